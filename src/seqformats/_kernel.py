@@ -1,0 +1,182 @@
+"""How this house compiles: the Numba options, the disk cache, and the two byte moves that kernels are made of.
+
+Kernels import this file and nothing else of the library.  Numba's disk cache stamps a kernel with its own file only,
+so the cache here adds a digest of this file and of the flags that change the code; it never raises into a call.
+"""
+
+import ctypes
+import hashlib
+import logging
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.core.caching import FunctionCache
+from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import intrinsic, overload
+
+_STAMP = (
+    hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest(),
+    config.BOUNDSCHECK,
+    config.OPT,
+)
+_log = logging.getLogger("seqformats")
+
+
+class _Cache(FunctionCache):
+    """Numba's disk cache with a wider stamp; a damaged, foreign or unwritable file means compiling, not an error."""
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return (*super()._index_key(sig, codegen), _STAMP)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:
+            self._start_over()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception:
+            self._start_over()
+
+    def _start_over(self) -> None:
+        """Empty the index, so that a damaged one is written anew instead of failing for ever."""
+        try:
+            self.flush()
+        except Exception as error:
+            _log.debug("kernel cache unusable: %s", error)
+
+
+def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Callable[..., Any]:
+    """Compile a kernel for the CPU: no GIL, NumPy's division, cached on disk unless SEQFORMATS_CACHE=0."""
+    dispatcher = njit(nogil=nogil, error_model="numpy")(function)
+    if os.environ.get("SEQFORMATS_CACHE", "1") != "0" and not config.DISABLE_JIT:
+        try:
+            dispatcher._cache = _Cache(function)
+        except RuntimeError as error:  # no writable place: compile in each process
+            _log.info("kernels are not cached: %s", error)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def compiled_with_gil(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a kernel that reads Python objects, and must be alone with them."""
+    return compiled(function, nogil=False)
+
+
+part = njit(inline="always")
+"""Compile a piece of a kernel that is copied into it, so that constant arguments stay constant."""
+
+
+# A thread may be compiling while another forks; the child would wait for its lock for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+
+
+def move(out: Any, d: int, src: Any, s: int, size: int) -> None:
+    """Copy `size` bytes: ``out[d:d + size] = src[s:s + size]``.
+
+    `out` and `src` are flat bytes; `src` may be 0, and then `s` is a memory address.  A constant `size` becomes one
+    load and one store, any other a memcpy.  Nothing is checked: the caller did.
+    """
+    if isinstance(src, np.ndarray):
+        out[d : d + size] = src[s : s + size]
+    elif size:
+        ctypes.memmove(out[d:].ctypes.data, int(src + s), int(size))
+
+
+def clear(out: Any, d: int, size: int) -> None:
+    """Set `size` bytes to zero: ``out[d:d + size] = 0``."""
+    out[d : d + size] = 0
+
+
+def peek(address: int) -> int:
+    """The 64-bit integer at a memory address."""
+    return ctypes.c_int64.from_address(address).value
+
+
+def peek_int(address: int) -> int:
+    """The C int at a memory address."""
+    return ctypes.c_int32.from_address(address).value
+
+
+def _address(context: Any, builder: Any, kind: Any, base: Any, place: Any) -> Any:
+    """A byte pointer to `place` in a flat byte array, or to the address `base + place`."""
+    if isinstance(kind, types.Array):
+        return builder.gep(context.make_array(kind)(context, builder, base).data, [place])
+    return builder.inttoptr(builder.add(base, place), ir.IntType(8).as_pointer())
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _move(typingctx: Any, out: Any, d: Any, src: Any, s: Any, size: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        to = _address(context, builder, sig.args[0], args[0], args[1])
+        come = _address(context, builder, sig.args[2], args[2], args[3])
+        if isinstance(size, types.IntegerLiteral):
+            bits = 8 * size.literal_value
+            word = ir.IntType(bits) if bits <= 64 else ir.VectorType(ir.IntType(64), bits // 64)
+            value = builder.load(builder.bitcast(come, word.as_pointer()), align=1)
+            builder.store(value, builder.bitcast(to, word.as_pointer()), align=1)
+        else:
+            cgutils.raw_memcpy(builder, to, come, args[4], 1)
+        return context.get_dummy_value()
+
+    base = src if isinstance(src, types.Array) else types.int64
+    count = size if isinstance(size, types.IntegerLiteral) else types.int64
+    return types.void(out, types.int64, base, types.int64, count), generate
+
+
+@overload(move, inline="never", prefer_literal=True)  # type: ignore[untyped-decorator]
+def _move_compiled(out, d, src, s, size):  # type: ignore[no-untyped-def]
+    return lambda out, d, src, s, size: _move(out, d, src, s, size)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _clear(typingctx: Any, out: Any, d: Any, size: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        to = _address(context, builder, sig.args[0], args[0], args[1])
+        cgutils.memset(builder, to, args[2], 0)
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.int64), generate
+
+
+@overload(clear, inline="never")  # type: ignore[untyped-decorator]
+def _clear_compiled(out, d, size):  # type: ignore[no-untyped-def]
+    return lambda out, d, size: _clear(out, d, size)
+
+
+def _peek(bits: int) -> Any:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load(typingctx: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
+            return builder.sext(value, ir.IntType(64)) if bits < 64 else value
+
+        return types.int64(types.int64), generate
+
+    return load
+
+
+_peek64, _peek32 = _peek(64), _peek(32)
+
+
+@overload(peek)  # type: ignore[untyped-decorator]
+def _peek_compiled(address):  # type: ignore[no-untyped-def]
+    return lambda address: _peek64(address)
+
+
+@overload(peek_int)  # type: ignore[untyped-decorator]
+def _peek_int_compiled(address):  # type: ignore[no-untyped-def]
+    return lambda address: _peek32(address)

@@ -1,0 +1,115 @@
+"""How a move of rows is started on each kind of device.
+
+A kernel that moves rows takes, on every device, first the source and the target, then arrays of int64, then numbers; a
+launcher turns arrays into what its device wants and adds the division of the work.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _threads, registry
+from .arrays import Array, Library, library_of
+
+# Below this many bytes waking a thread costs more than it brings.
+_THREADS_FROM = 4 << 20
+
+
+class Work(NamedTuple):
+    """What a launcher needs to divide a move among threads or blocks.
+
+    `units` is what the kernel's `lo` and `hi` count (sequences, columns, runs); `rows` of `row` bytes each are written;
+    ``lengths (units,)``: the rows of each unit, None where they are about the same.
+    """
+
+    units: int
+    rows: int
+    row: int
+    lengths: Array | None = None
+
+
+def _cuts(work: Work) -> list[int]:
+    """Where to divide the units so that every block has about the same rows."""
+    units = work.units
+    blocks = min(4 * _threads.num_threads(), units)
+    if blocks < 2 or _threads.num_threads() < 2:
+        return [0, units]
+    if work.lengths is None:
+        inner = np.arange(1, blocks) * units // blocks
+    else:
+        cum = np.cumsum(work.lengths)
+        inner = np.searchsorted(cum, np.arange(1, blocks) * (int(cum[-1]) / blocks)) + 1
+    return [0, *np.unique(inner[inner < units]).tolist(), units]
+
+
+def cpu(
+    name: str,
+    library: Library,
+    src: Array | int,
+    out: Array,
+    arrays: tuple[Array, ...],
+    numbers: tuple[int, ...],
+    work: Work,
+    structure: Any,
+) -> None:
+    """Run the compiled kernel, in blocks over the pool where the move is large; `src` may be 0 (see `copy_blocks`)."""
+    kernel: Callable[..., None] = registry.kernel(name, "cpu")
+    source = src if type(src) is int else library_of(src).source(src)
+    args = (source, library.target(out), *arrays, *numbers, work.row)
+    if work.rows * work.row < _THREADS_FROM:
+        kernel(*args, 0, work.units)
+    else:
+        _threads.run(kernel, args, _cuts(work))
+
+
+def cuda(
+    name: str,
+    library: Library,
+    src: Array | int,
+    out: Array,
+    arrays: tuple[Array, ...],
+    numbers: tuple[int, ...],
+    work: Work,
+    structure: Any,
+) -> None:
+    """Start the CUDA kernel on the current stream of the array's library; nothing waits for it."""
+    from . import _cuda
+
+    _cuda.launch(registry.kernel(name, "cuda"), library, src, out, arrays, numbers, work, structure)
+
+
+def arithmetic(
+    name: str, library: Library, x: Array, out: Array, structure: Any, numbers: tuple[int, ...], work: Work
+) -> None:
+    """Start a kernel that calculates: it takes flat arrays of native dtypes, the offsets, then numbers."""
+    device = library.kind(out)
+    if device == "cpu":
+        args = (library.native(x), library.native(out), structure.offsets, *numbers)
+        _threads.run(
+            registry.kernel(name, "cpu"),
+            args,
+            [0, work.units] if work.rows * work.row < _THREADS_FROM else _cuts(work),
+        )
+        return
+    kernel = registry.kernel(name, device)
+    from . import _cuda
+
+    _cuda.launch_arithmetic(kernel, library, x, out, structure, numbers, work)
+
+
+_launchers: dict[str, Callable[..., None]] = {"cpu": cpu, "cuda": cuda}
+
+
+def launcher(device: str) -> Callable[..., None]:
+    """The launcher for a kind of device; one without falls back to asking the registry for its kernel."""
+    try:
+        return _launchers[device]
+    except KeyError:
+        registry.kernel("copy_blocks", device)  # raises DeviceError, naming the devices that work
+        raise
+
+
+def add_launcher(device: str, function: Callable[..., None]) -> None:
+    """Register how kernels are started on a new kind of device."""
+    _launchers[device] = function

@@ -1,0 +1,149 @@
+"""The thread pool: a few daemon threads, shared by all callers, gone and regrown after a fork.
+
+A caller never waits for a thread that has not started: whoever comes first, caller or helper, takes the next block.
+So nested calls, dead helpers and an interpreter that shuts down cost time, never a deadlock.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+_Task = tuple[list[tuple[Callable[..., None], tuple[Any, ...]]], "SimpleQueue[BaseException | None]"]
+
+_chosen: int | None = None
+_default: int | None = None
+_inside = threading.local()
+
+
+class _Pool:
+    """The threads of one process and the queue they wait on."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.tasks: SimpleQueue[_Task] = SimpleQueue()
+        self.helpers = 0
+
+
+_pool = _Pool()
+
+
+def _forked() -> None:
+    """The child has none of the threads, and any lock may have been held; a worker process works alone."""
+    global _pool, _default
+    _pool = _Pool()
+    _default = 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _count_default() -> int:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for name in ("SEQFORMATS_NUM_THREADS", "OMP_NUM_THREADS"):
+        given = os.environ.get(name, "")
+        if given.isdecimal() and int(given) > 0:
+            return min(count, int(given))
+    return count
+
+
+def num_threads() -> int:
+    """How many threads a large operation may use.
+
+    The number given to `set_num_threads`, else the CPUs this process may run on, capped by the environment's
+    SEQFORMATS_NUM_THREADS or OMP_NUM_THREADS, else 1 in a forked child (a DataLoader worker, say).
+
+    >>> import seqformats as sf
+    >>> sf.num_threads() >= 1
+    True
+    """
+    global _default
+    if _chosen is not None:
+        return _chosen
+    if _default is None:
+        _default = _count_default()
+    return _default
+
+
+def set_num_threads(k: int | None) -> None:
+    """Let large operations use `k` threads; None goes back to the default.
+
+    Raises TypeError for anything but an integer and ValueError for one below 1.
+
+    >>> import seqformats as sf
+    >>> sf.set_num_threads(1)
+    >>> sf.num_threads()
+    1
+    >>> sf.set_num_threads(None)
+    """
+    global _chosen
+    if k is not None:
+        if isinstance(k, bool) or not hasattr(k, "__index__"):
+            raise TypeError(f"the number of threads must be an integer or None, not {type(k).__name__}")
+        k = k.__index__()
+        if k < 1:
+            raise ValueError(f"the number of threads must be at least 1, not {k}")
+    _chosen = k
+
+
+def _drain(blocks: list[tuple[Callable[..., None], tuple[Any, ...]]], done: "SimpleQueue[BaseException | None]") -> None:
+    """Run blocks until none is left; one entry in `done` a block."""
+    while True:
+        try:
+            kernel, args = blocks.pop()
+        except IndexError:
+            return
+        error: BaseException | None = None
+        try:
+            kernel(*args)
+        except BaseException as caught:
+            error = caught
+        del args  # the arrays are free before the caller goes on
+        done.put(error)
+
+
+def _helper(tasks: "SimpleQueue[_Task]") -> None:
+    _inside.busy = True
+    while True:
+        blocks, done = tasks.get()
+        _drain(blocks, done)
+        del blocks, done
+
+
+def run(kernel: Callable[..., None], args: tuple[Any, ...], cuts: Sequence[int]) -> None:
+    """Call ``kernel(*args, start, stop)`` for each neighbouring pair of `cuts`; return when all have ended.
+
+    The first error is raised after the last block has ended, so no thread writes into an array that was given up.
+    """
+    global _pool
+    pool = _pool
+    wanted = 0 if getattr(_inside, "busy", False) else min(num_threads(), len(cuts) - 1) - 1
+    if wanted <= 0:
+        kernel(*args, cuts[0], cuts[-1])
+        return
+    if pool.helpers < wanted:
+        with pool.lock:
+            try:
+                while pool.helpers < wanted:
+                    threading.Thread(target=_helper, args=(pool.tasks,), daemon=True, name="seqformats").start()
+                    pool.helpers += 1
+            except RuntimeError:  # the interpreter shuts down, or no more threads: the caller does it all
+                pass
+    blocks = [(kernel, (*args, start, stop)) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+    count = len(blocks)
+    done: SimpleQueue[BaseException | None] = SimpleQueue()
+    for _ in range(min(wanted, pool.helpers)):
+        pool.tasks.put((blocks, done))
+    _drain(blocks, done)
+    interrupt: BaseException | None = None
+    errors = []
+    while len(errors) < count:
+        try:
+            errors.append(done.get())
+        except KeyboardInterrupt as caught:  # wait for the others first: they still write
+            interrupt = caught
+    for error in (interrupt, *errors):
+        if error is not None:
+            raise error

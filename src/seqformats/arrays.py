@@ -1,0 +1,461 @@
+"""The seam to array libraries: whose array is this, where does it live, allocate one like it, see its bytes.
+
+No array library but NumPy is ever imported here: one is known only if the caller has imported it already.  Adding a
+library means adding a class and one line in `_KNOWN`.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import ConversionError, DeviceError
+
+Array = Any
+Shape = tuple[int, ...]
+
+# From this size on the system hands out zeroed pages lazily, so the padding need not be written at all.
+LAZY_ZEROS = 1 << 25
+
+_no_bytes = np.empty(0, np.uint8)
+_no_bytes.flags.writeable = False
+_zero_bytes = np.zeros(1 << 16, np.uint8)
+_zero_bytes.flags.writeable = False
+
+
+def size_of(shape: Sequence[int]) -> int:
+    """The number of items in an array of this shape."""
+    size = 1
+    for k in shape:
+        size *= k
+    return size
+
+
+def zero_item(size: int) -> Array:
+    """`size` zero bytes, read-only and shared."""
+    return _zero_bytes[:size] if size <= _zero_bytes.size else np.zeros(size, np.uint8)
+
+
+def not_exact(fill: object, dtype: object, near: object) -> ConversionError:
+    """The error for a padding value that the dtype cannot hold."""
+    return ConversionError(
+        f"fill={fill!r} is not exact in {dtype} (it would become {near!r}); give a value of that dtype"
+    )
+
+
+def wrong_item(fill: object, given: Shape, item_shape: Shape) -> ConversionError:
+    """The error for a padding value of a wrong shape."""
+    return ConversionError(
+        f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {fill!r}"
+    )
+
+
+class Library:
+    """What the library needs to know of an array library.  Methods take arrays that `adopt` has returned."""
+
+    name = ""
+    bool_dtype: Any = np.dtype(bool)
+    autograd = False  # True where arrays may carry a gradient that an operation must not lose
+
+    def adopt(self, x: Array, what: str) -> Array:
+        """`x` as a C-contiguous array of this library, itself where it is one; TypeError where it has no plain items."""
+        raise NotImplementedError
+
+    def kind(self, x: Array) -> str:
+        """The kind of device, by which kernels are found: "cpu", "cuda", ..."""
+        raise NotImplementedError
+
+    def device(self, x: Array) -> str:
+        """The device by name: "cpu", "cuda:0", ..."""
+        raise NotImplementedError
+
+    def contiguous(self, x: Array) -> bool:
+        """Is it still one C-contiguous block?"""
+        raise NotImplementedError
+
+    def itemsize(self, dtype: Any) -> int:
+        """Bytes of one item of this dtype."""
+        return int(dtype.itemsize)
+
+    def empty(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        """A new array beside `like`, its contents undefined."""
+        raise NotImplementedError
+
+    def zeros(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        """A new array beside `like` of zeros (zero bytes)."""
+        raise NotImplementedError
+
+    def source(self, x: Array) -> Array:
+        """The bytes of `x` for a CPU kernel to read: flat, uint8, read-only."""
+        raise NotImplementedError
+
+    def target(self, x: Array) -> Array:
+        """The bytes of `x` for a CPU kernel to write: flat, uint8."""
+        raise NotImplementedError
+
+    def native(self, x: Array) -> Array:
+        """`x` flat, as a NumPy array of native byte order and a dtype that a CPU kernel can calculate with."""
+        raise NotImplementedError
+
+    def astype(self, x: Array, dtype: str) -> Array:
+        """`x` in the dtype of this NumPy name ("float32"), itself where it has it."""
+        raise NotImplementedError
+
+    def dtype_name(self, dtype: Any) -> str:
+        """The NumPy name of a dtype: "float32", "bfloat16"."""
+        return str(dtype.name)
+
+    def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
+        """The bytes of one padding item; ConversionError where `fill` is not exact in `dtype`."""
+        raise NotImplementedError
+
+    def concatenate(self, arrays: Sequence[Array]) -> Array:
+        """One new array of all rows."""
+        raise NotImplementedError
+
+    def stack(self, items: Sequence[Any], like: Array) -> Array:
+        """One new array ``(len(items), *item)`` of items that are scalars or arrays."""
+        raise NotImplementedError
+
+    def split(self, x: Array, lengths: Array, offsets: Array) -> tuple[Array, ...]:
+        """Views of the rows of each sequence."""
+        bounds = offsets.tolist()
+        return tuple([x[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)])
+
+    def take(self, x: Array, index: Array, axis: int) -> Array:
+        """A new array: `index` (host, int64) picks along `axis`."""
+        raise NotImplementedError
+
+    def addresses(self, arrays: Sequence[Array]) -> Array:
+        """The memory address of each array, int64."""
+        raise NotImplementedError
+
+    def copy(self, x: Array) -> Array:
+        """A copy that shares no memory."""
+        raise NotImplementedError
+
+    def to_numpy(self, x: Array) -> Array:
+        """A NumPy array with the same values, copied to the host where need be."""
+        raise NotImplementedError
+
+    def from_host(self, x: Array, like: Array) -> Array:
+        """A NumPy array as one of this library, on the device of `like`."""
+        raise NotImplementedError
+
+    def to_device(self, x: Array, device: Any) -> Array:
+        """The same values on a device of this library."""
+        raise NotImplementedError
+
+    def wants_grad(self, x: Array) -> bool:
+        """Does this array ask for a gradient right now?"""
+        return False
+
+
+class NumPy(Library):
+    """NumPy arrays."""
+
+    name = "numpy"
+
+    def adopt(self, x: Array, what: str) -> Array:
+        if type(x) is not np.ndarray:
+            if isinstance(x, np.ma.MaskedArray):
+                if x.mask is not np.ma.nomask and x.mask.any():
+                    raise TypeError(f"{what} is a masked array with masked items; give x.filled(value) or x.data")
+                x = x.data
+            x = np.asarray(x)
+        if x.dtype.hasobject:
+            raise TypeError(f"{what} has dtype {x.dtype}, whose items are Python objects; they cannot be moved as bytes")
+        return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+
+    def kind(self, x: Array) -> str:
+        return "cpu"
+
+    def device(self, x: Array) -> str:
+        return "cpu"
+
+    def contiguous(self, x: Array) -> bool:
+        return bool(x.flags.c_contiguous)
+
+    def empty(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        return np.empty(shape, dtype)
+
+    def zeros(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        return np.zeros(shape, dtype)
+
+    def source(self, x: Array) -> Array:
+        if x.nbytes == 0:
+            return _no_bytes
+        flat = x.reshape(-1).view(np.uint8)
+        flat.setflags(False)
+        return flat
+
+    def target(self, x: Array) -> Array:
+        return x.reshape(-1).view(np.uint8) if x.nbytes else _no_bytes.copy()
+
+    def native(self, x: Array) -> Array:
+        return x.reshape(-1)
+
+    def astype(self, x: Array, dtype: str) -> Array:
+        return np.require(x, dtype, "CA")
+
+    def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
+        value = np.asarray(to_host(fill))
+        if value.shape not in ((), item_shape):
+            raise wrong_item(fill, value.shape, item_shape)
+        try:
+            with np.errstate(all="ignore"):
+                cast = value.astype(dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ConversionError(f"fill={fill!r} is not a value of {dtype}: {error}") from None
+        if not _same_values(value, cast):
+            raise not_exact(fill, dtype, cast.tolist())
+        return np.ascontiguousarray(np.broadcast_to(cast, item_shape)).reshape(-1).view(np.uint8)
+
+    def concatenate(self, arrays: Sequence[Array]) -> Array:
+        return np.concatenate(arrays)
+
+    def stack(self, items: Sequence[Any], like: Array) -> Array:
+        return self.adopt(np.array(items), "the result")
+
+    def take(self, x: Array, index: Array, axis: int) -> Array:
+        return np.take(x, index, axis)
+
+    def addresses(self, arrays: Sequence[Array]) -> Array:
+        return np.array([a.__array_interface__["data"][0] for a in arrays], np.int64)
+
+    def copy(self, x: Array) -> Array:
+        return x.copy()
+
+    def to_numpy(self, x: Array) -> Array:
+        return x
+
+    def from_host(self, x: Array, like: Array) -> Array:
+        return x
+
+    def to_device(self, x: Array, device: Any) -> Array:
+        if str(device) == "cpu":
+            return x
+        raise DeviceError(f"NumPy arrays live on the cpu, not on {device!r}")
+
+
+def _same_values(value: Array, cast: Array) -> bool:
+    """Did the cast keep every value?  Python compares integers and floats exactly; NaN and NaT equal themselves."""
+    if value.dtype.kind in "mMUS" or cast.dtype.kind in "mMUS":
+        if value.dtype.kind != cast.dtype.kind:
+            return False
+        return bool(np.all((cast == value) | ((value != value) & (cast != cast))))
+    pairs = zip(value.reshape(-1).tolist(), cast.reshape(-1).tolist(), strict=True)
+    return all(a == b or (a != a and b != b) for a, b in pairs)
+
+
+class Torch(Library):
+    """PyTorch tensors, on the CPU and on CUDA."""
+
+    name = "torch"
+    autograd = True
+
+    def __init__(self) -> None:
+        self.torch = sys.modules["torch"]
+        self.bool_dtype = self.torch.bool
+
+    def adopt(self, x: Array, what: str) -> Array:
+        torch = self.torch
+        if x.layout is not torch.strided:
+            raise TypeError(f"{what} is a tensor with layout {x.layout}; only dense tensors hold plain rows")
+        if x.is_quantized:
+            raise TypeError(f"{what} is a quantized tensor; give x.dequantize() or x.int_repr()")
+        if x.is_nested:
+            raise TypeError(f"{what} is a nested tensor; give a list of its parts, x.unbind()")
+        if x.device.type == "meta":
+            raise TypeError(f"{what} is a meta tensor, which has no items")
+        if x.dtype.is_complex and x.is_conj():
+            x = x.resolve_conj()
+        if x.is_neg():
+            x = x.resolve_neg()
+        return x if x.is_contiguous() else x.contiguous()
+
+    def kind(self, x: Array) -> str:
+        return str(x.device.type)
+
+    def device(self, x: Array) -> str:
+        return str(x.device)
+
+    def contiguous(self, x: Array) -> bool:
+        return bool(x.is_contiguous())
+
+    def empty(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        return self._allocate(np.empty, shape, dtype, like)
+
+    def zeros(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        return self._allocate(np.zeros, shape, dtype, like)
+
+    def _allocate(self, make: Callable[..., Array], shape: Shape, dtype: Any, like: Array) -> Array:
+        torch = self.torch
+        size = size_of(shape) * dtype.itemsize
+        if like.device.type != "cpu" or size == 0:
+            make = torch.empty if make is np.empty else torch.zeros
+            return make(shape, dtype=dtype, device=like.device)
+        # NumPy asks for huge pages, torch does not: 40 MB cost a quarter of the time
+        return torch.from_numpy(make(size, np.uint8)).view(dtype).view(shape)
+
+    def source(self, x: Array) -> Array:
+        if x.numel() == 0:
+            return _no_bytes
+        flat = x.detach().view(-1).view(self.torch.uint8).numpy()
+        flat.setflags(False)
+        return flat
+
+    def target(self, x: Array) -> Array:
+        return x.view(-1).view(self.torch.uint8).numpy() if x.numel() else _no_bytes.copy()
+
+    def native(self, x: Array) -> Array:
+        return x.detach().view(-1).numpy()
+
+    def astype(self, x: Array, dtype: str) -> Array:
+        return x.to(getattr(self.torch, dtype))
+
+    def dtype_name(self, dtype: Any) -> str:
+        return str(dtype).removeprefix("torch.")
+
+    def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
+        torch = self.torch
+        value = fill.detach().cpu() if isinstance(fill, torch.Tensor) else np.asarray(to_host(fill))
+        if tuple(value.shape) not in ((), item_shape):
+            raise wrong_item(fill, tuple(value.shape), item_shape)
+        try:
+            cast = (value if isinstance(value, torch.Tensor) else torch.from_numpy(value.reshape(-1))).to(dtype)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise ConversionError(f"fill={fill!r} is not a value of {dtype}: {error}") from None
+        before, after = value.reshape(-1).tolist(), cast.reshape(-1).tolist()
+        if not all(a == b or (a != a and b != b) for a, b in zip(before, after, strict=True)):
+            raise not_exact(fill, dtype, cast.tolist())
+        whole = cast.reshape(tuple(value.shape)).expand(item_shape).contiguous().view(-1)
+        return whole.view(torch.uint8).numpy() if whole.numel() else _no_bytes
+
+    def concatenate(self, arrays: Sequence[Array]) -> Array:
+        return self.torch.cat(tuple(arrays))
+
+    def stack(self, items: Sequence[Any], like: Array) -> Array:
+        torch = self.torch
+        return torch.stack([item if isinstance(item, torch.Tensor) else torch.as_tensor(item) for item in items]).to(
+            like.device
+        )
+
+    def split(self, x: Array, lengths: Array, offsets: Array) -> tuple[Array, ...]:
+        return tuple(x.split(lengths.tolist())) if lengths.size else ()
+
+    def take(self, x: Array, index: Array, axis: int) -> Array:
+        return x.index_select(axis, self.from_host(index, x))
+
+    def addresses(self, arrays: Sequence[Array]) -> Array:
+        return np.array([a.data_ptr() for a in arrays], np.int64)
+
+    def copy(self, x: Array) -> Array:
+        return x.clone()
+
+    def to_numpy(self, x: Array) -> Array:
+        return x.detach().cpu().numpy()
+
+    def from_host(self, x: Array, like: Array) -> Array:
+        return self.torch.from_numpy(np.array(x)).to(like.device, non_blocking=True)
+
+    def to_device(self, x: Array, device: Any) -> Array:
+        try:
+            return x.to(device)
+        except (RuntimeError, AssertionError) as error:
+            raise DeviceError(f"torch cannot reach the device {device!r}: {error}") from None
+
+    def wants_grad(self, x: Array) -> bool:
+        return bool(x.requires_grad) and bool(self.torch.is_grad_enabled())
+
+
+NUMPY = NumPy()
+
+
+def _is_torch(kind: type) -> Library | None:
+    torch = sys.modules.get("torch")
+    return Torch() if torch is not None and hasattr(torch, "Tensor") and issubclass(kind, torch.Tensor) else None
+
+
+def _is_numpy(kind: type) -> Library | None:
+    return NUMPY if issubclass(kind, np.ndarray) else None
+
+
+# In this order an array's type is asked whose it is; each answers None unless its library is loaded and owns the type.
+_KNOWN: list[Callable[[type], Library | None]] = [_is_numpy, _is_torch]
+
+_by_type: dict[type, Library | None] = {np.ndarray: NUMPY}
+
+
+def library_of_type(kind: type) -> Library | None:
+    """The library that owns arrays of this type, if it is known."""
+    try:
+        return _by_type[kind]
+    except KeyError:
+        pass
+    for ask in _KNOWN:
+        library = ask(kind)
+        if library is not None:
+            _by_type[kind] = library
+            return library
+    return None
+
+
+def library_of(x: Array) -> Library:
+    """The library of an array that `adopt` has returned."""
+    library = _by_type.get(type(x)) or library_of_type(type(x))
+    if library is None:
+        raise TypeError(f"{type(x).__name__} is not an array of a library known here")
+    return library
+
+
+def is_array(x: object) -> bool:
+    """Is this something that `adopt` takes?"""
+    return (
+        library_of_type(type(x)) is not None
+        or hasattr(x, "__array_interface__")
+        or hasattr(x, "__cuda_array_interface__")
+        or hasattr(x, "__dlpack__")
+    ) and not isinstance(x, (type, np.generic))
+
+
+def adopt(x: Array, what: str = "data") -> tuple[Library, Array]:
+    """An array of any library as (its library, the array, C-contiguous).
+
+    Arrays of other libraries come in through ``__array_interface__`` or DLPack without a copy, as NumPy arrays (or as
+    CuPy's, on a GPU).  TypeError for everything else, and for arrays without plain items.
+    """
+    library = _by_type.get(type(x)) or library_of_type(type(x))
+    if library is None:
+        x = _imported(x, what)
+        library = library_of(x)
+    return library, library.adopt(x, what)
+
+
+def _imported(x: Array, what: str) -> Array:
+    """An array of an unknown library as one of a known one."""
+    if not isinstance(x, (type, np.generic)):
+        if hasattr(x, "__array_interface__"):
+            return np.asarray(x)
+        if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+            if x.__dlpack_device__()[0] == 1:
+                try:
+                    return np.from_dlpack(x)
+                except (BufferError, RuntimeError, TypeError) as error:
+                    raise TypeError(f"{what} of type {type(x).__name__} cannot be taken over: {error}") from None
+            cupy = sys.modules.get("cupy")
+            if cupy is not None:
+                return cupy.from_dlpack(x)
+            raise DeviceError(
+                f"{what} of type {type(x).__name__} lives on a GPU; import cupy, or give a torch tensor of it"
+            )
+    raise TypeError(f"{what} must be an array, not {type(x).__name__}; np.asarray(...) makes one")
+
+
+def to_host(x: Any) -> Any:
+    """An array of any library as a NumPy array, anything else unchanged."""
+    if type(x) is np.ndarray or not is_array(x):
+        return x
+    library, array = adopt(x)
+    return library.to_numpy(array)

@@ -1,0 +1,21 @@
+"""Are these lengths valid, and what are their offsets?"""
+
+from typing import Any
+
+from .._kernel import compiled
+
+
+@compiled
+def cpu(lengths: Any, offsets: Any, rows: int) -> int:
+    """Write ``offsets (n + 1,)``; return the longest length, or ``-1 - i`` where sequence i is negative or goes past `rows`."""
+    total = 0
+    longest = 0
+    offsets[0] = 0
+    for i in range(lengths.size):
+        length = lengths[i]
+        if length < 0 or length > rows - total:
+            return -1 - i
+        total += length
+        offsets[i + 1] = total
+        longest = max(longest, length)
+    return longest

@@ -1,0 +1,20 @@
+"""Are these offsets valid, and what are their lengths?"""
+
+from typing import Any
+
+from .._kernel import compiled
+
+
+@compiled
+def cpu(offsets: Any, lengths: Any) -> int:
+    """Write ``lengths (n,)``; return the longest, or ``-1 - i`` where offset i falls below the one before it (or below 0)."""
+    longest = 0
+    if offsets[0] != 0:
+        return -1
+    for i in range(lengths.size):
+        # both are not negative here, so the difference cannot overflow
+        if offsets[i + 1] < offsets[i]:
+            return -2 - i
+        lengths[i] = offsets[i + 1] - offsets[i]
+        longest = max(longest, lengths[i])
+    return longest

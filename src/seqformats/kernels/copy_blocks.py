@@ -1,0 +1,43 @@
+"""Move sequences that lie in one block each, in both layouts: Ragged, Masked, a list's arrays, a step of Padded.
+
+`cum (n + 1,)` counts rows: sequence i has ``cum[i + 1] - cum[i]``.  Its block starts at row ``starts[i]`` of a side,
+or, where that side's `stride` is not negative, at ``i * stride`` (at the right end of that room, where `left` is 1).
+"""
+
+from typing import Any
+
+from .._kernel import compiled, move
+
+
+@compiled
+def cpu(
+    src: Any,
+    out: Any,
+    starts: Any,
+    out_starts: Any,
+    cum: Any,
+    stride: int,
+    left: int,
+    addresses: int,
+    out_stride: int,
+    out_left: int,
+    row: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Sequences `lo` to `hi`; `src` and `out` are flat bytes, `row` bytes a row.
+
+    Where `addresses` is 1, `src` is 0 and `starts` are memory addresses.
+    """
+    unit = 1 if addresses else row
+    for i in range(lo, hi):
+        length = cum[i + 1] - cum[i]
+        if stride < 0:
+            s = starts[i] * unit
+        else:
+            s = (i * stride + left * (stride - length)) * row
+        if out_stride < 0:
+            d = out_starts[i] * row
+        else:
+            d = (i * out_stride + out_left * (out_stride - length)) * row
+        move(out, d, src, s, length * row)

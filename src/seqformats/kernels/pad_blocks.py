@@ -1,0 +1,32 @@
+"""Write the padding of a rectangle: what a sequence of Masked, or a step of Padded, leaves free of its room.
+
+The rectangle has `room` rows a run; run k uses ``cum[k + 1] - cum[k]`` of them, none where `cum` has ended.  The free
+rows are at the right, or at the left where `left` is 1.
+"""
+
+from typing import Any
+
+from .._kernel import clear, compiled, move
+
+
+@compiled
+def cpu(item: Any, out: Any, cum: Any, room: int, left: int, row: int, lo: int, hi: int) -> None:
+    """Runs `lo` to `hi`; `out` is flat bytes, `item` the `row` bytes of one padding row."""
+    zero = True
+    for b in range(row):
+        if item[b] != 0:
+            zero = False
+    for k in range(lo, hi):
+        used = cum[k + 1] - cum[k] if k + 1 < cum.size else 0
+        begin = (k * room + (0 if left else used)) * row
+        total = (room - used) * row
+        if zero:
+            clear(out, begin, total)
+        elif total > 0:
+            # one item, then twice as many at each turn
+            move(out, begin, item, 0, row)
+            done = row
+            while done < total:
+                step = min(done, total - done)
+                move(out, begin + done, out, begin, step)
+                done += step

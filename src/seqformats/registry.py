@@ -1,0 +1,293 @@
+"""The tables of the library: kernels by (name, device), conversions by (from, to), gradient rules by operation.
+
+`convert`, the wrappers, the gradients, `explain`, the tests and the documentation all read the same tables, and a user
+can add to each of them.
+"""
+
+import heapq
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+from .errors import ConversionError, DeviceError
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+_kernels: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
+def kernel(name: str, device: str) -> Callable[..., Any]:
+    """The kernel of this name for this kind of device; DeviceError where there is none."""
+    try:
+        return _kernels[name, device]
+    except KeyError:
+        pass
+    try:
+        module = importlib.import_module(f".kernels.{name}", __package__)
+    except ModuleNotFoundError:
+        raise DeviceError(f"no kernel is called {name}") from None
+    found = getattr(module, device, None) if device in ("cpu", "cuda") else None
+    if found is None:
+        known = sorted({d for n, d in _kernels if n == name} | {d for d in ("cpu", "cuda") if hasattr(module, d)})
+        raise DeviceError(f"no kernel {name} for the device {device!r}; there is one for: {', '.join(known)}")
+    _kernels[name, device] = found
+    return found  # type: ignore[no-any-return]
+
+
+def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
+    """Register `function` as the kernel `name` on `device`; later calls find it."""
+    _kernels[name, device] = function
+
+
+# --- conversions -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Conversion:
+    """One entry of the table."""
+
+    source: type
+    target: type
+    function: Callable[..., Any]
+    pullback: Callable[[Any, Any], Any] | None
+    options: tuple[str, ...]
+    shares: bool
+    devices: tuple[str, ...] | None
+
+    @property
+    def cost(self) -> int:
+        """Sharing memory is nearly free; the small cost makes the shortest of free routes win."""
+        return 1 if self.shares else 100
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """The legs from one encoding to another."""
+
+    legs: tuple[Conversion, ...]
+
+    @property
+    def shares(self) -> bool:
+        """May the result share memory with the source?"""
+        return all(leg.shares for leg in self.legs)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that `place` accepts."""
+        names = {name for leg in self.legs[:-1] for name in leg.options if name == "level"}
+        return tuple(sorted(names | set(self.legs[-1].options)))
+
+    def place(self, options: dict[str, Any]) -> list[dict[str, Any]]:
+        """The options for each leg: `level` for the first that knows it, the others for the last."""
+        if not options:
+            return [{}] * len(self.legs)
+        placed: list[dict[str, Any]] = [{} for _ in self.legs]
+        for name, value in options.items():
+            at = len(self.legs) - 1
+            if name == "level":
+                at = next((i for i, leg in enumerate(self.legs) if name in leg.options), at)
+            if name not in self.legs[at].options:
+                known = ", ".join(self.options) or "none"
+                raise TypeError(
+                    f"no option {name!r} on the way from {label(self.legs[0].source)} to "
+                    f"{label(self.legs[-1].target)}; options there: {known}"
+                )
+            placed[at][name] = value
+        return placed
+
+
+_conversions: dict[tuple[type, type], Conversion] = {}
+_routes: dict[tuple[type, type, str], Route] = {}
+_encoding_types: set[type] = set()
+_bound_to_devices = False
+
+
+def bound_to_devices() -> bool:
+    """Is any conversion registered for some devices only?"""
+    return _bound_to_devices
+
+
+def label(kind: type) -> str:
+    """How an encoding is called in messages."""
+    return "list" if kind is list else kind.__name__
+
+
+def keeps_levels(kind: type) -> bool:
+    """Can this encoding hold more than one level?  LoD and nested lists do; a dataclass says so by `keeps_levels`."""
+    return kind is list or bool(getattr(kind, "keeps_levels", False))
+
+
+def conversion(
+    source: type,
+    target: type,
+    pullback: Callable[[Any, Any], Any] | None = None,
+    *,
+    shares: bool = False,
+    devices: tuple[str, ...] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function as the conversion from `source` to `target`.
+
+    The function takes an object of type `source` and returns one of type `target`, with the same sequences in the same
+    order.  Its keyword-only parameters become options of `convert`.  From then on `convert`, the wrappers and `vjp`
+    use it, alone or as a leg of a longer route.
+
+    Parameters
+    ----------
+    source, target : dataclass types (or `list` for nested lists)
+    pullback : ``pullback(dy, x) -> dx``, the gradient: `dy` is a `target`, `x` what was converted, `dx` a `source`.
+        Without it the gradient is the way back, ``convert(dy, source)``, which must then be registered too.
+    shares : does the result share memory with the source?  Such a leg costs nothing in a route.
+    devices : kinds of device ("cpu", "cuda") it works on; None for all.
+
+    A dataclass with the class attribute ``keeps_levels = True`` says that it holds every level of a `LoD`.
+
+    >>> import dataclasses
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Reversed:
+    ...     data: np.ndarray
+    ...     lengths: np.ndarray
+    >>> @sf.conversion(sf.Ragged, Reversed)
+    ... def to_reversed(x):
+    ...     return Reversed(x.data[::-1].copy(), x.lengths[::-1])
+    >>> sf.convert([np.array([1, 2]), np.array([3])], Reversed).data
+    array([3, 2, 1])
+    """
+    for kind in (source, target):
+        if not (isinstance(kind, type) and (kind is list or is_dataclass(kind))):
+            raise TypeError(f"a conversion goes between dataclass types or list, not {kind!r}")
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        global _bound_to_devices
+        parameters = inspect.signature(function).parameters.values()
+        options = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        entry = Conversion(source, target, function, pullback, options, shares, devices)
+        _conversions[source, target] = entry
+        _encoding_types.update({source, target} - {list})
+        _bound_to_devices = _bound_to_devices or devices is not None
+        _routes.clear()
+        return function
+
+    return register
+
+
+def conversions() -> dict[tuple[type, type], Conversion]:
+    """The table of direct conversions: (from, to) -> entry.
+
+    >>> import seqformats as sf
+    >>> sf.conversions()[sf.Ragged, sf.Padded].options
+    ('fill', 'width', 'multiple_of', 'truncate')
+    """
+    return dict(_conversions)
+
+
+def route(source: type, target: type, device: str = "cpu") -> Route:
+    """The cheapest route; ConversionError where there is none.
+
+    An encoding that loses levels is never passed through where both ends keep them.
+    """
+    key = (source, target, device if _bound_to_devices else "")
+    try:
+        return _routes[key]
+    except KeyError:
+        pass
+    legs = _search(source, target, device)
+    if legs is None:
+        raise ConversionError(_no_route(source, target, device))
+    found = _routes[key] = Route(legs)
+    return found
+
+
+def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] | None:
+    """Dijkstra's algorithm over the table."""
+    if source is target:  # a change of layout: only the direct entry makes sense
+        entry = _conversions.get((source, target))
+        return None if entry is None else (entry,)
+    deep = keeps_levels(source) and keeps_levels(target)
+    heap: list[tuple[int, int, type, tuple[Conversion, ...]]] = [(0, 0, source, ())]
+    done: set[type] = set()
+    count = 0
+    while heap:
+        cost, _, kind, legs = heapq.heappop(heap)
+        if kind is target:
+            return legs
+        if kind in done:
+            continue
+        done.add(kind)
+        for entry in _conversions.values():
+            if entry.source is not kind or entry.target in done:
+                continue
+            if entry.devices is not None and device not in entry.devices:
+                continue
+            if deep and not keeps_levels(entry.target):
+                continue
+            count += 1
+            heapq.heappush(heap, (cost + entry.cost, count, entry.target, (*legs, entry)))
+    return None
+
+
+def _no_route(source: type, target: type, device: str) -> str:
+    reached = sorted(label(t) for s, t in _conversions if s is source and t is not source)
+    text = f"no conversion from {label(source)} to {label(target)}"
+    if device != "cpu":
+        text += f" on {device}"
+    if reached:
+        return f"{text}; {label(source)} converts to: {', '.join(reached)}"
+    known = sorted({label(s) for s, _ in _conversions})
+    return f"{text}; known encodings: {', '.join(known)}"
+
+
+def is_encoding_type(kind: type) -> bool:
+    """Is this a type that the table of conversions knows, other than the bare list?"""
+    return kind in _encoding_types
+
+
+# --- gradients -------------------------------------------------------------------------------------------------------
+
+Rule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Callable[[Any], Any]]]
+
+_gradients: dict[Callable[..., Any], Rule] = {}
+
+
+def gradient(operation: Callable[..., Any]) -> Callable[[Rule], Rule]:
+    """Register the decorated rule for `operation`: ``rule(args, options) -> (result, pullback)``."""
+
+    def register(rule: Rule) -> Rule:
+        _gradients[operation] = rule
+        return rule
+
+    return register
+
+
+def gradient_rule(operation: Callable[..., Any]) -> Rule:
+    """The rule of an operation; TypeError where it has none."""
+    try:
+        return _gradients[operation]
+    except (KeyError, TypeError):
+        known = ", ".join(sorted(operation.__name__ for operation in _gradients))
+        name = getattr(operation, "__name__", repr(operation))
+        raise TypeError(f"{name} has no gradient rule; operations that have one: {known}") from None
+
+
+# --- services --------------------------------------------------------------------------------------------------------
+# What an encoding needs from further out (indexing, nested lists) it asks for by name, so that imports point one way.
+
+_services: dict[str, Callable[..., Any]] = {}
+
+
+def service(name: str) -> Callable[..., Any]:
+    """A function registered by `provides`."""
+    return _services[name]
+
+
+def provides(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function as the service `name`."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        _services[name] = function
+        return function
+
+    return register

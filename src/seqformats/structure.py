@@ -1,0 +1,180 @@
+"""The structure of a batch: how many sequences, how long, in what order.  It lives on the host, in int64.
+
+One `Structure` is shared by all encodings that come from one another, so lengths are checked once, sorted once, and
+uploaded to a device once.
+"""
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import registry
+from .arrays import Array, is_array, to_host
+from .errors import StructureError
+
+_INT64 = np.dtype(np.int64)
+
+
+def frozen(array: Array) -> Array:
+    """The same array, read-only from now on."""
+    array.setflags(False)
+    return array
+
+
+def integers(values: Any, what: str) -> Array:
+    """A private int64 copy of whole numbers, one axis, still writable.
+
+    TypeError for floats, bools and anything that is no sequence; StructureError for numbers over int64 and for more
+    axes than one.  An empty list is fine.
+    """
+    if type(values) is np.ndarray and values.dtype is _INT64:
+        array = values.copy()
+    elif is_array(values):
+        array = to_host(values)
+        if array.dtype.kind not in "iu" and array.size:
+            raise TypeError(f"{what} must be integers, not {array.dtype}")
+        if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+            raise StructureError(f"{what} must fit int64, but one of them is {array.max()}")
+        array = array.astype(np.int64)
+    elif isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        if set(map(type, values)) - {int}:
+            values = [_integer(value, what) for value in values]
+        try:
+            array = np.array(values, np.int64)
+        except OverflowError:
+            raise StructureError(f"{what} must fit int64, but one of them is {max(values, key=abs)}") from None
+    else:
+        raise TypeError(f"{what} must be a sequence of integers, not {type(values).__name__}")
+    if array.ndim != 1:
+        raise StructureError(f"{what} must have one axis, but have shape {array.shape}")
+    return array
+
+
+def _integer(value: Any, what: str) -> int:
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what} must be integers, but one of them is {value!r}")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be integers, but one of them is {value!r}") from None
+
+
+class Order(NamedTuple):
+    """The sequences by falling length."""
+
+    lengths: Array  # (n,) falling
+    indices: Array  # (n,) the caller's position of each
+    size_at_t: Array  # (t,) how many are longer than t
+    steps: Array  # (t + 1,) the rows before step t, without padding
+
+
+class Structure:
+    """The lengths of n sequences and what follows from them; read-only."""
+
+    __slots__ = ("__weakref__", "_order", "device", "lengths", "longest", "n", "offsets", "rows")
+
+    lengths: Array  # (n,) in the caller's order
+    offsets: Array  # (n + 1,)
+    n: int
+    rows: int
+    longest: int
+    device: dict[Any, Any]  # copies of the arrays on other devices
+
+    def __init__(self, lengths: Array, offsets: Array, longest: int, order: Order | None = None) -> None:
+        lengths.setflags(False)
+        offsets.setflags(False)
+        self.lengths = lengths
+        self.offsets = offsets
+        self.n = lengths.size
+        self.rows = int(offsets[-1])
+        self.longest = longest
+        self._order = order
+        self.device = {}
+
+    @classmethod
+    def of_lengths(cls, lengths: Array, rows: int | None = None, what: str = "lengths") -> "Structure":
+        """Checked: int64, not negative, with the sum `rows` where that is given."""
+        offsets = np.empty(lengths.size + 1, np.int64)
+        limit = np.iinfo(np.int64).max if rows is None else rows
+        longest = registry.kernel("check_lengths", "cpu")(lengths, offsets, limit)
+        if longest < 0:
+            i = -1 - longest
+            if lengths[i] < 0:
+                raise StructureError(f"{what} must not be negative, but {what}[{i}] is {lengths[i]}")
+            if rows is None:
+                raise StructureError(f"{what} add up to more than int64 can count, at {what}[{i}] = {lengths[i]}")
+        if rows is not None and (longest < 0 or offsets[-1] != rows):
+            total = sum(lengths.tolist())
+            raise StructureError(f"{what} add up to {total}, but data has {rows} rows")
+        return cls(lengths, offsets, longest)
+
+    @classmethod
+    def of_offsets(cls, offsets: Array, what: str = "offsets") -> "Structure":
+        """Checked: int64, beginning with 0, never falling."""
+        if offsets.size == 0:
+            raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
+        lengths = np.empty(offsets.size - 1, np.int64)
+        longest = registry.kernel("check_offsets", "cpu")(offsets, lengths)
+        if longest == -1:
+            raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
+        if longest < 0:
+            i = -1 - longest
+            raise StructureError(
+                f"{what} must never fall, but {what}[{i}] is {offsets[i]} after {offsets[i - 1]}; "
+                "relative offsets are the cumulated lengths, beginning with 0"
+            )
+        return cls(lengths, offsets, longest)
+
+    @classmethod
+    def of_order(cls, sorted_lengths: Array, indices: Array, size_at_t: Array) -> "Structure":
+        """Checked: the fields of a time-major batch fit each other."""
+        n = sorted_lengths.size
+        if indices.size != n:
+            raise StructureError(f"indices must be as many as lengths, but there are {indices.size} and {n}")
+        lengths = np.full(n, -1, np.int64)
+        steps = np.empty(size_at_t.size + 1, np.int64)
+        fault = registry.kernel("check_order", "cpu")(sorted_lengths, indices, size_at_t, lengths, steps)
+        if fault:
+            place, kind = divmod(int(fault), 4)
+            raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
+        structure = cls.of_lengths(lengths)
+        structure._order = Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps))
+        return structure
+
+    @property
+    def order(self) -> Order:
+        """By falling length, stable; computed when first asked for."""
+        order = self._order
+        if order is None:
+            n, longest = self.n, self.longest
+            block = np.empty(2 * n + 2 * longest + 1, np.int64)
+            sorted_lengths, indices = block[:n], block[n : 2 * n]
+            size_at_t, steps = block[2 * n : 2 * n + longest], block[2 * n + longest :]
+            registry.kernel("sort_lengths", "cpu")(self.lengths, sorted_lengths, indices, size_at_t, steps)
+            for array in (block, sorted_lengths, indices, size_at_t, steps):
+                array.setflags(False)
+            order = self._order = Order(sorted_lengths, indices, size_at_t, steps)
+        return order
+
+    def like(self, other: "Structure") -> bool:
+        """Have both the same lengths?"""
+        return self is other or (self.n == other.n and np.array_equal(self.lengths, other.lengths))
+
+
+def _fault(place: int, kind: int, lengths: Array, indices: Array, size_at_t: Array) -> str:
+    if kind == 1:
+        length = lengths[place]
+        if length < 0:
+            return f"lengths must not be negative, but lengths[{place}] is {length}"
+        if place and length > lengths[place - 1]:
+            return f"lengths must fall, but lengths[{place}] is {length} after {lengths[place - 1]}"
+        return f"lengths[{place}] is {length}, but there are only {size_at_t.size} steps"
+    if kind == 2:
+        return (
+            f"indices must hold every position from 0 to {lengths.size - 1} once, "
+            f"but indices[{place}] is {indices[place]}"
+        )
+    longer = int((lengths > place).sum())
+    return f"size_at_t[{place}] must count the sequences longer than {place}, which are {longer}, not {size_at_t[place]}"
