@@ -1,0 +1,163 @@
+"""Gradients that flow by themselves: one autograd function over the table behind `vjp`.
+
+Where an input asks for a gradient, an operation runs through `apply`, whose function knows nothing but the operation's
+rule.  So every operation with a rule trains in every framework that has a bridge here; PyTorch is the first.
+"""
+
+import copy
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array, is_array, library_of_type
+from .formats import Encoding, List, Pairs, build_list
+
+Rule = Callable[[Any], tuple[Any, Callable[[Any], Any]]]
+
+
+class Leaf:
+    """What is remembered of an array that need not be kept: its shape and dtype."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Any, dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+
+def leaves(x: Any) -> list[Array]:
+    """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
+    if isinstance(x, List):
+        return list(x.items)
+    if isinstance(x, Encoding):
+        return [x.data]  # type: ignore[attr-defined]
+    if isinstance(x, (list, tuple)):
+        return [leaf for part in x for leaf in leaves(part)]
+    if isinstance(x, Pairs):
+        return leaves(x.one) + leaves(x.two)
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return [leaf for name in _array_fields(x) for leaf in leaves(getattr(x, name))]
+    return [x] if isinstance(x, Leaf) or is_array(x) else []
+
+
+def _array_fields(x: Any) -> list[str]:
+    """The fields of a user's dataclass that hold items: arrays that are no integers on the host."""
+    found = []
+    for field in dataclasses.fields(x):
+        value = getattr(x, field.name)
+        structure = isinstance(value, np.ndarray) and value.dtype.kind in "iub"
+        if isinstance(value, (Encoding, Pairs, Leaf)) or (is_array(value) and not structure):
+            found.append(field.name)
+    return found
+
+
+def rebuild(x: Any, new: Sequence[Any]) -> Any:
+    """`x` with other leaves, in the order of `leaves`; the structure is shared."""
+    given = iter(new)
+    return _rebuild(x, given)
+
+
+def _rebuild(x: Any, new: Any) -> Any:
+    if isinstance(x, List):
+        items = tuple([next(new) for _ in x.items])
+        return build_list(items, x._structure, items[0] if items else x._like())
+    if isinstance(x, Encoding):
+        return _with_data(x, next(new))
+    if isinstance(x, (list, tuple)):
+        return type(x)([_rebuild(part, new) for part in x])
+    if isinstance(x, Pairs):
+        return Pairs(_rebuild(x.one, new), _rebuild(x.two, new))
+    if dataclasses.is_dataclass(x) and not isinstance(x, (type, Leaf)):
+        twin = copy.copy(x)
+        for name in _array_fields(x):
+            object.__setattr__(twin, name, _rebuild(getattr(x, name), new))
+        return twin
+    return next(new) if isinstance(x, Leaf) or is_array(x) else x
+
+
+def _with_data(x: Any, data: Any) -> Any:
+    """The same encoding over other data of the same shape, without a check."""
+    twin = object.__new__(type(x))
+    for kind in type(x).__mro__:
+        for name in getattr(kind, "__slots__", ()):
+            if name != "__weakref__":
+                object.__setattr__(twin, name, getattr(x, name))
+    object.__setattr__(twin, "data", data)
+    object.__setattr__(twin, "_shape", data.shape)
+    object.__setattr__(twin, "_dtype", data.dtype)
+    return twin
+
+
+def hollow(x: Any) -> Any:
+    """`x` without its arrays: structure, shapes and dtypes alone."""
+    return rebuild(x, [Leaf(leaf.shape, leaf.dtype) for leaf in leaves(x)])
+
+
+def wants_grad(x: Any) -> bool:
+    """Does any leaf of `x` ask for a gradient right now?"""
+    data = getattr(x, "data", None)
+    if type(data) is np.ndarray:
+        return False
+    for leaf in leaves(x):
+        library = library_of_type(type(leaf))
+        if library is not None and library.autograd and library.wants_grad(leaf):
+            return True
+    return False
+
+
+def apply(rule: Rule, x: Any) -> Any:
+    """``rule(x)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`."""
+    return _torch_apply(rule, x)
+
+
+def _torch_apply(rule: Rule, x: Any) -> Any:
+    call = _Call(rule, x)
+    outputs = _torch_function().apply(call, *leaves(x))
+    return rebuild(call.result, outputs)
+
+
+class _Call:
+    """One call on its way through the framework, which takes and returns tensors only."""
+
+    def __init__(self, rule: Rule, x: Any) -> None:
+        self.rule, self.x = rule, x
+        self.result: Any = None
+        self.pullback: Callable[[Any], Any] | None = None
+
+    def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        result, self.pullback = self.rule(rebuild(self.x, tensors))
+        self.x = None  # the tensors belong to the graph, not to this object
+        # An output that were an input itself would leave the graph
+        own = {id(t) for t in tensors}
+        outputs = tuple([t.view_as(t) if id(t) in own else t for t in leaves(result)])
+        self.result = hollow(result)
+        return outputs
+
+    def backward(self, gradients: Sequence[Any]) -> list[Any]:
+        assert self.pullback is not None
+        return leaves(self.pullback(rebuild(self.result, gradients)))
+
+
+@functools.cache
+def _torch_function() -> Any:
+    torch = sys.modules["torch"]
+
+    class Operation(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        """Any operation with a gradient rule."""
+
+        @staticmethod
+        def forward(ctx: Any, call: _Call, *tensors: Any) -> Any:
+            outputs = call.forward(tensors)
+            ctx.call = call
+            ctx.mark_non_differentiable(*[t for t in outputs if not (t.is_floating_point() or t.is_complex())])
+            return outputs
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return None, *ctx.call.backward([g.contiguous() for g in gradients])
+
+    return Operation

@@ -1,0 +1,712 @@
+"""Every conversion.
+
+There are two ways to lay out a sequence: as one block of rows (`Ragged`, `Masked`, the arrays of a `List`) or by time
+steps (`Padded`, `Packed`).  A conversion is one move between two such layouts, so four functions build the targets,
+and the table at the end says from where each can be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from . import _flow, _launch, registry
+from .arrays import LAZY_ZEROS, Array, Library, Shape, is_array, library_of, size_of, zero_item
+from .errors import ConversionError, StructureError
+from .formats import (
+    Encoding,
+    List,
+    LoD,
+    Masked,
+    Packed,
+    Padded,
+    Pairs,
+    Ragged,
+    build_list,
+    build_lod,
+    build_masked,
+    build_packed,
+    build_padded,
+    build_ragged,
+    level_index,
+    rows_of_level,
+)
+from .lists import scan
+from .structure import Structure, frozen
+
+# --- where rows lie --------------------------------------------------------------------------------------------------
+
+
+class Source(NamedTuple):
+    """An encoding as something to read rows from; see `kernels.copy_blocks` for `starts`, `stride` and `left`."""
+
+    library: Library
+    like: Array  # gives device and dtype
+    item_shape: Shape
+    data: Array | int  # 0 where `starts` are addresses
+    structure: Structure
+    starts: Array | None = None  # None: the offsets
+    stride: int = -1
+    left: int = 0
+    columns: int | None = None  # of a time-major layout: how many, -1 where steps are packed
+
+    @property
+    def row(self) -> int:
+        """Bytes of one row."""
+        return self.library.itemsize(self.like.dtype) * size_of(self.item_shape)
+
+    @property
+    def device(self) -> str:
+        """The kind of device."""
+        return self.library.kind(self.like)
+
+
+def source_of(x: Any) -> Source:
+    """Where the rows of an encoding lie, after a look at whether its data is still what was validated."""
+    if isinstance(x, List):
+        return _source_of_list(x)
+    data = x.data
+    library = library_of(data)
+    if data.shape != x._shape or data.dtype != x._dtype or not library.contiguous(data):
+        raise StructureError(
+            f"data was {_about(x._shape, x._dtype)} when this {type(x).__name__} was built, but is "
+            f"{_about(data.shape, data.dtype, library.contiguous(data))} now; build a new one"
+        )
+    structure = x._structure
+    if isinstance(x, Masked):
+        return Source(library, data, x.item_shape, data, structure, None, data.shape[1], int(x.side == "left"))
+    if isinstance(x, Padded):
+        return Source(library, data, x.item_shape, data, structure, columns=data.shape[1])
+    if isinstance(x, Packed):
+        return Source(library, data, x.item_shape, data, structure, columns=-1)
+    return Source(library, data, x.item_shape, data, structure)
+
+
+def _about(shape: Any, dtype: Any, contiguous: bool = True) -> str:
+    return f"{dtype} of shape {tuple(shape)}{'' if contiguous else ' and not contiguous'}"
+
+
+def _source_of_list(x: List) -> Source:
+    like, structure = x._like(), x._structure
+    library = library_of(like)
+    scanned = scan(x.items)
+    if scanned is not None and like.dtype == x._dtype and like.shape[1:] == x._shape[1:]:
+        lengths, addresses = scanned
+    else:
+        for i, item in enumerate(x.items):
+            if item.shape[1:] != x._shape[1:] or item.dtype != x._dtype or not library.contiguous(item):
+                raise StructureError(
+                    f"items[{i}] was {_about((structure.lengths[i], *x._shape[1:]), x._dtype)} when this List was "
+                    f"built, but is {_about(item.shape, item.dtype, library.contiguous(item))} now; build a new one"
+                )
+        lengths = np.array([item.shape[0] for item in x.items], np.int64)
+        addresses = library.addresses(x.items)
+    if not np.array_equal(lengths, structure.lengths):
+        i = int((lengths != structure.lengths).argmax())
+        raise StructureError(
+            f"items[{i}] had {structure.lengths[i]} rows when this List was built, but has {lengths[i]} now; "
+            "build a new one"
+        )
+    return Source(library, like, x.item_shape, 0, structure, frozen(addresses))
+
+
+def allocate(source: Source, shape: Shape, zeros: bool = False) -> Array:
+    """A new array for rows of `source`: ``(*shape, *item)``."""
+    make = source.library.zeros if zeros else source.library.empty
+    return make((*shape, *source.item_shape), source.like.dtype, source.like)
+
+
+def move_rows(
+    source: Source,
+    out: Array,
+    structure: Structure | None = None,
+    starts: Array | None = None,
+    stride: int = -1,
+    left: int = 0,
+    columns: int | None = None,
+) -> None:
+    """Move all rows of `source` to `out`, which is laid out as the other arguments say, in the order of `structure`."""
+    own = source.structure
+    structure = structure or own
+    row = source.row
+    if own.rows == 0 or row == 0:
+        return
+    launch = _launch.launcher(source.device)
+    cum = own.offsets
+    read = (source.starts if source.starts is not None else cum, source.stride, source.left)
+    write = starts if starts is not None else cum
+    addresses = int(type(source.data) is int)
+    name: str
+    numbers: tuple[int, ...]
+    arrays: tuple[Array, ...]
+    if source.columns is None and columns is None:
+        name, arrays = "copy_blocks", (read[0], write, cum)
+        numbers = (source.stride, source.left, addresses, stride, left)
+        work = _launch.Work(own.n, own.rows, row, own.lengths)
+    elif source.columns is None:
+        order = structure.order
+        name, arrays = "blocks_to_steps", (read[0], cum, order.indices, order.steps)
+        numbers = (source.stride, source.left, addresses, cast(int, columns))
+        work = _launch.Work(own.n, own.rows, row, order.lengths)
+    elif columns is None:
+        order = own.order
+        name, arrays = "steps_to_blocks", (write, cum, order.indices, order.steps)
+        numbers = (stride, left, source.columns)
+        work = _launch.Work(own.n, own.rows, row, order.lengths)
+    else:
+        # the same steps on both sides: a step is a block
+        steps = own.order.steps[: own.longest + 1]
+        name, arrays = "copy_blocks", (steps, steps, steps)
+        numbers = (source.columns, 0, 0, columns, 0)
+        work = _launch.Work(own.longest, own.rows, row, own.order.size_at_t[: own.longest])
+    launch(name, source.library, source.data, out, arrays, numbers, work, structure)
+
+
+def _same_order(a: Structure, b: Structure) -> bool:
+    return a is b or np.array_equal(a.order.indices, b.order.indices)
+
+
+# --- rectangles ------------------------------------------------------------------------------------------------------
+
+
+def _whole(value: Any, name: str, least: int) -> int:
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    number = int(value.__index__())
+    if number < least:
+        raise ConversionError(f"{name} must be at least {least}, not {number}")
+    return number
+
+
+def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) -> tuple[int, int]:
+    """The width of the rectangle, and the longest length that is kept."""
+    if not isinstance(truncate, (bool, np.bool_)):
+        raise TypeError(f"truncate must be True or False, not {truncate!r}")
+    step = 1 if multiple_of == 1 and type(multiple_of) is int else _whole(multiple_of, "multiple_of", 1)
+    longest = structure.longest
+    if width is None:
+        room = longest
+    else:
+        room = _whole(width, "width", 0)
+        if longest > room:
+            if not truncate:
+                i = int(structure.lengths.argmax())
+                raise ConversionError(
+                    f"width={room} is too small: sequence {i} has {longest} items; "
+                    f"give truncate=True or a width of at least {longest}"
+                )
+            longest = room
+    return -(-room // step) * step, longest
+
+
+def _truncated(source: Source, x: Any, longest: int) -> Source:
+    """The same rows without those past `longest` in each sequence; the first ones stay."""
+    if source.columns is not None:
+        return _truncated(source_of(to_ragged(x)), x, longest)
+    old = source.structure
+    structure = Structure.of_lengths(np.minimum(old.lengths, longest))
+    if source.starts is not None:
+        starts = source.starts
+    elif source.stride < 0:
+        starts = frozen(old.offsets[:-1].copy())
+    else:
+        starts = np.arange(old.n) * source.stride
+        if source.left:
+            starts += source.stride - old.lengths
+        frozen(starts)
+    return source._replace(structure=structure, starts=starts, stride=-1, left=0)
+
+
+def _rectangle(source: Source, shape: tuple[int, int], fill: Any) -> tuple[Array, Array | None]:
+    """A new array for `shape` rows, and the padding item that is still to be written, if any."""
+    row = source.row
+    if shape[0] * shape[1] * max(row, 1) > np.iinfo(np.int64).max:
+        raise ConversionError(f"{shape[0]} x {shape[1]} rows of {row} bytes are more than memory can address")
+    if type(fill) is int and fill == 0:
+        item, zero = zero_item(row), True
+    else:
+        item, zero = source.library.item(fill, source.like.dtype, source.item_shape), False
+    free = shape[0] * shape[1] - source.structure.rows
+    if free == 0 or row == 0:
+        return allocate(source, shape), None
+    if zero and free * row >= 0 and shape[0] * shape[1] * row >= LAZY_ZEROS and source.device == "cpu":
+        return allocate(source, shape, zeros=True), None
+    return allocate(source, shape), item
+
+
+def _pad(source: Source, out: Array, item: Array | None, runs: int, room: int, left: int, cum: Array) -> None:
+    if item is not None:
+        work = _launch.Work(runs, runs * room - source.structure.rows, source.row)
+        launch = _launch.launcher(source.device)
+        launch("pad_blocks", source.library, item, out, (cum,), (room, left), work, source.structure)
+
+
+@registry.provides("mask_of")
+def mask_of(x: Masked) -> Array:
+    """See `Masked.mask`: what is padding in the complement."""
+    source = source_of(x)
+    n, width = x.data.shape[:2]
+    out = source.library.zeros((n, width), source.library.bool_dtype, source.like)
+    if n * width:
+        free = Structure.of_lengths(width - x.lengths)
+        launch = _launch.launcher(source.device)
+        work = _launch.Work(n, x.rows, 1)
+        launch("pad_blocks", source.library, _TRUE, out, (free.offsets,), (width, int(x.side == "right")), work, free)
+    return out
+
+
+_TRUE = frozen(np.ones(1, np.uint8))
+
+
+# --- the four targets ------------------------------------------------------------------------------------------------
+
+
+def to_ragged(x: Any) -> Ragged:
+    """Any layout as `Ragged`."""
+    source = source_of(x)
+    out = allocate(source, (source.structure.rows,))
+    move_rows(source, out)
+    return build_ragged(out, source.structure)
+
+
+def to_masked(
+    x: Any, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False, side: str = "right"
+) -> Masked:
+    """Any layout as `Masked`."""
+    if side not in ("right", "left"):
+        raise ConversionError(f'side must be "right" or "left", not {side!r}')
+    source = source_of(x)
+    if isinstance(x, Masked) and width is None and type(multiple_of) is int and multiple_of == 1:
+        width = x.data.shape[1]  # another side or fill, the same rectangle
+    room, longest = _width(source.structure, width, multiple_of, truncate)
+    if longest < source.structure.longest:
+        source = _truncated(source, x, longest)
+    structure, left = source.structure, int(side == "left")
+    out, item = _rectangle(source, (structure.n, room), fill)
+    move_rows(source, out, stride=room, left=left)
+    _pad(source, out, item, structure.n, room, left, structure.offsets)
+    return build_masked(out, structure, side)
+
+
+def to_padded(
+    x: Any, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False
+) -> Padded:
+    """Any layout as `Padded`."""
+    source = source_of(x)
+    if isinstance(x, Padded) and width is None and type(multiple_of) is int and multiple_of == 1:
+        width = x.data.shape[0]
+    room, longest = _width(source.structure, width, multiple_of, truncate)
+    if longest < source.structure.longest:
+        source = _truncated(source, x, longest)
+    return _padded(source, source.structure, room, fill)
+
+
+def _padded(source: Source, structure: Structure, room: int, fill: Any = 0) -> Padded:
+    """With the columns in the order of `structure`, whose lengths are those of `source`."""
+    n = structure.n
+    out, item = _rectangle(source, (room, n), fill)
+    move_rows(source, out, structure, columns=n)
+    _pad(source, out, item, room, n, 0, structure.order.steps)
+    return build_padded(out, structure)
+
+
+def to_packed(x: Any) -> Packed:
+    """Any layout as `Packed`."""
+    source = source_of(x)
+    return _packed(source, source.structure)
+
+
+def _packed(source: Source, structure: Structure) -> Packed:
+    out = allocate(source, (structure.rows,))
+    move_rows(source, out, structure, columns=-1)
+    return build_packed(out, structure)
+
+
+def ragged_to_list(x: Ragged) -> List:
+    """Views of the rows of each sequence."""
+    source = source_of(x)
+    structure = source.structure
+    return build_list(source.library.split(x.data, structure.lengths, structure.offsets), structure, x.data)
+
+
+def steps_to_list(x: Any) -> List:
+    """Views of one new array."""
+    return ragged_to_list(to_ragged(x))
+
+
+def masked_to_list(x: Masked) -> List:
+    """Views of the rows of each sequence, without the padding."""
+    source = source_of(x)
+    data, structure = x.data, source.structure
+    lengths = structure.lengths.tolist()
+    if x.side == "left":
+        width = data.shape[1]
+        items = [data[i, width - length :] for i, length in enumerate(lengths)]
+    else:
+        items = [data[i, :length] for i, length in enumerate(lengths)]
+    like = items[0] if items else allocate(source, (0,))
+    return build_list(tuple(items), structure, like)
+
+
+# --- levels ----------------------------------------------------------------------------------------------------------
+
+
+def structure_of(x: Any, level: int = -1) -> Structure:
+    """The structure of one level, counted in rows: each sequence with all its rows."""
+    k = level_index(x, level)
+    if not isinstance(x, LoD) or k == len(x.lod) - 1:
+        return x._structure  # type: ignore[no-any-return]
+    return Structure.of_offsets(rows_of_level(x, k))
+
+
+def lod_to_ragged(x: LoD, *, level: int = -1) -> Ragged:
+    """One level, sharing data; the boundaries further in are dropped."""
+    source_of(x)
+    return build_ragged(x.data, structure_of(x, level))
+
+
+def lod_to_lod(x: LoD, *, level: int = -1) -> LoD:
+    """One level alone, sharing data."""
+    if len(x.lod) == 1:
+        level_index(x, level)
+        return x
+    r = lod_to_ragged(x, level=level)
+    return build_lod(r.data, (r._structure,))
+
+
+def ragged_to_lod(x: Ragged) -> LoD:
+    """One level, sharing data."""
+    source_of(x)
+    return build_lod(x.data, (x._structure,))
+
+
+# --- the door --------------------------------------------------------------------------------------------------------
+
+
+@registry.provides("as_encoding")
+def as_encoding(x: Any) -> Any:
+    """A bare list or tuple as an encoding: of arrays as `List`, of lists as `LoD`; everything else unchanged."""
+    if isinstance(x, (list, tuple)):
+        return List(x) if is_list_of_arrays(x) else LoD.from_nested(x)
+    return x
+
+
+def is_list_of_arrays(x: Any) -> bool:
+    """Is this bare list or tuple a `List`?  An empty one is."""
+    return all(is_array(item) for item in x)
+
+
+def is_encoding(x: Any) -> bool:
+    """An encoding of this library or a user's dataclass with a conversion."""
+    return isinstance(x, (Encoding, Pairs)) or kind_of(x) is not None
+
+
+def kind_of(x: Any) -> type | None:
+    """The type by which the table of conversions knows this object."""
+    for kind in type(x).__mro__:
+        if registry.is_encoding_type(kind):
+            return kind
+    return None
+
+
+def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
+    """The same sequences in another encoding.
+
+    Parameters
+    ----------
+    x : an encoding, a list or tuple of arrays, or nested lists
+    To : `List`, `Ragged`, `Padded`, `Packed`, `Masked`, `LoD`, `list` (nested), or a dataclass registered by
+        `conversion`
+    copy : never share memory with `x`.  Without it `Ragged` <-> `LoD`, to `List`, and what changes nothing do.
+    fill, width, multiple_of, truncate : for `Padded` and `Masked`.  The padding, one value or one item, exact in the
+        dtype; the least width; a number that divides the width; whether longer sequences lose their end.
+    side : for `Masked`, "right" or "left"
+    level : from a `LoD` or nested lists: the level whose sequences the target has, each with all its rows; negative
+        from the innermost
+
+    Returns `x` itself where nothing changes.  dtype, item shape, array library and device stay.
+
+    Errors: TypeError for what is no encoding and for an option that the route does not know, ConversionError where
+    there is no route or an option's value is impossible, IndexError for a level that does not exist.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Masked, fill=-1)
+    >>> x.data
+    array([[ 1,  2, -1],
+           [ 3,  4,  5]])
+    >>> sf.convert(x, list)
+    [[1, 2], [3, 4, 5]]
+    """
+    kind: Any = type(x)
+    if not registry.is_encoding_type(kind):
+        if kind is Pairs:
+            return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
+        kind = _kind_at_the_door(x)
+        if kind is List:
+            if To is list and not options and not copy:
+                return x
+            x = List(x)
+    if not isinstance(To, type):
+        raise TypeError(f"the target of a conversion must be a type such as Ragged, not {To!r}")
+    if kind is To and not options:
+        return copied(x) if copy else x
+    route = registry.route(kind, To, _device_kind(x))
+    placed = route.place(options)
+    if kind is To and _is_already(x, options):
+        return copied(x) if copy else x
+    y = x
+    for leg, given in zip(route.legs, placed, strict=True):
+        y = _run(leg, y, given)
+    return copied(y) if copy and (route.shares or y is x) else y
+
+
+def _kind_at_the_door(x: Any) -> type:
+    if isinstance(x, (list, tuple)):
+        return List if is_list_of_arrays(x) else list
+    kind = kind_of(x)
+    if kind is None:
+        hint = "; give it lengths, Ragged(data, lengths), or a list of such arrays" if is_array(x) else ""
+        raise TypeError(f"{type(x).__name__} is no encoding{hint}")
+    return kind
+
+
+def _device_kind(x: Any) -> str:
+    """Only asked for where a conversion is bound to a device."""
+    return str(getattr(x, "device", "cpu")).partition(":")[0] if registry.bound_to_devices() else "cpu"
+
+
+def _is_already(x: Any, options: dict[str, Any]) -> bool:
+    """Is `x` laid out as these options ask?"""
+    if "fill" in options:
+        return False  # nobody knows what its padding holds
+    room = x.data.shape[1] if isinstance(x, Masked) else x.data.shape[0] if isinstance(x, Padded) else None
+    if room is None:
+        return False
+    wide, longest = _width(
+        x._structure,
+        options.get("width", room),
+        options.get("multiple_of", 1),
+        options.get("truncate", False),
+    )
+    return wide == room and longest == x.max_length and options.get("side", getattr(x, "side", None)) == getattr(
+        x, "side", None
+    )
+
+
+def _run(leg: registry.Conversion, x: Any, options: dict[str, Any]) -> Any:
+    """One leg, connected to the caller's autograd graph where that asks for it; a shared leg is connected anyhow."""
+    if not leg.shares and _flow.wants_grad(x):
+        return _flow.apply(lambda z: leg_vjp(leg, z, options), x)
+    return leg.function(x, **options)
+
+
+def copied(x: Any) -> Any:
+    """The same encoding over copies of its arrays; the structure is read-only and stays."""
+    if isinstance(x, (list, tuple)):
+        return type(x)([copied(part) for part in x])
+    if isinstance(x, Pairs):
+        return Pairs(copied(x.one), copied(x.two))
+    if is_array(x):
+        return library_of(x).copy(x)
+    return _flow.rebuild(x, [library_of(leaf).copy(leaf) for leaf in _flow.leaves(x)])
+
+
+# --- the way back ----------------------------------------------------------------------------------------------------
+
+
+def leg_vjp(leg: registry.Conversion, x: Any, options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    """The result of a leg, and its pullback."""
+    y = leg.function(x, **options)
+    if leg.pullback is not None:
+        given = leg.pullback
+        return y, lambda dy: given(dy, x)
+    shape = _flow.hollow(x)
+    return y, lambda dy: _back(leg, dy, shape)
+
+
+def _back(leg: registry.Conversion, dy: Any, x: Any) -> Any:
+    if isinstance(x, Encoding):
+        if not isinstance(dy, Encoding):
+            dy = convert(dy, leg.source)
+        return restored(dy, x)
+    return convert(dy, leg.source)
+
+
+def restored(dy: Any, x: Any) -> Any:
+    """`dy` with the structure of `x`, its items where they came from, zeros for items that had been cut off."""
+    if isinstance(x, LoD):
+        r = convert(dy, Ragged)
+        return build_lod((r if r.rows == x.rows else resized(r, x._structure)).data, x._levels)
+    if not dy._structure.like(x._structure) or (isinstance(dy, LoD) and len(dy.lod) > 1):
+        dy = convert(dy, Ragged)
+        if not dy._structure.like(x._structure):
+            dy = resized(dy, x._structure)
+    return _relayout(dy, x)
+
+
+def resized(x: Ragged, structure: Structure) -> Ragged:
+    """Every sequence cut, or filled up with zeros, at its end, to the lengths of `structure`."""
+    own = x._structure
+    if _flow.wants_grad(x):
+        return _flow.apply(lambda z: (resized(z, structure), lambda dz: resized(dz, own)), x)  # type: ignore[no-any-return]
+    kept = Structure.of_lengths(np.minimum(own.lengths, structure.lengths))
+    source = source_of(x)._replace(structure=kept, starts=frozen(own.offsets[:-1].copy()))
+    out = allocate(source, (structure.rows,), zeros=True)
+    move_rows(source, out, starts=frozen(structure.offsets[:-1].copy()))
+    return build_ragged(out, structure)
+
+
+def _relayout(y: Any, x: Any) -> Any:
+    """`y`, whose lengths are those of `x`, laid out exactly as `x`: the same columns, width and side."""
+    if y is x:
+        return y
+    if _flow.wants_grad(y) and not _shares_layout(y, x):
+        own, like = _flow.hollow(y), _flow.hollow(x)
+        return _flow.apply(lambda z: (_relayout(z, like), lambda dz: _relayout(dz, own)), y)
+    structure = x._structure
+    if isinstance(x, LoD):
+        return build_lod(convert(y, Ragged).data, x._levels)
+    if isinstance(x, Ragged):
+        return build_ragged(convert(y, Ragged).data, structure)
+    if isinstance(x, List):
+        y = convert(y, List)
+        return build_list(y.items, structure, y._like())
+    if _shares_layout(y, x):
+        return y
+    if isinstance(x, Masked):
+        return to_masked(y, width=x._shape[1], side=x.side)
+    source = source_of(y)
+    if source.columns is not None and not _same_order(y._structure, structure):
+        source = source_of(to_ragged(y))
+    return _padded(source, structure, x._shape[0]) if isinstance(x, Padded) else _packed(source, structure)
+
+
+def _shares_layout(y: Any, x: Any) -> bool:
+    """Has `y` the layout of `x` already, or would a view give it?"""
+    if isinstance(x, (Ragged, LoD)):
+        return isinstance(y, (Ragged, LoD))
+    if isinstance(x, List):
+        return isinstance(y, (Ragged, LoD, Masked, List))
+    if type(y) is not type(x):
+        return False
+    if isinstance(x, Masked):
+        return y._shape[1] == x._shape[1] and y.side == x.side  # type: ignore[no-any-return]
+    return (not isinstance(x, Padded) or y._shape[0] == x._shape[0]) and _same_order(y._structure, x._structure)
+
+
+def convert_like(y: Any, x: Any) -> Any:
+    """`y` in the encoding of `x`, with the structure of `x` itself.
+
+    Columns of a `Padded` come back in the same order, a `Masked` with its width and side, a `LoD` with all its levels,
+    a bare list as a bare list.  Where the sequences of `y` have other lengths, those replace the innermost lengths of
+    `x`, and the layout follows them.
+
+    StructureError where `y` has another number of sequences than the innermost level of `x`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.LoD(np.arange(3.0), [[0, 2], [0, 1, 3]])
+    >>> y = sf.convert(x, sf.Padded)
+    >>> sf.convert_like(y, x).to_nested()
+    [[[0.0], [1.0, 2.0]]]
+    """
+    return back_to(y, x, -1)
+
+
+def back_to(y: Any, x: Any, level: int) -> Any:
+    """`convert_like` for a `y` whose sequences are those of `level` in `x`."""
+    if isinstance(x, (list, tuple)):
+        return _in_kind(back_to(y, as_encoding(x), level), x)
+    if isinstance(x, Pairs):
+        if not isinstance(y, Pairs):
+            raise TypeError(f"only Pairs go back to Pairs, not {type(y).__name__}")
+        return Pairs(*[b if is_array(b) else back_to(b, a, level) for a, b in ((x.one, y.one), (x.two, y.two))])
+    y = as_encoding(y)
+    kind = kind_of(x)
+    if kind is None or not is_encoding(y):
+        raise TypeError(f"{type(y if kind else x).__name__} is no encoding")
+    if not isinstance(x, Encoding):
+        return convert(y, kind)
+    if not isinstance(y, Encoding):
+        y = convert(y, Ragged)
+    own = structure_of(x, level)
+    new = structure_of(y)
+    if new.n != own.n:
+        raise StructureError(f"{own.n} sequences were expected, as in the {type(x).__name__}, but there are {new.n}")
+    if own.like(new):
+        if isinstance(x, LoD):
+            return build_lod(convert(y, Ragged).data, x._levels)
+        return _relayout(convert(y, Ragged) if isinstance(y, LoD) else y, x)
+    if isinstance(x, LoD):
+        k = level_index(x, level)
+        if k != len(x.lod) - 1:
+            raise StructureError(
+                f"the sequences of level {level} have other lengths now, so the levels within them cannot come back; "
+                "convert with level=-1, or keep the lengths"
+            )
+        return build_lod(convert(y, Ragged).data, (*x._levels[:-1], new))
+    if isinstance(x, Masked):
+        return convert(y, Masked, side=x.side, width=max(x.data.shape[1], new.longest))
+    if isinstance(x, Padded):
+        return convert(y, Padded, width=max(x.data.shape[0], new.longest))
+    return convert(y, type(x))
+
+
+def _in_kind(y: Any, x: Any) -> Any:
+    """An encoding as the bare list or tuple that `x` was."""
+    if isinstance(y, List):
+        return type(x)(y.items) if type(x) in (list, tuple) else list(y.items)
+    nested = convert(y, list)
+    return tuple(nested) if type(x) is tuple else nested
+
+
+# --- the tables as text ----------------------------------------------------------------------------------------------
+
+
+def explain(From: type, To: type, device: str = "cpu") -> str:
+    """The route from one encoding to another on a kind of device, as text.
+
+    ConversionError where there is none.
+
+    >>> import seqformats as sf
+    >>> print(sf.explain(sf.LoD, sf.Padded))
+    LoD -> Padded on cpu: 2 legs
+      LoD -> Ragged   shares memory   options: level
+      Ragged -> Padded   one move   options: fill, width, multiple_of, truncate
+    """
+    for kind in (From, To):
+        if not isinstance(kind, type):
+            raise TypeError(f"explain takes types such as Ragged, not {kind!r}")
+    if device == "cpu":
+        _launch.launcher(device)
+    name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
+    if From is To:
+        return f"{name}: nothing to do"
+    found = registry.route(From, To, device)
+    lines = [f"{name}: {len(found.legs)} leg{'s' * (len(found.legs) > 1)}"]
+    for leg in found.legs:
+        how = "shares memory" if leg.shares else "one move"
+        lines.append(
+            f"  {registry.label(leg.source)} -> {registry.label(leg.target)}   {how}   "
+            f"options: {', '.join(leg.options) or 'none'}"
+        )
+    return "\n".join(lines)
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+for _From in (List, Ragged, Masked, Padded, Packed):
+    for _To, _function in ((Ragged, to_ragged), (Masked, to_masked), (Padded, to_padded), (Packed, to_packed)):
+        if _From is not _To or _To in (Masked, Padded):
+            registry.conversion(_From, _To)(_function)
+
+registry.conversion(Ragged, List, shares=True)(ragged_to_list)
+registry.conversion(Masked, List, shares=True)(masked_to_list)
+registry.conversion(Padded, List)(steps_to_list)
+registry.conversion(Packed, List)(steps_to_list)
+registry.conversion(LoD, Ragged, shares=True)(lod_to_ragged)
+registry.conversion(Ragged, LoD, shares=True)(ragged_to_lod)
+registry.conversion(LoD, LoD, shares=True)(lod_to_lod)

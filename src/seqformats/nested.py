@@ -1,0 +1,138 @@
+"""Nested Python lists to `LoD` and back.
+
+Every list is a level.  Numbers are leaves; an array is an innermost sequence, so the sequences of items with a shape
+come as arrays, and go back as arrays.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from . import registry
+from .arrays import Array, is_array
+from .convert import convert, source_of
+from .errors import StructureError
+from .formats import List, LoD, Ragged, build_lod
+from .structure import Structure
+
+
+def _is_level(x: Any) -> bool:
+    return isinstance(x, (list, tuple))
+
+
+def _is_sequence(x: Any) -> bool:
+    """Something that has items: a list, or an array with an axis."""
+    return isinstance(x, (list, tuple)) or (is_array(x) and len(x.shape) > 0)
+
+
+@registry.provides("from_nested")
+def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD:
+    """See `LoD.from_nested`."""
+    if not _is_level(lists):
+        raise TypeError(f"nested lists must be a list or tuple, not {type(lists).__name__}")
+    if levels is not None:
+        if isinstance(levels, bool) or not hasattr(levels, "__index__"):
+            raise TypeError(f"levels must be an integer, not {type(levels).__name__}")
+        if levels < 1:
+            raise StructureError(f"levels must be at least 1, not {levels}")
+    sequences = list(lists)
+    found: list[Structure] = []
+    while True:
+        for i, sequence in enumerate(sequences):
+            if not _is_sequence(sequence):
+                raise StructureError(_shallow(sequence, i, len(found)))
+        found.append(Structure.of_lengths(np.array([len(sequence) for sequence in sequences], np.int64)))
+        deep_enough = levels is not None and len(found) == levels
+        if any(is_array(sequence) for sequence in sequences):
+            if levels is not None and not deep_enough:
+                raise StructureError(f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep")
+            return build_lod(_of_arrays(sequences, dtype), tuple(found))
+        leaves = list(chain.from_iterable(sequences))
+        kinds = set(map(type, leaves))
+        if deep_enough or not kinds:
+            break
+        inner = [kind for kind in kinds if issubclass(kind, (list, tuple))]
+        if not inner and not _is_sequence(leaves[0]):
+            break
+        sequences = leaves
+    if levels is not None:
+        while len(found) < levels:  # nothing further in, so the levels there are empty
+            found.append(Structure.of_lengths(np.zeros(found[-1].rows, np.int64)))
+    return build_lod(_of_leaves(leaves, kinds, dtype), tuple(found))
+
+
+def _shallow(leaf: Any, i: int, depth: int) -> str:
+    if depth == 0:
+        return (
+            f"nested lists hold sequences, but element {i} is {leaf!r}, a single item; "
+            "one sequence alone is [[...]], a list with one list in it"
+        )
+    return f"the leaves of nested lists must all be equally deep, but {leaf!r} is {depth} deep and others are deeper"
+
+
+def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
+    if not leaves:
+        return np.empty(0, np.float64 if dtype is None else dtype)
+    try:
+        data = np.array(leaves, dtype)
+    except OverflowError as error:
+        raise StructureError(f"a leaf does not fit the dtype: {error}") from None
+    except ValueError as error:
+        raise StructureError(f"the lists within an item must all have one shape: {error}") from None
+    if data.dtype.hasobject:
+        strange = sorted(kind.__name__ for kind in kinds if not issubclass(kind, (int, float, complex, list, tuple)))
+        raise TypeError(f"leaves of nested lists must be numbers that fit a dtype, not {', '.join(strange) or 'these'}")
+    if dtype is None and data.dtype.kind in "SU" and not all(issubclass(kind, (str, bytes)) for kind in kinds):
+        raise TypeError("leaves of nested lists must be all numbers or all strings; give a dtype to force one")
+    if dtype is None and data.dtype.kind == "f" and all(issubclass(kind, int) for kind in kinds):
+        raise StructureError("some leaves do not fit int64 and others do not fit uint64; give a dtype")
+    return data
+
+
+def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
+    first = next(sequence for sequence in sequences if is_array(sequence))
+    items = []
+    for sequence in sequences:
+        if _is_level(sequence):
+            if type(first) is not np.ndarray:
+                raise TypeError(f"a list of numbers cannot stand beside an array of type {type(first).__name__}")
+            sequence = np.array(sequence, first.dtype).reshape(len(sequence), *first.shape[1:])
+        items.append(sequence)
+    data = convert(List(items), Ragged).data
+    return data if dtype is None else data.astype(dtype)
+
+
+@registry.provides("to_nested")
+def to_nested(x: LoD) -> list[Any]:
+    """See `LoD.to_nested`; data on a GPU is copied to the host."""
+    library = source_of(x).library
+    inner = x._structure
+    rows: Any
+    if x.item_shape:
+        nested: list[Any] = list(library.split(x.data, inner.lengths, inner.offsets))
+    else:
+        keep = getattr(x.dtype, "kind", "") in "mM"  # as Python objects some of these lose their unit
+        rows = list(x.data) if keep else x.data.tolist()
+        nested = _grouped(rows, inner.offsets)
+    for offsets in reversed(x.lod[:-1]):
+        nested = _grouped(nested, offsets)
+    return nested
+
+
+def _grouped(flat: list[Any], offsets: Array) -> list[Any]:
+    bounds = offsets.tolist()
+    return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def _list_to_lod(x: list[Any], *, level: int | None = None) -> LoD:
+    """All levels, or one alone."""
+    y = from_nested(x)
+    return y if level is None else convert(y, LoD, level=level)  # type: ignore[no-any-return]
+
+
+registry.conversion(list, LoD)(_list_to_lod)
+registry.conversion(LoD, list)(to_nested)
+

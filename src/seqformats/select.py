@@ -1,0 +1,298 @@
+"""Which sequences: indexing of every kind, and questions about a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _flow, registry
+from .arrays import Array, adopt, is_array, size_of, to_host
+from .convert import allocate, as_encoding, convert, is_encoding, is_list_of_arrays, kind_of, move_rows, source_of, structure_of
+from .formats import (
+    Encoding,
+    List,
+    LoD,
+    Masked,
+    Packed,
+    Padded,
+    Pairs,
+    Ragged,
+    build_list,
+    build_lod,
+    build_masked,
+    build_padded,
+    build_ragged,
+    level_index,
+)
+from .structure import Structure, frozen
+
+# --- what an index means ---------------------------------------------------------------------------------------------
+
+
+@registry.provides("place")
+def place(index: Any, n: int) -> int:
+    """An integer index as a place from 0 to n - 1."""
+    if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__") or isinstance(index, (list, tuple)):
+        raise TypeError(
+            f"an index must be an integer, a slice, a mask or a list of integers, not {type(index).__name__}"
+        )
+    try:
+        i = index.__index__()
+    except TypeError:
+        raise TypeError(f"an index must be an integer, not {index!r}") from None
+    if not -n <= i < n:
+        raise IndexError(f"index {i} is out of range for {n} sequences")
+    return int(i + n if i < 0 else i)
+
+
+def places(index: Any, n: int) -> slice | Array:
+    """Any index as a slice with step 1, or as int64 places from 0 to n - 1."""
+    if isinstance(index, slice):
+        start, stop, step = index.indices(n)
+        if step == 1:
+            return slice(start, max(start, stop))
+        return np.arange(start, stop, step, dtype=np.int64)
+    if isinstance(index, list) or (is_array(index) and len(index.shape) > 0):
+        return _picked(index, n)
+    i = place(index, n)
+    return slice(i, i + 1)
+
+
+def _picked(index: Any, n: int) -> Array:
+    if isinstance(index, list):
+        kinds = {bool if issubclass(kind, (bool, np.bool_)) else kind for kind in map(type, index)}
+        if bool in kinds and len(kinds) > 1:
+            raise TypeError("an index must be a mask or a list of integers, not a mixture")
+        array = np.array(index) if index else np.empty(0, np.int64)
+    else:
+        array = to_host(index)
+    if array.dtype.kind not in "biu" and array.size:
+        raise TypeError(f"an index must hold integers or bools, not {array.dtype}")
+    if array.ndim != 1:
+        raise TypeError(f"an index must have one axis, but has shape {array.shape}")
+    if array.dtype.kind == "b":
+        if array.size != n:
+            raise IndexError(f"the mask has {array.size} places, but there are {n} sequences")
+        return np.flatnonzero(array)
+    wrong = (array < -n) | (array >= n) if array.dtype.kind != "u" else array >= n
+    if wrong.any():
+        raise IndexError(f"index {array[wrong][0]} is out of range for {n} sequences")
+    chosen = array.astype(np.int64)
+    return np.where(chosen < 0, chosen + n, chosen)
+
+
+# --- selection -------------------------------------------------------------------------------------------------------
+
+
+@registry.provides("getitem")
+def getitem(x: Encoding, index: Any) -> Any:
+    """The same encoding with the chosen sequences, in the order of the index."""
+    where = places(index, len(x))
+    if isinstance(where, slice):
+        if isinstance(x, LoD):
+            return lod_slice(x, 0, where.start, where.stop)
+        if isinstance(x, (List, Ragged, Masked)):
+            return _sliced(x, where)
+        where = np.arange(where.start, where.stop)
+    return _SELECT[kind_of(x)](x, where)  # type: ignore[index]
+
+
+def _cut(structure: Structure, where: slice) -> Structure:
+    lengths = structure.lengths[where]
+    offsets = structure.offsets[where.start : where.stop + 1]
+    return Structure(lengths, offsets - offsets[0], int(lengths.max()) if lengths.size else 0)
+
+
+def _sliced(x: Any, where: slice) -> Any:
+    """Views of a range of sequences."""
+    source_of(x)
+    structure = _cut(x._structure, where)
+    if isinstance(x, List):
+        return build_list(x.items[where], structure, _rowless(x))
+    if isinstance(x, Masked):
+        return build_masked(x.data[where], structure, x.side)
+    start, stop = x.offsets[where.start], x.offsets[where.stop]
+    return build_ragged(x.data[start:stop], structure)
+
+
+def _rowless(x: List) -> Array:
+    """An array that gives dtype and item shape of a list, and keeps nothing alive."""
+    source = source_of(x)
+    return allocate(source, (0,)) if x.items else x._like()
+
+
+@registry.provides("lod_slice")
+def lod_slice(x: LoD, level: int, start: int, stop: int) -> LoD:
+    """Sequences `start` to `stop` of `level` and the levels further in; data is a view."""
+    source_of(x)
+    levels = []
+    for structure in x._levels[level:]:
+        levels.append(_cut(structure, slice(start, stop)))
+        start, stop = int(structure.offsets[start]), int(structure.offsets[stop])
+    return build_lod(x.data[start:stop], tuple(levels))
+
+
+def _from_list(x: List, where: Array) -> List:
+    source_of(x)
+    structure = Structure.of_lengths(x._structure.lengths[where])
+    return build_list(tuple([x.items[i] for i in where.tolist()]), structure, _rowless(x))
+
+
+def _from_ragged(x: Ragged, where: Array) -> Ragged:
+    return build_ragged(*_gathered(x, x._structure, where))
+
+
+def _gathered(x: Any, structure: Structure, where: Array) -> tuple[Array, Structure]:
+    """The rows of the chosen sequences, one after the other, and their structure."""
+    source = source_of(x)
+    chosen = Structure.of_lengths(structure.lengths[where])
+    starts = frozen(structure.offsets[where])
+    if _flow.wants_grad(x):  # the framework's own indexing adds up what is chosen twice
+        shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
+        return source.library.take(x.data, shift + np.arange(chosen.rows), 0), chosen
+    out = allocate(source, (chosen.rows,))
+    move_rows(source._replace(structure=chosen, starts=starts), out)
+    return out, chosen
+
+
+def _from_masked(x: Masked, where: Array) -> Masked:
+    library = source_of(x).library
+    return build_masked(library.take(x.data, where, 0), Structure.of_lengths(x.lengths[where]), x.side)
+
+
+def _from_padded(x: Padded, where: Array) -> Padded:
+    library = source_of(x).library
+    structure = Structure.of_lengths(x._structure.lengths[where])
+    column = np.empty(len(x), np.int64)
+    column[x.indices] = np.arange(len(x))
+    data = library.take(x.data[: structure.longest], column[where[structure.order.indices]], 1)
+    return build_padded(data, structure)
+
+
+def _from_packed(x: Packed, where: Array) -> Packed:
+    return convert(_from_ragged(convert(x, Ragged), where), Packed)  # type: ignore[no-any-return]
+
+
+def _from_lod(x: LoD, where: Array) -> LoD:
+    levels = []
+    start, stop = where, where + 1
+    for structure in x._levels:
+        lengths = stop - start
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        inner = np.repeat(start - offsets[:-1], lengths) + np.arange(offsets[-1])
+        levels.append(Structure.of_lengths(structure.lengths[inner]))
+        start, stop = structure.offsets[start], structure.offsets[stop]
+    data, _ = _gathered(x, structure_of(x, 0), where)
+    return build_lod(data, tuple(levels))
+
+
+_SELECT = {
+    List: _from_list,
+    Ragged: _from_ragged,
+    Masked: _from_masked,
+    Padded: _from_padded,
+    Packed: _from_packed,
+    LoD: _from_lod,
+}
+
+
+@registry.provides("take_rows")
+def take_rows(x: Array, index: Any) -> Array:
+    """Rows of a plain array, by any index that an encoding takes."""
+    library, array = adopt(x)
+    where = places(index, len(array))
+    return array[where] if isinstance(where, slice) else library.take(array, where, 0)
+
+
+# --- questions -------------------------------------------------------------------------------------------------------
+
+
+def lengths(x: Any, level: int = -1) -> Array:
+    """The lengths of the sequences of one level, in the caller's order: ``(n,)`` int64, read-only, on the host.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+    level : of a `LoD`, negative from the innermost.  A length counts the sequences of the next level, or rows.
+
+    Errors: IndexError for a level that does not exist, TypeError for what is no encoding.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.lengths(sf.convert([np.arange(1), np.arange(3)], sf.Padded))
+    array([1, 3])
+    """
+    x = as_encoding(x)
+    if isinstance(x, Pairs):
+        x = x.one
+    if not isinstance(x, Encoding):
+        x = convert(x, LoD if kind_of(x) is not None and registry.keeps_levels(type(x)) else Ragged)
+    k = level_index(x, level)
+    return x._levels[k].lengths if isinstance(x, LoD) else x._structure.lengths
+
+
+def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
+    """Are these the same encoding, with the same structure in the caller's order, dtype and items?
+
+    Padding never counts.  With `equal_nan` a NaN equals a NaN.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> a = sf.convert([np.array([1, 2]), np.array([3])], sf.Masked, fill=7)
+    >>> b = sf.convert([np.array([1, 2]), np.array([3])], sf.Masked, width=5)
+    >>> sf.equal(a, b)
+    True
+    """
+    a, b = as_encoding(a), as_encoding(b)
+    for x in (a, b):
+        if not isinstance(x, (Encoding, Pairs)) and not is_array(x):
+            raise TypeError(f"equal compares encodings, not {type(x).__name__}")
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Pairs):
+        return equal(a.one, b.one, equal_nan) and equal(a.two, b.two, equal_nan)
+    if isinstance(a, LoD):
+        if len(a.lod) != len(b.lod) or not all(np.array_equal(s, t) for s, t in zip(a.lod, b.lod, strict=True)):
+            return False
+    elif isinstance(a, Encoding) and not a._structure.like(b._structure):
+        return False
+    if isinstance(a, Encoding):
+        if a.dtype != b.dtype or a.item_shape != b.item_shape or a.device != b.device:
+            return False
+        a, b = convert(a, Ragged).data, convert(b, Ragged).data
+    if tuple(a.shape) != tuple(b.shape) or a.dtype != b.dtype:
+        return False
+    if size_of(a.shape) == 0:
+        return True
+    same = a == b
+    if equal_nan:
+        same = same | ((a != a) & (b != b))
+    return bool(same.all())
+
+
+def to_device(x: Any, device: Any) -> Any:
+    """The same encoding on another device.
+
+    torch stays torch and CuPy stays CuPy; NumPy arrays become Numba device arrays on a GPU and come back as NumPy
+    arrays.  The structure is on the host anyhow and is shared.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, or an array
+    device : "cpu", "cuda", "cuda:1", or what the array library takes
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.to_device(sf.Ragged(np.arange(3), [1, 2]), "cpu").device
+    'cpu'
+    """
+    if not is_array(x) and not is_encoding(x) and not (isinstance(x, (list, tuple)) and is_list_of_arrays(x)):
+        raise TypeError(f"{type(x).__name__} is neither an encoding nor an array nor a list of arrays")
+    moved = []
+    for leaf in _flow.leaves(x):
+        library, array = adopt(leaf)
+        moved.append(library.to_device(array, device))
+    return _flow.rebuild(x, moved)
+
+
