@@ -1,0 +1,135 @@
+"""Gradients: `vjp`, and the rules of the conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _flow, registry
+from .arrays import adopt, is_array
+from .convert import as_encoding, convert, convert_like, is_encoding, is_list_of_arrays, kind_of, leg_vjp, restored
+from .errors import StructureError
+from .formats import Encoding, List, Pairs
+
+Pullback = Callable[[Any], Any]
+
+
+def vjp(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Pullback]:
+    """The result of an operation and its pullback, the vector-Jacobian product.
+
+    Parameters
+    ----------
+    op : `convert`, `convert_like`, or another operation of this library with a gradient
+    args, options : what `op` is called with
+
+    Returns
+    -------
+    result : ``op(*args, **options)``
+    pullback : ``pullback(dy)`` is the gradient for the first argument, in its encoding and structure.  `dy` is an
+        encoding over the same sequences as the result, or an array laid out like the result's data; one that does not
+        fit raises StructureError.
+
+    A move of rows has a pullback for every dtype; arithmetic on integers has none and raises TypeError.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.arange(3.0), [1, 2])
+    >>> y, pullback = sf.vjp(sf.convert, x, sf.Masked)
+    >>> pullback(np.array([[1.0, 9.0], [2.0, 3.0]]))
+    Ragged(shape (3,), float64, cpu, 2 sequences of lengths [1, 2])
+    """
+    return registry.gradient_rule(op)(args, options)
+
+
+def cotangent(dy: Any, y: Any) -> Any:
+    """`dy` as an encoding laid out like `y`; StructureError where it does not fit."""
+    if is_array(dy):
+        return _laid_out_like(dy, y)
+    dy = as_encoding(dy)
+    if not is_encoding(dy):
+        raise TypeError(f"a gradient must be an encoding or an array, not {type(dy).__name__}")
+    if isinstance(y, Encoding) and isinstance(dy, Encoding):
+        if not dy._structure.like(y._structure):
+            raise StructureError(
+                f"the gradient has other lengths than the result: {dy!r} for {y!r}"
+            )
+        if dy.item_shape != y.item_shape:
+            raise StructureError(f"the gradient has item shape {dy.item_shape}, but the result has {y.item_shape}")
+        return restored(dy, y)
+    return dy
+
+
+def _laid_out_like(dy: Any, y: Any) -> Any:
+    library, array = adopt(dy, "the gradient")
+    found = _flow.leaves(y)
+    if len(found) != 1:
+        raise StructureError(f"the gradient of a {type(y).__name__} must be one too, not a single array")
+    if tuple(array.shape) != tuple(found[0].shape):
+        raise StructureError(
+            f"the gradient has shape {tuple(array.shape)}, but the result's data has {tuple(found[0].shape)}"
+        )
+    return _flow.rebuild(y, [array])
+
+
+def bared(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """A bare list as an encoding, and the way to give its gradient back as a bare list."""
+    if not isinstance(x, (list, tuple)):
+        return x, lambda dx: dx
+    kind = type(x)
+    if is_list_of_arrays(x):
+        return List(x), lambda dx: kind(dx.items)
+    return as_encoding(x), lambda dx: kind(convert(dx, list))
+
+
+@registry.gradient(convert)
+def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
+    """Leg by leg, back through the pullbacks of the route."""
+    if len(args) != 2:
+        raise TypeError("vjp(convert, x, To, **options) takes x and To")
+    given, To = args
+    options = dict(options)
+    copy = options.pop("copy", False)
+    x, bare = bared(given)
+    if isinstance(x, Pairs):
+        parts = [_convert((part, To), options) for part in (x.one, x.two)]
+        (one, back_one), (two, back_two) = parts
+        return Pairs(one, two), lambda dy: Pairs(back_one(dy.one), back_two(dy.two))
+    kind = kind_of(x)
+    if kind is None:
+        convert(x, To, **options)  # raises what convert raises
+    nested = To is list
+    if kind is To and not options:
+        y, pullbacks = x, []
+    else:
+        route = registry.route(kind, To, str(getattr(x, "device", "cpu")).partition(":")[0])  # type: ignore[arg-type]
+        y, pullbacks = x, []
+        for leg, placed in zip(route.legs, route.place(options), strict=True):
+            if leg.target is list:
+                break
+            y, pullback = leg_vjp(leg, y, placed)
+            pullbacks.append(pullback)
+    shape = _flow.hollow(y) if not isinstance(y, list) else y
+    result = convert(y, list) if nested else convert(y, To, copy=True) if copy else y
+
+    def pull(dy: Any) -> Any:
+        dy = cotangent(dy, shape)
+        for pullback in reversed(pullbacks):
+            dy = pullback(dy)
+        return bare(restored(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)
+
+    return result, pull
+
+
+@registry.gradient(convert_like)
+def _convert_like(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
+    """The structure is not differentiated, so the gradient is the way back to `y`."""
+    if len(args) != 2 or options:
+        raise TypeError("vjp(convert_like, y, x) takes y and x")
+    given, like = args
+    y, bare = bared(given)
+    result = convert_like(y, like)
+    encoded = as_encoding(result)
+    shape = _flow.hollow(encoded)
+    return result, lambda dz: bare(convert_like(cotangent(dz, shape), y))
+
+

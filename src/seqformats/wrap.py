@@ -1,0 +1,361 @@
+"""Wrappers: a function that wants one layout, called with any.
+
+A wrapper converts every argument that is an encoding, calls the function, and gives the result back in the encoding
+and with the structure of the first one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import _flow, registry
+from .arrays import adopt, is_array, library_of
+from .convert import as_encoding, back_to, convert, convert_like, is_encoding, kind_of
+from .errors import StructureError
+from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
+from .grad import cotangent
+
+Function = Callable[..., Any]
+
+
+class _Argument(NamedTuple):
+    """An argument that is a batch."""
+
+    place: int | str  # its position or keyword
+    given: Any  # as the caller passed it
+    batch: Any  # in the encoding of the wrapper
+
+
+class _Wrapper:
+    """What one `with_...` does, whatever the function."""
+
+    def __init__(self, name: str, To: type, options: dict[str, Any], backprop: bool = False, rows: bool = False) -> None:
+        known = {name for entry in registry.conversions().values() if entry.target is To for name in entry.options}
+        for option in options:
+            if option not in known | {"level"}:
+                raise TypeError(f"{name} has no option {option!r}; it has: {', '.join(sorted(known | {'level'}))}")
+        self.name = name
+        self.To = To
+        self.options = options
+        self.backprop = backprop
+        self.rows = rows  # does the function see the bare rows?
+
+    def wrap(self, fn: Function) -> Function:
+        if not callable(fn):
+            raise TypeError(f"{self.name} wraps a function, not {type(fn).__name__}")
+
+        @functools.wraps(fn)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            return self.call(fn, args, kwargs)
+
+        return wrapped
+
+    def call(self, fn: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Convert, call, convert back."""
+        found = _batches(args, kwargs)
+        if not found:
+            if self.rows and any(map(is_array, args)):
+                return fn(*args, **kwargs)
+            given = ", ".join(type(x).__name__ for x in (*args, *kwargs.values())) or "nothing"
+            raise TypeError(f"{self.name} needs an encoding or a list of arrays among its arguments, but got: {given}")
+        arguments = [_Argument(place, x, self.converted(x, len(found) == 1)) for place, x in found]
+        passed, named = list(args), dict(kwargs)
+        for place, _, batch in arguments:
+            shown = batch.data if self.rows else batch
+            if isinstance(place, int):
+                passed[place] = shown
+            else:
+                named[place] = shown
+        returned = fn(*passed, **named)
+        if self.backprop:
+            return self.with_gradient(returned, arguments)
+        return self.back(returned, arguments[0])
+
+    def converted(self, x: Any, alone: bool) -> Any:
+        """A batch in the encoding of the wrapper."""
+        if self.rows and alone and isinstance(x, Packed):
+            return x  # its rows are rows; several batches have to agree on an order, the caller's
+        return convert(x, self.To, **self.options)
+
+    def back(self, returned: Any, argument: _Argument) -> Any:
+        """What the function returned, as the caller gets it; of a tuple the first element."""
+        if not isinstance(returned, tuple):
+            return self.restored(self.encoded(returned, argument), argument)
+        if not returned:
+            raise TypeError(f"{self.name}: the function returned an empty tuple")
+        first, rest = self.back(_untupled(returned[0]), argument), returned[1:]
+        return type(returned)(first, *rest) if hasattr(returned, "_fields") else (first, *rest)
+
+    def encoded(self, y: Any, argument: _Argument) -> Any:
+        """What the function returned, as an encoding with as many sequences as it saw."""
+        batch = argument.batch
+        if is_array(y):
+            return self.over(y, batch)
+        if isinstance(y, list):
+            y = as_encoding(y)
+        elif not is_encoding(y):
+            raise TypeError(f"{self.name}: the function must return an encoding or an array, not {type(y).__name__}")
+        if len(y) != len(batch):
+            raise StructureError(
+                f"{self.name}: {len(batch)} sequences were expected back from the function, but there are {len(y)}"
+            )
+        return y
+
+    def over(self, y: Any, batch: Any) -> Any:
+        """An array with the leading shape of the data that the function saw, over the structure of that data."""
+        _, array = adopt(y, "the result")
+        if not isinstance(batch, Encoding) or isinstance(batch, List):
+            raise TypeError(f"{self.name}: the function saw a {type(batch).__name__} and must return one, not an array")
+        lead = tuple(batch._shape[: len(batch._shape) - len(batch.item_shape)])
+        if tuple(array.shape[: len(lead)]) != lead:
+            raise StructureError(
+                f"{self.name}: {len(batch)} sequences were expected back from the function, in an array whose shape "
+                f"begins with {lead} as the data it saw; it returned shape {tuple(array.shape)}"
+            )
+        return _flow.rebuild(batch, [array])
+
+    def restored(self, y: Any, argument: _Argument) -> Any:
+        """In the caller's encoding and structure."""
+        return back_to(y, argument.given, self.options.get("level", -1))
+
+    def with_gradient(self, returned: Any, arguments: list[_Argument]) -> tuple[Any, Function]:
+        """The result and the backprop function, both in the caller's encoding."""
+        if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
+            raise TypeError(f"{self.name} with backprop=True: the function must return (y, backprop)")
+        y, inner_backprop = returned
+        result = self.back(y, arguments[0])
+        first = y[0] if isinstance(y, tuple) else y
+        outer = _hollow(result[0] if isinstance(y, tuple) else result)
+        inner = _flow.hollow(self.encoded(first, arguments[0]))
+        as_array = is_array(first)
+
+        def backprop(dy: Any) -> Any:
+            dy = self.gradient_in(dy, outer, inner)
+            dx = inner_backprop(dy.data if as_array else dy)
+            if len(arguments) == 1:
+                return self.restored(self.encoded(dx, arguments[0]), arguments[0])
+            if not isinstance(dx, tuple) or len(dx) != len(arguments):
+                raise TypeError(f"{self.name}: backprop must return {len(arguments)} gradients, one for each batch")
+            return tuple([self.restored(self.encoded(d, a), a) for d, a in zip(dx, arguments, strict=True)])
+
+        return result, backprop
+
+    def gradient_in(self, dy: Any, outer: Any, inner: Any) -> Any:
+        """The caller's gradient, laid out like what the function returned."""
+        dy = cotangent(dy, outer)
+        if isinstance(dy, LoD):
+            dy = convert(dy, Ragged, level=self.options.get("level", -1))
+        return convert_like(dy, inner)
+
+
+def _untupled(y: Any) -> Any:
+    """A tuple inside a returned tuple can only be a batch."""
+    return list(y) if type(y) is tuple else y
+
+
+def _hollow(x: Any) -> Any:
+    return _flow.hollow(as_encoding(x))
+
+
+def _batches(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | str, Any]]:
+    """The arguments that are batches: encodings anywhere, a bare list only as the first one, after `self`."""
+    found: list[tuple[int | str, Any]] = []
+    for i, x in enumerate(args):
+        if is_encoding(x):
+            found.append((i, x))
+        elif isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
+            if i == 0 or (i == 1 and not found and not is_array(args[0]) and not isinstance(args[0], (list, tuple))):
+                found.append((i, x))
+    found.extend((name, x) for name, x in kwargs.items() if is_encoding(x))
+    return found
+
+
+def _with(name: str, To: type, fn: Function | None, options: dict[str, Any], **how: Any) -> Any:
+    wrapper = _Wrapper(name, To, options, **how)
+    return wrapper.wrap if fn is None else wrapper.wrap(fn)
+
+
+def with_list(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+    """`fn` sees a `List` and returns one, or a list of arrays; see `with_padded`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> ends = sf.with_list(lambda x: [item[-1:] for item in x.items])
+    >>> ends(sf.Ragged(np.arange(5), [2, 3])).data
+    array([1, 4])
+    """
+    return _with("with_list", List, fn, options, backprop=backprop)
+
+
+def with_ragged(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+    """`fn` sees a `Ragged`; see `with_padded`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> double = sf.with_ragged(lambda x: x.data * 2)
+    >>> double([np.array([1, 2]), np.array([3])])
+    [array([2, 4]), array([6])]
+    """
+    return _with("with_ragged", Ragged, fn, options, backprop=backprop)
+
+
+def with_padded(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+    """Let `fn`, which wants a `Padded`, be called with any encoding.
+
+    Parameters
+    ----------
+    fn : sees a `Padded` and returns one with the same number of sequences (other lengths, item shape or dtype are
+        allowed), or an array whose shape begins as that of the data it saw.  Of a returned tuple the first element is
+        the result, the rest is passed on.  Without `fn` the call is a decorator.
+    backprop : does `fn` return ``(y, backprop)``?  Then the wrapped function does too, and its ``backprop(dy)`` takes
+        and gives gradients in the caller's encoding.
+    options : of the conversion (fill, width, multiple_of, truncate, level)
+
+    The wrapped function converts every argument that is an encoding (a bare list only as the first one, after `self`)
+    and passes the others on.  The result comes back in the encoding of the first one, with its own structure, all
+    levels of a `LoD` included.  What `fn` writes into the padding is dropped.
+
+    Errors: TypeError where no argument is an encoding, StructureError where `fn` returns another number of sequences.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> @sf.with_padded
+    ... def cumulated(x):
+    ...     return np.cumsum(x.data, axis=0)
+    >>> cumulated(sf.LoD(np.array([1, 2, 3]), [[0, 1, 2], [0, 2, 3]])).to_nested()
+    [[[1, 3]], [[3]]]
+    """
+    return _with("with_padded", Padded, fn, options, backprop=backprop)
+
+
+def with_packed(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+    """`fn` sees a `Packed`; see `with_padded`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.with_packed(lambda x: -x.data)([np.array([1, 2]), np.array([3])])
+    [array([-1, -2]), array([-3])]
+    """
+    return _with("with_packed", Packed, fn, options, backprop=backprop)
+
+
+def with_masked(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+    """`fn` sees a `Masked`; options also `side`; see `with_padded`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> @sf.with_masked(side="left", multiple_of=4)
+    ... def last(x):
+    ...     return x.data * (np.arange(x.data.shape[1]) == x.data.shape[1] - 1)
+    >>> last([np.array([1, 2]), np.array([3])])
+    [array([0, 2]), array([3])]
+    """
+    return _with("with_masked", Masked, fn, options, backprop=backprop)
+
+
+def with_lod(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+    """`fn` sees a `LoD`, with all levels where the argument has some; see `with_padded`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.with_lod(lambda x: x.data + len(x.lod))([[[1, 2], [3]], [[4]]])
+    [[[3, 4], [5]], [[6]]]
+    """
+    return _with("with_lod", LoD, fn, options, backprop=backprop)
+
+
+def with_array(fn: Function | None = None, *, backprop: bool = False) -> Any:
+    """`fn` sees the rows alone, an array ``(rows, *item)`` without padding, and returns as many rows.
+
+    Rows are in the caller's order, but of a `Packed` that is the only batch in its own.  A plain array is passed as it
+    is.  See `with_padded`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> project = sf.with_array(lambda rows: rows @ np.ones((2, 3)))
+    >>> project(sf.Ragged(np.ones((4, 2)), [1, 3]))
+    Ragged(shape (4, 3), float64, cpu, 2 sequences of lengths [1, 3])
+    """
+    return _with("with_array", Ragged, fn, {}, backprop=backprop, rows=True)
+
+
+def with_flatten(fn: Function | None = None) -> Any:
+    """`fn` sees the innermost items of nested lists as one flat list, and returns a list with as many.
+
+    Items may be anything that is no list.  An encoding is passed as nested lists, and its rows come back as an array
+    of its library.
+
+    Errors: TypeError where the first argument is no nested list or encoding, StructureError where `fn` returns another
+    number of items or items are not all equally deep.
+
+    >>> import seqformats as sf
+    >>> shout = sf.with_flatten(lambda words: [word.upper() for word in words])
+    >>> shout([["to", "be"], [], ["or"]])
+    [['TO', 'BE'], [], ['OR']]
+    """
+    if fn is None:
+        return with_flatten
+    if not callable(fn):
+        raise TypeError(f"with_flatten wraps a function, not {type(fn).__name__}")
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        at = next((i for i, x in enumerate(args[:2]) if isinstance(x, (list, tuple)) or is_encoding(x)), None)
+        if at is None:
+            given = ", ".join(type(x).__name__ for x in args) or "nothing"
+            raise TypeError(f"with_flatten needs nested lists or an encoding as its first argument, but got: {given}")
+        x = args[at]
+        if is_encoding(x):
+            rows = convert(x, Ragged)
+            y = fn(*args[:at], list(rows.data), *args[at + 1 :], **kwargs)
+            _check_count(y, rows.rows)
+            return convert_like(_stacked(y, rows), x)
+        items, shape = _flattened(x)
+        y = fn(*args[:at], items, *args[at + 1 :], **kwargs)
+        _check_count(y, len(items))
+        return _regrouped(iter(y), shape)
+
+    return wrapped
+
+
+def _check_count(y: Any, expected: int) -> None:
+    if not isinstance(y, (list, tuple)) and not is_array(y):
+        raise TypeError(f"with_flatten: the function must return a list of {expected} items, not {type(y).__name__}")
+    if len(y) != expected:
+        raise StructureError(f"with_flatten: {expected} items were expected back from the function, but got {len(y)}")
+
+
+def _stacked(items: Any, rows: Ragged) -> Ragged:
+    library = library_of(rows.data)
+    data = rows.data if len(items) == 0 else library.stack(items, rows.data)
+    return _flow.rebuild(rows, [data])  # type: ignore[no-any-return]
+
+
+def _flattened(x: Any) -> tuple[list[Any], Any]:
+    """All items in order, and the nesting: counts of items, in lists of lists, each with the type of its list."""
+    inner = [isinstance(part, (list, tuple)) for part in x]
+    if not any(inner):
+        return list(x), (type(x), len(x))
+    if not all(inner):
+        i = inner.index(False)
+        raise StructureError(f"the items of nested lists must all be equally deep, but element {i} is {x[i]!r}")
+    parts = [_flattened(part) for part in x]
+    depths = {_depth(shape) for items, shape in parts if items}
+    if len(depths) > 1:
+        raise StructureError(f"the items of nested lists must all be equally deep, but some are {min(depths)} deep")
+    return [item for items, _ in parts for item in items], (type(x), [shape for _, shape in parts])
+
+
+def _depth(shape: Any) -> int:
+    return 1 if isinstance(shape[1], int) else 1 + max(_depth(part) for part in shape[1])
+
+
+def _regrouped(items: Any, shape: Any) -> Any:
+    kind, content = shape
+    if isinstance(content, int):
+        return kind([next(items) for _ in range(content)])
+    return kind([_regrouped(items, part) for part in content])
+
+
