@@ -55,7 +55,7 @@ class _Cache(FunctionCache):
             _log.debug("kernel cache unusable: %s", error)
 
 
-def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Any:
     """Compile a kernel for the CPU: no GIL, NumPy's division, cached on disk unless SEQFORMATS_CACHE=0."""
     dispatcher = njit(nogil=nogil, error_model="numpy")(function)
     if os.environ.get("SEQFORMATS_CACHE", "1") != "0" and not config.DISABLE_JIT:
@@ -63,15 +63,15 @@ def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Callable[..
             dispatcher._cache = _Cache(function)
         except RuntimeError as error:  # no writable place: compile in each process
             _log.info("kernels are not cached: %s", error)
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher
 
 
-def compiled_with_gil(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled_with_gil(function: Callable[..., Any]) -> Any:
     """The same for a kernel that reads Python objects, and must be alone with them."""
     return compiled(function, nogil=False)
 
 
-part = njit(inline="always")
+part: Callable[[Callable[..., Any]], Any] = njit(inline="always")
 """Compile a piece of a kernel that is copied into it, so that constant arguments stay constant."""
 
 
@@ -118,7 +118,7 @@ def _address(context: Any, builder: Any, kind: Any, base: Any, place: Any) -> An
     return builder.inttoptr(builder.add(base, place), ir.IntType(8).as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _move(typingctx: Any, out: Any, d: Any, src: Any, s: Any, size: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to = _address(context, builder, sig.args[0], args[0], args[1])
@@ -137,12 +137,12 @@ def _move(typingctx: Any, out: Any, d: Any, src: Any, s: Any, size: Any) -> Any:
     return types.void(out, types.int64, base, types.int64, count), generate
 
 
-@overload(move, inline="never", prefer_literal=True)  # type: ignore[untyped-decorator]
-def _move_compiled(out, d, src, s, size):  # type: ignore[no-untyped-def]
+@overload(move, inline="never", prefer_literal=True)
+def _move_compiled(out, d, src, s, size):
     return lambda out, d, src, s, size: _move(out, d, src, s, size)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _clear(typingctx: Any, out: Any, d: Any, size: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to = _address(context, builder, sig.args[0], args[0], args[1])
@@ -152,13 +152,13 @@ def _clear(typingctx: Any, out: Any, d: Any, size: Any) -> Any:
     return types.void(out, types.int64, types.int64), generate
 
 
-@overload(clear, inline="never")  # type: ignore[untyped-decorator]
-def _clear_compiled(out, d, size):  # type: ignore[no-untyped-def]
+@overload(clear, inline="never")
+def _clear_compiled(out, d, size):
     return lambda out, d, size: _clear(out, d, size)
 
 
 def _peek(bits: int) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def load(typingctx: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
@@ -172,11 +172,11 @@ def _peek(bits: int) -> Any:
 _peek64, _peek32 = _peek(64), _peek(32)
 
 
-@overload(peek)  # type: ignore[untyped-decorator]
-def _peek_compiled(address):  # type: ignore[no-untyped-def]
+@overload(peek)
+def _peek_compiled(address):
     return lambda address: _peek64(address)
 
 
-@overload(peek_int)  # type: ignore[untyped-decorator]
-def _peek_int_compiled(address):  # type: ignore[no-untyped-def]
+@overload(peek_int)
+def _peek_int_compiled(address):
     return lambda address: _peek32(address)

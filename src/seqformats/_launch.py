@@ -51,7 +51,7 @@ def cpu(
     arrays: tuple[Array, ...],
     numbers: tuple[int, ...],
     work: Work,
-    structure: Any,
+    structure: Any,  # noqa: ARG001  launchers of other devices keep copies on it
 ) -> None:
     """Run the compiled kernel, in blocks over the pool where the move is large; `src` may be 0 (see `copy_blocks`)."""
     kernel: Callable[..., None] = registry.kernel(name, "cpu")

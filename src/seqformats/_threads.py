@@ -7,6 +7,7 @@ So nested calls, dead helpers and an interpreter that shuts down cost time, neve
 import os
 import threading
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from queue import SimpleQueue
 from typing import Any
 
@@ -88,7 +89,9 @@ def set_num_threads(k: int | None) -> None:
     _chosen = k
 
 
-def _drain(blocks: list[tuple[Callable[..., None], tuple[Any, ...]]], done: "SimpleQueue[BaseException | None]") -> None:
+def _drain(
+    blocks: list[tuple[Callable[..., None], tuple[Any, ...]]], done: "SimpleQueue[BaseException | None]"
+) -> None:
     """Run blocks until none is left; one entry in `done` a block."""
     while True:
         try:
@@ -131,14 +134,14 @@ def run(kernel: Callable[..., None], args: tuple[Any, ...], cuts: Sequence[int])
                     pool.helpers += 1
             except RuntimeError:  # the interpreter shuts down, or no more threads: the caller does it all
                 pass
-    blocks = [(kernel, (*args, start, stop)) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+    blocks = [(kernel, (*args, start, stop)) for start, stop in pairwise(cuts)]
     count = len(blocks)
     done: SimpleQueue[BaseException | None] = SimpleQueue()
     for _ in range(min(wanted, pool.helpers)):
         pool.tasks.put((blocks, done))
     _drain(blocks, done)
     interrupt: BaseException | None = None
-    errors = []
+    errors: list[BaseException | None] = []
     while len(errors) < count:
         try:
             errors.append(done.get())

@@ -6,6 +6,7 @@ library means adding a class and one line in `_KNOWN`.
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,7 @@ def not_exact(fill: object, dtype: object, near: object) -> ConversionError:
 
 def wrong_item(fill: object, given: Shape, item_shape: Shape) -> ConversionError:
     """The error for a padding value of a wrong shape."""
-    return ConversionError(
-        f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {fill!r}"
-    )
+    return ConversionError(f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {fill!r}")
 
 
 class Library:
@@ -59,7 +58,7 @@ class Library:
     autograd = False  # True where arrays may carry a gradient that an operation must not lose
 
     def adopt(self, x: Array, what: str) -> Array:
-        """`x` as a C-contiguous array of this library, itself where it is one; TypeError where it has no plain items."""
+        """`x` as a C-contiguous array of this library, itself where it can; TypeError where it has no plain items."""
         raise NotImplementedError
 
     def kind(self, x: Array) -> str:
@@ -120,8 +119,7 @@ class Library:
 
     def split(self, x: Array, lengths: Array, offsets: Array) -> tuple[Array, ...]:
         """Views of the rows of each sequence."""
-        bounds = offsets.tolist()
-        return tuple([x[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)])
+        return tuple([x[a:b] for a, b in pairwise(offsets.tolist())])
 
     def take(self, x: Array, index: Array, axis: int) -> Array:
         """A new array: `index` (host, int64) picks along `axis`."""
@@ -165,7 +163,9 @@ class NumPy(Library):
                 x = x.data
             x = np.asarray(x)
         if x.dtype.hasobject:
-            raise TypeError(f"{what} has dtype {x.dtype}, whose items are Python objects; they cannot be moved as bytes")
+            raise TypeError(
+                f"{what} has dtype {x.dtype}, whose items are Python objects; they cannot be moved as bytes"
+            )
         return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
     def kind(self, x: Array) -> str:
@@ -197,15 +197,17 @@ class NumPy(Library):
         return x.reshape(-1)
 
     def astype(self, x: Array, dtype: str) -> Array:
-        return np.require(x, dtype, "CA")
+        return np.require(x, dtype, ["C", "A"])
 
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
         value = np.asarray(to_host(fill))
         if value.shape not in ((), item_shape):
             raise wrong_item(fill, value.shape, item_shape)
         try:
+            if value.dtype.kind == "c" and not value.imag.any():
+                value = value.real
             with np.errstate(all="ignore"):
-                cast = value.astype(dtype)
+                cast = value.astype(dtype) if value.dtype.kind != "c" or dtype.kind == "c" else value.real.astype(dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise ConversionError(f"fill={fill!r} is not a value of {dtype}: {error}") from None
         if not _same_values(value, cast):
@@ -324,14 +326,15 @@ class Torch(Library):
         if tuple(value.shape) not in ((), item_shape):
             raise wrong_item(fill, tuple(value.shape), item_shape)
         try:
-            cast = (value if isinstance(value, torch.Tensor) else torch.from_numpy(value.reshape(-1))).to(dtype)
+            whole = value if isinstance(value, torch.Tensor) else torch.from_numpy(value.reshape(-1))
+            cast = (whole.real if whole.is_complex() and not dtype.is_complex else whole).to(dtype)
         except (TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise ConversionError(f"fill={fill!r} is not a value of {dtype}: {error}") from None
         before, after = value.reshape(-1).tolist(), cast.reshape(-1).tolist()
         if not all(a == b or (a != a and b != b) for a, b in zip(before, after, strict=True)):
             raise not_exact(fill, dtype, cast.tolist())
-        whole = cast.reshape(tuple(value.shape)).expand(item_shape).contiguous().view(-1)
-        return whole.view(torch.uint8).numpy() if whole.numel() else _no_bytes
+        item = cast.reshape(tuple(value.shape)).expand(item_shape).contiguous().view(-1)
+        return item.view(torch.uint8).numpy() if item.numel() else _no_bytes
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         return self.torch.cat(tuple(arrays))
@@ -412,12 +415,20 @@ def library_of(x: Array) -> Library:
 
 def is_array(x: object) -> bool:
     """Is this something that `adopt` takes?"""
-    return (
-        library_of_type(type(x)) is not None
-        or hasattr(x, "__array_interface__")
-        or hasattr(x, "__cuda_array_interface__")
-        or hasattr(x, "__dlpack__")
-    ) and not isinstance(x, (type, np.generic))
+    return is_array_type(type(x))
+
+
+def is_array_type(kind: type) -> bool:
+    """Are objects of this type arrays?"""
+    known = _array_types.get(kind)
+    if known is None:
+        known = not issubclass(kind, (type, np.generic)) and any(hasattr(kind, name) for name in _PROTOCOLS)
+        _array_types[kind] = known
+    return known
+
+
+_array_types: dict[type, bool] = {}
+_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 
 
 def adopt(x: Array, what: str = "data") -> tuple[Library, Array]:

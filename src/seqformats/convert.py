@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from . import _flow, _launch, registry
-from .arrays import LAZY_ZEROS, Array, Library, Shape, is_array, library_of, size_of, zero_item
+from .arrays import LAZY_ZEROS, Array, Library, Shape, is_array, is_array_type, library_of, size_of, zero_item
 from .errors import ConversionError, StructureError
 from .formats import (
     Encoding,
@@ -34,7 +34,7 @@ from .formats import (
     rows_of_level,
 )
 from .lists import scan
-from .structure import Structure, frozen
+from .structure import MOST, Structure, frozen
 
 # --- where rows lie --------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ def _truncated(source: Source, x: Any, longest: int) -> Source:
 def _rectangle(source: Source, shape: tuple[int, int], fill: Any) -> tuple[Array, Array | None]:
     """A new array for `shape` rows, and the padding item that is still to be written, if any."""
     row = source.row
-    if shape[0] * shape[1] * max(row, 1) > np.iinfo(np.int64).max:
+    if shape[0] * shape[1] * max(row, 1) > MOST:
         raise ConversionError(f"{shape[0]} x {shape[1]} rows of {row} bytes are more than memory can address")
     if type(fill) is int and fill == 0:
         item, zero = zero_item(row), True
@@ -272,10 +272,12 @@ def to_ragged(x: Any) -> Ragged:
 
 
 def to_masked(
-    x: Any, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False, side: str = "right"
+    x: Any, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False, side: str | None = None
 ) -> Masked:
-    """Any layout as `Masked`."""
-    if side not in ("right", "left"):
+    """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
+    if side is None:
+        side = x.side if isinstance(x, Masked) else "right"
+    elif side not in ("right", "left"):
         raise ConversionError(f'side must be "right" or "left", not {side!r}')
     source = source_of(x)
     if isinstance(x, Masked) and width is None and type(multiple_of) is int and multiple_of == 1:
@@ -290,9 +292,7 @@ def to_masked(
     return build_masked(out, structure, side)
 
 
-def to_padded(
-    x: Any, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False
-) -> Padded:
+def to_padded(x: Any, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False) -> Padded:
     """Any layout as `Padded`."""
     source = source_of(x)
     if isinstance(x, Padded) and width is None and type(multiple_of) is int and multiple_of == 1:
@@ -389,13 +389,13 @@ def ragged_to_lod(x: Ragged) -> LoD:
 def as_encoding(x: Any) -> Any:
     """A bare list or tuple as an encoding: of arrays as `List`, of lists as `LoD`; everything else unchanged."""
     if isinstance(x, (list, tuple)):
-        return List(x) if is_list_of_arrays(x) else LoD.from_nested(x)
+        return List(tuple(x)) if is_list_of_arrays(x) else LoD.from_nested(x)
     return x
 
 
 def is_list_of_arrays(x: Any) -> bool:
     """Is this bare list or tuple a `List`?  An empty one is."""
-    return all(is_array(item) for item in x)
+    return all(map(is_array_type, set(map(type, x))))
 
 
 def is_encoding(x: Any) -> bool:
@@ -445,15 +445,17 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         if kind is Pairs:
             return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
         kind = _kind_at_the_door(x)
+        if kind is List and not x and "level" in options:
+            kind = list  # no sequences, on whatever level
         if kind is List:
             if To is list and not options and not copy:
                 return x
-            x = List(x)
+            x = List(tuple(x))
     if not isinstance(To, type):
         raise TypeError(f"the target of a conversion must be a type such as Ragged, not {To!r}")
     if kind is To and not options:
         return copied(x) if copy else x
-    route = registry.route(kind, To, _device_kind(x))
+    route = registry.route(kind, To, device_kind(x))
     placed = route.place(options)
     if kind is To and _is_already(x, options):
         return copied(x) if copy else x
@@ -473,7 +475,7 @@ def _kind_at_the_door(x: Any) -> type:
     return kind
 
 
-def _device_kind(x: Any) -> str:
+def device_kind(x: Any) -> str:
     """Only asked for where a conversion is bound to a device."""
     return str(getattr(x, "device", "cpu")).partition(":")[0] if registry.bound_to_devices() else "cpu"
 
@@ -491,8 +493,10 @@ def _is_already(x: Any, options: dict[str, Any]) -> bool:
         options.get("multiple_of", 1),
         options.get("truncate", False),
     )
-    return wide == room and longest == x.max_length and options.get("side", getattr(x, "side", None)) == getattr(
-        x, "side", None
+    return (
+        wide == room
+        and longest == x.max_length
+        and options.get("side", getattr(x, "side", None)) == getattr(x, "side", None)
     )
 
 

@@ -287,10 +287,14 @@ class Padded(Encoding):
         structure = _ordered(self)
         steps, n = data.shape[:2]
         if structure.order.size_at_t.size != steps:
-            raise StructureError(f"size_at_t must have one number a step, but there are "
-                                 f"{structure.order.size_at_t.size} numbers and data has {steps} steps")
+            raise StructureError(
+                f"size_at_t must have one number a step, but there are "
+                f"{structure.order.size_at_t.size} numbers and data has {steps} steps"
+            )
         if structure.n != n:
-            raise StructureError(f"there are {structure.n} lengths, but data has {n} columns, shape {tuple(data.shape)}")
+            raise StructureError(
+                f"there are {structure.n} lengths, but data has {n} columns, shape {tuple(data.shape)}"
+            )
         self._set(data=data, _structure=structure, _shape=data.shape, _dtype=data.dtype, **_fields(structure))
 
     @property
@@ -666,6 +670,8 @@ def _check_levels(levels: tuple[Structure, ...], rows: int, what: str) -> None:
 
 def _relative(outer: Array, inner: Array, k: int, empties: str) -> Array:
     """Row offsets of a level as indices into the row offsets of the level below."""
+    first: Array
+    last: Array
     first = np.searchsorted(inner, outer, side="left")
     last = np.searchsorted(inner, outer, side="right") - 1
     missing = first > last
@@ -754,8 +760,8 @@ class Pairs:
 
     def __getitem__(self, index: Any) -> Pairs:
         if not isinstance(index, (slice, list)) and not is_array(index):
-            registry.service("place")(index, len(self))
-            index = slice(index, index + 1 or None)
+            place = registry.service("place")(index, len(self))
+            index = slice(place, place + 1)
         return Pairs(_members(self.one, index), _members(self.two, index))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -870,4 +876,3 @@ def build_list(items: tuple[Array, ...], structure: Structure, like: Array) -> L
     x._dtype = like.dtype
     x.__class__ = List
     return x  # type: ignore[no-any-return]
-

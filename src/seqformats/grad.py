@@ -7,7 +7,17 @@ from typing import Any
 
 from . import _flow, registry
 from .arrays import adopt, is_array
-from .convert import as_encoding, convert, convert_like, is_encoding, is_list_of_arrays, kind_of, leg_vjp, restored
+from .convert import (
+    as_encoding,
+    convert,
+    convert_like,
+    device_kind,
+    is_encoding,
+    is_list_of_arrays,
+    kind_of,
+    leg_vjp,
+    restored,
+)
 from .errors import StructureError
 from .formats import Encoding, List, Pairs
 
@@ -50,9 +60,7 @@ def cotangent(dy: Any, y: Any) -> Any:
         raise TypeError(f"a gradient must be an encoding or an array, not {type(dy).__name__}")
     if isinstance(y, Encoding) and isinstance(dy, Encoding):
         if not dy._structure.like(y._structure):
-            raise StructureError(
-                f"the gradient has other lengths than the result: {dy!r} for {y!r}"
-            )
+            raise StructureError(f"the gradient has other lengths than the result: {dy!r} for {y!r}")
         if dy.item_shape != y.item_shape:
             raise StructureError(f"the gradient has item shape {dy.item_shape}, but the result has {y.item_shape}")
         return restored(dy, y)
@@ -60,7 +68,7 @@ def cotangent(dy: Any, y: Any) -> Any:
 
 
 def _laid_out_like(dy: Any, y: Any) -> Any:
-    library, array = adopt(dy, "the gradient")
+    _, array = adopt(dy, "the gradient")
     found = _flow.leaves(y)
     if len(found) != 1:
         raise StructureError(f"the gradient of a {type(y).__name__} must be one too, not a single array")
@@ -77,7 +85,7 @@ def bared(x: Any) -> tuple[Any, Callable[[Any], Any]]:
         return x, lambda dx: dx
     kind = type(x)
     if is_list_of_arrays(x):
-        return List(x), lambda dx: kind(dx.items)
+        return List(tuple(x)), lambda dx: kind(dx.items)
     return as_encoding(x), lambda dx: kind(convert(dx, list))
 
 
@@ -97,12 +105,12 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     kind = kind_of(x)
     if kind is None:
         convert(x, To, **options)  # raises what convert raises
+        raise TypeError(f"{type(x).__name__} is no encoding")
     nested = To is list
-    if kind is To and not options:
-        y, pullbacks = x, []
-    else:
-        route = registry.route(kind, To, str(getattr(x, "device", "cpu")).partition(":")[0])  # type: ignore[arg-type]
-        y, pullbacks = x, []
+    y: Any = x
+    pullbacks: list[Pullback] = []
+    if kind is not To or options:
+        route = registry.route(kind, To, device_kind(x))
         for leg, placed in zip(route.legs, route.place(options), strict=True):
             if leg.target is list:
                 break
@@ -131,5 +139,3 @@ def _convert_like(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, 
     encoded = as_encoding(result)
     shape = _flow.hollow(encoded)
     return result, lambda dz: bare(convert_like(cotangent(dz, shape), y))
-
-

@@ -6,7 +6,7 @@ come as arrays, and go back as arrays.
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,9 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
         deep_enough = levels is not None and len(found) == levels
         if any(is_array(sequence) for sequence in sequences):
             if levels is not None and not deep_enough:
-                raise StructureError(f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep")
+                raise StructureError(
+                    f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep"
+                )
             return build_lod(_of_arrays(sequences, dtype), tuple(found))
         leaves = list(chain.from_iterable(sequences))
         kinds = set(map(type, leaves))
@@ -58,9 +60,11 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
         if not inner and not _is_sequence(leaves[0]):
             break
         sequences = leaves
-    if levels is not None:
+    if levels is not None and len(found) < levels:
+        if leaves:
+            raise StructureError(f"levels={levels}, but {leaves[0]!r} is a leaf only {len(found)} deep")
         while len(found) < levels:  # nothing further in, so the levels there are empty
-            found.append(Structure.of_lengths(np.zeros(found[-1].rows, np.int64)))
+            found.append(Structure.of_lengths(np.zeros(0, np.int64)))
     return build_lod(_of_leaves(leaves, kinds, dtype), tuple(found))
 
 
@@ -78,8 +82,10 @@ def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
         return np.empty(0, np.float64 if dtype is None else dtype)
     try:
         data = np.array(leaves, dtype)
+        if dtype is None and data.dtype.kind == "f" and kinds == {int}:
+            data = np.array(leaves, np.uint64)  # some are over int64
     except OverflowError as error:
-        raise StructureError(f"a leaf does not fit the dtype: {error}") from None
+        raise StructureError(f"the leaves do not fit one dtype of integers: {error}") from None
     except ValueError as error:
         raise StructureError(f"the lists within an item must all have one shape: {error}") from None
     if data.dtype.hasobject:
@@ -87,8 +93,6 @@ def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
         raise TypeError(f"leaves of nested lists must be numbers that fit a dtype, not {', '.join(strange) or 'these'}")
     if dtype is None and data.dtype.kind in "SU" and not all(issubclass(kind, (str, bytes)) for kind in kinds):
         raise TypeError("leaves of nested lists must be all numbers or all strings; give a dtype to force one")
-    if dtype is None and data.dtype.kind == "f" and all(issubclass(kind, int) for kind in kinds):
-        raise StructureError("some leaves do not fit int64 and others do not fit uint64; give a dtype")
     return data
 
 
@@ -101,7 +105,7 @@ def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
                 raise TypeError(f"a list of numbers cannot stand beside an array of type {type(first).__name__}")
             sequence = np.array(sequence, first.dtype).reshape(len(sequence), *first.shape[1:])
         items.append(sequence)
-    data = convert(List(items), Ragged).data
+    data = convert(List(tuple(items)), Ragged).data
     return data if dtype is None else data.astype(dtype)
 
 
@@ -123,8 +127,7 @@ def to_nested(x: LoD) -> list[Any]:
 
 
 def _grouped(flat: list[Any], offsets: Array) -> list[Any]:
-    bounds = offsets.tolist()
-    return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 
 
 def _list_to_lod(x: list[Any], *, level: int | None = None) -> LoD:
@@ -134,5 +137,4 @@ def _list_to_lod(x: list[Any], *, level: int | None = None) -> LoD:
 
 
 registry.conversion(list, LoD)(_list_to_lod)
-registry.conversion(LoD, list)(to_nested)
-
+registry.conversion(LoD, list, shares=True)(to_nested)

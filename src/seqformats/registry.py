@@ -64,8 +64,10 @@ class Conversion:
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """The legs from one encoding to another."""
+    """The legs from one encoding to another; none where a type to itself has nothing that could be changed."""
 
+    source: type
+    target: type
     legs: tuple[Conversion, ...]
 
     @property
@@ -77,7 +79,7 @@ class Route:
     def options(self) -> tuple[str, ...]:
         """The options that `place` accepts."""
         names = {name for leg in self.legs[:-1] for name in leg.options if name == "level"}
-        return tuple(sorted(names | set(self.legs[-1].options)))
+        return tuple(sorted(names.union(*[leg.options for leg in self.legs[-1:]])))
 
     def place(self, options: dict[str, Any]) -> list[dict[str, Any]]:
         """The options for each leg: `level` for the first that knows it, the others for the last."""
@@ -85,15 +87,15 @@ class Route:
             return [{}] * len(self.legs)
         placed: list[dict[str, Any]] = [{} for _ in self.legs]
         for name, value in options.items():
-            at = len(self.legs) - 1
-            if name == "level":
-                at = next((i for i, leg in enumerate(self.legs) if name in leg.options), at)
-            if name not in self.legs[at].options:
+            if name not in self.options:
                 known = ", ".join(self.options) or "none"
                 raise TypeError(
-                    f"no option {name!r} on the way from {label(self.legs[0].source)} to "
-                    f"{label(self.legs[-1].target)}; options there: {known}"
+                    f"no option {name!r} on the way from {label(self.source)} to {label(self.target)}; "
+                    f"options there: {known}"
                 )
+            at = len(self.legs) - 1
+            if name == "level":
+                at = next(i for i, leg in enumerate(self.legs) if name in leg.options)
             placed[at][name] = value
         return placed
 
@@ -197,7 +199,7 @@ def route(source: type, target: type, device: str = "cpu") -> Route:
     legs = _search(source, target, device)
     if legs is None:
         raise ConversionError(_no_route(source, target, device))
-    found = _routes[key] = Route(legs)
+    found = _routes[key] = Route(source, target, legs)
     return found
 
 
@@ -205,7 +207,7 @@ def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] |
     """Dijkstra's algorithm over the table."""
     if source is target:  # a change of layout: only the direct entry makes sense
         entry = _conversions.get((source, target))
-        return None if entry is None else (entry,)
+        return () if entry is None else (entry,)
     deep = keeps_levels(source) and keeps_levels(target)
     heap: list[tuple[int, int, type, tuple[Conversion, ...]]] = [(0, 0, source, ())]
     done: set[type] = set()
@@ -230,7 +232,8 @@ def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] |
 
 
 def _no_route(source: type, target: type, device: str) -> str:
-    reached = sorted(label(t) for s, t in _conversions if s is source and t is not source)
+    targets = {t for _, t in _conversions} - {source}
+    reached = sorted(label(t) for t in targets if _search(source, t, device) is not None)
     text = f"no conversion from {label(source)} to {label(target)}"
     if device != "cpu":
         text += f" on {device}"

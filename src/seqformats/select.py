@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import _flow, registry
 from .arrays import Array, adopt, is_array, size_of, to_host
-from .convert import allocate, as_encoding, convert, is_encoding, is_list_of_arrays, kind_of, move_rows, source_of, structure_of
+from .convert import (
+    allocate,
+    as_encoding,
+    convert,
+    is_encoding,
+    is_list_of_arrays,
+    kind_of,
+    move_rows,
+    source_of,
+    structure_of,
+)
 from .formats import (
     Encoding,
     List,
@@ -95,7 +106,7 @@ def getitem(x: Encoding, index: Any) -> Any:
         if isinstance(x, (List, Ragged, Masked)):
             return _sliced(x, where)
         where = np.arange(where.start, where.stop)
-    return _SELECT[kind_of(x)](x, where)  # type: ignore[index]
+    return _SELECT[type(x)](x, where)
 
 
 def _cut(structure: Structure, where: slice) -> Structure:
@@ -187,7 +198,7 @@ def _from_lod(x: LoD, where: Array) -> LoD:
     return build_lod(data, tuple(levels))
 
 
-_SELECT = {
+_SELECT: dict[type, Callable[[Any, Array], Any]] = {
     List: _from_list,
     Ragged: _from_ragged,
     Masked: _from_masked,
@@ -294,5 +305,3 @@ def to_device(x: Any, device: Any) -> Any:
         library, array = adopt(leaf)
         moved.append(library.to_device(array, device))
     return _flow.rebuild(x, moved)
-
-

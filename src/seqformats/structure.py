@@ -15,11 +15,12 @@ from .arrays import Array, is_array, to_host
 from .errors import StructureError
 
 _INT64 = np.dtype(np.int64)
+MOST = 2**63 - 1
 
 
 def frozen(array: Array) -> Array:
     """The same array, read-only from now on."""
-    array.setflags(False)
+    array.setflags(write=False)
     return array
 
 
@@ -35,7 +36,7 @@ def integers(values: Any, what: str) -> Array:
         array = to_host(values)
         if array.dtype.kind not in "iu" and array.size:
             raise TypeError(f"{what} must be integers, not {array.dtype}")
-        if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        if array.dtype.kind == "u" and array.size and array.max() > MOST:
             raise StructureError(f"{what} must fit int64, but one of them is {array.max()}")
         array = array.astype(np.int64)
     elif isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
@@ -97,7 +98,7 @@ class Structure:
     def of_lengths(cls, lengths: Array, rows: int | None = None, what: str = "lengths") -> "Structure":
         """Checked: int64, not negative, with the sum `rows` where that is given."""
         offsets = np.empty(lengths.size + 1, np.int64)
-        limit = np.iinfo(np.int64).max if rows is None else rows
+        limit = MOST if rows is None else rows
         longest = registry.kernel("check_lengths", "cpu")(lengths, offsets, limit)
         if longest < 0:
             i = -1 - longest
@@ -154,7 +155,7 @@ class Structure:
             size_at_t, steps = block[2 * n : 2 * n + longest], block[2 * n + longest :]
             registry.kernel("sort_lengths", "cpu")(self.lengths, sorted_lengths, indices, size_at_t, steps)
             for array in (block, sorted_lengths, indices, size_at_t, steps):
-                array.setflags(False)
+                array.setflags(write=False)
             order = self._order = Order(sorted_lengths, indices, size_at_t, steps)
         return order
 
@@ -177,4 +178,6 @@ def _fault(place: int, kind: int, lengths: Array, indices: Array, size_at_t: Arr
             f"but indices[{place}] is {indices[place]}"
         )
     longer = int((lengths > place).sum())
-    return f"size_at_t[{place}] must count the sequences longer than {place}, which are {longer}, not {size_at_t[place]}"
+    return (
+        f"size_at_t[{place}] must count the sequences longer than {place}, which are {longer}, not {size_at_t[place]}"
+    )

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from . import _flow, registry
 from .arrays import adopt, is_array, library_of
-from .convert import as_encoding, back_to, convert, convert_like, is_encoding, kind_of
+from .convert import as_encoding, back_to, convert, convert_like, is_encoding
 from .errors import StructureError
-from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
+from .formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
 from .grad import cotangent
 
 Function = Callable[..., Any]
@@ -31,7 +31,9 @@ class _Argument(NamedTuple):
 class _Wrapper:
     """What one `with_...` does, whatever the function."""
 
-    def __init__(self, name: str, To: type, options: dict[str, Any], backprop: bool = False, rows: bool = False) -> None:
+    def __init__(
+        self, name: str, To: type, options: dict[str, Any], backprop: bool = False, rows: bool = False
+    ) -> None:
         known = {name for entry in registry.conversions().values() if entry.target is To for name in entry.options}
         for option in options:
             if option not in known | {"level"}:
@@ -163,13 +165,17 @@ def _batches(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | 
     """The arguments that are batches: encodings anywhere, a bare list only as the first one, after `self`."""
     found: list[tuple[int | str, Any]] = []
     for i, x in enumerate(args):
-        if is_encoding(x):
+        if is_encoding(x) or (isinstance(x, (list, tuple)) and not hasattr(x, "_fields") and i == _first(args)):
             found.append((i, x))
-        elif isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
-            if i == 0 or (i == 1 and not found and not is_array(args[0]) and not isinstance(args[0], (list, tuple))):
-                found.append((i, x))
     found.extend((name, x) for name, x in kwargs.items() if is_encoding(x))
     return found
+
+
+def _first(args: tuple[Any, ...]) -> int:
+    """Where the first argument stands: behind `self`, which is nothing that a wrapper knows."""
+    x = args[0]
+    known = is_array(x) or isinstance(x, (list, tuple)) or is_encoding(x)
+    return 0 if known or len(args) == 1 else 1
 
 
 def _with(name: str, To: type, fn: Function | None, options: dict[str, Any], **how: Any) -> Any:
@@ -357,5 +363,3 @@ def _regrouped(items: Any, shape: Any) -> Any:
     if isinstance(content, int):
         return kind([next(items) for _ in range(content)])
     return kind([_regrouped(items, part) for part in content])
-
-

@@ -1,7 +1,7 @@
 """Move sequences from one block each to time steps: the rows of a step side by side, longest sequence first.
 
-`indices (n,)` gives the sequence in column j, `cum (n + 1,)` counts the rows of the sequences, `steps (t + 1,)` those of
-the time steps, whose columns are a prefix.  A step begins at row ``t * columns`` (Padded), or at ``steps[t]`` where
+`indices (n,)` gives the sequence in column j, `cum (n + 1,)` counts the rows of the sequences, `steps (t + 1,)` those
+of the time steps, whose columns are a prefix.  A step begins at row ``t * columns`` (Padded), or at ``steps[t]`` where
 `columns` is negative (Packed).  For the blocks' `starts`, `stride`, `left` and `addresses` see `copy_blocks`.
 """
 

@@ -7,7 +7,7 @@ from .._kernel import compiled
 
 @compiled
 def cpu(lengths: Any, offsets: Any, rows: int) -> int:
-    """Write ``offsets (n + 1,)``; return the longest length, or ``-1 - i`` where sequence i is negative or goes past `rows`."""
+    """Write ``offsets (n + 1,)``; return the longest length, or ``-1 - i`` where it is negative or goes past `rows`."""
     total = 0
     longest = 0
     offsets[0] = 0

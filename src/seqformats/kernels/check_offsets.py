@@ -7,7 +7,7 @@ from .._kernel import compiled
 
 @compiled
 def cpu(offsets: Any, lengths: Any) -> int:
-    """Write ``lengths (n,)``; return the longest, or ``-1 - i`` where offset i falls below the one before it (or below 0)."""
+    """Write ``lengths (n,)``; return the longest, or ``-1 - i`` where offset i falls (or offset 0 is not 0)."""
     longest = 0
     if offsets[0] != 0:
         return -1

@@ -7,7 +7,7 @@ from .._kernel import compiled
 
 @compiled
 def cpu(x: Any, out: Any, offsets: Any, width: int, lo: int, hi: int) -> None:
-    """Sequences `lo` to `hi`; ``x (rows * width,)`` and ``out (n * width,)`` are flat, sums run in the dtype of `out`."""
+    """Sequences `lo` to `hi`; flat ``x (rows * width,)`` and ``out (n * width,)``; sums run in the dtype of `out`."""
     for i in range(lo, hi):
         total = out[i * width : (i + 1) * width]
         for k in range(total.size):
