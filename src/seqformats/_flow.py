@@ -99,9 +99,10 @@ def hollow(x: Any) -> Any:
 
 def wants_grad(x: Any) -> bool:
     """Does any leaf of `x` ask for a gradient right now?"""
-    data = getattr(x, "data", None)
-    if type(data) is np.ndarray:
-        return False
+    if isinstance(x, Encoding):
+        first = (x.items[0] if x.items else x.like) if isinstance(x, List) else x.data  # type: ignore[attr-defined]
+        if type(first) is np.ndarray:
+            return False
     for leaf in leaves(x):
         library = library_of_type(type(leaf))
         if library is not None and library.autograd and library.wants_grad(leaf):

@@ -50,12 +50,22 @@ def wrong_item(fill: object, given: Shape, item_shape: Shape) -> ConversionError
     return ConversionError(f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {fill!r}")
 
 
+def host_value(value: Any) -> Array:
+    """A value or an item given by the user, as a NumPy array; ConversionError where it is neither."""
+    try:
+        return np.asarray(to_host(value))
+    except ValueError as error:
+        raise ConversionError(f"{value!r} is neither one value nor one item: {error}") from None
+
+
 class Library:
     """What the library needs to know of an array library.  Methods take arrays that `adopt` has returned."""
 
     name = ""
     bool_dtype: Any = np.dtype(bool)
     autograd = False  # True where arrays may carry a gradient that an operation must not lose
+    arithmetic = True  # False where arrays cannot be compared and calculated with on their device
+    stream_bound = False  # True where memory that is given back may be taken again by its own stream alone
 
     def adopt(self, x: Array, what: str) -> Array:
         """`x` as a C-contiguous array of this library, itself where it can; TypeError where it has no plain items."""
@@ -145,9 +155,29 @@ class Library:
         """The same values on a device of this library."""
         raise NotImplementedError
 
+    def divided(self, x: Array, numbers: Array) -> Array:
+        """Row i of `x` divided by ``numbers[i]`` (host, int64), in the dtype of `x`."""
+        by = self.astype(self.from_host(numbers, x), self.dtype_name(x.dtype))
+        return x / by.reshape((-1,) + (1,) * (len(x.shape) - 1))
+
+    def overwrite(self, x: Array, index: Array, value: Any) -> None:
+        """``x[index] = value`` for rows `index` (host, int64)."""
+        x[self.from_host(index, x)] = value
+
     def wants_grad(self, x: Array) -> bool:
         """Does this array ask for a gradient right now?"""
         return False
+
+    def stream(self, like: Array) -> int:
+        """The handle of the current stream on the device of `like`."""
+        raise NotImplementedError
+
+    def upload(self, packed: Array, like: Array) -> Array:
+        """Bytes (host, uint8) copied beside `like` on the current stream, without waiting for anything."""
+        raise NotImplementedError
+
+    def share(self, x: Array, like: Array) -> None:
+        """Keep the memory of `x` from being taken again before the current stream is done with it."""
 
 
 class NumPy(Library):
@@ -200,11 +230,11 @@ class NumPy(Library):
         return np.require(x, dtype, ["C", "A"])
 
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
-        value = np.asarray(to_host(fill))
+        value = host_value(fill)
         if value.shape not in ((), item_shape):
             raise wrong_item(fill, value.shape, item_shape)
         try:
-            if value.dtype.kind == "c" and not value.imag.any():
+            if value.dtype.kind == "c" and dtype.kind != "c" and not value.imag.any():
                 value = value.real
             with np.errstate(all="ignore"):
                 cast = value.astype(dtype) if value.dtype.kind != "c" or dtype.kind == "c" else value.real.astype(dtype)
@@ -238,7 +268,13 @@ class NumPy(Library):
     def to_device(self, x: Array, device: Any) -> Array:
         if str(device) == "cpu":
             return x
-        raise DeviceError(f"NumPy arrays live on the cpu, not on {device!r}")
+        if not str(device).startswith("cuda"):
+            raise DeviceError(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {device!r}')
+        try:
+            from . import _cuda
+        except ImportError as error:
+            raise DeviceError(f"NumPy arrays on {device!r} are Numba device arrays; numba-cuda: {error}") from None
+        return _cuda.from_host(x, _cuda.at(device))
 
 
 def _same_values(value: Array, cast: Array) -> bool:
@@ -322,7 +358,7 @@ class Torch(Library):
 
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
         torch = self.torch
-        value = fill.detach().cpu() if isinstance(fill, torch.Tensor) else np.asarray(to_host(fill))
+        value = fill.detach().cpu() if isinstance(fill, torch.Tensor) else host_value(fill)
         if tuple(value.shape) not in ((), item_shape):
             raise wrong_item(fill, tuple(value.shape), item_shape)
         try:
@@ -372,6 +408,172 @@ class Torch(Library):
     def wants_grad(self, x: Array) -> bool:
         return bool(x.requires_grad) and bool(self.torch.is_grad_enabled())
 
+    def stream(self, like: Array) -> int:
+        return int(self.torch.cuda.current_stream(like.device).cuda_stream)
+
+    def upload(self, packed: Array, like: Array) -> Array:
+        # torch takes pinned memory again only after the copy
+        pinned = self.torch.empty(packed.size, dtype=self.torch.uint8, pin_memory=True)
+        pinned.numpy()[:] = packed
+        return pinned.to(like.device, non_blocking=True)
+
+    def share(self, x: Array, like: Array) -> None:
+        x.record_stream(self.torch.cuda.current_stream(like.device))
+
+
+class CuPy(Library):
+    """CuPy arrays."""
+
+    name = "cupy"
+    stream_bound = True
+
+    def __init__(self) -> None:
+        self.cupy = sys.modules["cupy"]
+
+    def adopt(self, x: Array, what: str) -> Array:
+        return x if x.flags.c_contiguous else self.cupy.ascontiguousarray(x)
+
+    def kind(self, x: Array) -> str:
+        return "cuda"
+
+    def device(self, x: Array) -> str:
+        return f"cuda:{x.device.id}"
+
+    def contiguous(self, x: Array) -> bool:
+        return bool(x.flags.c_contiguous)
+
+    def empty(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        with like.device:
+            return self.cupy.empty(shape, dtype)
+
+    def zeros(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        with like.device:
+            return self.cupy.zeros(shape, dtype)
+
+    def astype(self, x: Array, dtype: str) -> Array:
+        return x.astype(dtype, copy=False)
+
+    def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
+        return NUMPY.item(fill, dtype, item_shape)
+
+    def concatenate(self, arrays: Sequence[Array]) -> Array:
+        return self.cupy.concatenate(arrays)
+
+    def stack(self, items: Sequence[Any], like: Array) -> Array:
+        with like.device:
+            return self.cupy.stack([self.cupy.asarray(item) for item in items])
+
+    def take(self, x: Array, index: Array, axis: int) -> Array:
+        return self.cupy.take(x, self.from_host(index, x), axis)
+
+    def addresses(self, arrays: Sequence[Array]) -> Array:
+        return np.array([a.data.ptr for a in arrays], np.int64)
+
+    def copy(self, x: Array) -> Array:
+        return x.copy()
+
+    def to_numpy(self, x: Array) -> Array:
+        return self.cupy.asnumpy(x)
+
+    def from_host(self, x: Array, like: Array) -> Array:
+        with like.device:
+            return self.cupy.asarray(x)
+
+    def to_device(self, x: Array, device: Any) -> Array:
+        kind, _, number = str(device).partition(":")
+        if kind != "cuda":
+            raise DeviceError(f"CuPy arrays live on GPUs, not on {device!r}; cupy.asnumpy(...) makes a NumPy array")
+        if not number or int(number) == x.device.id:
+            return x
+        with self.cupy.cuda.Device(int(number)):
+            return self.cupy.array(x)
+
+    def stream(self, like: Array) -> int:
+        with like.device:
+            return int(self.cupy.cuda.get_current_stream().ptr)
+
+    def upload(self, packed: Array, like: Array) -> Array:
+        with like.device:
+            return self.cupy.asarray(packed)  # through pinned memory of CuPy's own, ordered by the current stream
+
+
+class NumbaDevice(Library):
+    """Numba's device arrays, and arrays of other libraries on a GPU seen as such.
+
+    Numba can allocate and copy them; the rest is made of kernels.  Everything runs on Numba's default stream.
+    """
+
+    name = "numba"
+    arithmetic = False
+
+    def __init__(self) -> None:
+        from . import _cuda
+
+        self.cuda = _cuda
+
+    def adopt(self, x: Array, what: str) -> Array:
+        return x if x.is_c_contiguous() else self.from_host(self.to_numpy(x), x)
+
+    def kind(self, x: Array) -> str:
+        return "cuda"
+
+    def device(self, x: Array) -> str:
+        return f"cuda:{self.cuda.index_of(x)}"
+
+    def contiguous(self, x: Array) -> bool:
+        return bool(x.is_c_contiguous())
+
+    def empty(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        return self.cuda.allocate(shape, dtype, self.cuda.index_of(like))
+
+    def zeros(self, shape: Shape, dtype: Any, like: Array) -> Array:
+        return self.cuda.allocate(shape, dtype, self.cuda.index_of(like), zeros=True)
+
+    def astype(self, x: Array, dtype: str) -> Array:
+        return x if x.dtype == dtype else self.cuda.cast(self, x, np.dtype(dtype))
+
+    def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
+        return NUMPY.item(fill, dtype, item_shape)
+
+    def concatenate(self, arrays: Sequence[Array]) -> Array:
+        return self.cuda.concatenate(self, arrays)
+
+    def stack(self, items: Sequence[Any], like: Array) -> Array:
+        return self.from_host(np.array([to_host(item) for item in items]), like)
+
+    def take(self, x: Array, index: Array, axis: int) -> Array:
+        return self.cuda.take(self, x, index, axis)
+
+    def addresses(self, arrays: Sequence[Array]) -> Array:
+        return np.array([self.cuda.address_of(a) for a in arrays], np.int64)
+
+    def copy(self, x: Array) -> Array:
+        return self.cuda.concatenate(self, [x])
+
+    def to_numpy(self, x: Array) -> Array:
+        return self.cuda.to_host(x)
+
+    def from_host(self, x: Array, like: Array) -> Array:
+        return self.cuda.from_host(x, self.cuda.index_of(like))
+
+    def to_device(self, x: Array, device: Any) -> Array:
+        if str(device) == "cpu":
+            return self.to_numpy(x)
+        index = self.cuda.at(device)
+        return x if index == self.cuda.index_of(x) else self.cuda.from_host(self.to_numpy(x), index)
+
+    def divided(self, x: Array, numbers: Array) -> Array:
+        return self.cuda.divide(self, x, numbers)
+
+    def overwrite(self, x: Array, index: Array, value: Any) -> None:
+        self.cuda.overwrite(self, x, index, to_host(value))
+
+    def stream(self, like: Array) -> int:
+        return 0
+
+    def upload(self, packed: Array, like: Array) -> Array:
+        return self.cuda.upload(packed, self.cuda.index_of(like))
+
 
 NUMPY = NumPy()
 
@@ -385,8 +587,17 @@ def _is_numpy(kind: type) -> Library | None:
     return NUMPY if issubclass(kind, np.ndarray) else None
 
 
+def _is_cupy(kind: type) -> Library | None:
+    cupy = sys.modules.get("cupy")
+    return CuPy() if cupy is not None and issubclass(kind, cupy.ndarray) else None
+
+
+def _is_numba_device(kind: type) -> Library | None:
+    return NumbaDevice() if getattr(kind, "__cuda_ndarray__", False) else None
+
+
 # In this order an array's type is asked whose it is; each answers None unless its library is loaded and owns the type.
-_KNOWN: list[Callable[[type], Library | None]] = [_is_numpy, _is_torch]
+_KNOWN: list[Callable[[type], Library | None]] = [_is_numpy, _is_torch, _is_cupy, _is_numba_device]
 
 _by_type: dict[type, Library | None] = {np.ndarray: NUMPY}
 
@@ -422,7 +633,9 @@ def is_array_type(kind: type) -> bool:
     """Are objects of this type arrays?"""
     known = _array_types.get(kind)
     if known is None:
-        known = not issubclass(kind, (type, np.generic)) and any(hasattr(kind, name) for name in _PROTOCOLS)
+        known = not issubclass(kind, (type, np.generic)) and (
+            any(hasattr(kind, name) for name in _PROTOCOLS) or library_of_type(kind) is not None
+        )
         _array_types[kind] = known
     return known
 
@@ -434,8 +647,9 @@ _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 def adopt(x: Array, what: str = "data") -> tuple[Library, Array]:
     """An array of any library as (its library, the array, C-contiguous).
 
-    Arrays of other libraries come in through ``__array_interface__`` or DLPack without a copy, as NumPy arrays (or as
-    CuPy's, on a GPU).  TypeError for everything else, and for arrays without plain items.
+    Arrays of other libraries come in through ``__array_interface__`` or DLPack without a copy, as NumPy arrays, on a
+    GPU as CuPy's or, through ``__cuda_array_interface__``, as Numba's.
+     TypeError for everything else, and for arrays without plain items.
     """
     library = _by_type.get(type(x)) or library_of_type(type(x))
     if library is None:
@@ -448,13 +662,12 @@ def _imported(x: Array, what: str) -> Array:
     """An array of an unknown library as one of a known one."""
     if not isinstance(x, (type, np.generic)):
         if hasattr(x, "__array_interface__"):
-            return np.asarray(x)
+            return _taken_over(np.asarray, x, what)
+        if hasattr(x, "__cuda_array_interface__"):
+            return _taken_over(_on_gpu, x, what)
         if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-            if x.__dlpack_device__()[0] == 1:
-                try:
-                    return np.from_dlpack(x)
-                except (BufferError, RuntimeError, TypeError) as error:
-                    raise TypeError(f"{what} of type {type(x).__name__} cannot be taken over: {error}") from None
+            if _taken_over(lambda y: y.__dlpack_device__()[0], x, what) == 1:
+                return _taken_over(np.from_dlpack, x, what)
             cupy = sys.modules.get("cupy")
             if cupy is not None:
                 return cupy.from_dlpack(x)
@@ -462,6 +675,23 @@ def _imported(x: Array, what: str) -> Array:
                 f"{what} of type {type(x).__name__} lives on a GPU; import cupy, or give a torch tensor of it"
             )
     raise TypeError(f"{what} must be an array, not {type(x).__name__}; np.asarray(...) makes one")
+
+
+def _on_gpu(x: Array) -> Array:
+    """An array that shows the CUDA array interface, as CuPy's where that is loaded, else as Numba's."""
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        return cupy.asarray(x)
+    from . import _cuda
+
+    return _cuda.foreign(x)
+
+
+def _taken_over(take: Callable[[Any], Any], x: Any, what: str) -> Any:
+    try:
+        return take(x)
+    except Exception as error:  # foreign code may raise anything
+        raise TypeError(f"{what} of type {type(x).__name__} cannot be taken over: {error!r}") from None
 
 
 def to_host(x: Any) -> Any:

@@ -8,7 +8,7 @@ and the table at the end says from where each can be reached.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,33 +34,55 @@ from .formats import (
     rows_of_level,
 )
 from .lists import scan
-from .structure import MOST, Structure, frozen
+from .structure import Structure, frozen, whole
 
 # --- where rows lie --------------------------------------------------------------------------------------------------
 
 
-class Source(NamedTuple):
+class Source:
     """An encoding as something to read rows from; see `kernels.copy_blocks` for `starts`, `stride` and `left`."""
 
-    library: Library
-    like: Array  # gives device and dtype
-    item_shape: Shape
-    data: Array | int  # 0 where `starts` are addresses
-    structure: Structure
-    starts: Array | None = None  # None: the offsets
-    stride: int = -1
-    left: int = 0
-    columns: int | None = None  # of a time-major layout: how many, -1 where steps are packed
+    __slots__ = (
+        "columns",
+        "data",
+        "device",
+        "item_shape",
+        "left",
+        "library",
+        "like",
+        "row",
+        "starts",
+        "stride",
+        "structure",
+    )
 
-    @property
-    def row(self) -> int:
-        """Bytes of one row."""
-        return self.library.itemsize(self.like.dtype) * size_of(self.item_shape)
+    def __init__(
+        self,
+        library: Library,
+        like: Array,
+        item_shape: Shape,
+        data: Array | int,
+        structure: Structure,
+        starts: Array | None = None,
+        stride: int = -1,
+        left: int = 0,
+        columns: int | None = None,
+    ) -> None:
+        self.library = library
+        self.like = like  # gives device and dtype
+        self.item_shape = item_shape
+        self.data = data  # 0 where `starts` are addresses
+        self.structure = structure
+        self.starts = starts  # None: the offsets
+        self.stride = stride
+        self.left = left
+        self.columns = columns  # of a time-major layout: how many, -1 where steps are packed
+        self.row = library.itemsize(like.dtype) * size_of(item_shape)  # bytes
+        self.device = library.kind(like)
 
-    @property
-    def device(self) -> str:
-        """The kind of device."""
-        return self.library.kind(self.like)
+    def restricted(self, structure: Structure, starts: Array) -> Source:
+        """Blocks of the lengths of `structure` that begin at rows (or addresses) `starts`."""
+        return Source(self.library, self.like, self.item_shape, self.data, structure, starts)
 
 
 def source_of(x: Any) -> Source:
@@ -103,7 +125,7 @@ def _source_of_list(x: List) -> Source:
                 )
         lengths = np.array([item.shape[0] for item in x.items], np.int64)
         addresses = library.addresses(x.items)
-    if not np.array_equal(lengths, structure.lengths):
+    if lengths.tobytes() != structure.lengths.tobytes():  # for a few lengths the quickest comparison there is
         i = int((lengths != structure.lengths).argmax())
         raise StructureError(
             f"items[{i}] had {structure.lengths[i]} rows when this List was built, but has {lengths[i]} now; "
@@ -115,7 +137,10 @@ def _source_of_list(x: List) -> Source:
 def allocate(source: Source, shape: Shape, zeros: bool = False) -> Array:
     """A new array for rows of `source`: ``(*shape, *item)``."""
     make = source.library.zeros if zeros else source.library.empty
-    return make((*shape, *source.item_shape), source.like.dtype, source.like)
+    try:
+        return make((*shape, *source.item_shape), source.like.dtype, source.like)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise ConversionError(f"no memory can hold shape {(*shape, *source.item_shape)}: {error}") from None
 
 
 def move_rows(
@@ -171,10 +196,8 @@ def _same_order(a: Structure, b: Structure) -> bool:
 # --- rectangles ------------------------------------------------------------------------------------------------------
 
 
-def _whole(value: Any, name: str, least: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
-    number = int(value.__index__())
+def _at_least(value: Any, name: str, least: int) -> int:
+    number = whole(value, name)
     if number < least:
         raise ConversionError(f"{name} must be at least {least}, not {number}")
     return number
@@ -184,12 +207,12 @@ def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) ->
     """The width of the rectangle, and the longest length that is kept."""
     if not isinstance(truncate, (bool, np.bool_)):
         raise TypeError(f"truncate must be True or False, not {truncate!r}")
-    step = 1 if multiple_of == 1 and type(multiple_of) is int else _whole(multiple_of, "multiple_of", 1)
+    step = 1 if type(multiple_of) is int and multiple_of == 1 else _at_least(multiple_of, "multiple_of", 1)
     longest = structure.longest
     if width is None:
         room = longest
     else:
-        room = _whole(width, "width", 0)
+        room = _at_least(width, "width", 0)
         if longest > room:
             if not truncate:
                 i = int(structure.lengths.argmax())
@@ -216,14 +239,12 @@ def _truncated(source: Source, x: Any, longest: int) -> Source:
         if source.left:
             starts += source.stride - old.lengths
         frozen(starts)
-    return source._replace(structure=structure, starts=starts, stride=-1, left=0)
+    return source.restricted(structure, starts)
 
 
 def _rectangle(source: Source, shape: tuple[int, int], fill: Any) -> tuple[Array, Array | None]:
     """A new array for `shape` rows, and the padding item that is still to be written, if any."""
     row = source.row
-    if shape[0] * shape[1] * max(row, 1) > MOST:
-        raise ConversionError(f"{shape[0]} x {shape[1]} rows of {row} bytes are more than memory can address")
     if type(fill) is int and fill == 0:
         item, zero = zero_item(row), True
     else:
@@ -277,11 +298,13 @@ def to_masked(
     """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
+    elif not isinstance(side, str):
+        raise TypeError(f'side must be "right" or "left", not {side!r}')
     elif side not in ("right", "left"):
         raise ConversionError(f'side must be "right" or "left", not {side!r}')
     source = source_of(x)
-    if isinstance(x, Masked) and width is None and type(multiple_of) is int and multiple_of == 1:
-        width = x.data.shape[1]  # another side or fill, the same rectangle
+    if isinstance(x, Masked) and width is None:
+        width = x.data.shape[1]  # another side, fill or multiple of the rectangle that is there
     room, longest = _width(source.structure, width, multiple_of, truncate)
     if longest < source.structure.longest:
         source = _truncated(source, x, longest)
@@ -295,7 +318,7 @@ def to_masked(
 def to_padded(x: Any, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False) -> Padded:
     """Any layout as `Padded`."""
     source = source_of(x)
-    if isinstance(x, Padded) and width is None and type(multiple_of) is int and multiple_of == 1:
+    if isinstance(x, Padded) and width is None:
         width = x.data.shape[0]
     room, longest = _width(source.structure, width, multiple_of, truncate)
     if longest < source.structure.longest:
@@ -393,11 +416,24 @@ def as_encoding(x: Any) -> Any:
     return x
 
 
+def _list_of(items: tuple[Any, ...]) -> List:
+    """`List(items)`, without a second look at what the native reader has seen."""
+    scanned = scan(items)
+    return List(items) if scanned is None else build_list(items, Structure.of_lengths(scanned[0]), items[0])
+
+
 def is_list_of_arrays(x: Any) -> bool:
     """Is this bare list or tuple a `List`?  An empty one is."""
     return all(map(is_array_type, set(map(type, x))))
 
 
+@registry.provides("count")
+def count(x: Any) -> int:
+    """How many sequences, of a user's dataclass too."""
+    return len(x) if isinstance(x, (Encoding, Pairs)) or is_array(x) else len(convert(x, Ragged))
+
+
+@registry.provides("is_encoding")
 def is_encoding(x: Any) -> bool:
     """An encoding of this library or a user's dataclass with a conversion."""
     return isinstance(x, (Encoding, Pairs)) or kind_of(x) is not None
@@ -441,6 +477,11 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     [[1, 2], [3, 4, 5]]
     """
     kind: Any = type(x)
+    if not options and copy is False:
+        # the usual call: one leg, and nothing that could carry a gradient
+        function = registry.quick(kind, To)
+        if function is not None and not _flow.wants_grad(x):
+            return function(x)
     if not registry.is_encoding_type(kind):
         if kind is Pairs:
             return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
@@ -450,19 +491,26 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         if kind is List:
             if To is list and not options and not copy:
                 return x
-            x = List(tuple(x))
-    if not isinstance(To, type):
-        raise TypeError(f"the target of a conversion must be a type such as Ragged, not {To!r}")
+            return convert(_list_of(tuple(x)), To, copy=copy, **options)
+    check_target(To)
+    if not isinstance(copy, (bool, np.bool_)):
+        raise TypeError(f"copy must be True or False, not {copy!r}")
     if kind is To and not options:
         return copied(x) if copy else x
     route = registry.route(kind, To, device_kind(x))
     placed = route.place(options)
-    if kind is To and _is_already(x, options):
+    if kind is To and is_already(x, options):
         return copied(x) if copy else x
     y = x
     for leg, given in zip(route.legs, placed, strict=True):
         y = _run(leg, y, given)
     return copied(y) if copy and (route.shares or y is x) else y
+
+
+def check_target(To: Any) -> None:
+    """TypeError for what is no type."""
+    if not isinstance(To, type):
+        raise TypeError(f"the target of a conversion must be a type such as Ragged, not {To!r}")
 
 
 def _kind_at_the_door(x: Any) -> type:
@@ -480,24 +528,18 @@ def device_kind(x: Any) -> str:
     return str(getattr(x, "device", "cpu")).partition(":")[0] if registry.bound_to_devices() else "cpu"
 
 
-def _is_already(x: Any, options: dict[str, Any]) -> bool:
+def is_already(x: Any, options: dict[str, Any]) -> bool:
     """Is `x` laid out as these options ask?"""
-    if "fill" in options:
+    if "fill" in options or not isinstance(x, (Masked, Padded)):
         return False  # nobody knows what its padding holds
-    room = x.data.shape[1] if isinstance(x, Masked) else x.data.shape[0] if isinstance(x, Padded) else None
-    if room is None:
+    source_of(x)
+    if isinstance(options.get("side"), str) and options["side"] != getattr(x, "side", None):
         return False
+    room = x.data.shape[1 if isinstance(x, Masked) else 0]
     wide, longest = _width(
-        x._structure,
-        options.get("width", room),
-        options.get("multiple_of", 1),
-        options.get("truncate", False),
+        x._structure, options.get("width", room), options.get("multiple_of", 1), options.get("truncate", False)
     )
-    return (
-        wide == room
-        and longest == x.max_length
-        and options.get("side", getattr(x, "side", None)) == getattr(x, "side", None)
-    )
+    return wide == room and longest == x.max_length and isinstance(options.get("side", ""), str)
 
 
 def _run(leg: registry.Conversion, x: Any, options: dict[str, Any]) -> Any:
@@ -557,7 +599,7 @@ def resized(x: Ragged, structure: Structure) -> Ragged:
     if _flow.wants_grad(x):
         return _flow.apply(lambda z: (resized(z, structure), lambda dz: resized(dz, own)), x)  # type: ignore[no-any-return]
     kept = Structure.of_lengths(np.minimum(own.lengths, structure.lengths))
-    source = source_of(x)._replace(structure=kept, starts=frozen(own.offsets[:-1].copy()))
+    source = source_of(x).restricted(kept, frozen(own.offsets[:-1].copy()))
     out = allocate(source, (structure.rows,), zeros=True)
     move_rows(source, out, starts=frozen(structure.offsets[:-1].copy()))
     return build_ragged(out, structure)
@@ -633,7 +675,7 @@ def back_to(y: Any, x: Any, level: int) -> Any:
     if kind is None or not is_encoding(y):
         raise TypeError(f"{type(y if kind else x).__name__} is no encoding")
     if not isinstance(x, Encoding):
-        return convert(y, kind)
+        return convert(back_to(y, convert(x, LoD if registry.keeps_levels(kind) else Ragged), level), kind)
     if not isinstance(y, Encoding):
         y = convert(y, Ragged)
     own = structure_of(x, level)
@@ -679,25 +721,39 @@ def explain(From: type, To: type, device: str = "cpu") -> str:
     >>> print(sf.explain(sf.LoD, sf.Padded))
     LoD -> Padded on cpu: 2 legs
       LoD -> Ragged   shares memory   options: level
-      Ragged -> Padded   one move   options: fill, width, multiple_of, truncate
+      Ragged -> Padded   one move by blocks_to_steps   options: fill, width, multiple_of, truncate
     """
     for kind in (From, To):
         if not isinstance(kind, type):
             raise TypeError(f"explain takes types such as Ragged, not {kind!r}")
-    if device == "cpu":
-        _launch.launcher(device)
+    if not isinstance(device, str):
+        raise TypeError(f'device must be a name such as "cpu" or "cuda", not {device!r}')
     name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
     if From is To:
         return f"{name}: nothing to do"
     found = registry.route(From, To, device)
     lines = [f"{name}: {len(found.legs)} leg{'s' * (len(found.legs) > 1)}"]
     for leg in found.legs:
-        how = "shares memory" if leg.shares else "one move"
+        how = "shares memory" if leg.shares else f"one move{_kernel_of(leg, device)}"
         lines.append(
             f"  {registry.label(leg.source)} -> {registry.label(leg.target)}   {how}   "
             f"options: {', '.join(leg.options) or 'none'}"
         )
     return "\n".join(lines)
+
+
+_STEPS = (Padded, Packed)
+_BLOCKS = (List, Ragged, Masked)
+
+
+def _kernel_of(leg: registry.Conversion, device: str) -> str:
+    """The kernel of a leg that is this library's own; DeviceError where the device has no kernels."""
+    if leg.source not in _STEPS + _BLOCKS or leg.target not in _STEPS + _BLOCKS:
+        return ""
+    _launch.launcher(device)
+    if (leg.source in _STEPS) is (leg.target in _STEPS):
+        return " by copy_blocks"
+    return " by blocks_to_steps" if leg.target in _STEPS else " by steps_to_blocks"
 
 
 # --- the table -------------------------------------------------------------------------------------------------------

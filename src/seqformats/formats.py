@@ -18,7 +18,7 @@ from . import registry
 from .arrays import Array, Shape, adopt, is_array, library_of
 from .errors import DeviceError, StructureError
 from .lists import scan
-from .structure import Structure, frozen, integers
+from .structure import Structure, frozen, integers, whole
 
 _SHOWN = 6  # lengths that a repr shows
 
@@ -95,13 +95,21 @@ class Encoding:
             object.__setattr__(self, name, value)
 
 
+def _no_state(self: Any, state: Any) -> None:  # noqa: ARG001  the signature is pickle's
+    """Pickles rebuild through the constructor; one that sets fields behind its back is forged.
+
+    Each encoding names this itself, since a frozen dataclass with slots would get a `__setstate__` that checks nothing.
+    """
+    raise TypeError(f"a {type(self).__name__} takes no state from a pickle; it is built by its constructor alone")
+
+
 def _summary(x: Any) -> str:
-    lengths = x._structure.lengths
-    shown = ", ".join(map(str, lengths[:_SHOWN].tolist()))
-    if lengths.size > _SHOWN:
-        shown += ", ..."
-    name = str(x.dtype)
-    return f"{name}, {x.device}, {len(x)} sequences of lengths [{shown}])"[:-1]
+    return f"{x.dtype}, {x.device}, {len(x)} sequences of lengths {shown(x._structure.lengths)}"
+
+
+def shown(lengths: Array) -> str:
+    """The first lengths, for one line."""
+    return f"[{', '.join(map(str, lengths[:_SHOWN].tolist()))}{', ...' if lengths.size > _SHOWN else ''}]"
 
 
 def _with_axes(array: Array, least: int, what: str, axes: str) -> Array:
@@ -131,6 +139,8 @@ class List(Encoding):
 
     items: tuple[Array, ...]
     like: Array | None = None
+
+    __setstate__ = _no_state
 
     def __post_init__(self) -> None:
         items = self.items
@@ -219,6 +229,8 @@ class Ragged(Encoding):
     data: Array
     lengths: Array
 
+    __setstate__ = _no_state
+
     def __post_init__(self) -> None:
         data = _with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
         structure = Structure.of_lengths(integers(self.lengths, "lengths"), data.shape[0])
@@ -282,6 +294,8 @@ class Padded(Encoding):
     lengths: Array
     indices: Array
 
+    __setstate__ = _no_state
+
     def __post_init__(self) -> None:
         data = _with_axes(adopt(self.data)[1], 2, "data", "(steps, n, *item)")
         structure = _ordered(self)
@@ -335,6 +349,8 @@ class Packed(Encoding):
     size_at_t: Array
     lengths: Array
     indices: Array
+
+    __setstate__ = _no_state
 
     def __post_init__(self) -> None:
         data = _with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
@@ -408,6 +424,8 @@ class Masked(Encoding):
     data: Array
     lengths: Array
     side: str = "right"
+
+    __setstate__ = _no_state
 
     def __post_init__(self) -> None:
         data = _with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")
@@ -503,6 +521,7 @@ class LoD(_Deep):
     lod: tuple[Array, ...]
 
     keeps_levels: ClassVar[bool] = True
+    __setstate__ = _no_state
 
     def __post_init__(self) -> None:
         data = _with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
@@ -524,12 +543,10 @@ class LoD(_Deep):
         return tuple(self._shape[1:])
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(str, self._levels[0].lengths[:_SHOWN].tolist()))
-        more = ", ..." if len(self) > _SHOWN else ""
         count = len(self.lod)
         return (
             f"LoD(shape {tuple(self.data.shape)}, {self.dtype}, {self.device}, {count} level{'s' * (count > 1)}, "
-            f"{len(self)} sequences of lengths [{shown}{more}])"
+            f"{len(self)} sequences of lengths {shown(self._levels[0].lengths)})"
         )
 
     @classmethod
@@ -637,6 +654,7 @@ class LoD(_Deep):
         """
         k = level_index(self, level)
         n = self._levels[k].n
+        start, stop = whole(start, "start"), whole(stop, "stop")
         if not 0 <= start <= stop <= n:
             raise IndexError(f"level {level} has {n} sequences; there is no range {start} to {stop}")
         return registry.service("lod_slice")(self, k, start, stop)  # type: ignore[no-any-return]
@@ -703,7 +721,7 @@ def is_valid_lod(lod: Any, rows: int) -> bool:
     False
     """
     try:
-        _checked_levels(lod, rows)
+        _checked_levels(lod, whole(rows, "rows"))
     except (StructureError, TypeError):
         return False
     return True
@@ -712,9 +730,7 @@ def is_valid_lod(lod: Any, rows: int) -> bool:
 def level_index(x: Any, level: int) -> int:
     """A level of a LoD counted from the outermost; IndexError where there is none.  Other encodings have one."""
     count = len(x.lod) if isinstance(x, LoD) else 1
-    if isinstance(level, bool) or not hasattr(level, "__index__"):
-        raise TypeError(f"level must be an integer, not {type(level).__name__}")
-    k = level.__index__()
+    k = whole(level, "level")
     if not -count <= k < count:
         raise IndexError(f"there is no level {level}; {type(x).__name__} has {count}, outermost first")
     return k % count
@@ -742,18 +758,21 @@ class Pairs:
     one: Any
     two: Any
 
+    __setstate__ = _no_state
+
     def __post_init__(self) -> None:
         for name in ("one", "two"):
             member = getattr(self, name)
             if isinstance(member, (list, tuple)):
                 object.__setattr__(self, name, registry.service("as_encoding")(member))
-            elif not isinstance(member, (Encoding, Pairs)) and not is_array(member):
+            elif not registry.service("is_encoding")(member) and not is_array(member):
                 raise TypeError(f"{name} must be an encoding or an array, not {type(member).__name__}")
-        if len(self.one) != len(self.two):
-            raise StructureError(f"one has {len(self.one)} sequences, but two has {len(self.two)}")
+        one, two = (registry.service("count")(member) for member in (self.one, self.two))
+        if one != two:
+            raise StructureError(f"one has {one} sequences, but two has {two}")
 
     def __len__(self) -> int:
-        return len(self.one)
+        return int(registry.service("count")(self.one))
 
     def __iter__(self) -> Iterator[Pairs]:
         return (self[i] for i in range(len(self)))
@@ -770,16 +789,14 @@ class Pairs:
     @property
     def device(self) -> str:
         """Where the first member lives."""
-        if isinstance(self.one, (Encoding, Pairs)):
-            return self.one.device
-        library, array = adopt(self.one)
-        return library.device(array)
+        if is_array(self.one):
+            library, array = adopt(self.one)
+            return library.device(array)
+        return str(getattr(self.one, "device", "cpu"))
 
 
 def _members(x: Any, index: Any) -> Any:
-    if isinstance(x, (Encoding, Pairs)):
-        return x[index]
-    return registry.service("take_rows")(x, index)
+    return registry.service("take_rows")(x, index) if is_array(x) else x[index]
 
 
 # --- the private door ------------------------------------------------------------------------------------------------

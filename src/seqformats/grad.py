@@ -9,9 +9,11 @@ from . import _flow, registry
 from .arrays import adopt, is_array
 from .convert import (
     as_encoding,
+    check_target,
     convert,
     convert_like,
     device_kind,
+    is_already,
     is_encoding,
     is_list_of_arrays,
     kind_of,
@@ -19,7 +21,7 @@ from .convert import (
     restored,
 )
 from .errors import StructureError
-from .formats import Encoding, List, Pairs
+from .formats import Encoding, List, Pairs, Ragged, shown
 
 Pullback = Callable[[Any], Any]
 
@@ -58,13 +60,19 @@ def cotangent(dy: Any, y: Any) -> Any:
     dy = as_encoding(dy)
     if not is_encoding(dy):
         raise TypeError(f"a gradient must be an encoding or an array, not {type(dy).__name__}")
-    if isinstance(y, Encoding) and isinstance(dy, Encoding):
-        if not dy._structure.like(y._structure):
-            raise StructureError(f"the gradient has other lengths than the result: {dy!r} for {y!r}")
-        if dy.item_shape != y.item_shape:
-            raise StructureError(f"the gradient has item shape {dy.item_shape}, but the result has {y.item_shape}")
-        return restored(dy, y)
-    return dy
+    if isinstance(y, Pairs) or isinstance(dy, Pairs):
+        if type(y) is not type(dy):
+            raise TypeError(f"the gradient of {type(y).__name__} must be one too, not {type(dy).__name__}")
+        return dy
+    have, need = (z if isinstance(z, Encoding) else convert(z, Ragged) for z in (dy, y))
+    if not have._structure.like(need._structure):
+        given, lengths = (shown(z._structure.lengths) for z in (have, need))
+        raise StructureError(f"the gradient has sequences of lengths {given}, but the result has {lengths}")
+    if have.item_shape != need.item_shape:
+        raise StructureError(f"the gradient has item shape {have.item_shape}, but the result has {need.item_shape}")
+    if isinstance(y, Encoding):
+        return restored(have, y)
+    return dy if type(dy) is type(y) else convert(dy, type(y))
 
 
 def _laid_out_like(dy: Any, y: Any) -> Any:
@@ -95,6 +103,7 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     if len(args) != 2:
         raise TypeError("vjp(convert, x, To, **options) takes x and To")
     given, To = args
+    check_target(To)
     options = dict(options)
     copy = options.pop("copy", False)
     x, bare = bared(given)
@@ -109,14 +118,15 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     nested = To is list
     y: Any = x
     pullbacks: list[Pullback] = []
-    if kind is not To or options:
-        route = registry.route(kind, To, device_kind(x))
-        for leg, placed in zip(route.legs, route.place(options), strict=True):
+    route = registry.route(kind, To, device_kind(x))
+    given_to = route.place(options)
+    if kind is not To or (options and not is_already(x, options)):
+        for leg, placed in zip(route.legs, given_to, strict=True):
             if leg.target is list:
                 break
             y, pullback = leg_vjp(leg, y, placed)
             pullbacks.append(pullback)
-    shape = _flow.hollow(y) if not isinstance(y, list) else y
+    shape = _flow.hollow(y) if isinstance(y, Encoding) else y
     result = convert(y, list) if nested else convert(y, To, copy=True) if copy else y
 
     def pull(dy: Any) -> Any:

@@ -16,7 +16,7 @@ from .arrays import Array, is_array
 from .convert import convert, source_of
 from .errors import StructureError
 from .formats import List, LoD, Ragged, build_lod
-from .structure import Structure
+from .structure import Structure, whole
 
 
 def _is_level(x: Any) -> bool:
@@ -34,8 +34,7 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
     if not _is_level(lists):
         raise TypeError(f"nested lists must be a list or tuple, not {type(lists).__name__}")
     if levels is not None:
-        if isinstance(levels, bool) or not hasattr(levels, "__index__"):
-            raise TypeError(f"levels must be an integer, not {type(levels).__name__}")
+        levels = whole(levels, "levels")
         if levels < 1:
             raise StructureError(f"levels must be at least 1, not {levels}")
     sequences = list(lists)
@@ -119,7 +118,8 @@ def to_nested(x: LoD) -> list[Any]:
         nested: list[Any] = list(library.split(x.data, inner.lengths, inner.offsets))
     else:
         keep = getattr(x.dtype, "kind", "") in "mM"  # as Python objects some of these lose their unit
-        rows = list(x.data) if keep else x.data.tolist()
+        data = x.data if library.arithmetic else library.to_numpy(x.data)
+        rows = list(data) if keep else data.tolist()
         nested = _grouped(rows, inner.offsets)
     for offsets in reversed(x.lod[:-1]):
         nested = _grouped(nested, offsets)

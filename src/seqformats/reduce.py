@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from . import _flow, _launch, registry
 from .arrays import Array, Library, library_of, size_of
 from .convert import as_encoding, convert, is_encoding, restored, source_of
-from .errors import StructureError
-from .formats import LoD, Ragged, build_lod, build_ragged
-from .grad import bared, cotangent
+from .errors import ConversionError, StructureError
+from .formats import Encoding, LoD, Pairs, Ragged, build_lod, build_ragged
+from .grad import bared, cotangent, vjp
 from .structure import Structure
 
 # dtype of the items -> dtype in which they are added up
@@ -69,12 +71,18 @@ def reduce_mean(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 def _reduced(x: Any, empty: Any, mean: bool) -> Any:
-    x = as_encoding(x)
-    if not is_encoding(x):
-        raise TypeError(f"{type(x).__name__} is no encoding; give it lengths, Ragged(data, lengths)")
+    x = _own(as_encoding(x))
     if _flow.wants_grad(x):
         return _flow.apply(lambda z: _vjp(z, empty, mean), x)
     return _over_levels(_values(x, empty, mean), x)
+
+
+def _own(x: Any) -> Any:
+    """An encoding of this library; a user's is converted."""
+    if isinstance(x, Pairs) or not is_encoding(x):
+        hint = "; reduce x.one and x.two" if isinstance(x, Pairs) else "; give it lengths, Ragged(data, lengths)"
+        raise TypeError(f"{type(x).__name__} is no single batch{hint}")
+    return x if isinstance(x, Encoding) else convert(x, LoD if registry.keeps_levels(type(x)) else Ragged)
 
 
 def _over_levels(values: Array, x: Any) -> Any:
@@ -95,13 +103,12 @@ def _values(x: Any, empty: Any, mean: bool) -> Array:
     _run("sum_rows", library, data, out, structure, size_of(source.item_shape), ())
     if mean:
         kind = "float64" if exact else sums
-        count = library.astype(library.from_host(structure.lengths.clip(1), out), kind)
-        out = library.astype(out, kind) / count.reshape((-1,) + (1,) * len(source.item_shape))
+        out = library.divided(library.astype(out, kind), structure.lengths.clip(1))
     if not exact:
         out = library.astype(out, name)
     vacant = (structure.lengths == 0).nonzero()[0]
-    if vacant.size and empty != 0:
-        out[library.from_host(vacant, out)] = empty
+    if vacant.size and not (type(empty) is float and empty == 0):
+        library.overwrite(out, vacant, _fitting(empty, library, out))
     return out
 
 
@@ -111,6 +118,22 @@ def _sums_in(name: str) -> str:
     return _SUMS_IN[name]
 
 
+def _fitting(empty: Any, library: Library, out: Array) -> Any:
+    """`empty` as a value of the result: exact in integers, rounded in floats, never out of range."""
+    if library.dtype_name(out.dtype) in ("int64", "uint64"):
+        return int(library.item(empty, out.dtype, ()).view(library.dtype_name(out.dtype))[0])
+    value = empty.item() if hasattr(empty, "item") else empty
+    if isinstance(value, complex) and not library.dtype_name(out.dtype).startswith("complex"):
+        raise ConversionError(f"empty={empty!r} is not a value of {out.dtype}")
+    largest = _LARGEST.get(library.dtype_name(out.dtype))
+    if largest is not None and largest < abs(value) < float("inf"):
+        raise ConversionError(f"empty={empty!r} is out of range for {out.dtype}")
+    return value
+
+
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+
+
 def _check_empty(structure: Structure, empty: Any) -> None:
     if isinstance(empty, str):
         if empty != "raise":
@@ -118,6 +141,8 @@ def _check_empty(structure: Structure, empty: Any) -> None:
         if (structure.lengths == 0).any():
             i = int((structure.lengths == 0).argmax())
             raise StructureError(f"sequence {i} is empty; give empty=0.0 or another value for it")
+    elif not isinstance(empty, (int, float, complex, np.number, np.bool_)):
+        raise TypeError(f'empty must be a number or "raise", not {empty!r}')
 
 
 def _run(
@@ -158,9 +183,11 @@ def _register(operation: Callable[..., Any], mean: bool) -> None:
         if len(args) != 1 or set(options) - {"empty"}:
             raise TypeError(f"vjp({operation.__name__}, x, empty=0.0) takes nothing else")
         x, bare = bared(args[0])
-        if not is_encoding(x):
-            raise TypeError(f"{type(x).__name__} is no encoding; give it lengths, Ragged(data, lengths)")
-        result, pullback = _vjp(x, options.get("empty", 0.0), mean)
+        own = _own(x)
+        result, pullback = _vjp(own, options.get("empty", 0.0), mean)
+        if own is not x:
+            back = vjp(convert, x, type(own))[1]
+            return result, lambda dy: back(pullback(dy))
         return result, lambda dy: bare(pullback(dy))
 
     rule.__name__ = operation.__name__

@@ -186,6 +186,12 @@ def conversions() -> dict[tuple[type, type], Conversion]:
     return dict(_conversions)
 
 
+def quick(source: type, target: type) -> Callable[..., Any] | None:
+    """The function of a direct conversion that works on every device."""
+    entry = _conversions.get((source, target))
+    return entry.function if entry is not None and entry.devices is None and source is not target else None
+
+
 def route(source: type, target: type, device: str = "cpu") -> Route:
     """The cheapest route; ConversionError where there is none.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _flow, registry
-from .arrays import Array, adopt, is_array, size_of, to_host
+from .arrays import Array, adopt, is_array, library_of_type, size_of, to_host
 from .convert import (
     allocate,
     as_encoding,
@@ -36,7 +36,7 @@ from .formats import (
     build_ragged,
     level_index,
 )
-from .structure import Structure, frozen
+from .structure import Structure, frozen, whole
 
 # --- what an index means ---------------------------------------------------------------------------------------------
 
@@ -44,17 +44,15 @@ from .structure import Structure, frozen
 @registry.provides("place")
 def place(index: Any, n: int) -> int:
     """An integer index as a place from 0 to n - 1."""
-    if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__") or isinstance(index, (list, tuple)):
+    try:
+        i = whole(index, "an index")
+    except TypeError:
         raise TypeError(
             f"an index must be an integer, a slice, a mask or a list of integers, not {type(index).__name__}"
-        )
-    try:
-        i = index.__index__()
-    except TypeError:
-        raise TypeError(f"an index must be an integer, not {index!r}") from None
+        ) from None
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of range for {n} sequences")
-    return int(i + n if i < 0 else i)
+    return i + n if i < 0 else i
 
 
 def places(index: Any, n: int) -> slice | Array:
@@ -75,7 +73,10 @@ def _picked(index: Any, n: int) -> Array:
         kinds = {bool if issubclass(kind, (bool, np.bool_)) else kind for kind in map(type, index)}
         if bool in kinds and len(kinds) > 1:
             raise TypeError("an index must be a mask or a list of integers, not a mixture")
-        array = np.array(index) if index else np.empty(0, np.int64)
+        try:
+            array = np.array(index) if index else np.empty(0, np.int64)
+        except ValueError:
+            raise TypeError(f"an index must be a mask or a list of integers, not {index!r}") from None
     else:
         array = to_host(index)
     if array.dtype.kind not in "biu" and array.size:
@@ -163,7 +164,7 @@ def _gathered(x: Any, structure: Structure, where: Array) -> tuple[Array, Struct
         shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
         return source.library.take(x.data, shift + np.arange(chosen.rows), 0), chosen
     out = allocate(source, (chosen.rows,))
-    move_rows(source._replace(structure=chosen, starts=starts), out)
+    move_rows(source.restricted(chosen, starts), out)
     return out, chosen
 
 
@@ -276,6 +277,9 @@ def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
         return False
     if size_of(a.shape) == 0:
         return True
+    library = library_of_type(type(a))
+    if library is not None and not library.arithmetic:
+        a, b = to_host(a), to_host(b)
     same = a == b
     if equal_nan:
         same = same | ((a != a) & (b != b))

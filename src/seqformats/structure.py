@@ -12,7 +12,7 @@ import numpy as np
 
 from . import registry
 from .arrays import Array, is_array, to_host
-from .errors import StructureError
+from .errors import ConversionError, StructureError
 
 _INT64 = np.dtype(np.int64)
 MOST = 2**63 - 1
@@ -38,7 +38,7 @@ def integers(values: Any, what: str) -> Array:
             raise TypeError(f"{what} must be integers, not {array.dtype}")
         if array.dtype.kind == "u" and array.size and array.max() > MOST:
             raise StructureError(f"{what} must fit int64, but one of them is {array.max()}")
-        array = array.astype(np.int64)
+        array = array.astype(np.int64) if array.size else np.zeros(array.shape, np.int64)
     elif isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
         if set(map(type, values)) - {int}:
             values = [_integer(value, what) for value in values]
@@ -54,12 +54,22 @@ def integers(values: Any, what: str) -> Array:
 
 
 def _integer(value: Any, what: str) -> int:
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{what} must be integers, but one of them is {value!r}")
     try:
-        return operator.index(value)
+        return whole(value, what)
     except TypeError:
         raise TypeError(f"{what} must be integers, but one of them is {value!r}") from None
+
+
+def whole(value: Any, what: str) -> int:
+    """An integer of any library as an int; TypeError for floats, bools and everything else."""
+    if type(value) is int:
+        return value
+    try:
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{what} must be an integer, not {value!r}")
 
 
 class Order(NamedTuple):
@@ -150,7 +160,10 @@ class Structure:
         order = self._order
         if order is None:
             n, longest = self.n, self.longest
-            block = np.empty(2 * n + 2 * longest + 1, np.int64)
+            try:
+                block = np.empty(2 * n + 2 * longest + 1, np.int64)
+            except ValueError:
+                raise ConversionError(f"a sequence of {longest} items has too many time steps for any memory") from None
             sorted_lengths, indices = block[:n], block[n : 2 * n]
             size_at_t, steps = block[2 * n : 2 * n + longest], block[2 * n + longest :]
             registry.kernel("sort_lengths", "cpu")(self.lengths, sorted_lengths, indices, size_at_t, steps)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from . import _flow, registry
 from .arrays import adopt, is_array, library_of
-from .convert import as_encoding, back_to, convert, convert_like, is_encoding
+from .convert import as_encoding, back_to, convert, convert_like, count, is_encoding, source_of
 from .errors import StructureError
 from .formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
 from .grad import cotangent
@@ -77,9 +77,11 @@ class _Wrapper:
 
     def converted(self, x: Any, alone: bool) -> Any:
         """A batch in the encoding of the wrapper."""
-        if self.rows and alone and isinstance(x, Packed):
-            return x  # its rows are rows; several batches have to agree on an order, the caller's
-        return convert(x, self.To, **self.options)
+        # Packed rows are rows; several batches have to agree on an order, the caller's
+        batch = x if self.rows and alone and isinstance(x, Packed) else convert(x, self.To, **self.options)
+        if batch is x and isinstance(x, Encoding):
+            source_of(x)  # nothing was moved, so nothing has looked whether its data is still what it was
+        return batch
 
     def back(self, returned: Any, argument: _Argument) -> Any:
         """What the function returned, as the caller gets it; of a tuple the first element."""
@@ -99,9 +101,10 @@ class _Wrapper:
             y = as_encoding(y)
         elif not is_encoding(y):
             raise TypeError(f"{self.name}: the function must return an encoding or an array, not {type(y).__name__}")
-        if len(y) != len(batch):
+        have, expected = _count(y), _count(batch)
+        if have != expected:
             raise StructureError(
-                f"{self.name}: {len(batch)} sequences were expected back from the function, but there are {len(y)}"
+                f"{self.name}: {expected} sequences were expected back from the function, but there are {have}"
             )
         return y
 
@@ -113,7 +116,7 @@ class _Wrapper:
         lead = tuple(batch._shape[: len(batch._shape) - len(batch.item_shape)])
         if tuple(array.shape[: len(lead)]) != lead:
             raise StructureError(
-                f"{self.name}: {len(batch)} sequences were expected back from the function, in an array whose shape "
+                f"{self.name}: {_count(batch)} sequences were expected back from the function, in an array whose shape "
                 f"begins with {lead} as the data it saw; it returned shape {tuple(array.shape)}"
             )
         return _flow.rebuild(batch, [array])
@@ -152,13 +155,20 @@ class _Wrapper:
         return convert_like(dy, inner)
 
 
+def _count(x: Any) -> int:
+    """Sequences, of a LoD the innermost ones."""
+    return x._structure.n if isinstance(x, Encoding) else count(x)
+
+
 def _untupled(y: Any) -> Any:
     """A tuple inside a returned tuple can only be a batch."""
     return list(y) if type(y) is tuple else y
 
 
 def _hollow(x: Any) -> Any:
-    return _flow.hollow(as_encoding(x))
+    """The structure of a result, without keeping its data where that is not needed."""
+    x = as_encoding(x)
+    return _flow.hollow(x) if isinstance(x, Encoding) else x
 
 
 def _batches(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | str, Any]]:

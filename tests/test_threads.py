@@ -1,0 +1,480 @@
+"""Threads, forks and interrupts.  What could hang runs in a process of its own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import oracle
+import pytest
+
+import seqformats as sf
+from seqformats import _threads
+
+HANGS = 300  # seconds, far above what anything here takes
+FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+
+
+@pytest.fixture(autouse=True)
+def default_threads():
+    yield
+    sf.set_num_threads(None)
+
+
+def batch(seed, count, width):
+    """Sequences of wide rows, so that few rows are many bytes, also for kernels run as plain Python."""
+    rng = np.random.default_rng(seed)
+    return [rng.random((int(length), width), np.float32) for length in rng.integers(0, 2 * count // 100 + 4, 100)]
+
+
+def small(seed):
+    return batch(seed, 40, 3)
+
+
+def large(seed):
+    return batch(seed, 2000, 1024)
+
+
+def tour(items):
+    """Through every encoding and back."""
+    x = items
+    for kind in (sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.Padded, sf.LoD, sf.Packed, sf.List):
+        x = sf.convert(x, kind)
+    return x.items
+
+
+def assert_items(found, items):
+    for one, two in zip(found, items, strict=True):
+        oracle.assert_bits(one, two)
+
+
+def run(code, **environment):
+    """Run `code` in a fresh process; it ends with exit code 0 and says nothing but "done"."""
+    here = pathlib.Path(__file__).parent
+    code = "import test_threads\nfrom test_threads import *\n" + textwrap.dedent(code) + "\nprint('done')\n"
+    env = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-W", "ignore::DeprecationWarning", "-c", code],
+        cwd=here,
+        env={**env, **environment},
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", ""), done.stderr
+
+
+# ------------------------------------------------------------------------------------------ many at once
+
+
+def test_the_large_batch_uses_the_pool():
+    """Else the tests below would test nothing."""
+    used = []
+    old = _threads.run
+    try:
+        _threads.run = lambda kernel, args, cuts: (used.append(len(cuts)), old(kernel, args, cuts))
+        sf.set_num_threads(3)
+        tour(small(0))
+        assert not [count for count in used if count > 2]
+        tour(large(0))
+        assert [count for count in used if count > 2]
+    finally:
+        _threads.run = old
+
+
+def test_eight_threads_convert_at_once():
+    sf.set_num_threads(3)
+    failures = []
+    start = threading.Barrier(8)
+
+    def work(seed):
+        try:
+            start.wait()
+            for turn in range(4):
+                items = large(seed) if (seed + turn) % 2 else small(seed)
+                assert_items(tour(items), items)
+                sums = sf.reduce_sum(items)
+                for one, item in zip(sums, items, strict=True):
+                    assert np.allclose(one, item.sum(0), rtol=1e-3)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_one_object_in_many_threads():
+    """What an encoding computes when first asked for (order, device copies) may be asked for at once."""
+    items = small(3)
+    for _ in range(20):
+        x = sf.convert(items, sf.Ragged)
+        found = [None] * 8
+        start = threading.Barrier(8)
+
+        def work(i, x=x, start=start, found=found):
+            start.wait()
+            found[i] = sf.convert(x, sf.Padded)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for y in found[1:]:
+            oracle.assert_layout(y, found[0])
+
+
+# ------------------------------------------------------------------------------------------------- forks
+
+
+@FORK
+def test_a_forked_child_works():
+    run(
+        """
+        sf.set_num_threads(3)
+        items = large(1)
+        assert_items(tour(items), items)  # the pool has threads now
+        for _ in range(3):
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    assert_items(tour(items), items)
+                    assert_items(tour(small(1)), small(1))
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            assert os.waitpid(pid, 0)[1] == 0
+        assert_items(tour(items), items)
+        """
+    )
+
+
+@FORK
+def test_a_forked_child_works_alone():
+    """One thread by default, more if it says so."""
+    run(
+        """
+        before = sf.num_threads()
+        pid = os.fork()
+        if pid == 0:
+            ok = sf.num_threads() == 1
+            sf.set_num_threads(2)
+            ok = ok and sf.num_threads() == 2
+            items = large(2)
+            assert_items(tour(items), items)
+            os._exit(0 if ok else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert sf.num_threads() == before
+        """
+    )
+
+
+@FORK
+def test_a_child_forked_while_another_thread_compiles():
+    run(
+        """
+        import numba
+
+        stop = []
+
+        def compile_on():
+            while not stop:
+                numba.njit(lambda x: x + 1)(1)
+
+        items = small(4)
+        wanted = np.concatenate(items)
+        thread = threading.Thread(target=compile_on)
+        thread.start()
+        try:
+            for _ in range(10):
+                time.sleep(0.05)
+                pid = os.fork()
+                if pid == 0:
+                    assert_items(tour(items), items)  # loads kernels, which takes the compiler's lock
+                    os._exit(0)
+                assert os.waitpid(pid, 0)[1] == 0
+        finally:
+            stop.append(1)
+            thread.join()
+        """
+    )
+
+
+@FORK
+def test_a_child_forked_while_the_pool_works():
+    run(
+        """
+        sf.set_num_threads(3)
+        items = large(5)
+        stop = []
+
+        def convert_on():
+            while not stop:
+                assert_items(tour(items), items)
+
+        threads = [threading.Thread(target=convert_on) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(10):
+                time.sleep(0.02)
+                pid = os.fork()
+                if pid == 0:
+                    sf.set_num_threads(3)
+                    assert_items(tour(items), items)
+                    os._exit(0)
+                assert os.waitpid(pid, 0)[1] == 0
+        finally:
+            stop.append(1)
+            for thread in threads:
+                thread.join()
+        """
+    )
+
+
+@FORK
+def test_worker_processes():
+    run(
+        """
+        import multiprocessing
+
+        sf.set_num_threads(2)
+        tour(large(6))
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            for found, seed in zip(pool.map(worker, range(6)), range(6)):
+                assert_items(found, small(seed))
+            pool.close()
+            pool.join()
+        """
+    )
+
+
+def worker(seed):
+    items = large(seed)
+    assert_items(tour(items), items)
+    return tour(small(seed))
+
+
+# ----------------------------------------------------------------------------------- the number of threads
+
+
+def test_set_num_threads():
+    default = sf.num_threads()
+    assert default >= 1
+    for k in (1, 2, 64, np.int8(3)):
+        sf.set_num_threads(k)
+        assert sf.num_threads() == k
+        assert type(sf.num_threads()) is int
+    sf.set_num_threads(None)
+    assert sf.num_threads() == default
+
+
+@pytest.mark.parametrize("k", [1.0, "2", True, [1], np.float64(2), np.bool_(True), object()])
+def test_a_number_of_threads_of_a_wrong_kind(k):
+    sf.set_num_threads(2)
+    with pytest.raises(TypeError, match="integer"):
+        sf.set_num_threads(k)
+    assert sf.num_threads() == 2, "nothing is half done"
+
+
+@pytest.mark.parametrize("k", [0, -1, -(2**70)])
+def test_a_number_of_threads_below_one(k):
+    sf.set_num_threads(2)
+    with pytest.raises(ValueError, match="at least 1"):
+        sf.set_num_threads(k)
+    assert sf.num_threads() == 2
+
+
+def test_the_environment_caps_the_threads():
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    run(f"assert sf.num_threads() == {cpus}")
+    run("assert sf.num_threads() == 1", SEQFORMATS_NUM_THREADS="1")
+    run("assert sf.num_threads() == 1", OMP_NUM_THREADS="1")
+    run(f"assert sf.num_threads() == min(2, {cpus})", SEQFORMATS_NUM_THREADS="2", OMP_NUM_THREADS="1")
+    run(f"assert sf.num_threads() == {cpus}", SEQFORMATS_NUM_THREADS="10000")
+    for nonsense in ("", "0", "-1", "many", "1.5", "²"):
+        run(f"assert sf.num_threads() == {cpus}", SEQFORMATS_NUM_THREADS=nonsense)
+    run("sf.set_num_threads(7); assert sf.num_threads() == 7", SEQFORMATS_NUM_THREADS="1")
+
+
+# --------------------------------------------------------------------------------- the pool from inside
+
+
+def in_blocks(kernel, blocks, *args):
+    _threads.run(kernel, args, list(range(blocks + 1)))
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 17])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_block_runs_once(blocks, threads):
+    sf.set_num_threads(threads)
+    ran = []
+    in_blocks(lambda start, stop: ran.extend(range(start, stop)), blocks)
+    assert sorted(ran) == list(range(blocks))
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("at", [0, 3, 7])
+def test_an_error_waits_for_the_other_blocks(kind, at):
+    """Once it is raised, no thread writes any more."""
+    sf.set_num_threads(4)
+    ended = []
+
+    def kernel(start, stop):
+        if start == at:
+            raise kind("stop")
+        time.sleep(0.01)
+        ended.append(start)
+
+    with pytest.raises(kind, match="stop"):
+        in_blocks(kernel, 8)
+    before = len(ended)
+    assert before == 7
+    time.sleep(0.05)
+    assert len(ended) == before
+
+
+def test_an_interrupt_while_waiting_for_the_others():
+    """Ctrl-C in the caller, while a helper still writes."""
+    run(
+        """
+        import signal
+
+        sf.set_num_threads(2)
+        both = threading.Barrier(2)
+        ended = []
+
+        def kernel(start, stop):
+            both.wait()  # caller and helper have one block each
+            if threading.current_thread() is threading.main_thread():
+                return
+            time.sleep(0.1)  # the caller waits now
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.3)
+            ended.append(start)
+
+        try:
+            in_blocks(kernel, 2)
+        except KeyboardInterrupt:
+            assert len(ended) == 1, "the helper was still at work"
+        else:
+            raise AssertionError("the interrupt was lost")
+        items = large(7)
+        assert_items(tour(items), items)
+        """
+    )
+
+
+def test_an_interrupt_in_the_callers_own_block():
+    """The signal's exception comes up in Python code that the caller itself runs."""
+    run(
+        """
+        import signal
+
+        sf.set_num_threads(2)
+        both = threading.Barrier(2)
+        ended = []
+
+        def kernel(start, stop):
+            both.wait()
+            if threading.current_thread() is threading.main_thread():
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(1)
+                raise AssertionError("no interrupt")
+            time.sleep(0.3)
+            ended.append(start)
+
+        try:
+            in_blocks(kernel, 2)
+        except KeyboardInterrupt:
+            assert len(ended) == 1
+        else:
+            raise AssertionError("the interrupt was lost")
+        """
+    )
+
+
+def test_the_pool_within_the_pool():
+    """A kernel that uses the pool itself, in callers and helpers, ends."""
+    run(
+        """
+        sf.set_num_threads(3)
+        ran = []
+
+        def inner(start, stop):
+            ran.extend(range(start, stop))
+
+        def outer(start, stop):
+            in_blocks(inner, 5)
+            items = small(start)
+            assert_items(tour(items), items)
+
+        for _ in range(20):
+            in_blocks(outer, 9)
+        assert len(ran) == 20 * 9 * 5, len(ran)
+        """
+    )
+
+
+def test_many_callers_of_the_pool():
+    run(
+        """
+        sf.set_num_threads(4)
+        ran = []
+
+        def call():
+            for _ in range(50):
+                in_blocks(lambda start, stop: ran.append(start), 16)
+
+        callers = [threading.Thread(target=call) for _ in range(8)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        assert len(ran) == 8 * 50 * 16
+        """
+    )
+
+
+def test_the_end_of_the_process():
+    """Conversions at exit work, and idle helpers do not keep the process alive."""
+    run(
+        """
+        import atexit
+
+        sf.set_num_threads(3)
+        items = large(8)
+
+        def at_exit():
+            assert_items(tour(items), items)
+
+        atexit.register(at_exit)
+        assert_items(tour(items), items)
+        """
+    )
+
+
+def test_large_arrays_are_let_go():
+    """The pool holds no argument of a call that has ended."""
+    import weakref
+
+    sf.set_num_threads(3)
+    array = np.zeros(4)
+    gone = weakref.ref(array)
+    in_blocks(lambda array, start, stop: array[start:stop].fill(1), 4, array)
+    assert array.tolist() == [1] * 4
+    del array
+    for _ in range(200):
+        if gone() is None:
+            break
+        time.sleep(0.01)
+    assert gone() is None
