@@ -1,5 +1,7 @@
 """Threads, forks and interrupts.  What could hang runs in a process of its own."""
 
+import contextlib
+import faulthandler
 import os
 import pathlib
 import subprocess
@@ -7,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+import traceback
 
 import numpy as np
 import oracle
@@ -136,24 +139,59 @@ def test_one_object_in_many_threads():
 # ------------------------------------------------------------------------------------------------- forks
 
 
+def in_child(work):
+    """Call `work` in a forked child; it ends well."""
+    pid = os.fork()
+    if pid == 0:
+        faulthandler.dump_traceback_later(HANGS / 2, exit=True)
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0, "the child failed"
+
+
+def tours(*batches):
+    for items in batches:
+        assert_items(tour(items), items)
+
+
+@contextlib.contextmanager
+def meanwhile(work, threads=1):
+    """Call `work` again and again in other threads."""
+    stop, failures = [], []
+
+    def again():
+        try:
+            while not stop:
+                work()
+        except BaseException as error:
+            failures.append(error)
+
+    started = [threading.Thread(target=again) for _ in range(threads)]
+    for thread in started:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.append(1)
+        for thread in started:
+            thread.join()
+    assert failures == []
+
+
 @FORK
 def test_a_forked_child_works():
     run(
         """
         sf.set_num_threads(3)
         items = large(1)
-        assert_items(tour(items), items)  # the pool has threads now
+        tours(items)  # the pool has threads now
         for _ in range(3):
-            pid = os.fork()
-            if pid == 0:
-                try:
-                    assert_items(tour(items), items)
-                    assert_items(tour(small(1)), small(1))
-                    os._exit(0)
-                finally:
-                    os._exit(1)
-            assert os.waitpid(pid, 0)[1] == 0
-        assert_items(tour(items), items)
+            in_child(lambda: tours(items, small(1)))
+        tours(items)
         """
     )
 
@@ -163,48 +201,46 @@ def test_a_forked_child_works_alone():
     """One thread by default, more if it says so."""
     run(
         """
-        before = sf.num_threads()
-        pid = os.fork()
-        if pid == 0:
-            ok = sf.num_threads() == 1
+        def work():
+            assert sf.num_threads() == 1
             sf.set_num_threads(2)
-            ok = ok and sf.num_threads() == 2
-            items = large(2)
-            assert_items(tour(items), items)
-            os._exit(0 if ok else 1)
-        assert os.waitpid(pid, 0)[1] == 0
+            assert sf.num_threads() == 2
+            tours(large(2))
+
+        before = sf.num_threads()
+        in_child(work)
         assert sf.num_threads() == before
         """
     )
 
 
 @FORK
-def test_a_child_forked_while_another_thread_compiles():
+@pytest.mark.parametrize("first", ["", "tours(small(4))"], ids=["before the first conversion", "after it"])
+def test_a_child_forked_while_another_thread_compiles(first):
+    """The child loads kernels, which takes the compiler's lock."""
     run(
-        """
+        f"""
         import numba
 
-        stop = []
-
-        def compile_on():
-            while not stop:
-                numba.njit(lambda x: x + 1)(1)
-
         items = small(4)
-        wanted = np.concatenate(items)
-        thread = threading.Thread(target=compile_on)
-        thread.start()
-        try:
+        {first}
+        with meanwhile(lambda: numba.njit(lambda x: x + 1)(1)):
             for _ in range(10):
                 time.sleep(0.05)
-                pid = os.fork()
-                if pid == 0:
-                    assert_items(tour(items), items)  # loads kernels, which takes the compiler's lock
-                    os._exit(0)
-                assert os.waitpid(pid, 0)[1] == 0
-        finally:
-            stop.append(1)
-            thread.join()
+                in_child(lambda: tours(items))
+        """
+    )
+
+
+@FORK
+def test_a_child_forked_during_the_first_conversion():
+    run(
+        """
+        items = small(4)
+        with meanwhile(lambda: tours(items), threads=2):
+            for _ in range(20):
+                time.sleep(0.01)
+                in_child(lambda: tours(items))
         """
     )
 
@@ -213,30 +249,17 @@ def test_a_child_forked_while_another_thread_compiles():
 def test_a_child_forked_while_the_pool_works():
     run(
         """
+        def work():
+            sf.set_num_threads(3)
+            tours(items)
+
         sf.set_num_threads(3)
         items = large(5)
-        stop = []
-
-        def convert_on():
-            while not stop:
-                assert_items(tour(items), items)
-
-        threads = [threading.Thread(target=convert_on) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        try:
+        tours(items)
+        with meanwhile(lambda: tours(items), threads=2):
             for _ in range(10):
                 time.sleep(0.02)
-                pid = os.fork()
-                if pid == 0:
-                    sf.set_num_threads(3)
-                    assert_items(tour(items), items)
-                    os._exit(0)
-                assert os.waitpid(pid, 0)[1] == 0
-        finally:
-            stop.append(1)
-            for thread in threads:
-                thread.join()
+                in_child(work)
         """
     )
 

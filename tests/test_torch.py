@@ -335,3 +335,10 @@ def test_a_dataloader_worker_converts():
     for i, (x, threads) in enumerate(loader):
         assert sf.lengths(x).tolist() == list(range(1, i + 3))
         assert threads == 1
+
+
+def test_parameters_and_tensors_are_one_library():
+    parameter = torch.nn.Parameter(torch.rand(2, 3))
+    x = sf.convert([torch.rand(1, 3), parameter], sf.Ragged)
+    assert x.data.requires_grad
+    assert torch.equal(x.data[1:], parameter)

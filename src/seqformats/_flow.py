@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, is_array, library_of_type
+from .arrays import Array, adopt, is_array, library_of_type
 from .formats import Encoding, List, Pairs, build_list
 
 Rule = Callable[[Any], tuple[Any, Callable[[Any], Any]]]
@@ -159,6 +159,6 @@ def _torch_function() -> Any:
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
-            return None, *ctx.call.backward([g.contiguous() for g in gradients])
+            return None, *ctx.call.backward([adopt(g, "the gradient")[1] for g in gradients])
 
     return Operation

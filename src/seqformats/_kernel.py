@@ -5,6 +5,7 @@ so the cache here adds a digest of this file and of the flags that change the co
 """
 
 import ctypes
+import functools
 import hashlib
 import logging
 import os
@@ -17,7 +18,6 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.core.caching import FunctionCache
-from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, overload
 
 _STAMP = (
@@ -71,29 +71,43 @@ def compiled_with_gil(function: Callable[..., Any]) -> Any:
     return compiled(function, nogil=False)
 
 
-part: Callable[[Callable[..., Any]], Any] = njit(inline="always")
-"""Compile a piece of a kernel that is copied into it, so that constant arguments stay constant."""
+class CudaKernel:
+    """A kernel for CUDA, compiled when it is first started: importing its file for the CPU loads no CUDA package.
+
+    `over` says what the grid counts: "rows", "runs" of free rows, or "sequences".
+    """
+
+    def __init__(self, function: Callable[..., None], over: str) -> None:
+        self.function = function
+        self.over = over
+
+    @functools.cached_property
+    def compiled(self) -> Any:
+        """What can be started; see `_cuda.compiled`."""
+        from . import _cuda
+
+        return _cuda.compiled(self.function)
 
 
-# A thread may be compiling while another forks; the child would wait for its lock for ever.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
+def compiled_for_cuda(over: str) -> Callable[[Callable[..., None]], CudaKernel]:
+    """Make the decorated function a kernel for CUDA."""
+    return lambda function: CudaKernel(function, over)
 
 
 def move(out: Any, d: int, src: Any, s: int, size: int) -> None:
     """Copy `size` bytes: ``out[d:d + size] = src[s:s + size]``.
 
-    `out` and `src` are flat bytes; `src` may be 0, and then `s` is a memory address.  A constant `size` becomes one
-    load and one store, any other a memcpy.  Nothing is checked: the caller did.
+    `out` and `src` are flat bytes; `src` may be 0, and then `s` is a memory address.  Nothing is checked here.
     """
     if isinstance(src, np.ndarray):
         out[d : d + size] = src[s : s + size]
     elif size:
         ctypes.memmove(out[d:].ctypes.data, int(src + s), int(size))
+
+
+def move_row(out: Any, d: int, src: Any, s: int, size: int) -> None:
+    """`move` for one row, often a few bytes only: 1, 2, 4, 8 and 16 are one load and one store, others a memcpy."""
+    move(out, d, src, s, size)
 
 
 def clear(out: Any, d: int, size: int) -> None:
@@ -118,28 +132,47 @@ def _address(context: Any, builder: Any, kind: Any, base: Any, place: Any) -> An
     return builder.inttoptr(builder.add(base, place), ir.IntType(8).as_pointer())
 
 
-@intrinsic
-def _move(typingctx: Any, out: Any, d: Any, src: Any, s: Any, size: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        to = _address(context, builder, sig.args[0], args[0], args[1])
-        come = _address(context, builder, sig.args[2], args[2], args[3])
-        if isinstance(size, types.IntegerLiteral):
-            bits = 8 * size.literal_value
-            word = ir.IntType(bits) if bits <= 64 else ir.VectorType(ir.IntType(64), bits // 64)
-            value = builder.load(builder.bitcast(come, word.as_pointer()), align=1)
-            builder.store(value, builder.bitcast(to, word.as_pointer()), align=1)
-        else:
+def _mover(small: tuple[int, ...]) -> Any:
+    """A byte move that treats some sizes as constants."""
+
+    @intrinsic
+    def mover(typingctx: Any, out: Any, d: Any, src: Any, s: Any, size: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            to = _address(context, builder, sig.args[0], args[0], args[1])
+            come = _address(context, builder, sig.args[2], args[2], args[3])
+            other, end = (builder.append_basic_block(name) for name in ("other", "end"))
+            choice = builder.switch(args[4], other)
+            for count in small:
+                block = builder.append_basic_block(f"bytes{count}")
+                choice.add_case(ir.Constant(ir.IntType(64), count), block)
+                builder.position_at_end(block)
+                word = ir.IntType(8 * count).as_pointer()
+                value = builder.load(builder.bitcast(come, word), align=1)
+                builder.store(value, builder.bitcast(to, word), align=1)
+                builder.branch(end)
+            builder.position_at_end(other)
             cgutils.raw_memcpy(builder, to, come, args[4], 1)
-        return context.get_dummy_value()
+            builder.branch(end)
+            builder.position_at_end(end)
+            return context.get_dummy_value()
 
-    base = src if isinstance(src, types.Array) else types.int64
-    count = size if isinstance(size, types.IntegerLiteral) else types.int64
-    return types.void(out, types.int64, base, types.int64, count), generate
+        base = src if isinstance(src, types.Array) else types.int64
+        return types.void(out, types.int64, base, types.int64, types.int64), generate
+
+    return mover
 
 
-@overload(move, inline="never", prefer_literal=True)
+_move, _move_row = _mover(()), _mover((1, 2, 4, 8, 16))
+
+
+@overload(move, inline="never")
 def _move_compiled(out, d, src, s, size):
     return lambda out, d, src, s, size: _move(out, d, src, s, size)
+
+
+@overload(move_row, inline="never")
+def _move_row_compiled(out, d, src, s, size):
+    return lambda out, d, src, s, size: _move_row(out, d, src, s, size)
 
 
 @intrinsic

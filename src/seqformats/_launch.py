@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _threads, registry
 from .arrays import Array, Library, library_of
+from .errors import DeviceError
 
 # Below this many bytes waking a thread costs more than it brings.
 _THREADS_FROM = 4 << 20
@@ -102,12 +103,12 @@ _launchers: dict[str, Callable[..., None]] = {"cpu": cpu, "cuda": cuda}
 
 
 def launcher(device: str) -> Callable[..., None]:
-    """The launcher for a kind of device; one without falls back to asking the registry for its kernel."""
+    """The launcher for a kind of device; DeviceError where there is none."""
     try:
         return _launchers[device]
     except KeyError:
-        registry.kernel("copy_blocks", device)  # raises DeviceError, naming the devices that work
-        raise
+        known = ", ".join(sorted(_launchers))
+        raise DeviceError(f"no kernels for the device {device!r}; there are kernels for: {known}") from None
 
 
 def add_launcher(device: str, function: Callable[..., None]) -> None:

@@ -5,6 +5,7 @@ So nested calls, dead helpers and an interpreter that shuts down cost time, neve
 """
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -37,8 +38,34 @@ def _forked() -> None:
     _default = 1
 
 
+# What a thread holds while another forks stays held in the child for ever: so whoever forks waits until no thread is
+# importing a kernel or compiling, here or in the caller's own code.
+loading = threading.RLock()
+"""Held while a kernel's file is imported."""
+
+_held: list[Any] = []
+
+
+def _before_fork() -> None:
+    compiler = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+    for lock in (loading, compiler):
+        if lock is not None:
+            lock.acquire()
+            _held.append(lock)
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _after_fork_in_child() -> None:
+    _after_fork()
+    _forked()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 
 
 def _count_default() -> int:

@@ -4,6 +4,7 @@ No array library but NumPy is ever imported here: one is known only if the calle
 library means adding a class and one line in `_KNOWN`.
 """
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -240,7 +241,7 @@ class NumPy(Library):
                 cast = value.astype(dtype) if value.dtype.kind != "c" or dtype.kind == "c" else value.real.astype(dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise ConversionError(f"fill={fill!r} is not a value of {dtype}: {error}") from None
-        if not _same_values(value, cast):
+        if not same_values(value, cast):
             raise not_exact(fill, dtype, cast.tolist())
         return np.ascontiguousarray(np.broadcast_to(cast, item_shape)).reshape(-1).view(np.uint8)
 
@@ -277,7 +278,7 @@ class NumPy(Library):
         return _cuda.from_host(x, _cuda.at(device))
 
 
-def _same_values(value: Array, cast: Array) -> bool:
+def same_values(value: Array, cast: Array) -> bool:
     """Did the cast keep every value?  Python compares integers and floats exactly; NaN and NaT equal themselves."""
     if value.dtype.kind in "mMUS" or cast.dtype.kind in "mMUS":
         if value.dtype.kind != cast.dtype.kind:
@@ -578,9 +579,13 @@ class NumbaDevice(Library):
 NUMPY = NumPy()
 
 
+# One object a library, whatever the types of its arrays (torch.Tensor, torch.nn.Parameter).
+_torch, _cupy, _numba_device = (functools.cache(library) for library in (Torch, CuPy, NumbaDevice))
+
+
 def _is_torch(kind: type) -> Library | None:
     torch = sys.modules.get("torch")
-    return Torch() if torch is not None and hasattr(torch, "Tensor") and issubclass(kind, torch.Tensor) else None
+    return _torch() if torch is not None and hasattr(torch, "Tensor") and issubclass(kind, torch.Tensor) else None
 
 
 def _is_numpy(kind: type) -> Library | None:
@@ -589,11 +594,11 @@ def _is_numpy(kind: type) -> Library | None:
 
 def _is_cupy(kind: type) -> Library | None:
     cupy = sys.modules.get("cupy")
-    return CuPy() if cupy is not None and issubclass(kind, cupy.ndarray) else None
+    return _cupy() if cupy is not None and issubclass(kind, cupy.ndarray) else None
 
 
 def _is_numba_device(kind: type) -> Library | None:
-    return NumbaDevice() if getattr(kind, "__cuda_ndarray__", False) else None
+    return _numba_device() if getattr(kind, "__cuda_ndarray__", False) else None
 
 
 # In this order an array's type is asked whose it is; each answers None unless its library is loaded and owns the type.
@@ -647,9 +652,9 @@ _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 def adopt(x: Array, what: str = "data") -> tuple[Library, Array]:
     """An array of any library as (its library, the array, C-contiguous).
 
-    Arrays of other libraries come in through ``__array_interface__`` or DLPack without a copy, as NumPy arrays, on a
-    GPU as CuPy's or, through ``__cuda_array_interface__``, as Numba's.
-     TypeError for everything else, and for arrays without plain items.
+    Arrays of other libraries come in through ``__array_interface__`` or DLPack without a copy, as NumPy arrays; on a
+    GPU as CuPy's or, through ``__cuda_array_interface__``, as Numba's.  TypeError for everything else, and for arrays
+    without plain items.
     """
     library = _by_type.get(type(x)) or library_of_type(type(x))
     if library is None:

@@ -489,8 +489,8 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         if kind is List and not x and "level" in options:
             kind = list  # no sequences, on whatever level
         if kind is List:
-            if To is list and not options and not copy:
-                return x
+            if To is list and not options:
+                return copied(x) if copy else x
             return convert(_list_of(tuple(x)), To, copy=copy, **options)
     check_target(To)
     if not isinstance(copy, (bool, np.bool_)):

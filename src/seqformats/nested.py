@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import registry
-from .arrays import Array, is_array
+from .arrays import Array, is_array, same_values
 from .convert import convert, source_of
 from .errors import StructureError
 from .formats import List, LoD, Ragged, build_lod
@@ -90,9 +90,13 @@ def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
     if data.dtype.hasobject:
         strange = sorted(kind.__name__ for kind in kinds if not issubclass(kind, (int, float, complex, list, tuple)))
         raise TypeError(f"leaves of nested lists must be numbers that fit a dtype, not {', '.join(strange) or 'these'}")
-    if dtype is None and data.dtype.kind in "SU" and not all(issubclass(kind, (str, bytes)) for kind in kinds):
-        raise TypeError("leaves of nested lists must be all numbers or all strings; give a dtype to force one")
+    if dtype is None and data.dtype.kind in "SU" and len({_family(kind) for kind in kinds}) > 1:
+        raise TypeError("leaves of nested lists must be all numbers, all str or all bytes; give a dtype to force one")
     return data
+
+
+def _family(kind: type) -> type:
+    return str if issubclass(kind, str) else bytes if issubclass(kind, bytes) else object
 
 
 def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
@@ -102,10 +106,26 @@ def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
         if _is_level(sequence):
             if type(first) is not np.ndarray:
                 raise TypeError(f"a list of numbers cannot stand beside an array of type {type(first).__name__}")
-            sequence = np.array(sequence, first.dtype).reshape(len(sequence), *first.shape[1:])
+            sequence = _beside(sequence, first, dtype)
         items.append(sequence)
     data = convert(List(tuple(items)), Ragged).data
     return data if dtype is None else data.astype(dtype)
+
+
+def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
+    """A list of numbers that stands beside arrays, in their dtype."""
+    if not sequence:
+        return np.empty((0, *first.shape[1:]), first.dtype)
+    given = _of_leaves(list(sequence), set(map(type, sequence)), None)
+    if given.shape[1:] != first.shape[1:]:
+        raise StructureError(f"the list {sequence!r} stands beside arrays with items of shape {first.shape[1:]}")
+    try:
+        cast = given.astype(first.dtype)
+    except (TypeError, ValueError):
+        cast = None
+    if cast is None or (dtype is None and not same_values(given, cast)):
+        raise StructureError(f"the list {sequence!r} does not fit {first.dtype}, the dtype of the arrays beside it")
+    return cast
 
 
 @registry.provides("to_nested")

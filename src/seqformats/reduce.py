@@ -107,8 +107,9 @@ def _values(x: Any, empty: Any, mean: bool) -> Array:
     if not exact:
         out = library.astype(out, name)
     vacant = (structure.lengths == 0).nonzero()[0]
-    if vacant.size and not (type(empty) is float and empty == 0):
-        library.overwrite(out, vacant, _fitting(empty, library, out))
+    value = 0.0 if isinstance(empty, str) else _fitting(empty, library.dtype_name(out.dtype))
+    if vacant.size and not (value == 0 and str(value)[0] != "-"):  # zeros are there already, but -0.0 is not
+        library.overwrite(out, vacant, value)
     return out
 
 
@@ -118,19 +119,24 @@ def _sums_in(name: str) -> str:
     return _SUMS_IN[name]
 
 
-def _fitting(empty: Any, library: Library, out: Array) -> Any:
+def _fitting(empty: Any, name: str) -> Any:
     """`empty` as a value of the result: exact in integers, rounded in floats, never out of range."""
-    if library.dtype_name(out.dtype) in ("int64", "uint64"):
-        return int(library.item(empty, out.dtype, ()).view(library.dtype_name(out.dtype))[0])
-    value = empty.item() if hasattr(empty, "item") else empty
-    if isinstance(value, complex) and not library.dtype_name(out.dtype).startswith("complex"):
-        raise ConversionError(f"empty={empty!r} is not a value of {out.dtype}")
-    largest = _LARGEST.get(library.dtype_name(out.dtype))
-    if largest is not None and largest < abs(value) < float("inf"):
-        raise ConversionError(f"empty={empty!r} is out of range for {out.dtype}")
+    value = empty.item() if isinstance(empty, np.generic) else empty
+    if name.startswith("complex"):
+        return value
+    fits = not isinstance(value, complex)
+    if fits and name in _INTEGERS:
+        low, high = _INTEGERS[name]
+        fits = value == value and abs(value) != float("inf") and low <= value <= high and value == int(value)
+        value = int(value) if fits else value
+    elif fits and name in _LARGEST:
+        fits = not _LARGEST[name] < abs(value) < float("inf")
+    if not fits:
+        raise ConversionError(f"empty={empty!r} does not fit {name}, the dtype of the result")
     return value
 
 
+_INTEGERS = {"int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
+from ._threads import loading
 from .errors import ConversionError, DeviceError
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
@@ -25,7 +26,8 @@ def kernel(name: str, device: str) -> Callable[..., Any]:
     except KeyError:
         pass
     try:
-        module = importlib.import_module(f".kernels.{name}", __package__)
+        with loading:
+            module = importlib.import_module(f".kernels.{name}", __package__)
     except ModuleNotFoundError:
         raise DeviceError(f"no kernel is called {name}") from None
     found = getattr(module, device, None) if device in ("cpu", "cuda") else None

@@ -4,9 +4,12 @@ The rectangle has `room` rows a run; run k uses ``cum[k + 1] - cum[k]`` of them,
 rows are at the right, or at the left where `left` is 1.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .._kernel import clear, compiled, move
+from .._kernel import clear, compiled, compiled_for_cuda, move
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import gpu, move_word
 
 
 @compiled
@@ -30,3 +33,20 @@ def cpu(item: Any, out: Any, cum: Any, room: int, left: int, row: int, lo: int, 
                 step = min(done, total - done)
                 move(out, begin + done, out, begin, step)
                 done += step
+
+
+@compiled_for_cuda(over="runs")
+def cuda(item: Any, out: Any, cum: Any, room: int, left: int, row: int, runs: int) -> None:
+    """All `runs`, the grid's y; along x a line of threads a free row of `row` machine words."""
+    k = gpu.blockIdx.y
+    while k < runs:
+        used = cum[k + 1] - cum[k] if k + 1 < cum.size else 0
+        begin = k * room + (0 if left else used)
+        f = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+        while f < room - used:
+            w = gpu.threadIdx.x
+            while w < row:
+                move_word(out, (begin + f) * row + w, item, w)
+                w += gpu.blockDim.x
+            f += gpu.gridDim.x * gpu.blockDim.y
+        k += gpu.gridDim.y

@@ -1,0 +1,544 @@
+"""The one file that names the CUDA package (numba-cuda, which takes over ``numba.cuda``).
+
+It holds what every CUDA kernel shares, starts kernels, and handles Numba's device arrays.  Importing it loads the
+package but opens no context on a GPU.
+
+A kernel for CUDA finds three names among its globals, put there before it is compiled: `gpu`, the package, `move_word`
+and `search`.  With NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels in Python, and `move_word` and
+`search` are plain functions; the simulator follows the package wherever a global holds it.
+"""
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda, types
+
+from . import registry
+from ._launch import Work
+from .arrays import Array, Library, Shape, size_of
+from .errors import DeviceError
+
+gpu: Any = cuda
+simulated = not hasattr(gpu, "as_cuda_array")
+
+# Threads of a block, and how many of them lie side by side in a row.  The simulator takes 0.07 ms a thread.
+_THREADS, _ACROSS = (16, 4) if simulated else (256, 128)
+# `sum_rows` has shared memory for this many; the order of its sums depends on it.
+_SUM_THREADS, _SUM_ACROSS = (16, 4) if simulated else (128, 128)
+# Kernels loop over what the grid does not cover.
+_MOST_BLOCKS = 4 if simulated else 1 << 16
+_MOST_RUNS = 4 if simulated else 65535
+# Numba warns of every grid with fewer blocks than this; blocks without work end at once.
+_LEAST_BLOCKS = 1 if simulated else 128
+
+# A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
+WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
+_BYTE, _INT64 = WORDS[1], np.dtype(np.int64)
+
+# --- what kernels share ----------------------------------------------------------------------------------------------
+
+
+def _search(cum: Any, row: int) -> int:
+    """The last i with ``cum[i] <= row``: the sequence that holds a row.  `cum` begins with 0 and ends above `row`."""
+    low = 0
+    high = cum.size - 1
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if cum[middle] <= row:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _move_word(out: Any, d: int, src: Any, s: int) -> None:
+    """``out[d] = src[s]``, one machine word; where `src` is an integer, `s` is the address of the word."""
+    if isinstance(src, int):
+        ctypes.memmove(out.ctypes.data + int(d) * out.itemsize, int(s), out.itemsize)
+    else:
+        out[d] = src[s]
+
+
+def _intrinsics() -> tuple[Any, Any]:
+    """The two as code: an intrinsic is part of the kernel, and needs no GPU to be compiled."""
+    from llvmlite import ir
+    from numba.cuda.extending import intrinsic
+
+    @intrinsic
+    def move_word(typingctx: Any, out: Any, d: Any, src: Any, s: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            size = sig.args[0].dtype.bitwidth // 8
+            # a pair of 64-bit integers is one 16-byte access, which two fields of a complex number are not
+            word = ir.VectorType(ir.IntType(64), 2) if size == 16 else ir.IntType(8 * size)
+            to = builder.gep(context.make_array(sig.args[0])(context, builder, args[0]).data, [args[1]])
+            if isinstance(sig.args[2], types.Array):
+                come = builder.gep(context.make_array(sig.args[2])(context, builder, args[2]).data, [args[3]])
+                come = builder.bitcast(come, word.as_pointer())
+            else:
+                come = builder.inttoptr(args[3], word.as_pointer(1))  # address space 1 is global memory
+            value = builder.load(come, align=size)
+            builder.store(value, builder.bitcast(to, word.as_pointer()), align=size)
+            return context.get_dummy_value()
+
+        base = src if isinstance(src, types.Array) else types.int64
+        return types.void(out, types.int64, base, types.int64), generate
+
+    @intrinsic
+    def search(typingctx: Any, cum: Any, row: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return context.compile_internal(builder, _search, sig, args)
+
+        return types.int64(cum, types.int64), generate
+
+    return move_word, search
+
+
+move_word: Any
+search: Any
+move_word, search = (_move_word, _search) if simulated else _intrinsics()
+
+
+def bound(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel function, with the names that kernels share among its globals."""
+    function.__globals__.update(gpu=gpu, move_word=move_word, search=search)
+    return function
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """The kernel, compiled for the types and the GPU of each first call."""
+    return gpu.jit(bound(function))
+
+
+def devices() -> list[str]:
+    """The names of the GPUs; none where there is no driver."""
+    try:
+        names = [getattr(device, "name", "simulator") for device in gpu.gpus]
+    except Exception:  # whatever a package without a driver raises
+        return []
+    return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+
+
+# --- starting a kernel -----------------------------------------------------------------------------------------------
+
+
+class _Copy(NamedTuple):
+    """A structure array on a device."""
+
+    host: Array  # what was copied; while it lives, its address means it
+    array: Any  # int64, for kernels
+    buffer: Array  # what keeps the memory, an array of the caller's library
+    event: Any  # comes when the copy is there
+    pointer: int  # the stream that copied it
+
+
+class _Start:
+    """One start of a kernel: the stream it goes to, and host arrays brought there first."""
+
+    def __init__(self, library: Library, like: Array, structure: Any) -> None:
+        self.library, self.like, self.structure = library, like, structure
+        self.pointer = library.stream(like)
+        self.stream = _stream(_index(library, like), self.pointer)
+
+    def view(self, x: Array, size: int, dtype: Any, offset: int = 0) -> Any:
+        """`size` items of another dtype in the memory of `x`, from byte `offset` on, as kernels take them."""
+        if simulated:
+            return x.reshape(-1).view(_BYTE)[offset : offset + size * dtype.itemsize].view(dtype)
+        return gpu.as_cuda_array(_Memory(x, int(self.library.addresses([x])[0]) + offset, size, dtype), sync=False)
+
+    def uploaded(self, arrays: Sequence[Array], item: Array | None = None) -> tuple[list[Any], Array | None]:
+        """Arrays of int64 on the device, and a buffer that begins with `item`, bytes.
+
+        What is missing goes up in one copy.  Arrays of the structure stay there, the others live as long as the call.
+        """
+        copies, own = self.resident()
+        missing: dict[int, Array] = {}
+        for array in arrays:
+            address = array.ctypes.data
+            # an array of the structure goes up whole, where this may be only its beginning
+            whole: Any = own.get(address, array)
+            if address not in copies and (address not in missing or whole.size > missing[address].size):
+                missing[address] = whole
+        parts: list[Array] = [*([] if item is None else [item]), *missing.values()]
+        offsets, packed = _packed(parts)
+        buffer: Any = self.library.upload(packed, self.like) if parts else None
+        event: Any = None
+        ready: dict[int, Any] = {}
+        for (address, array), offset in zip(missing.items(), offsets[len(parts) - len(missing) :], strict=True):
+            ready[address] = self.view(buffer, array.size, _INT64, offset)
+            if address in own:
+                if event is None:
+                    event = _event()
+                    event.record(self.stream)
+                copies[address] = _Copy(array, ready[address], buffer, event, self.pointer)
+        found = []
+        for array in arrays:
+            address = array.ctypes.data
+            if address not in ready:
+                ready[address] = self.met(copies[address])
+            there = ready[address]
+            found.append(there if there.size == array.size else there[: array.size])
+        return found, buffer
+
+    def resident(self) -> tuple[dict[int, _Copy], dict[int, Array]]:
+        """What the structure has on this device already, and what it may have there, by address on the host."""
+        structure = self.structure
+        if structure is None:
+            return {}, {}
+        key = (self.library.name, self.library.device(self.like), self.pointer if self.library.stream_bound else None)
+        own = [structure.offsets]
+        if structure._order is not None:
+            own += [structure._order.indices, structure._order.steps]
+        return structure.device.setdefault(key, {}), {array.ctypes.data: array for array in own if array.size}
+
+    def met(self, copy: _Copy) -> Any:
+        """A copy that an earlier call has made, safe to use on this call's stream."""
+        if copy.pointer != self.pointer or self.library.stream_bound:
+            copy.event.wait(self.stream)
+            self.library.share(copy.buffer, self.like)
+        return copy.array
+
+
+@functools.lru_cache(maxsize=128)
+def _stream(index: int, pointer: int) -> Any:  # noqa: ARG001  a handle belongs to a device
+    return 0 if simulated else gpu.external_stream(pointer)
+
+
+def _event() -> Any:
+    return gpu.event() if simulated else gpu.event(timing=False)
+
+
+class _Memory:
+    """Memory of any array library, as the CUDA array interface shows it."""
+
+    def __init__(self, owner: Array, address: int, size: int, dtype: Any) -> None:
+        self.owner = owner
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "strides": None,
+            "typestr": dtype.str,
+            "data": (address, False),
+            "version": 2,
+        }
+
+
+def _packed(parts: Sequence[Array]) -> tuple[list[int], Array]:
+    """Where each array begins, at a multiple of 16 bytes, and all of them one after the other as bytes."""
+    offsets, end = [], 0
+    for part in parts:
+        offsets.append(end)
+        end += -(-part.nbytes // 16) * 16
+    packed = np.zeros(end, np.uint8)
+    for part, offset in zip(parts, offsets, strict=True):
+        packed[offset : offset + part.nbytes] = part.view(np.uint8)
+    return offsets, packed
+
+
+def _index(library: Library, x: Array) -> int:
+    return int(library.device(x).partition(":")[2] or 0)
+
+
+def launch(
+    kernel: Any,
+    library: Library,
+    src: Array | int,
+    out: Array,
+    arrays: tuple[Array, ...],
+    numbers: tuple[int, ...],
+    work: Work,
+    structure: Any,
+) -> None:
+    """Start a kernel that moves rows, on the current stream of the array's library; nothing waits for it.
+
+    `src` is an array beside `out`, 0 where ``arrays[0]`` are addresses, or a padding item in bytes on the host.
+    """
+    if work.rows == 0 or work.row == 0:
+        return
+    with gpu.gpus[_index(library, out)]:
+        start = _Start(library, out, structure)
+        item = None
+        if type(src) is np.ndarray:
+            if src.any():
+                item = src
+            else:
+                src = library.zeros((work.row // library.itemsize(out.dtype),), out.dtype, out)
+        found, buffer = start.uploaded(arrays, item)
+        if item is not None:
+            src = buffer
+        # the widest access that fits the rows and every address
+        bits = 16 | work.row | int(library.addresses([out])[0])
+        if isinstance(src, int):
+            bits |= int(np.bitwise_or.reduce(arrays[0]))
+        else:
+            bits |= int(library.addresses([src])[0])
+        word = WORDS[bits & -bits]
+        row = work.row // word.itemsize
+        source = src if isinstance(src, int) else start.view(src, _bytes(library, src) // word.itemsize, word)
+        target = start.view(out, _bytes(library, out) // word.itemsize, word)
+        args = (source, target, *found, *map(int, numbers), row)
+        if kernel.over == "runs":
+            grid, block = _blocks(int(-(-work.rows // work.units)), row, work.units)
+            args = (*args, work.units)
+        else:
+            grid, block = _blocks(int(work.rows), row)
+        kernel.compiled[grid, block, start.stream](*args)
+
+
+def launch_arithmetic(
+    kernel: Any,
+    library: Library,
+    x: Array,
+    out: Array,
+    structure: Any,
+    numbers: tuple[int, ...],
+    work: Work,
+) -> None:
+    """Start a kernel that calculates, on the current stream of the array's library; ``numbers[0]`` is the width.
+
+    Complex numbers are pairs of floats, so the kernels see real numbers only.
+    """
+    if work.units == 0 or numbers[0] == 0:
+        return
+    with gpu.gpus[_index(library, out)]:
+        start = _Start(library, out, structure)
+        (offsets,), _ = start.uploaded((structure.offsets,))
+        dtype, parts = _real(library.dtype_name(out.dtype))
+        if int(library.addresses([x])[0]) % dtype.itemsize:
+            x = library.copy(x)
+        width = numbers[0] * parts
+        source, target = (start.view(a, size_of(a.shape) * parts, dtype) for a in (x, out))
+        if kernel.over == "sequences":
+            across = _power(width, _SUM_ACROSS)
+            grid = (_between(work.units), min(-(-width // across), _MOST_RUNS))
+            block = (across, _SUM_THREADS // across)
+        else:
+            grid, block = _blocks(int(work.rows), width)
+        kernel.compiled[grid, block, start.stream](source, target, offsets, width, *numbers[1:])
+
+
+def _real(name: str) -> tuple[Any, int]:
+    """The dtype in which items are calculated with, and how many of it an item has."""
+    if name.startswith("complex"):
+        return np.dtype(f"f{int(name[7:]) // 16}"), 2
+    return np.dtype(name), 1
+
+
+def _bytes(library: Library, x: Array) -> int:
+    return library.itemsize(x.dtype) * size_of(x.shape)
+
+
+def _power(size: int, most: int) -> int:
+    """The least power of two that is not below `size`, but at most `most`."""
+    return min(1 << (size - 1).bit_length(), most)
+
+
+def _between(blocks: int, least: int = _LEAST_BLOCKS) -> int:
+    return max(min(blocks, _MOST_BLOCKS), least)
+
+
+def _blocks(rows: int, row: int, runs: int = 1) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Grid and block: along x threads for the words of a row, along y for rows; the grid's y for `runs` of rows."""
+    across = _power(row, _ACROSS)
+    down = min(_THREADS // across, _power(rows, _THREADS))
+    runs = min(runs, _MOST_RUNS)
+    return (_between(-(-rows // down), -(-_LEAST_BLOCKS // runs)), runs), (across, down)
+
+
+# --- Numba's device arrays -------------------------------------------------------------------------------------------
+# They can be allocated, copied and sliced; what else an array library offers is made of kernels here.
+
+
+def at(device: Any) -> int:
+    """The number of a device from its name, "cuda" or "cuda:1"; DeviceError where there is none."""
+    kind, _, number = str(device).partition(":")
+    if kind != "cuda" or not (number.isdecimal() or not number):
+        raise DeviceError(f'there is no device {device!r}; NumPy arrays go to "cuda" or "cuda:0" and back to "cpu"')
+    try:
+        count = len(gpu.gpus)
+    except Exception as error:  # whatever a package without a driver raises
+        raise DeviceError(f"no GPU can be used: {str(error).strip()}") from None
+    index = int(number) if number else _current()
+    if index >= count:
+        raise DeviceError(f"there is no device {device!r}; GPUs here: {count}")
+    return index
+
+
+def _current() -> int:
+    return int(gpu.current_context().device.id) if not simulated else 0
+
+
+def index_of(x: Array) -> int:
+    """The number of the device where a Numba array lies."""
+    return 0 if simulated else int(x.gpu_data.context.device.id)
+
+
+def address_of(x: Array) -> int:
+    """Where a Numba array begins."""
+    return int(x.ctypes.data if simulated else x.device_ctypes_pointer.value or 0)
+
+
+def allocate(shape: Shape, dtype: Any, index: int, zeros: bool = False) -> Array:
+    """A new Numba array, of zeros or undefined."""
+    shape = tuple(map(int, shape))
+    with gpu.gpus[index]:
+        if not simulated:
+            array = gpu.device_array(shape, dtype)
+            if zeros and array.size:
+                array.gpu_data.memset(0, stream=gpu.default_stream())
+            return array
+        return gpu.to_device(np.zeros(shape, dtype)) if zeros else gpu.device_array(shape, dtype)
+
+
+def from_host(x: Array, index: int) -> Array:
+    """A NumPy array as a Numba array."""
+    if x.nbytes == 0:
+        return allocate(x.shape, x.dtype, index)
+    with gpu.gpus[index]:
+        flat = gpu.to_device(np.ascontiguousarray(x).reshape(-1).view(np.uint8))
+        return flat.view(x.dtype).reshape(x.shape)
+
+
+def to_host(x: Array) -> Array:
+    """A Numba array as a NumPy array; waits for it."""
+    if size_of(x.shape) == 0 or x.dtype.itemsize == 0:
+        return np.empty(x.shape, x.dtype)
+    with gpu.gpus[index_of(x)]:
+        if not x.is_c_contiguous():
+            return np.ascontiguousarray(x.copy_to_host())
+        return x.reshape(-1).view(_BYTE).copy_to_host().view(x.dtype).reshape(tuple(x.shape))
+
+
+_pinned: dict[int, list[tuple[Any, Array]]] = {}
+
+
+def upload(packed: Array, index: int) -> Array:
+    """Bytes on the device, without waiting: through page-locked memory, used again when its last copy is done."""
+    with gpu.gpus[index]:
+        if simulated:
+            return gpu.to_device(packed)
+        stream = gpu.default_stream()
+        rooms = _pinned.setdefault(index, [])
+        event: Any = None
+        room: Any = None
+        for _ in range(len(rooms)):
+            try:
+                event, room = rooms.pop(0)
+            except IndexError:  # another thread took it
+                break
+            if room.size >= packed.size and event.query():
+                break
+            rooms.append((event, room))
+            event, room = None, None
+        if room is None:
+            event, room = _event(), gpu.pinned_array(max(packed.size, 1 << 16), np.uint8)
+        room[: packed.size] = packed
+        out = gpu.device_array(packed.size, np.uint8)
+        out.copy_to_device(room[: packed.size], stream=stream)
+        event.record(stream)
+        rooms.append((event, room))
+        return out
+
+
+def foreign(x: Array) -> Array:
+    """An array that shows the CUDA array interface, as a Numba array over the same memory."""
+    place = x.__dlpack_device__()[1] if hasattr(x, "__dlpack_device__") else _current()
+    with gpu.gpus[place]:
+        array = gpu.as_cuda_array(x, sync=False)
+        if array.stream:  # whoever wrote it did so there; Numba's own stream goes on after that
+            event = _event()
+            event.record(array.stream)
+            event.wait(gpu.default_stream())
+        return array.bind(0)
+
+
+def take(library: Library, x: Array, index: Array, axis: int) -> Array:
+    """A new array: `index` (host, int64) picks along `axis`."""
+    outer, inner = size_of(x.shape[:axis]), size_of(x.shape[axis + 1 :])
+    out = library.empty((*x.shape[:axis], index.size, *x.shape[axis + 1 :]), x.dtype, x)
+    starts = (np.arange(outer)[:, None] * x.shape[axis] + index).reshape(-1)
+    _copy(library, x, out, starts, np.arange(starts.size + 1), inner)
+    return out
+
+
+def concatenate(library: Library, arrays: Sequence[Array]) -> Array:
+    """One new array of all rows."""
+    first = arrays[0]
+    cum = np.cumsum([0, *[a.shape[0] for a in arrays]])
+    out = library.empty((int(cum[-1]), *first.shape[1:]), first.dtype, first)
+    _copy(library, 0, out, library.addresses(arrays), cum, size_of(first.shape[1:]))
+    return out
+
+
+def _copy(library: Library, src: Array | int, out: Array, starts: Array, cum: Array, inner: int) -> None:
+    work = Work(starts.size, int(cum[-1]), inner * out.dtype.itemsize)
+    kernel: Any = registry.kernel("copy_blocks", "cuda")
+    launch(kernel, library, src, out, (starts, cum, cum), (-1, 0, int(type(src) is int), -1, 0), work, None)
+
+
+def _cast_items(x: Any, out: Any) -> None:
+    """``out[i] = x[i]``, in the dtype of `out`."""
+    i = gpu.blockIdx.x * gpu.blockDim.x + gpu.threadIdx.x
+    while i < out.size:
+        out[i] = x[i]
+        i += gpu.gridDim.x * gpu.blockDim.x
+
+
+def _divide_rows(x: Any, out: Any, numbers: Any, width: int) -> None:
+    """``out[i, k] = x[i, k] / numbers[i]``, in the dtype of `x`."""
+    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while i < numbers.size:
+        number = x.dtype.type(numbers[i])
+        k = gpu.threadIdx.x
+        while k < width:
+            out[i * width + k] = x[i * width + k] / number
+            k += gpu.blockDim.x
+        i += gpu.gridDim.x * gpu.blockDim.y
+
+
+_cast, _divide = gpu.jit(_cast_items), gpu.jit(_divide_rows)
+# What the package's kernels can read and write; other dtypes change on the host.
+CASTS = frozenset(("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"))
+
+
+def cast(library: Library, x: Array, dtype: Any) -> Array:
+    """A new array in another dtype."""
+    if not {x.dtype.str[1:], dtype.str[1:]} <= CASTS or not x.dtype.isnative:
+        return from_host(to_host(x).astype(dtype), index_of(x))
+    out = library.empty(tuple(x.shape), dtype, x)
+    size = size_of(x.shape)
+    if size:
+        with gpu.gpus[index_of(x)]:
+            start = _Start(library, out, None)
+            threads = min(size, _THREADS)
+            args = start.view(x, size, x.dtype), start.view(out, size, dtype)
+            _cast[_between(-(-size // threads)), threads, start.stream](*args)
+    return out
+
+
+def divide(library: Library, x: Array, numbers: Array) -> Array:
+    """A new array, row i of `x` divided by ``numbers[i]`` (host, int64)."""
+    out = library.empty(tuple(x.shape), x.dtype, x)
+    size = size_of(x.shape)
+    if size:
+        with gpu.gpus[index_of(x)]:
+            start = _Start(library, out, None)
+            (found,), _ = start.uploaded((numbers,))
+            dtype, parts = _real(x.dtype.name)
+            width = size // numbers.size * parts
+            grid, block = _blocks(numbers.size, width)
+            args = start.view(x, size * parts, dtype), start.view(out, size * parts, dtype), found, width
+            _divide[grid, block, start.stream](*args)
+    return out
+
+
+def overwrite(library: Library, x: Array, index: Array, value: Any) -> None:
+    """``x[index] = value`` for rows (host, int64) of `x`: rows as runs of one row, of which those are free."""
+    item = np.ascontiguousarray(np.broadcast_to(np.asarray(value).astype(x.dtype), x.shape[1:]))
+    used = np.ones(x.shape[0], np.int64)
+    used[index] = 0
+    work = Work(x.shape[0], index.size, item.nbytes)
+    kernel: Any = registry.kernel("pad_blocks", "cuda")
+    cum = np.concatenate([[0], np.cumsum(used)])
+    launch(kernel, library, item.reshape(-1).view(np.uint8), x, (cum,), (1, 0), work, None)
