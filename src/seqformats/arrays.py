@@ -189,7 +189,7 @@ class NumPy(Library):
     def adopt(self, x: Array, what: str) -> Array:
         if type(x) is not np.ndarray:
             if isinstance(x, np.ma.MaskedArray):
-                if x.mask is not np.ma.nomask and x.mask.any():
+                if np.ma.getmaskarray(x).view(bool).any():
                     raise TypeError(f"{what} is a masked array with masked items; give x.filled(value) or x.data")
                 x = x.data
             x = np.asarray(x)

@@ -611,7 +611,7 @@ class LoD(_Deep):
         levels: list[Structure] = []
         for k in range(len(given) - 1, -1, -1):
             offsets = given[k]
-            Structure.of_offsets(offsets.copy(), f"lod[{k}]")
+            _ends_at(Structure.of_offsets(offsets.copy(), f"lod[{k}]"), data.shape[0], f"lod[{k}]", "data has {} rows")
             relative = offsets if below is None else _relative(offsets, below, k, empties)
             levels.insert(0, Structure.of_offsets(relative, f"lod[{k}]"))
             below = offsets
@@ -690,6 +690,8 @@ def _relative(outer: Array, inner: Array, k: int, empties: str) -> Array:
     """Row offsets of a level as indices into the row offsets of the level below."""
     first: Array
     last: Array
+    if outer.size == 1 < inner.size:
+        raise StructureError(f"lod[{k}] has no sequence, but lod[{k + 1}] has {inner.size - 1}")
     first = np.searchsorted(inner, outer, side="left")
     last = np.searchsorted(inner, outer, side="right") - 1
     missing = first > last

@@ -122,8 +122,11 @@ class _Wrapper:
         return _flow.rebuild(batch, [array])
 
     def restored(self, y: Any, argument: _Argument) -> Any:
-        """In the caller's encoding and structure."""
-        return back_to(y, argument.given, self.options.get("level", -1))
+        """In the caller's encoding and structure, with nothing of the function's in the padding."""
+        restored = back_to(y, argument.given, self.options.get("level", -1))
+        if restored is y and isinstance(y, (Masked, Padded)) and y.data is not argument.given.data:
+            return convert(y, type(y), fill=0) if y.rows < y._shape[0] * y._shape[1] else y
+        return restored
 
     def with_gradient(self, returned: Any, arguments: list[_Argument]) -> tuple[Any, Function]:
         """The result and the backprop function, both in the caller's encoding."""
