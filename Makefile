@@ -1,0 +1,78 @@
+# make demo   the library at work on real text:  make demo TEXT=some/file.txt
+# make test   lint, then three passes over the tests: compiled, interpreted with coverage, with bounds checks
+#
+# Needs make and Python 3.11 or later (PYTHON=...); each target makes the environment it runs in.
+
+PYTHON ?= python3
+# PyTorch for the comparison tests.  The release named here is the CPU build: unpinned, torch may bring
+# several gigabytes of GPU libraries, which these tests do not use.
+TORCH ?= torch==2.13.0
+WORKERS ?= 2
+# The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
+COVERAGE ?= 90
+
+.PHONY: help demo test lint jit interpreted bounds test-peers clean
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+# An environment is done when its stamp is there, and is made anew when pyproject.toml changes.
+PIP = -m pip install --quiet --disable-pip-version-check
+define new_environment
+@"$(PYTHON)" -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "seqformats needs Python 3.11 or later, not " + sys.version.split()[0])'
+@echo "making $@"
+@"$(PYTHON)" -m venv --clear $(@D)
+endef
+
+.venv/demo.stamp: pyproject.toml
+	$(new_environment)
+	@.venv/bin/python $(PIP) --editable .
+	@touch $@
+
+.venv/test.stamp: .venv/demo.stamp
+	@echo "making $@"
+	@.venv/bin/python $(PIP) --editable '.[test,lint]'
+	@touch $@
+
+.venv-peers/test.stamp: pyproject.toml
+	$(new_environment)
+	@.venv-peers/bin/python $(PIP) --editable '.[peers]' '$(TORCH)'
+	@touch $@
+
+export TEXT
+demo: .venv/demo.stamp
+	@.venv/bin/python examples/pipeline.py
+
+test: lint jit interpreted bounds
+
+lint: .venv/test.stamp
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m ruff format --check .
+	.venv/bin/python -m mypy
+
+# Each pass has kernels of its own in .cache/: a cached kernel does not know the flags it was compiled with.
+jit: .venv/test.stamp
+	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv/bin/python -m pytest -n $(WORKERS) -m 'not peers'
+
+interpreted: .venv/test.stamp
+	rm -rf .cache/coverage
+	mkdir -p .cache/coverage
+	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 NUMBA_CACHE_DIR="$$PWD/.cache/interpreted" \
+		.venv/bin/python -m coverage run -m pytest -n $(WORKERS) -m 'not peers'
+	.venv/bin/python -m coverage combine --quiet
+	.venv/bin/python -m coverage report --fail-under=$(COVERAGE)
+
+bounds: .venv/test.stamp
+	rm -rf .cache/bounds
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$$PWD/.cache/bounds" \
+		.venv/bin/python -m pytest -n $(WORKERS) -m 'not peers'
+
+# The comparisons with PyTorch and Thinc, in an environment of their own.
+test-peers: .venv-peers/test.stamp
+	NUMBA_CACHE_DIR="$$PWD/.cache/peers" .venv-peers/bin/python -m pytest -n $(WORKERS) -m peers
+
+clean:
+	rm -rf .venv .venv-peers .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	find src tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
