@@ -1,0 +1,957 @@
+"""Every conversion against the oracle: all ordered pairs, every option, odd shapes, memory and errors."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import numpy as np
+import oracle
+import pytest
+import strategies
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import seqformats as sf
+
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+every_source = pytest.mark.parametrize("source", oracle.FORMATS, ids=oracle.format_name)
+every_target = pytest.mark.parametrize("target", oracle.FORMATS, ids=oracle.format_name)
+every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+padded_target = pytest.mark.parametrize("target", oracle.PADDED, ids=oracle.format_name)
+
+
+def expected_truth(truth, target):
+    """What arrives: formats without levels get the innermost sequences."""
+    return truth if target in (sf.LoD, list) else truth.at(-1)
+
+
+def kept_order(x, target, truth, **options):
+    """Between the two sorted formats the columns stay where they are, unless truncation sorts them anew."""
+    if target not in SORTED or type(x) not in SORTED:
+        return {}
+    if truth.longest() > oracle.padded_width(truth, **{name: options[name] for name in WIDTHS if name in options}):
+        return {}
+    return {"order": x.indices.tolist()}
+
+
+SORTED = (sf.Padded, sf.Packed)
+WIDTHS = ("width", "multiple_of", "truncate")
+
+
+def assert_is(result, target, truth, **options):
+    """The result is the target that the oracle builds, in every field."""
+    oracle.assert_layout(result, oracle.build(target, truth, **options))
+
+
+# ---------------------------------------------------------------------------------------------- every pair
+
+
+@every_source
+@every_target
+@given(data=st.data())
+def test_every_pair(source, target, data):
+    """The target is built exactly, padding included, whatever the source's padding held."""
+    truth, x = data.draw(strategies.encoded(source))
+    result = sf.convert(x, target)
+    if source is target:
+        assert result is x
+    else:
+        assert_is(result, target, expected_truth(truth, target), **kept_order(x, target, truth))
+
+
+@every_source
+@every_target
+@given(data=st.data())
+def test_every_pair_with_copy(source, target, data):
+    """``copy=True`` gives the same and shares no memory."""
+    _, x = data.draw(strategies.encoded(source))
+    result = sf.convert(x, target, copy=True)
+    oracle.assert_same(result, sf.convert(x, target))
+    assert not oracle.shares(result, x)
+
+
+@every_source
+@every_target
+@given(data=st.data())
+def test_round_trip(source, target, data):
+    """There and back again keeps dtype, item shape and every bit, for all levels that both formats can hold."""
+    truth, x = data.draw(strategies.encoded(source))
+    back = sf.convert(sf.convert(x, target), source)
+    arrived = expected_truth(truth, target)
+    if target is list:
+        arrived = oracle.infer(oracle.nested(arrived))
+        arrived = expected_truth(arrived, source)
+    if source is target:
+        assert back is x
+    elif source is list:
+        assert_is(back, list, arrived)
+    else:
+        oracle.assert_holds(back, arrived)
+
+
+@every_source
+@padded_target
+@given(data=st.data())
+def test_padding_options(source, target, data):
+    """fill, width, multiple_of, truncate and side from every source but the target's own kind."""
+    truth, x = data.draw(strategies.encoded(source))
+    innermost = truth.at(-1)
+    options = data.draw(strategies.padding_options(innermost, target))
+    result = sf.convert(x, target, **options)
+    if source is target:
+        width = oracle.padded_width(innermost, **{name: options[name] for name in WIDTHS if name in options})
+        oracle.assert_holds(result, innermost.truncated(width))
+        assert getattr(result, "side", None) == options.get("side", getattr(x, "side", None))
+        assert width_of(result) >= width
+        assert width_of(result) % options.get("multiple_of", 1) == 0
+    else:
+        assert_is(result, target, innermost, **options, **kept_order(x, target, innermost, **options))
+
+
+def width_of(x):
+    return x.data.shape[0 if isinstance(x, sf.Padded) else 1]
+
+
+@pytest.mark.parametrize("source", [sf.LoD, list], ids=oracle.format_name)
+@pytest.mark.parametrize("target", oracle.FLAT, ids=oracle.format_name)
+@given(data=st.data())
+def test_levels(source, target, data):
+    """``level`` picks the boundaries that stay; each sequence keeps all its rows."""
+    truth, x = data.draw(strategies.encoded(source))
+    assume(not (source is list and x and isinstance(x[0], np.ndarray)))  # counts as a List, which has no levels
+    level = data.draw(st.integers(-truth.levels, truth.levels - 1))
+    assert_is(sf.convert(x, target, level=level), target, truth.at(level))
+
+
+@padded_target
+@given(data=st.data())
+def test_level_and_padding_go_to_different_legs(target, data):
+    truth, x = data.draw(strategies.encoded(sf.LoD))
+    level = data.draw(st.integers(-truth.levels, truth.levels - 1))
+    options = data.draw(strategies.padding_options(truth.at(level), target))
+    assert_is(sf.convert(x, target, level=level, **options), target, truth.at(level), **options)
+
+
+@given(data=st.data())
+def test_masked_changes_side(data):
+    truth, x = data.draw(strategies.encoded(sf.Masked))
+    side = data.draw(strategies.sides())
+    result = sf.convert(x, sf.Masked, side=side)
+    assert result.side == side
+    oracle.assert_holds(result, truth)
+    if side == x.side:
+        assert result is x
+    else:
+        assert width_of(result) >= truth.longest()
+        assert not oracle.shares(result, x)
+
+
+@every_encoding
+@given(data=st.data())
+def test_item_values_survive_a_tour(kind, data):
+    """Through all formats in any order and back."""
+    truth, x = data.draw(strategies.encoded(kind, levels=1))
+    for target in data.draw(st.permutations(oracle.ENCODINGS)):
+        x = sf.convert(x, target)
+    oracle.assert_holds(sf.convert(x, kind), truth)
+
+
+# ------------------------------------------------------------------------------------- odd shapes, by name
+
+ODD = {
+    "no sequences": [],
+    "only empty sequences": [0, 0, 0],
+    "one empty sequence": [0],
+    "one row": [1],
+    "one row among empty ones": [0, 1, 0],
+    "one sequence": [5],
+    "equal lengths": [3, 3, 3],
+    "one long among tiny": [1, 0, 120, 1, 2],
+}
+
+
+@every_source
+@every_target
+@pytest.mark.parametrize("item_shape", [(), (3,), (0,), (2, 0, 3)], ids=str)
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_shapes(odd, item_shape, source, target):
+    truth = strategies.truth_from(ODD[odd], "f4", item_shape)
+    if source is list:
+        x = oracle.nested(truth, "arrays")
+        truth = oracle.infer(x)
+    else:
+        x = oracle.build(source, truth)
+    result = sf.convert(x, target)
+    if source is target:
+        assert result is x
+    else:
+        assert_is(result, target, truth)
+
+
+@every_source
+@padded_target
+@pytest.mark.parametrize("odd", ["no sequences", "only empty sequences", "one empty sequence"])
+def test_width_of_batches_without_items(odd, source, target):
+    """Width 0 by default, and any width where it is asked for."""
+    truth = strategies.truth_from(ODD[odd], "f8")
+    x = oracle.build(source, truth)
+    if source is not target:
+        assert width_of(sf.convert(x, target)) == 0
+        assert width_of(sf.convert(x, target, multiple_of=8)) == 0
+    assert_is(sf.convert(x, target, width=3, fill=7), target, truth, width=3, fill=7)
+    if source is not target:
+        assert_is(sf.convert(x, target, width=0), target, truth)
+
+
+@padded_target
+def test_truncating_to_nothing(target):
+    truth = strategies.truth_from([2, 0, 3], "i4", (2,))
+    result = sf.convert(oracle.build(sf.Ragged, truth), target, width=0, truncate=True)
+    assert_is(result, target, truth, width=0, truncate=True)
+    assert sf.lengths(result).tolist() == [0, 0, 0]
+
+
+LODS = {
+    "no outer sequences": [],
+    "outer sequences without inner ones": [[], []],
+    "inner sequences without rows": [[0, 0], [0]],
+    "empty in every place": [[], [0], [2, 0], [], [0, 1]],
+}
+
+
+@pytest.mark.parametrize("target", oracle.FLAT, ids=oracle.format_name)
+@pytest.mark.parametrize("level", [0, 1, -1, -2])
+@pytest.mark.parametrize("odd", LODS)
+def test_odd_levels(odd, level, target):
+    truth = strategies.truth_from(LODS[odd], "f4", (2,), levels=2)
+    result = sf.convert(oracle.build(sf.LoD, truth), target, level=level)
+    assert_is(result, target, truth.at(level))
+
+
+@pytest.mark.parametrize("target", oracle.FLAT, ids=oracle.format_name)
+def test_one_level_accepts_both_names_of_its_level(target):
+    truth = strategies.truth_from([2, 0], "i2")
+    for level in (0, -1, np.int64(0)):
+        assert_is(sf.convert(oracle.build(sf.LoD, truth), target, level=level), target, truth)
+
+
+@every_target
+def test_ids_without_item_axis(target):
+    truth = strategies.truth_from([2, 0, 3], "i8")
+    result = sf.convert([np.array([1, 2]), np.array([], np.int64), np.array([3, 4, 5])], target)
+    oracle.assert_truth(oracle.read(result), truth)
+
+
+STRUCTURED = np.dtype([("id", "i4"), ("weight", "f8")])
+
+
+@every_encoding
+@pytest.mark.parametrize("dtype", [STRUCTURED, np.dtype("V5"), np.dtype("<U7"), np.dtype("S13")], ids=str)
+def test_items_of_any_number_of_bytes(dtype, kind):
+    """Rows are moved as bytes, so structured and odd-sized dtypes pass."""
+    rows = np.frombuffer(bytes(range(1, 1 + 6 * 2)) * dtype.itemsize, np.uint8)[: 6 * dtype.itemsize]
+    if dtype.kind == "U":
+        data = np.array(["a", "bcdefgh", "", "é", "xyz", "12"], dtype)
+    else:
+        data = rows.view(dtype)
+    x = sf.convert(sf.Ragged(data, [2, 0, 3, 1]), kind)
+    oracle.assert_bits(sf.convert(x, sf.Ragged).data, data)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 32, 33, 64, 100])
+@every_encoding
+def test_rows_of_any_width(width, kind):
+    truth = strategies.truth_from([3, 1, 0, 2], "u1", (width,))
+    x = sf.convert(oracle.build(sf.Ragged, truth), kind)
+    oracle.assert_holds(x, truth)
+    oracle.assert_holds(sf.convert(x, sf.List), truth)
+
+
+# --------------------------------------------------------------------------------------------- large batches
+
+LARGE = [sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.LoD, sf.List]
+LAZY = 32 << 20  # bytes from which outputs are zeroed by the system
+
+
+def assert_large(x, data, lengths, fill=0):
+    """Checks a large encoding by NumPy slices: every item, and all padding."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    if isinstance(x, (sf.Ragged, sf.LoD)):
+        assert sf.lengths(x).tolist() == lengths.tolist()
+        assert np.array_equal(x.data, data)
+        return
+    if isinstance(x, sf.List):
+        assert [len(item) for item in x.items] == lengths.tolist()
+        assert np.array_equal(np.concatenate(x.items), data)
+        return
+    place = np.arange(int(lengths.max()))
+    if isinstance(x, sf.Masked):
+        assert x.lengths.tolist() == lengths.tolist()
+        inside = place < lengths[:, None]
+        assert np.array_equal(x.data[inside], data)
+    else:
+        order = np.argsort(-lengths, kind="stable")
+        inside = place[:, None] < lengths[order]
+        assert x.indices.tolist() == order.tolist()
+        assert x.lengths.tolist() == lengths[order].tolist()
+        assert x.size_at_t.tolist() == inside.sum(1).tolist()
+        wanted = data[(offsets[order] + place[:, None])[inside]]
+        assert np.array_equal(x.data if isinstance(x, sf.Packed) else x.data[inside], wanted)
+        if isinstance(x, sf.Packed):
+            return
+    assert (x.data[~inside] == fill).all()
+
+
+def large_batch(lengths, item_shape, dtype):
+    lengths = np.asarray(lengths, np.int64)
+    rng = np.random.default_rng(0)
+    shape = (int(lengths.sum()), *item_shape)
+    data = rng.integers(1, 120, shape).astype(dtype)
+    return sf.Ragged(data, lengths), data, lengths
+
+
+def tour(ragged, data, lengths, kinds=LARGE):
+    """Ragged to each kind, and each kind to the next and back."""
+    for number, kind in enumerate(kinds):
+        x = sf.convert(ragged, kind)
+        assert_large(x, data, lengths)
+        beside = kinds[(number + 1) % len(kinds)]
+        assert_large(sf.convert(x, beside), data, lengths)
+        assert_large(sf.convert(x, sf.Ragged, copy=True), data, lengths)
+
+
+@pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
+def threads(request):
+    before = sf.num_threads()
+    sf.set_num_threads(request.param)
+    yield request.param
+    sf.set_num_threads(before)
+
+
+compiled_only = pytest.mark.skipif(INTERPRETED, reason="too many rows for interpreted kernels")
+
+
+@compiled_only
+def test_large_rows(threads):
+    """Tens of megabytes of wide rows: blocks of rows in threads, output zeroed lazily."""
+    ragged, data, lengths = large_batch(np.random.default_rng(1).integers(0, 60, 1000), (300,), "f4")
+    assert sf.convert(ragged, sf.Padded).data.nbytes > 2 * LAZY
+    tour(ragged, data, lengths)
+
+
+@compiled_only
+@padded_target
+def test_large_fill(target, threads):
+    """A fill other than zero reaches every place of a large output."""
+    ragged, data, lengths = large_batch(np.random.default_rng(2).integers(0, 50, 800), (250,), "i4")
+    result = sf.convert(ragged, target, fill=-3)
+    assert result.data.nbytes > LAZY
+    assert_large(result, data, lengths, fill=-3)
+
+
+@compiled_only
+def test_large_left_padding(threads):
+    ragged, data, lengths = large_batch(np.random.default_rng(3).integers(0, 50, 800), (250,), "f4")
+    result = sf.convert(ragged, sf.Masked, side="left")
+    inside = np.arange(width_of(result)) >= width_of(result) - lengths[:, None]
+    assert np.array_equal(result.data[inside], data)
+    assert not result.data[~inside].any()
+    assert np.array_equal(sf.convert(result, sf.Ragged).data, data)
+
+
+def test_many_tiny_sequences():
+    """100,000 sequences of few rows and without item axis."""
+    count = 1000 if INTERPRETED else 100_000
+    tour(*large_batch(np.random.default_rng(4).integers(0, 4, count), (), "u1"))
+
+
+def test_one_huge_among_tiny():
+    """Almost everything is padding."""
+    count, huge = (50, 300) if INTERPRETED else (1000, 30_000)
+    lengths = np.ones(count + 1, np.int64)
+    lengths[count // 2] = huge
+    tour(*large_batch(lengths, (), "i2"))
+
+
+@compiled_only
+def test_results_do_not_depend_on_threads():
+    """Bit for bit the same with one thread and with several."""
+    ragged, *_ = large_batch(np.random.default_rng(5).integers(0, 90, 3000), (17,), "f8")
+    before, results = sf.num_threads(), []
+    try:
+        for count in (1, 2, 3):
+            sf.set_num_threads(count)
+            assert sf.num_threads() == count
+            results.append([sf.convert(ragged, kind) for kind in (sf.Padded, sf.Packed, sf.Masked)])
+    finally:
+        sf.set_num_threads(before)
+    for one, *others in zip(*results, strict=True):
+        for other in others:
+            assert np.array_equal(one.data, other.data)
+
+
+# ------------------------------------------------------------------------------------------------- memory
+
+
+@every_encoding
+@given(data=st.data())
+def test_same_kind_is_the_object_itself(kind, data):
+    _, x = data.draw(strategies.encoded(kind))
+    assert sf.convert(x, kind) is x
+    assert sf.convert(x, kind, copy=False) is x
+    copied = sf.convert(x, kind, copy=True)
+    assert copied is not x
+    oracle.assert_layout(copied, x)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [[[1, 2], [], [3]], [[[1.5]], []], [[np.arange(2)]], [np.arange(2)], [np.ones((2, 3)), np.ones((0, 3))]],
+    ids=["numbers", "levels", "nested arrays", "arrays", "arrays of vectors"],
+)
+def test_nested_lists_are_themselves(x):
+    """And a copy of them is the same in every list, leaf and array."""
+    assert sf.convert(x, list) is x
+    copied = sf.convert(x, list, copy=True)
+    oracle.assert_same(copied, x)
+    assert copied is not x
+    assert copied[0] is not x[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(sf.Ragged, sf.LoD), (sf.LoD, sf.Ragged), (sf.Ragged, sf.List), (sf.LoD, sf.List), (sf.Masked, sf.List)],
+    ids=oracle.format_name,
+)
+def test_free_conversions_share_memory(source, target):
+    truth = strategies.truth_from([2, 0, 3], "f4", (2,))
+    x = oracle.build(source, truth)
+    result = sf.convert(x, target)
+    assert oracle.shares(result, x)
+    x.data[...] = 0
+    oracle.assert_holds(result, oracle.read(oracle.build(sf.Ragged, oracle.read(x))))
+    assert not any(array.any() for array in oracle.arrays_of(result))
+
+
+def test_lod_of_two_levels_shares_with_ragged():
+    truth = strategies.truth_from([[2, 0], [3]], "f4", levels=2)
+    x = oracle.build(sf.LoD, truth)
+    for level in (0, 1):
+        assert sf.convert(x, sf.Ragged, level=level).data is x.data
+
+
+@every_encoding
+@given(data=st.data())
+def test_the_source_is_left_alone(kind, data):
+    """A conversion writes nothing into what it was given."""
+    _, x = data.draw(strategies.encoded(kind))
+    before = [array.tobytes() for array in oracle.arrays_of(x)]
+    for target in oracle.FORMATS:
+        sf.convert(x, target)
+    assert [array.tobytes() for array in oracle.arrays_of(x)] == before
+
+
+@every_source
+@every_target
+def test_results_can_be_written(source, target):
+    """A result of its own is writable even where the source was not."""
+    truth = strategies.truth_from([2, 0, 3], "f4", (2,))
+    x = (
+        [strategies.read_only(item) for item in oracle.list_fields(truth)["items"]]
+        if source is list
+        else (oracle.build(source, truth, form=strategies.read_only))
+    )
+    result = sf.convert(x, target, copy=True)
+    for array in oracle.arrays_of(result):
+        assert array.flags.writeable or array.size == 0
+
+
+@every_encoding
+def test_empty_results_keep_the_dtype_through_lists_of_arrays(kind):
+    x = oracle.build(kind, strategies.truth_from([], ">f4", (2, 3)))
+    result = sf.convert(x, sf.List)
+    assert result.items == ()
+    assert result.dtype == np.dtype(">f4")
+    assert result.item_shape == (2, 3)
+
+
+# ------------------------------------------------------------------------------------------- bare Python
+
+
+@every_target
+@pytest.mark.parametrize("wrap", [list, tuple])
+def test_lists_and_tuples_of_arrays_count_as_list(wrap, target):
+    truth = strategies.truth_from([3, 0, 1], "f4", (2,))
+    x = wrap(oracle.list_fields(truth)["items"])
+    oracle.assert_truth(oracle.read(sf.convert(x, target)), truth)
+
+
+@every_target
+def test_an_empty_list_is_no_sequences_of_float64(target):
+    result = sf.convert([], target)
+    if target is list:
+        assert result == []
+    else:
+        assert_is(result, target, strategies.truth_from([], "f8"))
+
+
+@every_target
+def test_only_empty_lists(target):
+    result = sf.convert([[], []], target)
+    if target is list:
+        assert result == [[], []]
+    else:
+        assert_is(result, target, strategies.truth_from([0, 0], "f8"))
+
+
+@pytest.mark.parametrize(
+    ("nested", "lod"),
+    [
+        ([[1, 2], [3]], ([0, 2, 3],)),
+        ([[[1, 2], [3, 4]], [[5, 6, 7]]], ([0, 2, 3], [0, 2, 4, 7])),
+        ([[], [[]], [[1], []]], ([0, 0, 1, 3], [0, 0, 1, 1])),
+        ([[[[1]], []], []], ([0, 2, 2], [0, 1, 1], [0, 1])),
+        ([[np.array([1, 2]), np.array([3])], [np.array([4])]], ([0, 2, 3], [0, 2, 3, 4])),
+    ],
+    ids=["one level", "two levels", "empty ones", "three levels", "arrays as sequences"],
+)
+def test_every_list_is_a_level(nested, lod):
+    result = sf.convert(nested, sf.LoD)
+    assert tuple(level.tolist() for level in result.lod) == lod
+    assert result.data.tolist() == list(range(1, 1 + len(result.data)))
+    assert result.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("nested", "dtype"),
+    [
+        ([[1, 2]], "i8"),
+        ([[1, 2.5]], "f8"),
+        ([[True]], "?"),
+        ([[1j]], "c16"),
+        ([[np.float32(1)]], "f4"),
+        ([[2**64 - 1]], "u8"),
+        ([[0, 1], [2**64 - 1]], "u8"),
+    ],
+    ids=["int", "int and float", "bool", "complex", "float32", "uint64", "uint64 among small ones"],
+)
+def test_dtype_of_numbers(nested, dtype):
+    assert sf.convert(nested, sf.Ragged).dtype == np.dtype(dtype)
+
+
+def test_leaves_are_python_scalars():
+    leaves = sf.convert(sf.Ragged(np.array([1.5, 2], np.float32), [1, 1]), list)
+    assert leaves == [[1.5], [2.0]]
+    assert type(leaves) is list
+    assert all(type(part) is list for part in leaves)
+    assert type(leaves[0][0]) is float
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        [1, 2, 3],
+        [[1], 2],
+        [[1], [[2]]],
+        [[1], ["a", [2]]],
+        [np.zeros(2), 3],
+        [[object()]],
+        [[None]],
+        [{}],
+        [np.zeros(())],
+        [[1, "a"]],
+        [[-1, 2**64 - 1]],
+        [[2**64]],
+    ],
+    ids=[
+        "numbers alone",
+        "a number beside a list",
+        "uneven depth",
+        "uneven depth inside",
+        "a number beside an array",
+        "objects",
+        "None",
+        "a dict",
+        "an array without axes",
+        "a number beside text",
+        "no integer dtype for both",
+        "no integer dtype",
+    ],
+)
+def test_bare_lists_that_mean_nothing(x):
+    with pytest.raises((TypeError, sf.SeqFormatError)):
+        sf.convert(x, sf.Ragged)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        [np.zeros((2, 3)), np.zeros((2, 4))],
+        [np.zeros((2, 3)), np.zeros(2)],
+        [np.zeros(2), np.zeros(2, np.float32)],
+        [np.zeros(2, ">f4"), np.zeros(2, "<f4")],
+    ],
+    ids=["item shapes", "ranks", "dtypes", "byte orders"],
+)
+def test_lists_of_unlike_arrays_are_refused(arrays):
+    """Nothing is promoted in silence."""
+    for x in (arrays, tuple(arrays)):
+        with pytest.raises((TypeError, sf.SeqFormatError)):
+            sf.convert(x, sf.Ragged)
+
+
+# ------------------------------------------------------------------------------------------------- errors
+
+
+def ragged():
+    return sf.Ragged(np.arange(6.0), [3, 0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        (sf.List, {"fill": 0}),
+        (sf.Ragged, {"width": 3}),
+        (sf.Padded, {"side": "left"}),
+        (sf.Padded, {"pad": 1}),
+        (sf.Masked, {"with": 1}),
+        (sf.LoD, {"multiple_of": 2}),
+        (sf.Packed, {"truncate": True}),
+        (list, {"fill": 1}),
+    ],
+    ids=str,
+)
+def test_unknown_options(target, options):
+    with pytest.raises(TypeError, match=next(iter(options))):
+        sf.convert(ragged(), target, **options)
+
+
+@every_encoding
+def test_unknown_options_of_no_conversion_at_all(kind):
+    x = oracle.build(kind, strategies.truth_from([1, 2], "f4"))
+    with pytest.raises(TypeError, match="bogus"):
+        sf.convert(x, kind, bogus=1)
+
+
+def test_unknown_options_are_refused_before_anything_runs():
+    """Another option would raise ConversionError if the conversion ran."""
+    with pytest.raises(TypeError, match="bogus"):
+        sf.convert(ragged(), sf.Padded, width=1, bogus=1)
+    with pytest.raises(TypeError, match="bogus"):
+        sf.convert(oracle.build(sf.LoD, strategies.truth_from([1], "f8")), sf.Padded, level=9, bogus=1)
+
+
+@padded_target
+@pytest.mark.parametrize("source", [sf.List, sf.Ragged, sf.Packed, sf.LoD, list], ids=oracle.format_name)
+def test_a_width_that_is_too_small(source, target):
+    x = oracle.build(source, strategies.truth_from([1, 4, 2], "i8"))
+    with pytest.raises(sf.ConversionError) as caught:
+        sf.convert(x, target, width=3)
+    message = str(caught.value)
+    assert "4" in message, "the longest sequence is named"
+    assert "3" in message, "the width is named"
+    assert "truncate" in message, "what would work is named"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill"),
+    [
+        ("i8", 1.5),
+        ("i8", np.nan),
+        ("u1", 300),
+        ("u1", -1),
+        ("i1", 200),
+        ("f4", 1e300),
+        ("f2", 70000),
+        ("f8", 1j),
+        ("?", 2),
+        ("<U3", "abcd"),
+        ("S2", b"abc"),
+        ("i8", "a"),
+    ],
+    ids=str,
+)
+@padded_target
+def test_a_fill_that_is_not_exact(target, dtype, fill):
+    x = oracle.build(sf.Ragged, strategies.truth_from([1, 2], dtype))
+    with pytest.raises((sf.ConversionError, TypeError)) as caught:
+        sf.convert(x, target, fill=fill)
+    assert "fill" in str(caught.value)
+
+
+@padded_target
+@pytest.mark.parametrize("fill", [np.zeros(2), np.zeros((1, 3)), [1, 2, 3, 4]], ids=["short", "rank", "long"])
+def test_a_fill_of_another_shape(target, fill):
+    x = oracle.build(sf.Ragged, strategies.truth_from([1, 2], "f8", (3,)))
+    with pytest.raises((sf.SeqFormatError, TypeError), match="fill"):
+        sf.convert(x, target, fill=fill)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"width": -1},
+        {"width": 2.5},
+        {"width": "3"},
+        {"multiple_of": 0},
+        {"multiple_of": -2},
+        {"multiple_of": 1.5},
+        {"side": "middle"},
+        {"side": 1},
+    ],
+    ids=str,
+)
+def test_impossible_option_values(options):
+    with pytest.raises((sf.ConversionError, TypeError)) as caught:
+        sf.convert(ragged(), sf.Masked, **options)
+    assert next(iter(options)) in str(caught.value)
+    assert str(next(iter(options.values()))) in str(caught.value)
+
+
+@pytest.mark.parametrize("width", [2**62, 2**63, 2**70])
+@padded_target
+def test_a_width_beyond_all_memory(target, width):
+    with pytest.raises((sf.ConversionError, MemoryError)):
+        sf.convert(ragged(), target, width=width)
+
+
+@padded_target
+def test_options_may_be_numpy_numbers(target):
+    truth = strategies.truth_from([3, 0, 1, 2], "i8")
+    x = oracle.build(sf.Ragged, truth)
+    result = sf.convert(x, target, width=np.int8(2), truncate=np.True_, multiple_of=np.uint8(2), fill=np.int16(-1))
+    assert_is(result, target, truth, width=2, truncate=True, multiple_of=2, fill=-1)
+
+
+@pytest.mark.parametrize("level", [1, 2, -2, 100])
+def test_a_level_that_does_not_exist(level):
+    x = oracle.build(sf.LoD, strategies.truth_from([1, 2], "f8"))
+    with pytest.raises((sf.ConversionError, IndexError), match="level"):
+        sf.convert(x, sf.Ragged, level=level)
+
+
+@pytest.mark.parametrize("level", [0.0, "0", [0]], ids=str)
+def test_a_level_that_is_no_integer(level):
+    x = oracle.build(sf.LoD, strategies.truth_from([1, 2], "f8"))
+    with pytest.raises((sf.ConversionError, TypeError)):
+        sf.convert(x, sf.Ragged, level=level)
+
+
+@pytest.mark.parametrize("target", [np.ndarray, int, "Ragged", None, dict], ids=str)
+def test_no_such_target(target):
+    with pytest.raises((TypeError, sf.ConversionError)):
+        sf.convert(ragged(), target)
+
+
+@pytest.mark.parametrize("x", [np.zeros((3, 2)), 3, None, "abc", {"a": 1}], ids=["array", "int", "None", "str", "dict"])
+def test_no_encoding(x):
+    """A plain array does not say where its sequences are."""
+    with pytest.raises((TypeError, sf.ConversionError)):
+        sf.convert(x, sf.Ragged)
+
+
+def test_options_are_keyword_only():
+    with pytest.raises(TypeError):
+        sf.convert(ragged(), sf.Padded, 0)
+
+
+def test_error_kinds_are_value_errors():
+    for kind in (sf.StructureError, sf.ConversionError, sf.DeviceError):
+        assert issubclass(kind, sf.SeqFormatError)
+    assert issubclass(sf.SeqFormatError, ValueError)
+
+
+# ------------------------------------------------------------------------------------------- convert_like
+
+
+@pytest.mark.parametrize("like", oracle.FORMATS, ids=oracle.format_name)
+@pytest.mark.parametrize("source", oracle.FLAT, ids=oracle.format_name)
+@given(data=st.data())
+def test_convert_like_restores_the_structure(source, like, data):
+    """Other items over the same lengths come back in x's encoding, order, width, side and levels."""
+    truth, x = data.draw(strategies.encoded(like))
+    other = strategies.truth_from(truth.at(-1).lengths(), data.draw(strategies.dtypes()), (2,))
+    y = oracle.build(source, other)
+    result = sf.convert_like(y, x)
+    items = iter(item for sequence in other.nest for item in sequence)
+
+    def part(children, depth):
+        return [part(child, depth - 1) if depth else [next(items) for _ in child] for child in children]
+
+    wanted = oracle.Truth(part(truth.nest, truth.levels - 1), other.dtype, (2,), truth.levels)
+    if like is list:
+        assert_nested_holds(result, wanted)
+        return
+    assert type(result) is like
+    oracle.assert_holds(result, wanted)
+    for name in ("lengths", "indices", "size_at_t"):
+        if like is not sf.List and isinstance(getattr(x, name, None), np.ndarray):
+            assert getattr(result, name).tolist() == getattr(x, name).tolist()
+    if like in oracle.PADDED:
+        assert width_of(result) == width_of(x)
+        assert getattr(result, "side", None) == getattr(x, "side", None)
+
+
+def assert_nested_holds(result, truth):
+    """Nested lists that hold this batch, as far as nested lists can."""
+    oracle.assert_same(result, oracle.nested(truth))
+
+
+@pytest.mark.parametrize("like", oracle.FLAT, ids=oracle.format_name)
+@given(data=st.data())
+def test_convert_like_with_other_lengths(like, data):
+    """As many sequences of other lengths keep the caller's order."""
+    truth, x = data.draw(strategies.encoded(like))
+    lengths = data.draw(st.lists(st.integers(0, 5), min_size=len(truth), max_size=len(truth)))
+    other = strategies.truth_from(lengths, "f8")
+    for source in oracle.FLAT:
+        result = sf.convert_like(oracle.build(source, other), x)
+        assert type(result) is like
+        oracle.assert_holds(result, other)
+        assert getattr(result, "side", None) == getattr(x, "side", None)
+
+
+def test_convert_like_keeps_outer_levels_with_other_lengths():
+    x = oracle.build(sf.LoD, strategies.truth_from([[2, 0], [], [3]], "f8", levels=2))
+    y = oracle.build(sf.Padded, strategies.truth_from([1, 4, 0], "f4", (2,)))
+    result = sf.convert_like(y, x)
+    assert [level.tolist() for level in result.lod] == [[0, 2, 2, 3], [0, 1, 5, 5]]
+    oracle.assert_truth(oracle.read(result).at(-1), oracle.read(y))
+
+
+@pytest.mark.parametrize("container", [list, tuple])
+def test_convert_like_keeps_the_container(container):
+    arrays = container([np.zeros((2, 3), np.float32), np.zeros((0, 3), np.float32)])
+    result = sf.convert_like(sf.Ragged(np.array([1.0, 2.0]), [2, 0]), arrays)
+    assert type(result) is container
+    oracle.assert_nested(result, container([np.array([1.0, 2.0]), np.array([])]))
+
+
+@pytest.mark.parametrize("like", oracle.ENCODINGS, ids=oracle.format_name)
+def test_convert_like_refuses_another_number_of_sequences(like):
+    x = oracle.build(like, strategies.truth_from([1, 2, 1], "f8"))
+    with pytest.raises(sf.SeqFormatError):
+        sf.convert_like(sf.Ragged(np.zeros(3), [1, 2]), x)
+
+
+def test_convert_like_of_the_same_encoding_keeps_a_chosen_order():
+    """A result sorted another way among equal lengths goes back into x's own columns."""
+    truth = strategies.truth_from([2, 1, 2, 1], "i8")
+    x = oracle.build(sf.Padded, truth, order=[2, 0, 3, 1], width=4)
+    y = oracle.build(sf.Padded, truth, order=[0, 2, 1, 3])
+    result = sf.convert_like(y, x)
+    assert result.indices.tolist() == [2, 0, 3, 1]
+    assert result.data.shape == (4, 4)
+    oracle.assert_holds(result, truth)
+
+
+# -------------------------------------------------------------------------------------------------- pairs
+
+
+@every_encoding
+def test_pairs_convert_member_by_member(kind):
+    one, two = strategies.truth_from([2, 0, 1], "f4", (2,)), strategies.truth_from([1, 1, 3], "i8")
+    result = sf.convert(sf.Pairs(oracle.build(sf.Ragged, one), oracle.build(sf.List, two)), kind)
+    assert type(result) is sf.Pairs
+    assert type(result.one) is kind
+    assert type(result.two) is kind
+    oracle.assert_holds(result.one, one)
+    oracle.assert_holds(result.two, two)
+
+
+# ------------------------------------------------------------------------------------- the table of routes
+
+
+@every_source
+@every_target
+def test_explain_names_the_route(source, target):
+    text = sf.explain(source, target)
+    assert isinstance(text, str)
+    assert source.__name__ in text
+    assert target.__name__ in text
+
+
+def test_explain_says_where_no_route_leads():
+    @dataclasses.dataclass
+    class Foo:
+        data: object
+
+    with pytest.raises(sf.ConversionError, match=r"Foo.*Padded"):
+        sf.explain(Foo, sf.Padded)
+    with pytest.raises((sf.ConversionError, TypeError), match="Foo"):
+        sf.convert(Foo(np.zeros(2)), sf.Padded)
+    with pytest.raises((sf.ConversionError, TypeError), match=r"Foo"):
+        sf.convert(ragged(), Foo)
+
+
+def test_a_missing_route_names_what_would_work():
+    @dataclasses.dataclass
+    class Bar:
+        data: object
+
+    with pytest.raises((sf.ConversionError, TypeError)) as caught:
+        sf.convert(ragged(), Bar)
+    for name in ("Ragged", "Bar", "Padded", "List"):
+        assert name in str(caught.value)
+
+
+def test_the_table_holds_the_direct_pairs():
+    """Every pair of the encodings without levels is one leg."""
+    table = sf.conversions()
+    for source in oracle.FLAT:
+        for target in oracle.FLAT:
+            if source is not target:
+                assert (source, target) in table
+
+
+REGISTERED = """
+import dataclasses
+
+import numpy as np
+
+import seqformats as sf
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    text: str
+
+ran = []
+
+@sf.conversion(Text, sf.Ragged)
+def text_to_ragged(x, *, lower=False):
+    ran.append(x)
+    words = (x.text.lower() if lower else x.text).split()
+    data = np.array([ord(letter) for word in words for letter in word], np.int64)
+    return sf.Ragged(data, [len(word) for word in words])
+
+@sf.conversion(sf.Ragged, Text)
+def ragged_to_text(x):
+    return Text(" ".join("".join(map(chr, word)) for word in sf.convert(x, list)))
+
+x = Text("Ab c")
+assert sf.convert(x, sf.Ragged).data.tolist() == [65, 98, 99]
+assert sf.convert(x, sf.Ragged, lower=True).data.tolist() == [97, 98, 99]
+assert sf.convert(x, sf.Masked, fill=1).data.tolist() == [[65, 98], [99, 1]], "a chain over the new leg"
+assert sf.convert(sf.convert(x, sf.Packed), Text) == x, "a chain that ends in the new leg"
+assert sf.convert(x, Text) is x
+route = sf.explain(Text, sf.LoD)
+assert "Text" in route and "Ragged" in route and "LoD" in route, route
+ran.clear()
+for target in (sf.Ragged, sf.Masked, sf.LoD, list):
+    try:
+        sf.convert(x, target, bogus=1)
+    except TypeError as error:
+        assert "bogus" in str(error), error
+    else:
+        raise AssertionError(f"bogus was taken on the way to {target}")
+assert not ran, "refused before anything runs"
+"""
+
+
+def test_a_registered_conversion_joins_the_routes():
+    """In a process of its own, so that the table of this one stays as it is."""
+    done = subprocess.run([sys.executable, "-c", REGISTERED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

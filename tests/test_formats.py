@@ -1,0 +1,991 @@
+"""What an encoding is: construction, ownership, builders, properties, identity, copies and examples."""
+
+import copy
+import dataclasses
+import pickle
+
+import numpy as np
+import oracle
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+
+import seqformats as sf
+
+every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+with_data = pytest.mark.parametrize("kind", oracle.ENCODINGS[1:], ids=oracle.format_name)  # all but List
+
+REFUSED = (TypeError, sf.SeqFormatError)
+
+
+def example(kind=sf.Ragged, dtype="f4", item_shape=(2,)):
+    """Lengths 3, 0, 1, 2; a LoD holds them in two levels."""
+    if kind is sf.LoD:
+        return oracle.build(kind, strategies.truth_from([[3, 0], [1, 2]], dtype, item_shape, levels=2))
+    return oracle.build(kind, strategies.truth_from([3, 0, 1, 2], dtype, item_shape))
+
+
+def structures(x):
+    """All structure arrays of an encoding."""
+    arrays = [getattr(x, name) for name in ("lengths", "indices", "size_at_t") if hasattr(x, name)]
+    arrays = [array for array in arrays if isinstance(array, np.ndarray)]
+    return arrays + list(getattr(x, "lod", ()))
+
+
+# --------------------------------------------------------------------------------------------- construction
+
+
+@with_data
+def test_contiguous_data_is_taken_as_it_is(kind):
+    fields = oracle.FIELDS[kind](strategies.truth_from([3, 0, 1], "f4", (2,)))
+    assert kind(**fields).data is fields["data"]
+    fields["data"].flags.writeable = False
+    assert kind(**fields).data is fields["data"]
+
+
+@with_data
+@pytest.mark.parametrize("form", [strategies.fortran, strategies.strided, strategies.backwards])
+def test_other_data_is_copied_once(kind, form):
+    fields = oracle.FIELDS[kind](strategies.truth_from([3, 2, 1], "f4", (2,)), form=form)
+    x = kind(**fields)
+    assert x.data.flags.c_contiguous
+    assert not np.shares_memory(x.data, fields["data"])
+    oracle.assert_bits(x.data, fields["data"])
+
+
+def test_items_of_a_list_are_taken_as_they_are():
+    items = [np.zeros((2, 3)), np.ones((0, 3))]
+    x = sf.List(items)
+    assert type(x.items) is tuple
+    assert np.shares_memory(x.items[0], items[0])
+    assert len(sf.List(tuple(items))) == 2
+
+
+@every_encoding
+def test_structure_is_private_and_read_only(kind):
+    for array in structures(example(kind)):
+        assert array.dtype == np.int64
+        assert not array.flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            array[:1] = 0
+
+
+def test_structure_is_copied_from_the_caller():
+    lengths = np.array([2, 1])
+    x = sf.Ragged(np.zeros(3), lengths)
+    lengths[:] = 7
+    assert x.lengths.tolist() == [2, 1]
+    offsets = np.array([0, 2, 3])
+    y = sf.LoD(np.zeros(3), [offsets])
+    offsets[:] = 7
+    assert y.lod[0].tolist() == [0, 2, 3]
+    frozen = np.array([2, 1])
+    frozen.flags.writeable = False
+    assert not np.shares_memory(sf.Ragged(np.zeros(3), frozen).lengths, frozen)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [2, 0, 1],
+        (2, 0, 1),
+        [np.int8(2), 0, np.uint64(1)],
+        np.array([2, 0, 1], np.uint8),
+        np.array([2, 0, 1], np.uint64),
+        np.array([2, 0, 1], ">i4"),
+        np.array([2, 9, 0, 9, 1, 9])[::2],
+    ],
+    ids=["list", "tuple", "NumPy integers", "uint8", "uint64", "big-endian", "strided"],
+)
+def test_any_integers_are_lengths(lengths):
+    assert sf.Ragged(np.zeros(3), lengths).lengths.tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("lengths", [[], (), np.array([]), np.array([], bool), np.zeros(0, np.int32)], ids=repr)
+def test_an_empty_list_of_lengths_is_fine(lengths):
+    x = sf.Ragged(np.zeros((0, 3)), lengths)
+    assert len(x) == 0
+    assert x.lengths.dtype == np.int64
+    assert x.item_shape == (3,)
+
+
+BAD_LENGTHS = {
+    "too few": [2, 1],
+    "too many": [2, 1, 1],
+    "negative": [4, -1],
+    "float": [2.0, 1.0],
+    "a float array": np.array([1.0, 2.0]),
+    "bool": [True, True, True],
+    "a bool array": np.array([True, True, True]),
+    "one bool among integers": [2, True],
+    "overflowing": [2**63],
+    "overflowing uint64": np.array([2**64 - 1, 4], np.uint64),
+    "an overflowing sum": [2**62, 2**62, 2**62, 2**62, 3],
+    "two axes": [[2], [1]],
+    "ragged": [[1], [1, 1]],
+    "a number": 3,
+    "None": None,
+    "strings": ["2", "1"],
+    "text": "21",
+    "complex": [2 + 0j, 1],
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LENGTHS)
+def test_lengths_that_are_refused(bad):
+    lengths = BAD_LENGTHS[bad]
+    with pytest.raises(REFUSED):
+        sf.Ragged(np.zeros(5 if bad in ("too few", "too many") else 3), lengths)
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [1, -1], [1.0, 1.0], [True, True], [1, 5], [1, 2**63]], ids=repr)
+def test_lengths_that_masked_refuses(lengths):
+    sf.Masked(np.zeros((2, 4)), [1, 4])
+    with pytest.raises(REFUSED):
+        sf.Masked(np.zeros((2, 4)), lengths)
+
+
+@pytest.mark.parametrize("bad", ["too few", "too many", "negative", "overflowing", "an overflowing sum"])
+def test_lengths_that_do_not_fit_are_structure_errors(bad):
+    with pytest.raises(sf.StructureError) as caught:
+        sf.Ragged(np.zeros(5), BAD_LENGTHS[bad])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_sum_names_both_numbers():
+    with pytest.raises(sf.StructureError, match=r"(?s)7.*5|5.*7"):
+        sf.Ragged(np.zeros(5), [3, 4])
+
+
+def padded_fields(**changes):
+    fields = {"data": np.zeros((3, 2)), "size_at_t": [2, 1, 1], "lengths": [3, 1], "indices": [1, 0]}
+    return {**fields, **changes}
+
+
+BAD_PADDED = {
+    "too few axes": {"data": np.zeros(3)},
+    "another number of columns": {"data": np.zeros((3, 3))},
+    "fewer steps than the longest": {"data": np.zeros((2, 2)), "size_at_t": [2, 1]},
+    "another number of sizes": {"size_at_t": [2, 1]},
+    "sizes that do not fit the lengths": {"size_at_t": [2, 2, 1]},
+    "sizes that rise": {"size_at_t": [1, 2, 1]},
+    "lengths that rise": {"lengths": [1, 3]},
+    "lengths that rise and sizes that follow": {"lengths": [1, 3], "size_at_t": [2, 2, 2]},
+    "a negative length": {"lengths": [3, -1]},
+    "too few lengths": {"lengths": [3]},
+    "indices that repeat": {"indices": [0, 0]},
+    "an index too large": {"indices": [0, 2]},
+    "a negative index": {"indices": [0, -1]},
+    "too few indices": {"indices": [0]},
+    "float indices": {"indices": [1.0, 0.0]},
+    "float sizes": {"size_at_t": [2.0, 1.0, 1.0]},
+    "bool indices": {"indices": [True, False]},
+}
+
+
+@pytest.mark.parametrize("bad", BAD_PADDED)
+def test_padded_refuses(bad):
+    sf.Padded(**padded_fields())
+    with pytest.raises(REFUSED):
+        sf.Padded(**padded_fields(**BAD_PADDED[bad]))
+
+
+def packed_fields(**changes):
+    fields = {"data": np.zeros(4), "size_at_t": [2, 1, 1], "lengths": [3, 1], "indices": [1, 0]}
+    return {**fields, **changes}
+
+
+BAD_PACKED = {
+    "too few rows": {"data": np.zeros(3)},
+    "too many rows": {"data": np.zeros(5)},
+    "no axis": {"data": np.zeros(())},
+    **{bad: BAD_PADDED[bad] for bad in BAD_PADDED if "data" not in BAD_PADDED[bad]},
+}
+
+
+@pytest.mark.parametrize("bad", BAD_PACKED)
+def test_packed_refuses(bad):
+    sf.Packed(**packed_fields())
+    with pytest.raises(REFUSED):
+        sf.Packed(**packed_fields(**BAD_PACKED[bad]))
+
+
+BAD_MASKED = {
+    "too few axes": (np.zeros(2), [1, 1]),
+    "another number of sequences": (np.zeros((2, 3)), [1, 1, 1]),
+    "a length beyond the width": (np.zeros((2, 3)), [1, 4]),
+    "a negative length": (np.zeros((2, 3)), [1, -1]),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_MASKED)
+def test_masked_refuses(bad):
+    with pytest.raises(REFUSED):
+        sf.Masked(*BAD_MASKED[bad])
+
+
+@pytest.mark.parametrize("side", ["middle", "", None, 1, "LEFT"], ids=repr)
+def test_masked_has_two_sides(side):
+    with pytest.raises(REFUSED):
+        sf.Masked(np.zeros((1, 2)), [1], side=side)
+
+
+BAD_LODS = {
+    "no level": (3, []),
+    "an empty level": (0, [[]]),
+    "a first offset that is not 0": (3, [[1, 3]]),
+    "falling offsets": (3, [[0, 2, 1, 3]]),
+    "negative offsets": (3, [[0, -1, 3]]),
+    "too few rows": (2, [[0, 3]]),
+    "too many rows": (4, [[0, 3]]),
+    "no rows": (0, [[0, 5]]),
+    "the printed levels that do not fit": (9, [[0, 3, 6], [0, 2, 3, 3, 3, 9]]),
+    "an outer level that ends early": (9, [[0, 3, 4], [0, 2, 3, 3, 3, 9]]),
+    "more rows announced than given": (5, [[0, 1, 3], [0, 1, 3, 6]]),
+    "five prefixes in six": (12, [[0, 1, 6], [0, 2, 4, 7, 9, 12]]),
+    "float offsets": (3, [[0.0, 3.0]]),
+    "bool offsets": (1, [[False, True]]),
+    "a level that is a number": (3, [0, 3]),
+    "overflowing offsets": (3, [[0, 2**63]]),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LODS)
+def test_lod_refuses(bad):
+    rows, lod = BAD_LODS[bad]
+    with pytest.raises(REFUSED):
+        sf.LoD(np.zeros(rows), lod)
+    assert sf.is_valid_lod(lod, rows) is False
+
+
+GOOD_LODS = {
+    "no sequences": (0, [[0]]),
+    "no sequences in two levels": (0, [[0], [0]]),
+    "outer sequences of nothing": (0, [[0, 0, 0], [0]]),
+    "empty sequences": (0, [[0, 0, 0]]),
+    "one level": (5, [[0, 2, 5]]),
+    "two levels": (7, [[0, 2, 3], [0, 2, 4, 7]]),
+    "the corrected empty sequences": (9, [[0, 3, 5], [0, 2, 3, 3, 3, 9]]),
+    "two empty ones in the second": (9, [[0, 2, 5], [0, 2, 3, 3, 3, 9]]),
+    "the corrected decoder memory": (5, [[0, 1, 3], [0, 1, 3, 5]]),
+    "the corrected target words": (12, [[0, 1, 5], [0, 2, 4, 7, 9, 12]]),
+    "three sources": (6, [[0, 1, 2, 3], [0, 2, 5, 6]]),
+    "three levels": (3, [[0, 2], [0, 1, 3], [0, 1, 1, 3]]),
+}
+
+
+@pytest.mark.parametrize("good", GOOD_LODS)
+def test_lod_accepts(good):
+    rows, lod = GOOD_LODS[good]
+    x = sf.LoD(np.arange(rows), lod)
+    assert [level.tolist() for level in x.lod] == lod
+    assert len(x) == len(lod[0]) - 1
+    assert sf.is_valid_lod(lod, rows) is True
+    assert sf.is_valid_lod(x.lod, rows) is True
+    assert sf.is_valid_lod(lod, rows + 1) is False
+
+
+DATA_OF = {
+    sf.Ragged: lambda data: sf.Ragged(data.reshape(4), [4]),
+    sf.LoD: lambda data: sf.LoD(data.reshape(4), [[0, 4]]),
+    sf.Masked: lambda data: sf.Masked(data.reshape(2, 2), [2, 1]),
+    sf.Padded: lambda data: sf.Padded(data.reshape(2, 2), [2, 1], [2, 1], [0, 1]),
+    sf.Packed: lambda data: sf.Packed(data.reshape(4), [2, 2], [2, 2], [0, 1]),
+    sf.List: lambda data: sf.List([data.reshape(4)]),
+}
+
+
+@every_encoding
+def test_arrays_that_cannot_be_moved_are_refused(kind):
+    build = DATA_OF[kind]
+    build(np.zeros(4))
+    with pytest.raises(TypeError, match="object"):
+        build(np.array([1, "a", None, 2], object))
+    with pytest.raises(TypeError, match="object"):
+        build(np.zeros(4, [("a", "i4"), ("b", "O")]))
+    with pytest.raises(TypeError, match="mask"):
+        build(np.ma.array([1.0, 2, 3, 4], mask=[False, True, False, False]))
+
+
+@pytest.mark.parametrize("data", [[1.0, 2.0, 3.0], 3, None, "abc", np.float64(1), np.zeros(())], ids=repr)
+def test_data_is_an_array_with_axes(data):
+    with pytest.raises(REFUSED):
+        sf.Ragged(data, [3])
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [np.zeros((2, 3)), np.zeros((2, 4))],
+        [np.zeros(2), np.zeros((2, 1))],
+        [np.zeros(2), np.zeros(2, np.float32)],
+        [np.zeros(2, "<f4"), np.zeros(2, ">f4")],
+        [np.zeros(())],
+        [1.0, 2.0],
+        [[1.0], [2.0]],
+        np.float64(3),
+        None,
+    ],
+    ids=["item shapes", "ranks", "dtypes", "byte orders", "no axis", "numbers", "lists", "a number", "None"],
+)
+def test_list_refuses(items):
+    with pytest.raises(REFUSED):
+        sf.List(items)
+
+
+def test_list_takes_dtype_and_item_shape_from_like():
+    x = sf.List((), like=np.zeros((0, 3), np.float32))
+    assert x.dtype == np.float32
+    assert x.item_shape == (3,)
+    assert len(x) == 0
+    assert x.rows == 0
+    bare = sf.List(())
+    assert bare.dtype == np.float64
+    assert bare.item_shape == ()
+
+
+# ------------------------------------------------------------------------------------------------ builders
+
+
+def test_from_offsets():
+    data = np.arange(5.0)
+    x = sf.Ragged.from_offsets(data, [0, 2, 2, 5])
+    assert x.lengths.tolist() == [2, 0, 3]
+    assert x.data is data
+    assert x.offsets.tolist() == [0, 2, 2, 5]
+    assert sf.Ragged.from_offsets(np.zeros(0), [0]).lengths.tolist() == []
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [[], [1, 5], [0, 4], [0, 6], [0, 3, 2, 5], [0, -1, 5], [0.0, 5.0], [False, True], [[0, 5]], 5, None],
+    ids=repr,
+)
+def test_from_offsets_refuses(offsets):
+    with pytest.raises(REFUSED):
+        sf.Ragged.from_offsets(np.zeros(5), offsets)
+
+
+def test_from_mask():
+    data = np.arange(6).reshape(2, 3)
+    right = sf.Masked.from_mask(data, np.array([[True, True, False], [True, False, False]]))
+    assert right.side == "right"
+    assert right.lengths.tolist() == [2, 1]
+    assert right.data is data
+    left = sf.Masked.from_mask(data, np.array([[False, True, True], [False, False, True]]))
+    assert left.side == "left"
+    oracle.assert_holds(left, oracle.truth_of([np.array([1, 2]), np.array([5])]))
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), (2, 0), (0, 0)], ids=str)
+def test_from_mask_of_one_value(shape, value):
+    """All or nothing is a prefix as much as a suffix."""
+    x = sf.Masked.from_mask(np.zeros((*shape, 2)), np.full(shape, value))
+    assert x.lengths.tolist() == [shape[1] * value] * shape[0]
+    assert np.array_equal(x.mask, np.full(shape, value))
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        [[True, False, True], [True, True, True]],
+        [[False, True, False], [False, False, False]],
+        [[True, False, False], [False, False, True]],
+    ],
+    ids=["a hole", "an island", "a prefix and a suffix"],
+)
+def test_from_mask_wants_a_prefix_or_a_suffix(mask):
+    with pytest.raises(sf.StructureError, match="mask"):
+        sf.Masked.from_mask(np.zeros((2, 3)), np.array(mask))
+
+
+@pytest.mark.parametrize("mask", [np.ones((2, 2), bool), np.ones(2, bool), np.full((2, 3), 0.5)], ids=str)
+def test_from_mask_refuses(mask):
+    with pytest.raises(REFUSED):
+        sf.Masked.from_mask(np.zeros((2, 3)), mask)
+
+
+@given(data=st.data())
+def test_mask_and_from_mask_undo_each_other(data):
+    truth, x = data.draw(strategies.encoded(sf.Masked))
+    mask = x.mask
+    assert mask.dtype == np.bool_
+    assert mask.shape == x.data.shape[:2]
+    for i, length in enumerate(truth.lengths()):
+        row = mask[i].tolist()
+        assert sum(row) == length
+        assert row == sorted(row, reverse=x.side == "right")
+    oracle.assert_holds(sf.Masked.from_mask(x.data, mask), truth)
+
+
+@given(data=st.data())
+def test_offsets_and_from_offsets_undo_each_other(data):
+    truth, x = data.draw(strategies.encoded(sf.Ragged))
+    assert oracle.structure_list(x.offsets) == oracle.offsets_of(truth.lengths())
+    oracle.assert_layout(sf.Ragged.from_offsets(x.data, x.offsets), x)
+
+
+def test_lod_from_lengths():
+    data = np.arange(14.0).reshape(7, 2)
+    x = sf.LoD.from_lengths(data, [[2, 1], [2, 2, 3]])
+    assert [level.tolist() for level in x.lod] == [[0, 2, 3], [0, 2, 4, 7]]
+    assert x.data is data
+    assert [list(level) for level in x.lengths()] == [[2, 1], [2, 2, 3]]
+    assert [level.tolist() for level in sf.LoD.from_lengths(np.zeros(5), [[2, 3]]).lod] == [[0, 2, 5]]
+    assert [level.tolist() for level in sf.LoD.from_lengths(np.zeros(0), [[]]).lod] == [[0]]
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [[], [[2, 3]], [[2, 1], [2, 2]], [[3], [2, 2, 2, 1]], [[-1, 8]], [[3.0, 4.0]], [3, 4], [[2**63]], None],
+    ids=repr,
+)
+def test_lod_from_lengths_refuses(lengths):
+    with pytest.raises(REFUSED):
+        sf.LoD.from_lengths(np.zeros(7), lengths)
+
+
+@given(data=st.data())
+def test_lod_lengths_and_from_lengths_undo_each_other(data):
+    truth, x = data.draw(strategies.encoded(sf.LoD))
+    assert [list(map(int, level)) for level in x.lengths()] == truth.counts()
+    oracle.assert_layout(sf.LoD.from_lengths(x.data, x.lengths()), x)
+
+
+def test_lod_from_nested():
+    x = sf.LoD.from_nested([[[1, 2], [3, 4]], [[5, 6, 7]]])
+    assert [level.tolist() for level in x.lod] == [[0, 2, 3], [0, 2, 4, 7]]
+    assert x.dtype == np.int64
+    assert x.data.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert x.to_nested() == [[[1, 2], [3, 4]], [[5, 6, 7]]]
+    assert sf.LoD.from_nested([[1, 2]], dtype="f4").dtype == np.float32
+    assert sf.LoD.from_nested([[1, 2]], dtype=">i2").dtype == np.dtype(">i2")
+
+
+def test_lod_from_nested_with_known_levels():
+    """Lists that are empty at the end do not say how deep they are."""
+    x = sf.LoD.from_nested([[], []], dtype="i4", levels=3)
+    assert [level.tolist() for level in x.lod] == [[0, 0, 0], [0], [0]]
+    assert x.dtype == np.int32
+    y = sf.LoD.from_nested([], levels=2)
+    assert [level.tolist() for level in y.lod] == [[0], [0]]
+    assert y.dtype == np.float64
+    z = sf.LoD.from_nested([[np.zeros((2, 3), "f4")], []])
+    assert z.item_shape == (3,)
+    assert [level.tolist() for level in z.lod] == [[0, 1, 1], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("lists", "options"),
+    [
+        ([[1], [[2]]], {}),
+        ([[1], 2], {}),
+        ([1, 2], {}),
+        (3, {}),
+        ([[1]], {"levels": 2}),
+        ([[1]], {"levels": 0}),
+        ([["a", 1, None]], {}),
+        ([np.zeros(2), np.zeros((2, 1))], {}),
+    ],
+    ids=str,
+)
+def test_lod_from_nested_refuses(lists, options):
+    with pytest.raises(REFUSED):
+        sf.LoD.from_nested(lists, **options)
+
+
+@given(data=st.data())
+def test_from_nested_and_to_nested_undo_each_other(data):
+    truth = data.draw(strategies.nested_batches(kinds=strategies.PYTHON_DTYPES, shapes=[()]))
+    x = oracle.build(sf.LoD, truth)
+    lists = x.to_nested()
+    oracle.assert_nested(lists, oracle.nested(truth))
+    oracle.assert_layout(sf.LoD.from_nested(lists, dtype=truth.dtype, levels=truth.levels), x)
+
+
+@given(data=st.data())
+def test_to_nested_of_any_batch(data):
+    truth, x = data.draw(strategies.encoded(sf.LoD))
+    oracle.assert_nested(x.to_nested(), oracle.nested(truth))
+
+
+def test_absolute_offsets():
+    x = sf.LoD(np.zeros(9), [[0, 3, 5], [0, 2, 3, 3, 3, 9]])
+    assert [list(map(int, level)) for level in x.absolute()] == [[0, 3, 9], [0, 2, 3, 3, 3, 9]]
+    three = sf.LoD(np.zeros(5), [[0, 2], [0, 1, 3], [0, 2, 4, 5]])
+    assert [list(map(int, level)) for level in three.absolute()] == [[0, 5], [0, 2, 5], [0, 2, 4, 5]]
+
+
+def test_absolute_offsets_cannot_tell_where_empty_sequences_belong():
+    """The corrected reading of the decoder documents."""
+    lod = [[0, 3, 9], [0, 2, 3, 3, 3, 9]]
+    with pytest.raises(sf.StructureError):
+        sf.LoD.from_absolute(np.zeros(9), lod)
+    with pytest.raises(sf.StructureError):
+        sf.LoD.from_absolute(np.zeros(9), lod, empties="raise")
+    left = sf.LoD.from_absolute(np.zeros(9), lod, empties="left")
+    assert [level.tolist() for level in left.lod] == [[0, 4, 5], [0, 2, 3, 3, 3, 9]]
+    right = sf.LoD.from_absolute(np.zeros(9), lod, empties="right")
+    assert [level.tolist() for level in right.lod] == [[0, 2, 5], [0, 2, 3, 3, 3, 9]]
+
+
+def test_absolute_offsets_that_are_clear():
+    x = sf.LoD.from_absolute(np.zeros(9), [[0, 3, 9], [0, 2, 3, 9]])
+    assert [level.tolist() for level in x.lod] == [[0, 2, 3], [0, 2, 3, 9]]
+    for empties in ("raise", "left", "right"):  # the first and the last boundary are clear
+        ends = sf.LoD.from_absolute(np.zeros(4), [[0, 2, 4], [0, 0, 2, 4, 4]], empties=empties)
+        assert [level.tolist() for level in ends.lod] == [[0, 2, 4], [0, 0, 2, 4, 4]]
+    one = sf.LoD.from_absolute(np.zeros(3), [[0, 3, 3]])
+    assert [level.tolist() for level in one.lod] == [[0, 3, 3]]
+
+
+@pytest.mark.parametrize("empties", ["raise", "left", "right"])
+def test_absolute_offsets_with_a_boundary_that_does_not_occur(empties):
+    with pytest.raises(sf.StructureError):
+        sf.LoD.from_absolute(np.zeros(9), [[0, 4, 9], [0, 2, 3, 9]], empties=empties)
+
+
+def test_absolute_offsets_want_a_known_rule():
+    with pytest.raises(REFUSED):
+        sf.LoD.from_absolute(np.zeros(9), [[0, 3, 9], [0, 2, 3, 9]], empties="middle")
+
+
+@given(data=st.data())
+def test_absolute_and_from_absolute_undo_each_other(data):
+    """Wherever no sequence is empty."""
+    levels = data.draw(st.integers(1, 3))
+    nesting = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+    for _ in range(levels - 1):
+        nesting = st.lists(nesting, min_size=1, max_size=3)
+    x = oracle.build(sf.LoD, strategies.truth_from(data.draw(nesting), "i8", levels=levels))
+    oracle.assert_layout(sf.LoD.from_absolute(x.data, x.absolute()), x)
+
+
+@given(data=st.data())
+def test_sub_cuts_outer_sequences(data):
+    truth, x = data.draw(strategies.encoded(sf.LoD))
+    stop = data.draw(st.integers(0, len(truth)))
+    start = data.draw(st.integers(0, stop))
+    result = x.sub(start, stop)
+    oracle.assert_holds(result, truth.take(range(start, stop)))
+    oracle.assert_layout(result, x.sub(start, stop, level=0))
+    assert np.shares_memory(result.data, x.data) or result.data.size == 0
+
+
+def test_sub_at_an_inner_level():
+    x = oracle.build(sf.LoD, strategies.truth_from([[2, 0], [3, 1]], "i8", levels=2))
+    result = x.sub(1, 3, level=1)
+    assert result.data.tolist() == [3, 4, 5]
+    assert sf.lengths(result).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 1), (0, 4), (2, 1), (4, 4)])
+def test_sub_refuses_what_is_not_there(start, stop):
+    x = sf.LoD(np.zeros(3), [[0, 1, 2, 3]])
+    with pytest.raises((IndexError, sf.SeqFormatError)):
+        x.sub(start, stop)
+
+
+@pytest.mark.parametrize(
+    ("lod", "rows", "valid"),
+    [
+        ([], 0, False),
+        ([], 5, False),
+        ([[0]], 0, True),
+        ([[0]], 1, False),
+        ([[0, 5]], 0, False),
+        ([[0, 5]], 5, True),
+        ([[]], 0, False),
+        ([[0, 2], []], 2, False),
+        (([0, 2], (0, 1, 2)), 2, True),
+        (None, 2, False),
+        ("ab", 2, False),
+        ([[0, None]], 0, False),
+        ([[0, "a"]], 0, False),
+        ([[0.0, 2.0]], 2, False),
+    ],
+    ids=repr,
+)
+def test_is_valid_lod(lod, rows, valid):
+    assert sf.is_valid_lod(lod, rows) is valid
+
+
+# ---------------------------------------------------------------------------------------------- properties
+
+
+@every_encoding
+@given(data=st.data())
+def test_properties(kind, data):
+    truth, x = data.draw(strategies.encoded(kind))
+    assert x.dtype == truth.dtype
+    assert x.item_shape == truth.item_shape
+    assert type(x.item_shape) is tuple
+    assert x.rows == truth.rows()
+    assert x.max_length == truth.longest()
+    assert len(x) == len(truth)
+    assert str(x.device) == "cpu"
+    oracle.assert_bits(np.array(sf.lengths(x)), np.array(truth.lengths(), np.int64))
+    for level in range(-truth.levels, truth.levels):
+        assert sf.lengths(x, level=level).tolist() == truth.lengths(level)
+
+
+def test_lengths_of_bare_lists():
+    assert sf.lengths([np.zeros(2), np.zeros(0)]).tolist() == [2, 0]
+    assert sf.lengths([[1, 2, 3], []]).tolist() == [3, 0]
+    assert sf.lengths([]).tolist() == []
+
+
+@pytest.mark.parametrize("level", [2, -3])
+def test_lengths_of_a_level_that_is_not_there(level):
+    with pytest.raises((IndexError, sf.SeqFormatError)):
+        sf.lengths(example(sf.LoD), level=level)
+
+
+@every_encoding
+def test_encodings_are_frozen(kind):
+    x = example(kind)
+    for field in dataclasses.fields(x):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(x, field.name, None)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            delattr(x, field.name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("List", ["items", "like"]),
+        ("Ragged", ["data", "lengths"]),
+        ("Padded", ["data", "size_at_t", "lengths", "indices"]),
+        ("Packed", ["data", "size_at_t", "lengths", "indices"]),
+        ("Masked", ["data", "lengths", "side"]),
+        ("LoD", ["data", "lod"]),
+        ("Pairs", ["one", "two"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_fields(kind, names):
+    """The constructor's arguments are the dataclass's fields, in this order."""
+    fields = [field for field in dataclasses.fields(getattr(sf, kind)) if field.init]
+    assert [field.name for field in fields][: len(names)] == names
+
+
+@every_encoding
+def test_equality_and_hash_are_identity(kind):
+    x, y = example(kind), example(kind)
+    assert x == x
+    assert x != y
+    assert len({x, y, x}) == 2
+
+
+@with_data
+def test_asarray_is_data(kind):
+    x = example(kind)
+    assert np.asarray(x) is x.data
+    assert np.array(x).tolist() == x.data.tolist()
+    assert not np.shares_memory(np.array(x), x.data)
+    oracle.assert_bits(np.asarray(x, dtype=np.float64), x.data.astype(np.float64))
+
+
+def test_asarray_of_encodings_without_data():
+    for x in (example(sf.List), sf.Pairs(example(), example())):
+        with pytest.raises(TypeError):
+            np.asarray(x)
+
+
+def test_mask_shows_where_items_lie():
+    x = sf.Masked(np.zeros((2, 3, 4)), [2, 0])
+    assert x.mask.tolist() == [[True, True, False], [False] * 3]
+    y = sf.Masked(np.zeros((2, 3, 4)), [2, 0], side="left")
+    assert y.mask.tolist() == [[False, True, True], [False] * 3]
+
+
+@every_encoding
+def test_repr_is_one_line(kind):
+    text = repr(oracle.build(kind, strategies.truth_from([3, 0, 1, 2], "f4", (7,))))
+    assert "\n" not in text
+    for part in (kind.__name__, "float32", "cpu", "7", "3, 0, 1, 2"):
+        assert part in text
+
+
+def test_repr_shows_shape_and_first_lengths():
+    text = repr(sf.Ragged(np.zeros((6, 11), np.int16), [4, 2]))
+    for part in ("Ragged", "6", "11", "int16", "cpu", "4, 2"):
+        assert part in text
+
+
+@every_encoding
+def test_repr_of_a_large_batch_is_short(kind):
+    lengths = np.arange(5000) % 3
+    x = sf.convert(sf.Ragged(np.zeros((int(lengths.sum()), 4)), lengths), kind)
+    assert len(repr(x)) < 400
+    assert "\n" not in repr(x)
+
+
+# --------------------------------------------------------------------------------------------------- equal
+
+
+@every_encoding
+@given(data=st.data())
+def test_equal_to_itself_and_a_copy(kind, data):
+    truth, x = data.draw(strategies.encoded(kind))
+    y = oracle.build(kind, truth, **({"side": x.side} if kind is sf.Masked else {}))
+    if truth.dtype == strategies.BFLOAT16 or truth.dtype.kind in "fcM":
+        assert sf.equal(x, y, equal_nan=True) is True
+    else:
+        assert sf.equal(x, y) is True
+
+
+DIFFERENT = {
+    "an item": strategies.counting("f4", (6, 2)) * 2,
+    "a dtype": strategies.counting("f8", (6, 2)),
+    "a byte order": strategies.counting(">f4", (6, 2)),
+    "an item shape": strategies.counting("f4", (6, 2)).reshape(6, 2, 1),
+}
+
+
+@every_encoding
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_unequal_in(what, kind):
+    right = sf.convert(sf.Ragged(strategies.counting("f4", (6, 2)), [3, 0, 1, 2]), kind)
+    wrong = sf.convert(sf.Ragged(DIFFERENT[what], [3, 0, 1, 2]), kind)
+    assert sf.equal(right, right) is True
+    assert sf.equal(right, wrong) is False
+    assert sf.equal(wrong, right) is False
+
+
+@every_encoding
+def test_unequal_in_lengths_and_order(kind):
+    data = np.ones(6)
+    right = sf.convert(sf.Ragged(data, [3, 0, 1, 2]), kind)
+    for lengths in ([3, 1, 0, 2], [3, 1, 2], [2, 0, 1, 3], [3, 0, 1, 2, 0]):
+        assert sf.equal(right, sf.convert(sf.Ragged(data, lengths), kind)) is False
+
+
+def test_unequal_encodings_and_levels():
+    x = example()
+    for kind in oracle.ENCODINGS:
+        if kind is not sf.Ragged:
+            assert sf.equal(x, sf.convert(x, kind)) is False
+    one, two = sf.LoD(np.ones(3), [[0, 1, 2], [0, 1, 3]]), sf.LoD(np.ones(3), [[0, 2, 2], [0, 1, 3]])
+    assert sf.equal(one, two) is False
+    assert sf.equal(one, sf.LoD(np.ones(3), [[0, 1, 3]])) is False
+
+
+@pytest.mark.parametrize("kind", oracle.PADDED, ids=oracle.format_name)
+def test_equal_never_looks_at_padding(kind):
+    truth = strategies.truth_from([2, 0, 1], "f8")
+    x, y = oracle.build(kind, truth, fill=1), oracle.build(kind, truth, fill=np.nan, width=5)
+    assert sf.equal(x, y) is True
+
+
+@pytest.mark.parametrize("kind", [sf.Padded, sf.Packed], ids=oracle.format_name)
+def test_equal_speaks_of_the_callers_order(kind):
+    truth = strategies.truth_from([1, 2, 1], "f8")
+    x, y = oracle.build(kind, truth), oracle.build(kind, truth, order=[1, 2, 0])
+    assert x.indices.tolist() != y.indices.tolist()
+    assert sf.equal(x, y) is True
+
+
+@every_encoding
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16", "M8[s]"])
+def test_equal_and_nan(kind, dtype):
+    missing = np.array(["NaT"], dtype) if dtype.startswith("M") else np.array([np.nan], dtype)
+    x = sf.convert(sf.Ragged(missing, [1]), kind)
+    assert sf.equal(x, x) is False
+    assert sf.equal(x, x, equal_nan=True) is True
+    number = sf.convert(sf.Ragged(strategies.counting(dtype, (1,)), [1]), kind)
+    for one, two in ((x, number), (number, x)):
+        assert sf.equal(one, two, equal_nan=True) is False
+
+
+@every_encoding
+@pytest.mark.parametrize("dtype", ["<U3", "S2", "?"])
+def test_equal_nan_of_dtypes_without_nan(kind, dtype):
+    x = sf.convert(sf.Ragged(strategies.counting(dtype, (3,)), [1, 2]), kind)
+    assert sf.equal(x, x, equal_nan=True) is True
+
+
+# -------------------------------------------------------------------------------- copies, pickles, replaced
+
+
+COPIES = {
+    "pickle": lambda x: pickle.loads(pickle.dumps(x, protocol=5)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "replace": dataclasses.replace,
+}
+
+
+@every_encoding
+@pytest.mark.parametrize("how", COPIES)
+@given(data=st.data())
+def test_copies_are_equal_and_valid(kind, how, data):
+    truth, x = data.draw(strategies.encoded(kind))
+    y = COPIES[how](x)
+    assert y is not x
+    oracle.assert_holds(y, truth)
+    oracle.assert_layout(y, x)
+
+
+@every_encoding
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_every_pickle_protocol(kind, protocol):
+    """NumPy itself loses a foreign byte order below protocol 5; everything else stays."""
+    x = example(kind)
+    oracle.assert_layout(pickle.loads(pickle.dumps(x, protocol=protocol)), x)
+
+
+@every_encoding
+@pytest.mark.parametrize("how", ["pickle", "deepcopy"])
+def test_deep_copies_share_nothing(kind, how):
+    x = example(kind)
+    y = COPIES[how](x)
+    assert not oracle.shares(x, y)
+    for one, two in zip(structures(x), structures(y), strict=True):
+        assert not np.shares_memory(one, two)
+        assert not two.flags.writeable
+
+
+@pytest.mark.parametrize("how", ["pickle", "copy", "deepcopy"])
+def test_copies_go_through_the_constructor(how):
+    """An object that was tampered with does not survive."""
+    x = example()
+    object.__setattr__(x, "lengths", np.array([100]))
+    with pytest.raises(sf.StructureError):
+        COPIES[how](x)
+
+
+def test_replace_checks_again():
+    x = sf.Ragged(np.zeros((3, 2), np.float32), [2, 1])
+    y = dataclasses.replace(x, data=np.ones((3, 5)))
+    assert y.item_shape == (5,)
+    assert y.lengths.tolist() == [2, 1]
+    assert dataclasses.replace(x, lengths=[1, 1, 1]).lengths.tolist() == [1, 1, 1]
+    with pytest.raises(sf.StructureError):
+        dataclasses.replace(x, lengths=[1, 1])
+    with pytest.raises(sf.StructureError):
+        dataclasses.replace(x, data=np.ones((4, 2)))
+    z = dataclasses.replace(sf.Masked(np.zeros((1, 3)), [2]), side="left")
+    assert z.mask.tolist() == [[False, True, True]]
+
+
+@with_data
+def test_data_that_was_resized_behind_the_back_is_noticed(kind):
+    """NumPy can shrink an array in place; nothing reads past its new end."""
+    x = oracle.build(kind, strategies.truth_from([50, 0, 40], "f8", (8,)))
+    x.data.resize((1,) * x.data.ndim, refcheck=False)
+    for use in (lambda: sf.convert(x, sf.List), lambda: sf.convert(x, sf.Padded, width=60), lambda: x[[2, 0]]):
+        with pytest.raises(sf.StructureError):
+            use()
+
+
+def test_items_that_were_resized_behind_the_back_are_noticed():
+    x = oracle.build(sf.List, strategies.truth_from([50, 0, 40], "f8", (8,)))
+    x.items[0].resize((1, 8), refcheck=False)
+    for use in (lambda: sf.convert(x, sf.Ragged), lambda: sf.convert(x, sf.Padded, width=60)):
+        with pytest.raises(sf.StructureError):
+            use()
+
+
+def test_derived_values_are_not_carried_over():
+    """Offsets and masks that were asked for belong to the object they were asked of."""
+    x = sf.Ragged(np.zeros(3), [2, 1])
+    assert x.offsets.tolist() == [0, 2, 3]
+    assert dataclasses.replace(x, lengths=[1, 2]).offsets.tolist() == [0, 1, 3]
+
+
+# -------------------------------------------------------------------------------------------------- pairs
+
+
+@pytest.mark.parametrize("kind", [sf.List, sf.Ragged, sf.Masked], ids=oracle.format_name)
+def test_pairs_hold_two_of_one_length(kind):
+    one, two = example(kind), np.zeros((4, 2))
+    pairs = sf.Pairs(one, two)
+    assert len(pairs) == 4
+    assert pairs.one is one
+    assert np.shares_memory(pairs.two, two)
+    with pytest.raises(REFUSED):
+        sf.Pairs(one, np.zeros((3, 2)))
+
+
+# ------------------------------------------------------------------- the examples of Thinc's documentation
+
+
+def thinc_sequences():
+    return [np.zeros((7, 5), np.float32) + 1, np.zeros((2, 5), np.float32) + 2, np.zeros((4, 5), np.float32) + 3]
+
+
+def test_thinc_padded_example():
+    padded = sf.convert(thinc_sequences(), sf.Padded)
+    assert padded.data.shape == (7, 3, 5)
+    assert (padded.data[:, 0] == 1).all()
+    assert (padded.data[:4, 1] == 3).all()
+    assert (padded.data[:2, 2] == 2).all()
+    assert list(padded.indices) == [0, 2, 1]
+    assert isinstance(padded[0], sf.Padded)
+    assert padded[0].data.shape == (7, 1, 5)
+
+
+def test_thinc_size_at_t_slices_active_sequences():
+    padded = sf.convert(thinc_sequences(), sf.Padded)
+    assert padded.size_at_t.tolist() == [3, 3, 2, 2, 1, 1, 1]
+    assert [padded.data[t, : padded.size_at_t[t]].min() for t in range(7)] == [1] * 7
+    assert sum(len(padded.data[t, : padded.size_at_t[t]]) for t in range(7)) == 13
+
+
+def test_thinc_size_at_t_of_four_sequences():
+    """Lengths 6, 5, 2, 1 are active as 4, 3, 2, 2, 2, 1."""
+    padded = sf.convert(sf.Ragged(np.zeros(14), [6, 5, 2, 1]), sf.Padded)
+    assert padded.size_at_t.tolist() == [4, 3, 2, 2, 2, 1]
+
+
+def test_thinc_ties_keep_their_order():
+    padded = sf.convert(sf.Ragged(np.zeros(15), [7, 2, 4, 2]), sf.Padded)
+    assert padded.indices.tolist() == [0, 2, 1, 3]
+
+
+def test_thinc_ragged_example():
+    ragged = sf.convert(thinc_sequences(), sf.Ragged)
+    assert ragged.data.shape == (13, 5)
+    assert ragged.data.shape[0] == ragged.lengths.sum()
+    assert (ragged.data[:7] == 1).all()
+    assert (ragged.data[7:9] == 2).all()
+    assert ragged.data[7:9].size == 10
+    assert (ragged.data[9:] == 3).all()
+    assert ragged[0].data.shape == (7, 5)
+    assert isinstance(ragged[0], sf.Ragged)
+
+
+def test_thinc_example_of_three_axes():
+    ragged = sf.convert([np.zeros((5, 6, 7)), np.zeros((10, 6, 7))], sf.Ragged)
+    assert ragged.data.shape == (15, 6, 7)
+
+
+def test_paddle_lod_examples():
+    x = sf.LoD.from_lengths(np.arange(1, 11).reshape(5, 2), [[2, 3]])
+    assert x.data.shape == (5, 2)
+    assert [level.tolist() for level in x.lod] == [[0, 2, 5]]
+    assert sf.convert(x, sf.List).items[1].tolist() == [[5, 6], [7, 8], [9, 10]]
+    y = sf.LoD.from_lengths(np.arange(1, 15).reshape(7, 2), [[2, 1], [2, 2, 3]])
+    assert y.data.shape == (7, 2)
+    assert [level.tolist() for level in y.lod] == [[0, 2, 3], [0, 2, 4, 7]]
+    assert [list(map(int, level)) for level in y.lengths()] == [[2, 1], [2, 2, 3]]
+    assert np.array(y).shape == (7, 2)
+    assert sf.lengths(y, level=0).tolist() == [2, 1]
+
+
+def test_decoder_examples_with_the_corrected_numbers():
+    """One empty sequence in each outer one; two in the second of the other reading."""
+    x = sf.LoD(np.arange(9), [[0, 3, 5], [0, 2, 3, 3, 3, 9]])
+    assert [sf.lengths(x[i]).tolist() for i in range(2)] == [[2, 1, 0], [0, 6]]
+    y = sf.LoD(np.arange(9), [[0, 2, 5], [0, 2, 3, 3, 3, 9]])
+    assert [sf.lengths(y[i]).tolist() for i in range(2)] == [[2, 1], [0, 0, 6]]
+    with pytest.raises(sf.StructureError):
+        sf.LoD(np.arange(9), [[0, 3, 6], [0, 2, 3, 3, 3, 9]])
+    words = sf.LoD(np.arange(12), [[0, 1, 5], [0, 2, 4, 7, 9, 12]])
+    assert sf.lengths(words, level=0).tolist() == [1, 4]
+    memory = sf.LoD(np.arange(1, 6), [[0, 1, 3], [0, 1, 3, 5]])
+    assert memory.to_nested() == [[[1]], [[2, 3], [4, 5]]]
