@@ -100,7 +100,7 @@ class Structure:
         self.offsets = offsets
         self.n = lengths.size
         self.rows = int(offsets[-1])
-        self.longest = longest
+        self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
         self._order = order
         self.device = {}
 
