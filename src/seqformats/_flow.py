@@ -99,13 +99,15 @@ def hollow(x: Any) -> Any:
 
 def wants_grad(x: Any) -> bool:
     """Does any leaf of `x` ask for a gradient right now?"""
-    if isinstance(x, Encoding):
+    if isinstance(x, Encoding):  # one library, so a look at one array is mostly enough
         first = (x.items[0] if x.items else x.like) if isinstance(x, List) else x.data  # type: ignore[attr-defined]
-        if type(first) is np.ndarray:
+        library = library_of_type(type(first))
+        if library is None or not library.autograd:
             return False
+        return library.wants_grad(x.items if isinstance(x, List) else (first,))
     for leaf in leaves(x):
         library = library_of_type(type(leaf))
-        if library is not None and library.autograd and library.wants_grad(leaf):
+        if library is not None and library.autograd and library.wants_grad((leaf,)):
             return True
     return False
 

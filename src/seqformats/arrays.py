@@ -140,6 +140,10 @@ class Library:
         """The memory address of each array, int64."""
         raise NotImplementedError
 
+    def scan(self, items: tuple[Any, ...]) -> tuple[Array, Array] | None:
+        """Lengths and addresses where all items are plain arrays alike, which is quickly seen; else None."""
+        return None
+
     def copy(self, x: Array) -> Array:
         """A copy that shares no memory."""
         raise NotImplementedError
@@ -165,8 +169,8 @@ class Library:
         """``x[index] = value`` for rows `index` (host, int64)."""
         x[self.from_host(index, x)] = value
 
-    def wants_grad(self, x: Array) -> bool:
-        """Does this array ask for a gradient right now?"""
+    def wants_grad(self, arrays: Sequence[Array]) -> bool:
+        """Does one of these arrays ask for a gradient right now?"""
         return False
 
     def stream(self, like: Array) -> int:
@@ -391,6 +395,26 @@ class Torch(Library):
     def addresses(self, arrays: Sequence[Array]) -> Array:
         return np.array([a.data_ptr() for a in arrays], np.int64)
 
+    def scan(self, items: tuple[Any, ...]) -> tuple[Array, Array] | None:
+        first = items[0]
+        dtype, device, plain = first.dtype, first.device, (self.torch.Tensor, self.torch.nn.Parameter)
+        if device.type not in ("cpu", "cuda") or first.is_quantized or dtype.is_complex or first.dim() < 1:
+            return None
+        lengths, addresses = [], []
+        try:
+            tail = first.shape[1:]
+            for x in items:
+                shape = x.shape
+                if type(x) not in plain or x.dtype is not dtype or x.device != device or shape[1:] != tail:
+                    return None
+                if not x.is_contiguous() or x.is_neg():
+                    return None
+                lengths.append(shape[0])
+                addresses.append(x.data_ptr())
+        except (RuntimeError, IndexError, AttributeError):  # sparse, nested, without an axis, no tensor at all
+            return None
+        return np.array(lengths, np.int64), np.array(addresses, np.int64)
+
     def copy(self, x: Array) -> Array:
         return x.clone()
 
@@ -406,8 +430,8 @@ class Torch(Library):
         except (RuntimeError, AssertionError) as error:
             raise DeviceError(f"torch cannot reach the device {device!r}: {error}") from None
 
-    def wants_grad(self, x: Array) -> bool:
-        return bool(x.requires_grad) and bool(self.torch.is_grad_enabled())
+    def wants_grad(self, arrays: Sequence[Array]) -> bool:
+        return any(x.requires_grad for x in arrays) and bool(self.torch.is_grad_enabled())
 
     def stream(self, like: Array) -> int:
         return int(self.torch.cuda.current_stream(like.device).cuda_stream)

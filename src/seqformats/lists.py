@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import registry
-from .arrays import Array
+from .arrays import Array, library_of_type
 
 _HEAD = object.__basicsize__
 _TUPLE = tuple.__basicsize__
@@ -43,9 +43,14 @@ def _scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
 
 
 def scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
-    """(lengths, addresses) of a tuple of C-contiguous NumPy arrays of one dtype and item shape, else None."""
+    """(lengths, addresses) of plain C-contiguous arrays of one library, device, dtype and item shape, else None."""
     global _works
-    if not items or type(items[0]) is not np.ndarray or items[0].dtype.hasobject:
+    if not items:
+        return None
+    if type(items[0]) is not np.ndarray:
+        library = library_of_type(type(items[0]))
+        return None if library is None else library.scan(items)
+    if items[0].dtype.hasobject:
         return None
     if _works is None:
         _works = _native_layout()
