@@ -1,0 +1,784 @@
+"""Conversions, selections and reductions on a GPU give what they give on the CPU, moves bit for bit.
+
+The same tests run on Numba device arrays in the simulator (``NUMBA_ENABLE_CUDASIM=1``), and where there is a GPU on
+Numba, torch and CuPy arrays (``pytest -m cuda``).  What only a GPU has, streams above all, is tested at the end.
+"""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import numpy as np
+import oracle
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+
+import seqformats as sf
+from seqformats import _flow, arrays
+
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
+
+# Numbers in the simulator are NumPy's, which warn where a GPU goes on.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def need_gpu():
+    """Skip the test where there is neither a GPU nor the simulator."""
+    pytest.importorskip("numba.cuda")
+    from seqformats import _cuda
+
+    if not _cuda.devices():
+        pytest.skip("there is no GPU")
+
+
+class OnNumba:
+    """Numba's device arrays, which take every dtype."""
+
+    dtypes = strategies.DTYPES
+
+    def need(self):
+        need_gpu()
+
+    def up(self, x):
+        return sf.to_device(x, "cuda")
+
+    def down(self, x):
+        return sf.to_device(x, "cpu")
+
+
+class OnLibrary:
+    """Arrays of a library that has its own dtypes."""
+
+    name = ""
+    codes = "? u1 i1 i2 i4 i8 f2 f4 f8 c8 c16"
+
+    @property
+    def dtypes(self):
+        return [np.dtype(code) for code in self.codes.split()]
+
+    def need(self):
+        self.library = pytest.importorskip(self.name)
+        need_gpu()
+        if not self.library.cuda.is_available():
+            pytest.skip(f"{self.name} sees no GPU")
+
+    def up(self, x):
+        return _flow.rebuild(x, [self.array(leaf) for leaf in _flow.leaves(x)])
+
+    def down(self, x):
+        return _flow.rebuild(x, [self.numpy(leaf) for leaf in _flow.leaves(x)])
+
+
+class OnTorch(OnLibrary):
+    name = "torch"
+
+    def array(self, leaf):
+        return self.library.from_numpy(np.array(leaf)).cuda()
+
+    def numpy(self, leaf):
+        return leaf.detach().cpu().numpy() if isinstance(leaf, self.library.Tensor) else leaf
+
+
+class OnCuPy(OnLibrary):
+    name = "cupy"
+    codes = f"{OnLibrary.codes} u2 u4 u8"
+
+    def array(self, leaf):
+        return self.library.asarray(leaf)
+
+    def numpy(self, leaf):
+        return self.library.asnumpy(leaf)
+
+
+on_each_library = pytest.mark.parametrize(
+    "gpu",
+    [
+        pytest.param(OnNumba(), id="numba", marks=[] if SIMULATED else [pytest.mark.cuda]),
+        pytest.param(OnTorch(), id="torch", marks=[pytest.mark.cuda]),
+        pytest.param(OnCuPy(), id="cupy", marks=[pytest.mark.cuda]),
+    ],
+)
+from_each = pytest.mark.parametrize("From", oracle.ENCODINGS, ids=oracle.format_name)
+
+
+def example(kind=sf.Ragged, lengths=(3, 0, 1, 4), dtype="f4", item=(3,)):
+    """A batch and its encoding on the CPU."""
+    truth = strategies.truth_from(list(lengths), np.dtype(dtype), item)
+    return oracle.build(kind, truth)
+
+
+# ------------------------------------------------------------------------------------------------- moves
+
+
+@on_each_library
+@from_each
+@given(st.data())
+def test_conversions(gpu, From, data):
+    gpu.need()
+    levels = data.draw(st.sampled_from([1, 2])) if From is sf.LoD else 1
+    _, x = data.draw(strategies.encoded(From, levels=levels, kinds=gpu.dtypes))
+    here = gpu.up(x)
+    for To in oracle.FORMATS:
+        found = sf.convert(here, To)
+        if To is not list:
+            assert not x.rows or found.device.startswith("cuda")
+            oracle.assert_layout(gpu.down(found), sf.convert(x, To))
+        elif x.item_shape == () and x.rows:
+            oracle.assert_nested(found, sf.convert(x, list))
+
+
+@on_each_library
+@pytest.mark.parametrize("To", oracle.PADDED, ids=oracle.format_name)
+@from_each
+@given(st.data())
+def test_padding(gpu, From, To, data):
+    gpu.need()
+    truth, x = data.draw(strategies.encoded(From, levels=1, kinds=gpu.dtypes))
+    options = data.draw(strategies.padding_options(truth, To))
+    oracle.assert_layout(gpu.down(sf.convert(gpu.up(x), To, **options)), sf.convert(x, To, **options))
+
+
+@on_each_library
+@from_each
+@given(st.data())
+def test_selection(gpu, From, data):
+    gpu.need()
+    truth, x = data.draw(strategies.encoded(From, levels=1, kinds=gpu.dtypes))
+    here = gpu.up(x)
+    index = data.draw(strategies.indices(len(truth)))
+    oracle.assert_layout(gpu.down(here[index]), x[index])
+
+
+@on_each_library
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_masks(gpu, side):
+    gpu.need()
+    x = sf.convert(example(), sf.Masked, width=6, side=side)
+    found = gpu.up(x).mask
+    assert arrays.library_of(found).kind(found) == "cuda"
+    oracle.assert_bits(arrays.to_host(found), x.mask)
+
+
+@on_each_library
+@given(st.data())
+def test_comparison_and_copies(gpu, data):
+    gpu.need()
+    _, x = data.draw(strategies.encoded(sf.Ragged, kinds=[np.dtype("f4"), np.dtype("i8")]))
+    here = gpu.up(x)
+    twin = sf.convert(here, sf.Ragged, copy=True)
+    assert twin.data is not here.data
+    oracle.assert_same(gpu.down(twin), x)
+    assert sf.equal(here, twin, equal_nan=True)
+    if x.data.size:
+        other = x.data.copy()
+        other.reshape(-1)[-1] = 99
+        assert not sf.equal(here, gpu.up(sf.Ragged(other, x.lengths)), equal_nan=True)
+
+
+@on_each_library
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8"])
+@pytest.mark.parametrize("shift", [1, 2, 3, 4])
+def test_a_shifted_array_is_moved_in_words_that_fit(gpu, dtype, shift):
+    """Its address is a multiple of the item size only; a wider access would be an error that ends the process."""
+    gpu.need()
+    rows = strategies.counting(np.dtype(dtype), (shift + 16,))
+    x = sf.Ragged(rows[shift:].reshape(8, 2), [3, 0, 1, 4])
+    here = sf.Ragged(gpu.up(rows)[shift:].reshape(8, 2), [3, 0, 1, 4])
+    for To in (sf.Masked, sf.Padded, sf.Packed):
+        oracle.assert_layout(gpu.down(sf.convert(here, To)), sf.convert(x, To))
+    views = sf.convert(here, sf.List)
+    oracle.assert_layout(gpu.down(sf.convert(views, sf.Masked)), sf.convert(x, sf.Masked))
+
+
+@on_each_library
+def test_changed_data_is_refused(gpu):
+    gpu.need()
+    x = gpu.up(example())
+    object.__setattr__(x, "data", x.data[:-1])
+    with pytest.raises(sf.StructureError, match="build a new one"):
+        sf.convert(x, sf.Masked)
+
+
+# -------------------------------------------------------------------------------------------- arithmetic
+
+
+def assert_near(found, wanted):
+    found = arrays.to_host(found)
+    assert found.dtype == wanted.dtype
+    assert found.shape == wanted.shape
+    near = {"float16": 2e-3}.get(wanted.dtype.name, 1e-5)
+    if wanted.dtype.kind == "c":  # NumPy divides an infinite part by a real number to NaN
+        found, wanted = found[np.isfinite(wanted)], wanted[np.isfinite(wanted)]
+    np.testing.assert_allclose(found, wanted, rtol=near, atol=near)
+
+
+@on_each_library
+@pytest.mark.parametrize("operation", [sf.reduce_sum, sf.reduce_mean], ids=["sum", "mean"])
+@pytest.mark.parametrize("dtype", ["?", "u1", "i4", "i8", "f2", "f4", "f8", "c8", "c16"])
+@given(st.data())
+def test_reductions(gpu, operation, dtype, data):
+    gpu.need()
+    _, x = data.draw(strategies.encoded(sf.Ragged, kinds=[np.dtype(dtype)]))
+    empty = data.draw(st.sampled_from([0.0, 1, 2]))
+    assert_near(operation(gpu.up(x), empty=empty), operation(x, empty=empty))
+
+
+@on_each_library
+@pytest.mark.parametrize("width", [1, 3, 40, 130])
+def test_a_nan_stays_in_its_sequence_and_column(gpu, width):
+    gpu.need()
+    x = example(lengths=(3, 2, 0, 4), item=(width,))
+    x.data[4, width - 1] = np.nan
+    for operation in (sf.reduce_sum, sf.reduce_mean):
+        assert_near(operation(gpu.up(x)), operation(x))
+
+
+@on_each_library
+@pytest.mark.parametrize("width", [1, 3, 40])
+def test_a_sum_does_not_depend_on_the_rest_of_the_batch(gpu, width):
+    gpu.need()
+    lengths = [5, 0, 33, 1, 7]
+    data = np.random.default_rng(7).normal(size=(sum(lengths), width)).astype("f4")
+    x = gpu.up(sf.Ragged(data, lengths))
+    together = arrays.to_host(sf.reduce_sum(x))
+    for i in range(len(lengths)):
+        oracle.assert_bits(arrays.to_host(sf.reduce_sum(x[i : i + 1]))[0], together[i])
+
+
+@on_each_library
+@pytest.mark.parametrize("operation", [sf.reduce_sum, sf.reduce_mean], ids=["sum", "mean"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
+def test_gradients_of_reductions(gpu, operation, dtype):
+    gpu.need()
+    x = example(sf.Padded, dtype=dtype)
+    y, pullback = sf.vjp(operation, x)
+    found, on_gpu = sf.vjp(operation, gpu.up(x))
+    assert_near(found, y)
+    dx = gpu.down(on_gpu(gpu.up(y)))
+    assert type(dx) is sf.Padded
+    assert_near(dx.data, pullback(y).data)
+
+
+@on_each_library
+@pytest.mark.parametrize("To", oracle.FLAT, ids=oracle.format_name)
+@from_each
+def test_gradients_of_conversions(gpu, From, To):
+    gpu.need()
+    x = example(From)
+    options = {"width": 2, "truncate": True} if To in oracle.PADDED else {}
+    y, pullback = sf.vjp(sf.convert, x, To, **options)
+    _, on_gpu = sf.vjp(sf.convert, gpu.up(x), To, **options)
+    oracle.assert_layout(gpu.down(on_gpu(gpu.up(y))), pullback(y))
+
+
+@on_each_library
+@pytest.mark.parametrize("wrap", [sf.with_ragged, sf.with_padded, sf.with_packed, sf.with_masked, sf.with_array])
+@from_each
+def test_wrappers(gpu, From, wrap):
+    gpu.need()
+    x = example(From)
+    seen = []
+
+    @wrap
+    def keep(batch):
+        data = batch if arrays.is_array(batch) else batch.data
+        seen.append(arrays.library_of(data).kind(data))
+        return data
+
+    oracle.assert_layout(gpu.down(keep(gpu.up(x))), keep(x))
+    assert seen == ["cuda", "cpu"]
+
+
+# ----------------------------------------------------------------------------------- copies of structure
+
+
+@pytest.fixture
+def uploads(monkeypatch):
+    """The sizes of what goes up to the device for kernels, in bytes."""
+    found = []
+
+    def watched(upload):
+        def counted(self, packed, like):
+            found.append(packed.size)
+            return upload(self, packed, like)
+
+        return counted
+
+    for kind in (arrays.NumbaDevice, arrays.Torch, arrays.CuPy):
+        monkeypatch.setattr(kind, "upload", watched(kind.upload))
+    return found
+
+
+@on_each_library
+def test_structure_goes_up_once_and_in_one_piece(gpu, uploads):
+    gpu.need()
+    x = gpu.up(example())
+    y = sf.convert(x, sf.Padded)
+    assert len(uploads) == 1
+    for To in (sf.Padded, sf.Packed, sf.Masked, sf.Ragged):
+        sf.convert(sf.convert(x, To), sf.Ragged)
+    sf.convert(y, sf.Masked, side="left")
+    sf.reduce_sum(x)
+    assert len(uploads) == 1, "the encodings that come from one another share their structure"
+
+
+@on_each_library
+def test_what_is_no_structure_goes_up_with_the_call(gpu, uploads):
+    gpu.need()
+    x = gpu.up(example())
+    x[[2, 0]]
+    assert len(uploads) == 1
+    sf.convert(sf.convert(x, sf.List), sf.Masked, fill=1.5)
+    sizes = uploads[1:]
+    assert len(sizes) == 2, "addresses with the offsets, and the padding item"
+
+
+@pytest.mark.skipif(not SIMULATED, reason="the GPU itself tells wrong words apart")
+@pytest.mark.parametrize(
+    ("dtype", "item", "shift", "size"),
+    [
+        ("u1", (), 0, 1),
+        ("u1", (6,), 0, 2),
+        ("f2", (), 0, 2),
+        ("f2", (2,), 0, 4),
+        ("f4", (3,), 0, 4),
+        ("f4", (2, 3), 0, 8),
+        ("f4", (4,), 0, 16),
+        ("f4", (4,), 4, 16),
+        ("f4", (4,), 2, 8),
+        ("f4", (4,), 1, 4),
+        ("f2", (8,), 1, 2),
+        ("c16", (5,), 0, 16),
+        ("S3", (1,), 0, 1),
+    ],
+)
+@pytest.mark.parametrize("From", [sf.Ragged, sf.List], ids=oracle.format_name)
+def test_words_are_as_wide_as_rows_and_addresses_allow(From, dtype, item, shift, size, monkeypatch):
+    from seqformats import _cuda
+
+    count = 6 * int(np.prod(item))
+    flat = sf.to_device(strategies.counting(np.dtype(dtype), (count + shift,)), "cuda")
+    x = sf.convert(sf.Ragged(flat[shift:].reshape(6, *item), [2, 0, 4]), From)
+    seen = []
+    view = _cuda._Start.view
+
+    def watched(self, x, size, dtype, offset=0):
+        seen.append(dtype)
+        return view(self, x, size, dtype, offset)
+
+    monkeypatch.setattr(_cuda._Start, "view", watched)
+    sf.convert(x, sf.Packed)
+    assert _cuda.WORDS[size] in seen
+    assert {found.itemsize for found in seen if found != np.int64} == {size}
+
+
+class There(np.ndarray):
+    """Host memory that pretends to be on a GPU."""
+
+
+class Elsewhere(arrays.NumPy):
+    """A library of such arrays, which are known to the CUDA package by their addresses alone."""
+
+    name = "elsewhere"
+
+    def __init__(self):
+        self.current = 1
+        self.shared = []
+
+    def adopt(self, x, what):
+        return x
+
+    def kind(self, x):
+        return "cuda"
+
+    def device(self, x):
+        return "cuda:0"
+
+    def empty(self, shape, dtype, like):
+        return np.empty(shape, dtype).view(There)
+
+    def zeros(self, shape, dtype, like):
+        return np.zeros(shape, dtype).view(There)
+
+    def stream(self, like):
+        return self.current
+
+    def upload(self, packed, like):
+        return packed.copy().view(There)
+
+    def share(self, x, like):
+        self.shared.append((x, self.current))
+
+
+class Events:
+    """Who recorded and who waited, by the handle of the stream."""
+
+    def __init__(self):
+        self.log = []
+
+    def __call__(self, timing=True):
+        return self
+
+    def record(self, stream):
+        self.log.append(("record", stream))
+
+    def wait(self, stream):
+        self.log.append(("wait", stream))
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """The library, and the log of events; the simulator takes memory by its address as the package does."""
+    if not SIMULATED:
+        pytest.skip("stands in for a GPU in the simulator")
+    from seqformats import _cuda
+
+    def as_cuda_array(shown, sync):
+        shape = shown.__cuda_array_interface__
+        memory = np.ndarray(shape["shape"], shape["typestr"], _memory_at(*shape["data"], shown))
+        return _cuda.gpu.to_device(np.empty(0)).__class__(memory)
+
+    def _memory_at(address, read_only, shown):
+        assert not read_only
+        size = np.dtype(shown.__cuda_array_interface__["typestr"]).itemsize * shown.__cuda_array_interface__["shape"][0]
+        return (ctypes.c_uint8 * size).from_address(address)
+
+    library, events = Elsewhere(), Events()
+    monkeypatch.setitem(arrays._by_type, There, library)
+    monkeypatch.setattr(_cuda, "simulated", False)
+    monkeypatch.setattr(_cuda.gpu, "as_cuda_array", as_cuda_array, raising=False)
+    monkeypatch.setattr(_cuda.gpu, "external_stream", lambda pointer: pointer)
+    monkeypatch.setattr(_cuda.gpu, "event", events)
+    _cuda._stream.cache_clear()
+    yield library, events.log
+    _cuda._stream.cache_clear()
+
+
+@from_each
+def test_memory_of_another_library_is_met_by_address(elsewhere, From):
+    x = example(From)
+    here = _flow.rebuild(x, [leaf.view(There) for leaf in _flow.leaves(x)])
+    for To in oracle.FLAT:
+        found = sf.convert(here, To)
+        assert all(type(leaf) is There for leaf in _flow.leaves(found))
+        oracle.assert_layout(_flow.rebuild(found, [np.array(leaf) for leaf in _flow.leaves(found)]), sf.convert(x, To))
+    assert_near(np.array(sf.reduce_sum(here)), sf.reduce_sum(x))
+
+
+@pytest.mark.parametrize("bound", [False, True], ids=["shared", "bound"])
+def test_another_stream_waits_for_the_copy_of_the_structure(elsewhere, bound):
+    library, log = elsewhere
+    library.stream_bound = bound
+    x = sf.Ragged(example().data.view(There), example().lengths)
+    sf.convert(x, sf.Packed)
+    assert log == [("record", 1)]
+    sf.convert(x, sf.Packed)
+    assert set(log[1:]) == ({("wait", 1)} if bound else set())
+    log.clear()
+    library.current = 2
+    sf.convert(x, sf.Packed)
+    if bound:  # a copy of its own
+        assert log[0] == ("record", 2)
+        assert 2 not in {stream for _, stream in library.shared}
+    else:
+        assert ("wait", 2) in log
+        assert not any(what == "record" for what, _ in log)
+        assert {stream for _, stream in library.shared} == {2}
+
+
+# ------------------------------------------------------------------------------------------- the devices
+
+
+def test_to_device_and_back():
+    OnNumba().need()
+    for x in (example(), example(sf.List), sf.LoD(np.arange(3.0), [[0, 1], [0, 3]])):
+        here = sf.to_device(x, "cuda")
+        assert here.device == "cuda:0"
+        assert sf.to_device(here, "cuda:0").device == "cuda:0"
+        back = sf.to_device(here, "cpu")
+        assert back.device == "cpu"
+        oracle.assert_layout(back, x)
+    assert type(sf.to_device(sf.to_device(np.arange(3), "cuda"), "cpu")) is np.ndarray
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "cuda:x", "tpu", "cuda:-1"])
+def test_devices_that_do_not_exist(device):
+    pytest.importorskip("numba.cuda")
+    with pytest.raises(sf.DeviceError):
+        sf.to_device(example(), device)
+
+
+def test_structure_may_come_from_a_device():
+    OnNumba().need()
+    lengths = sf.to_device(np.array([2, 1]), "cuda")
+    x = sf.Ragged(sf.to_device(np.arange(3.0), "cuda"), lengths)
+    assert type(x.lengths) is np.ndarray
+    assert x.lengths.tolist() == [2, 1]
+
+
+def test_arrays_on_different_devices_make_no_list():
+    OnNumba().need()
+    with pytest.raises(sf.DeviceError):
+        sf.List([np.arange(3), sf.to_device(np.arange(2), "cuda")])
+
+
+def test_rows_that_are_not_contiguous_are_copied():
+    OnNumba().need()
+    rows = np.arange(12.0).reshape(4, 3)
+    here = sf.to_device(rows, "cuda")[:, 1:]
+    x = sf.Ragged(here, [1, 3])
+    oracle.assert_bits(arrays.to_host(x.data), np.ascontiguousarray(rows[:, 1:]))
+
+
+def in_fresh_process(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_cpu_loads_no_cuda_package():
+    code = """if True:
+        import sys
+        import numpy as np
+        import seqformats as sf
+        x = sf.convert([np.arange(3.0), np.arange(2.0)], sf.Padded)
+        sf.reduce_mean(x), sf.convert(x, sf.Packed), sf.convert(x, sf.Masked, fill=1).mask
+        print(sorted(m for m in sys.modules if m.startswith(("numba.cuda", "numba_cuda.numba", "cuda."))))
+    """
+    before = in_fresh_process("import sys, numba\nprint(sorted(m for m in sys.modules if m.startswith('numba.cuda')))")
+    assert in_fresh_process(code) in ("[]", before)
+
+
+def test_the_list_of_gpus_never_raises():
+    pytest.importorskip("numba.cuda")
+    from seqformats import _cuda
+
+    names = _cuda.devices()
+    assert all(isinstance(name, str) for name in names)
+    assert not SIMULATED or len(names) == 1
+    assert "GPUs: " in in_fresh_process("from seqformats.__main__ import main; main()")
+
+
+# ------------------------------------------------------------------------------------------ with a GPU only
+
+
+@pytest.fixture
+def torch():
+    gpu = OnTorch()
+    gpu.need()
+    return gpu.library
+
+
+@pytest.fixture
+def cupy():
+    gpu = OnCuPy()
+    gpu.need()
+    return gpu.library
+
+
+def busy(torch, device="cuda"):
+    """Keep the current stream at work for some milliseconds, so that whoever does not wait for it comes too early."""
+    matrix = torch.full((2048, 2048), 1e-3, device=device)
+    for _ in range(30):
+        matrix = matrix @ matrix
+    return matrix
+
+
+def big(torch, device="cuda", n=200, dtype=None):
+    lengths = np.random.default_rng(3).integers(0, 60, n)
+    rows = torch.arange(int(lengths.sum()) * 8, device=device, dtype=dtype or torch.float32).reshape(-1, 8)
+    return sf.Ragged(rows, lengths)
+
+
+@pytest.mark.cuda
+def test_a_conversion_runs_on_the_current_stream(torch):
+    expected = sf.convert(sf.to_device(big(torch), "cpu"), sf.Padded).data
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        for _ in range(10):
+            busy(torch)
+            x = big(torch)  # written behind the work above: too early a kernel would see other bytes
+            y = sf.convert(x, sf.Padded)
+            again = sf.convert(y, sf.Ragged)
+            assert torch.equal(again.data, x.data)
+            assert torch.equal(y.data.cpu(), expected)
+
+
+@pytest.mark.cuda
+def test_structure_copied_on_one_stream_is_met_by_another(torch):
+    expected = sf.convert(sf.to_device(big(torch), "cpu"), sf.Packed).data
+    one, two = torch.cuda.Stream(), torch.cuda.Stream()
+    for _ in range(10):
+        x = big(torch)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(one):
+            busy(torch)  # the copy of the structure waits behind this
+            sf.convert(x, sf.Padded)
+        with torch.cuda.stream(two):
+            y = sf.convert(x, sf.Packed)
+            assert torch.equal(y.data.cpu(), expected)
+        del x, y
+        torch.cuda.synchronize()
+
+
+@pytest.mark.cuda
+def test_memory_of_copies_is_not_taken_again_too_early(torch):
+    """The structure dies on the host while kernels on another stream still read its copy."""
+    one, two = torch.cuda.Stream(), torch.cuda.Stream()
+    wanted, found = [], []
+    for k in range(50):
+        with torch.cuda.stream(one):
+            x = big(torch, n=100 + k)
+            sf.convert(x, sf.Padded)
+        one.synchronize()
+        with torch.cuda.stream(two):
+            if k % 10 == 0:
+                busy(torch)
+            found.append(sf.convert(x, sf.Padded).data)
+            x.data.record_stream(two)  # the data is the caller's to keep
+        wanted.append(sf.convert(sf.to_device(x, "cpu"), sf.Padded).data)
+        del x
+        with torch.cuda.stream(one):
+            torch.full((5000,), -1, device="cuda")  # would be written over what was given back
+    torch.cuda.synchronize()
+    for one_found, one_wanted in zip(found, wanted, strict=True):
+        assert torch.equal(one_found.cpu(), one_wanted)
+
+
+@pytest.mark.cuda
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_a_conversion_waits_for_nothing(torch):
+    sources = [big(torch), sf.convert(big(torch), sf.Padded), sf.convert(big(torch), sf.Masked)]
+    targets = (sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.List, sf.LoD)
+    for x in sources:  # compile, and fill the pinned memory
+        for To in targets:
+            sf.convert(sf.convert(x, To), sf.Ragged)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        fresh = big(torch)
+        for x in (fresh, sf.convert(fresh, sf.Padded, fill=2), sf.convert(fresh, sf.Masked, side="left")):
+            for To in targets:
+                sf.convert(sf.convert(x, To), sf.Ragged)
+            assert sf.convert(x, sf.Masked).mask.is_cuda
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.cuda
+def test_a_conversion_returns_before_the_gpu_is_done(torch):
+    x = big(torch)
+    sf.convert(x, sf.Padded)
+    torch.cuda.synchronize()
+    busy(torch)
+    done = torch.cuda.Event()
+    fresh = sf.Ragged(x.data, x.lengths)
+    sf.convert(fresh, sf.Padded)
+    done.record()
+    early = not done.query()
+    torch.cuda.synchronize()
+    assert early, "the host waited for the GPU"
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8", "bool"])
+@pytest.mark.parametrize("shift", [1, 3, 5])
+def test_shifted_tensors(torch, dtype, shift):
+    rows = torch.arange(shift + 80).remainder(2).to(getattr(torch, dtype))
+    here = rows.cuda()[shift:].view(10, 8)
+    assert here.data_ptr() % 16
+    x, y = sf.Ragged(rows[shift:].view(10, 8), [4, 0, 6]), sf.Ragged(here, [4, 0, 6])
+    for To in (sf.Masked, sf.Padded, sf.Packed, sf.List):
+        back = sf.convert(sf.convert(y, To), sf.Ragged)
+        assert torch.equal(back.data.cpu(), x.data)
+    assert torch.equal(sf.convert(y, sf.Masked).data.cpu(), sf.convert(x, sf.Masked).data)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_autograd(torch, dtype):
+    def gradient(device):
+        rows = torch.arange(30.0).reshape(10, 3).to(device, getattr(torch, dtype)).requires_grad_()
+        x = sf.Ragged(rows, [4, 0, 6])
+        y = sf.convert(sf.convert(x, sf.Padded), sf.Masked)
+        (sf.reduce_mean(y) * torch.arange(9.0, device=device).reshape(3, 3)).sum().backward()
+        return rows.grad.cpu()
+
+    torch.testing.assert_close(gradient("cuda"), gradient("cpu"))
+
+
+@pytest.mark.cuda
+def test_the_second_device(torch):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("there is one GPU only")
+    with torch.cuda.device(0):  # the current device is not where the data is
+        x = big(torch, device="cuda:1")
+        y = sf.convert(x, sf.Padded)
+        assert y.device == "cuda:1"
+        assert torch.cuda.current_device() == 0
+        assert torch.equal(y.data.cpu(), sf.convert(sf.to_device(x, "cpu"), sf.Padded).data)
+        z = sf.to_device(x, "cuda:0")
+        assert torch.equal(sf.convert(z, sf.Padded).data.cpu(), y.data.cpu())
+    for device in ("cuda:0", "cuda:1"):
+        x = sf.to_device(example(), device)
+        assert x.device == device
+        assert sf.convert(x, sf.Padded).device == device
+    with pytest.raises(sf.DeviceError):
+        sf.List([torch.zeros(2, device="cuda:0"), torch.zeros(2, device="cuda:1")])
+
+
+@pytest.mark.cuda
+def test_cupy_streams(cupy):
+    x = example(lengths=[7, 0, 30, 2] * 20)
+    expected = sf.convert(x, sf.Padded).data
+    one, two = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+    for _ in range(10):
+        with one:
+            here = sf.Ragged(cupy.asarray(x.data), x.lengths)
+            sf.convert(here, sf.Padded)
+        one.synchronize()
+        with two:
+            y = sf.convert(here, sf.Padded)
+            assert (cupy.asnumpy(y.data, stream=two) == expected).all()
+
+
+@pytest.mark.cuda
+def test_foreign_arrays_come_in_as_numbas(torch):
+    if "cupy" in sys.modules:
+        pytest.skip("with CuPy loaded they come in as CuPy's")
+
+    class Foreign:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        @property
+        def __cuda_array_interface__(self):
+            return self.tensor.__cuda_array_interface__
+
+    tensor = torch.arange(6.0, device="cuda")
+    torch.cuda.synchronize()
+    x = sf.Ragged(Foreign(tensor), [2, 4])
+    assert x.device == "cuda:0"
+    assert sf.to_device(x, "cpu").data.tolist() == tensor.tolist()
+
+
+@pytest.mark.cuda
+def test_many_sizes(torch):
+    """Rows of every width near a power of two, and more rows than a grid has threads."""
+    for width in (1, 2, 3, 7, 8, 9, 31, 32, 33, 127, 128, 129, 300):
+        lengths = np.random.default_rng(width).integers(0, 9, 50)
+        rows = torch.arange(int(lengths.sum()) * width).reshape(-1, width).to(torch.int16)
+        x, y = sf.Ragged(rows, lengths), sf.Ragged(rows.cuda(), lengths)
+        for To in (sf.Masked, sf.Padded, sf.Packed):
+            assert torch.equal(sf.convert(y, To).data.cpu(), sf.convert(x, To).data)
+        torch.testing.assert_close(sf.reduce_sum(y).cpu(), sf.reduce_sum(x))
+    lengths = np.full(300_000, 70)
+    rows = torch.arange(21_000_000, device="cuda")
+    x = sf.Ragged(rows, lengths)
+    assert torch.equal(sf.convert(sf.convert(x, sf.Padded), sf.Ragged).data, rows)
+    assert torch.equal(sf.convert(x, sf.Masked).data, rows.reshape(300_000, 70))

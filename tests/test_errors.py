@@ -1,0 +1,293 @@
+"""The sentences of errors: what was asked, what was given, what would work."""
+
+import numpy as np
+import pytest
+
+import seqformats as sf
+
+WORDS = np.arange(5.0)
+VECTORS = np.zeros((5, 2))
+
+
+def ragged():
+    return sf.Ragged(WORDS, [2, 0, 3])
+
+
+def lod():
+    return sf.LoD(np.arange(7), [[0, 2, 3], [0, 2, 4, 7]])
+
+
+SENTENCES = [
+    (
+        lambda: sf.Ragged(WORDS, [2, 4]),
+        sf.StructureError,
+        "lengths add up to 6, but data has 5 rows",
+    ),
+    (
+        lambda: sf.Ragged(WORDS, [2, -1, 4]),
+        sf.StructureError,
+        "lengths must not be negative, but lengths[1] is -1",
+    ),
+    (
+        lambda: sf.Ragged(WORDS, [2.0, 3.0]),
+        TypeError,
+        "lengths must be integers, but one of them is 2.0",
+    ),
+    (
+        lambda: sf.Ragged(WORDS, np.array([2.0, 3.0])),
+        TypeError,
+        "lengths must be integers, not float64",
+    ),
+    (
+        lambda: sf.Ragged(WORDS, [True, 4]),
+        TypeError,
+        "lengths must be integers, but one of them is True",
+    ),
+    (
+        lambda: sf.Ragged(WORDS, 5),
+        TypeError,
+        "lengths must be a sequence of integers, not int",
+    ),
+    (
+        lambda: sf.Ragged(WORDS, [2**63]),
+        sf.StructureError,
+        "lengths must fit int64, but one of them is 9223372036854775808",
+    ),
+    (
+        lambda: sf.Ragged(WORDS, [[2], [3]]),
+        TypeError,
+        "lengths must be integers, but one of them is [2]",
+    ),
+    (
+        lambda: sf.Ragged([1, 2], [2]),
+        TypeError,
+        "data must be an array, not list; np.asarray(...) makes one",
+    ),
+    (
+        lambda: sf.Ragged(np.array(3.0), [1]),
+        sf.StructureError,
+        "data must have the axes (rows, *item), but has shape ()",
+    ),
+    (
+        lambda: sf.Ragged(np.array([None]), [1]),
+        TypeError,
+        "data has dtype object, whose items are Python objects; they cannot be moved as bytes",
+    ),
+    (
+        lambda: sf.Ragged.from_offsets(WORDS, [0, 3, 2, 5]),
+        sf.StructureError,
+        (
+            "offsets must never fall, but offsets[2] is 2 after 3; "
+            "relative offsets are the cumulated lengths, beginning with 0"
+        ),
+    ),
+    (
+        lambda: sf.Ragged.from_offsets(WORDS, [1, 5]),
+        sf.StructureError,
+        "offsets must begin with 0, but offsets[0] is 1",
+    ),
+    (
+        lambda: sf.Ragged.from_offsets(WORDS, [0, 4]),
+        sf.StructureError,
+        "offsets must end with 5, since data has 5 rows, but end with 4",
+    ),
+    (
+        lambda: sf.Ragged.from_offsets(WORDS, []),
+        sf.StructureError,
+        "offsets must begin with 0; no sequence at all is [0]",
+    ),
+    (
+        lambda: sf.Masked(VECTORS, [2, 2, 2, 2, 3]),
+        sf.StructureError,
+        "lengths[4] is 3, but data is only 2 wide",
+    ),
+    (
+        lambda: sf.Masked(VECTORS, [1], "top"),
+        sf.StructureError,
+        'side must be "right" or "left", not \'top\'',
+    ),
+    (
+        lambda: sf.Masked.from_mask(np.zeros((1, 3)), np.array([[1, 0, 1]])),
+        sf.StructureError,
+        "every row of a mask must be True first and False after, or the other way round; row 0 is [1, 0, 1]",
+    ),
+    (
+        lambda: sf.Padded(np.zeros((2, 2)), [2, 1], [1, 2], [0, 1]),
+        sf.StructureError,
+        "lengths must fall, but lengths[1] is 2 after 1",
+    ),
+    (
+        lambda: sf.Padded(np.zeros((2, 2)), [2, 1], [2, 1], [0, 0]),
+        sf.StructureError,
+        "indices must hold every position from 0 to 1 once, but indices[1] is 0",
+    ),
+    (
+        lambda: sf.Padded(np.zeros((2, 2)), [2, 2], [2, 1], [0, 1]),
+        sf.StructureError,
+        "size_at_t[1] must count the sequences longer than 1, which are 1, not 2",
+    ),
+    (
+        lambda: sf.LoD(WORDS, [[0, 3], [0, 2, 5]]),
+        sf.StructureError,
+        "lod[0] must end with 2, since lod[1] has 2 sequences, but end with 3",
+    ),
+    (
+        lambda: sf.LoD(WORDS, [0, 5]),
+        TypeError,
+        "lod must be a sequence of levels, but lod[0] is 0",
+    ),
+    (
+        lambda: sf.List([WORDS, VECTORS]),
+        sf.StructureError,
+        "items[1] has item shape (2,), but items[0] has ()",
+    ),
+    (
+        lambda: sf.List([WORDS, WORDS.astype("f4")]),
+        sf.StructureError,
+        "items[1] has dtype float32, but items[0] has float64",
+    ),
+    (
+        lambda: sf.Pairs(ragged(), WORDS),
+        sf.StructureError,
+        "one has 3 sequences, but two has 5",
+    ),
+    (
+        lambda: ragged()[3],
+        IndexError,
+        "index 3 is out of range for 3 sequences",
+    ),
+    (
+        lambda: ragged()[1.0],
+        TypeError,
+        "an index must be an integer, a slice, a mask or a list of integers, not float",
+    ),
+    (
+        lambda: ragged()[np.array([True])],
+        IndexError,
+        "the mask has 1 places, but there are 3 sequences",
+    ),
+    (
+        lambda: sf.convert(ragged(), sf.Masked, width=2),
+        sf.ConversionError,
+        "width=2 is too small: sequence 2 has 3 items; give truncate=True or a width of at least 3",
+    ),
+    (
+        lambda: sf.convert(ragged(), sf.Masked, multiple_of=0),
+        sf.ConversionError,
+        "multiple_of must be at least 1, not 0",
+    ),
+    (
+        lambda: sf.convert(ragged(), sf.Masked, width=3.0),
+        TypeError,
+        "width must be an integer, not 3.0",
+    ),
+    (
+        lambda: sf.convert(sf.Ragged(np.arange(3), [1, 2]), sf.Masked, fill=0.5),
+        sf.ConversionError,
+        "fill=0.5 is not exact in int64 (it would become 0); give a value of that dtype",
+    ),
+    (
+        lambda: sf.convert(ragged(), sf.Packed, fill=1),
+        TypeError,
+        "no option 'fill' on the way from Ragged to Packed; options there: none",
+    ),
+    (
+        lambda: sf.convert(WORDS, sf.Masked),
+        TypeError,
+        "ndarray is no encoding; give it lengths, Ragged(data, lengths), or a list of such arrays",
+    ),
+    (
+        lambda: sf.convert(ragged(), "Masked"),
+        TypeError,
+        "the target of a conversion must be a type such as Ragged, not 'Masked'",
+    ),
+    (
+        lambda: sf.convert(ragged(), int),
+        sf.ConversionError,
+        "no conversion from Ragged to int; Ragged converts to: List, LoD, Masked, Packed, Padded, list",
+    ),
+    (
+        lambda: sf.convert(lod(), sf.Ragged, level=2),
+        IndexError,
+        "there is no level 2; LoD has 2, outermost first",
+    ),
+    (
+        lambda: sf.convert_like(ragged(), lod()[:1]),
+        sf.StructureError,
+        "2 sequences were expected, as in the LoD, but there are 3",
+    ),
+    (
+        lambda: sf.LoD.from_nested([1, 2]),
+        sf.StructureError,
+        (
+            "nested lists hold sequences, but element 0 is 1, a single item; "
+            "one sequence alone is [[...]], a list with one list in it"
+        ),
+    ),
+    (
+        lambda: sf.with_padded(lambda x: x)(5, "a"),
+        TypeError,
+        "with_padded needs an encoding or a list of arrays among its arguments, but got: int, str",
+    ),
+    (
+        lambda: sf.with_padded(lambda x: x[1:])(ragged()),
+        sf.StructureError,
+        "with_padded: 3 sequences were expected back from the function, but there are 2",
+    ),
+    (
+        lambda: sf.with_padded(lambda x: None)(ragged()),
+        TypeError,
+        "with_padded: the function must return an encoding or an array, not NoneType",
+    ),
+    (
+        lambda: sf.with_padded(lambda x: x, side="left"),
+        TypeError,
+        "with_padded has no option 'side'; it has: fill, level, multiple_of, truncate, width",
+    ),
+    (
+        lambda: sf.vjp(sf.lengths, ragged()),
+        TypeError,
+        "lengths has no gradient rule; operations that have one: convert, convert_like, reduce_mean, reduce_sum",
+    ),
+    (
+        lambda: sf.vjp(sf.reduce_sum, sf.Ragged(np.arange(3), [3])),
+        TypeError,
+        "a sum of int64 has no gradient; give the items a float dtype",
+    ),
+    (
+        lambda: sf.reduce_mean(ragged(), empty="raise"),
+        sf.StructureError,
+        "sequence 1 is empty; give empty=0.0 or another value for it",
+    ),
+    (
+        lambda: sf.to_device(ragged(), "tpu"),
+        sf.DeviceError,
+        "NumPy arrays go to \"cuda\", as Numba device arrays, but not to 'tpu'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("use", "kind", "sentence"), SENTENCES, ids=[sentence[:50] for *_, sentence in SENTENCES])
+def test_sentences(use, kind, sentence):
+    with pytest.raises(kind) as caught:
+        use()
+    assert caught.type is kind
+    assert str(caught.value) == sentence
+
+
+def test_a_changed_array_is_described():
+    x = ragged()
+    x = sf.Ragged(np.zeros((5, 2)), x.lengths)
+    x.data.resize((4, 2), refcheck=False)
+    with pytest.raises(sf.StructureError) as caught:
+        sf.convert(x, sf.Masked)
+    assert str(caught.value) == (
+        "data was float64 of shape (5, 2) when this Ragged was built, "
+        "but is float64 of shape (4, 2) now; build a new one"
+    )
+
+
+def test_all_kinds_are_value_errors():
+    for kind in (sf.StructureError, sf.ConversionError, sf.DeviceError):
+        assert issubclass(kind, sf.SeqFormatError)
+    assert issubclass(sf.SeqFormatError, ValueError)

@@ -1,0 +1,414 @@
+"""Gradients: the transpose of every conversion, finite differences, and the structure of what comes back."""
+
+import numpy as np
+import oracle
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+from test_wrap import structure_of
+
+import seqformats as sf
+from seqformats import registry
+
+every_source = pytest.mark.parametrize("source", oracle.ENCODINGS, ids=oracle.format_name)
+every_target = pytest.mark.parametrize("target", oracle.ENCODINGS, ids=oracle.format_name)
+every_kind = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+every_reduction = pytest.mark.parametrize("reduction", [sf.reduce_sum, sf.reduce_mean], ids=lambda f: f.__name__)
+
+FLOAT = [np.dtype("f8")]
+
+
+def rows(x):
+    return oracle.read(x).data()
+
+
+def with_rows(x, new):
+    """`x` with other items, in the caller's order."""
+    return sf.convert_like(sf.Ragged(new, oracle.read(x).lengths()), x)
+
+
+def filled_like(x, seed, dtype=None):
+    """`x` with random small whole numbers, so that sums are exact."""
+    old = rows(x)
+    return with_rows(x, np.random.default_rng(seed).integers(-9, 9, old.shape).astype(dtype or old.dtype))
+
+
+def dot(a, b):
+    """The inner product of two batches, or arrays, over their items."""
+    a, b = (rows(x) if not isinstance(x, np.ndarray) else x for x in (a, b))
+    assert a.shape == b.shape
+    return (a * b).sum()
+
+
+def example(kind, dtype="f8", item_shape=(2,), lengths=(2, 0, 3)):
+    return oracle.build(kind, strategies.truth_from(list(lengths), dtype, item_shape))
+
+
+def lod(dtype="f8"):
+    return oracle.build(sf.LoD, strategies.truth_from([[2, 0], [], [3]], dtype, (2,), levels=2))
+
+
+# ---------------------------------------------------------------------------------------------- transposes
+
+
+def assert_transposes(x, y, pullback, seed):
+    """<dy, J x> == <J^T dy, x>, exactly, and the gradient has the structure of x."""
+    dy = filled_like(y, seed)
+    dx = pullback(dy)
+    assert structure_of(dx) == structure_of(x)
+    assert oracle.read(dx).item_shape == oracle.read(x).item_shape
+    assert dot(dy, y) == dot(dx, x)
+
+
+@every_source
+@every_target
+@given(data=st.data())
+def test_conversions_are_transposed(source, target, data):
+    truth, x = data.draw(strategies.encoded(source, kinds=FLOAT))
+    x = filled_like(x, 1)
+    options = data.draw(strategies.padding_options(truth.at(-1), target)) if target in oracle.PADDED else {}
+    options.pop("fill", None)
+    if source is sf.LoD and target is not sf.LoD and data.draw(st.booleans()):
+        options["level"] = data.draw(st.integers(-truth.levels, truth.levels - 1))
+        options.pop("width", None), options.pop("truncate", None)
+    y, pullback = sf.vjp(sf.convert, x, target, **options)
+    oracle.assert_layout(y, sf.convert(x, target, **options))
+    assert_transposes(x, y, pullback, 2)
+
+
+@every_target
+@given(data=st.data())
+def test_nested_lists_are_transposed(target, data):
+    truth, x = data.draw(strategies.encoded(list, kinds=FLOAT))
+    y, pullback = sf.vjp(sf.convert, x, target)
+    dy = filled_like(y, 3)
+    dx = pullback(dy)
+    assert type(dx) is type(x)
+    assert oracle.infer(dx).rows() == truth.rows()
+    assert np.array_equal(rows(dx).reshape(-1), rows(dy).reshape(-1)) or not truth.rows()
+
+
+@every_source
+@given(data=st.data())
+def test_dy_may_come_in_any_encoding(source, data):
+    _, x = data.draw(strategies.encoded(source, kinds=FLOAT, levels=1))
+    y, pullback = sf.vjp(sf.convert, x, sf.Padded, width=40, truncate=True, multiple_of=3)
+    dy = filled_like(y, 4)
+    wanted = pullback(dy)
+    for kind in oracle.ENCODINGS:
+        dx = pullback(sf.convert(dy, kind))
+        assert structure_of(dx) == structure_of(x)
+        assert np.array_equal(rows(dx), rows(wanted))
+    assert np.array_equal(rows(pullback(dy.data)), rows(wanted)), "an array laid out like y's data"
+
+
+@every_source
+def test_the_gradient_of_truncation_is_zero_where_items_were_cut(source):
+    x = example(source)
+    for target in oracle.PADDED:
+        _, pullback = sf.vjp(sf.convert, x, target, width=1, truncate=True)
+        dx = rows(pullback(sf.Ragged(np.ones((2, 2)), [1, 0, 1])))
+        assert dx.tolist() == [[1, 1], [0, 0], [1, 1], [0, 0], [0, 0]]
+
+
+@every_source
+def test_padding_has_no_gradient(source):
+    """Neither does what dy holds in the padding reach dx, nor has dx something in its own padding."""
+    x = example(source)
+    for side in ("right", "left"):
+        y, pullback = sf.vjp(sf.convert, x, sf.Masked, width=5, side=side, fill=3)
+        dy = np.where(y.mask[..., None], np.ones_like(y.data), np.nan)
+        dx = pullback(dy)
+        assert np.all(rows(dx) == 1)
+        if source in oracle.PADDED:
+            assert dx.data.sum() == rows(x).size
+
+
+def test_the_structure_is_the_inputs_own():
+    """Columns of Padded and Packed, width and side of Masked, levels of a LoD."""
+    padded = sf.Padded(np.arange(6.0).reshape(3, 2), [2, 2, 0], [2, 2], [1, 0])
+    packed = sf.Packed(np.arange(4.0), [2, 2], [2, 2], [1, 0])
+    masked = sf.Masked(np.zeros((2, 7)), [1, 3], "left")
+    levels = sf.LoD(np.arange(3.0), [[0, 2], [0, 1, 3]])
+    for x in (padded, packed, masked, levels):
+        for target in oracle.ENCODINGS:
+            y, pullback = sf.vjp(sf.convert, x, target)
+            dx = pullback(filled_like(y, 5))
+            assert structure_of(dx) == structure_of(x)
+            assert dot(filled_like(y, 5), y) == dot(dx, x)
+
+
+def test_convert_like_is_transposed():
+    x = lod()
+    for kind in oracle.ENCODINGS:
+        y = example(kind, lengths=(2, 0, 3))
+        z, pullback = sf.vjp(sf.convert_like, y, x)
+        assert structure_of(z) == structure_of(x)
+        assert_transposes(y, z, pullback, 6)
+
+
+def test_pairs():
+    x = sf.Pairs(example(sf.Ragged), example(sf.Masked, item_shape=()))
+    y, pullback = sf.vjp(sf.convert, x, sf.Padded)
+    dx = pullback(sf.Pairs(filled_like(y.one, 7), filled_like(y.two, 8)))
+    assert structure_of(dx.one) == structure_of(x.one)
+    assert structure_of(dx.two) == structure_of(x.two)
+    assert rows(dx.one).tolist() == rows(filled_like(y.one, 7)).tolist()
+
+
+def test_bare_lists_get_bare_lists():
+    arrays = [np.array([1.0, 2.0]), np.array([3.0])]
+    for x in (arrays, tuple(arrays)):
+        _, pullback = sf.vjp(sf.convert, x, sf.Masked)
+        dx = pullback(np.array([[1.0, 2.0], [3.0, 9.0]]))
+        assert type(dx) is type(x)
+        assert [item.tolist() for item in dx] == [[1, 2], [3]]
+    _, pullback = sf.vjp(sf.convert, [[1.0, 2.0], [3.0]], sf.Masked)
+    assert pullback(np.array([[1.0, 2.0], [3.0, 9.0]])) == [[1.0, 2.0], [3.0]]
+
+
+@every_kind
+def test_nothing_to_do_has_a_gradient_too(kind):
+    x = example(kind)
+    y, pullback = sf.vjp(sf.convert, x, kind)
+    assert y is x
+    assert_transposes(x, y, pullback, 9)
+    y, _ = sf.vjp(sf.convert, x, kind, copy=True)
+    assert not oracle.shares(x, y)
+
+
+# ---------------------------------------------------------------------------------------- finite differences
+
+
+def assert_slopes(op, x, *args, **options):
+    """The pullback against central differences of <w, op(x)>."""
+    y, pullback = sf.vjp(op, x, *args, **options)
+    shape = y.shape if isinstance(y, np.ndarray) else rows(y).shape
+    weights = np.cos(np.arange(np.prod(shape, dtype=int))).reshape(shape)
+    dx = pullback(weights if isinstance(y, np.ndarray) else with_rows(y, weights))
+    assert structure_of(dx) == structure_of(x)
+    flat, found = rows(x), rows(dx)
+    for place in np.ndindex(*flat.shape):
+        step = np.zeros_like(flat)
+        step[place] = 1e-3
+        up, down = (op(with_rows(x, flat + sign * step), *args, **options) for sign in (1, -1))
+        slope = (dot(up, weights) - dot(down, weights)) / 2e-3
+        assert abs(slope - found[place]) < 1e-9
+
+
+@every_source
+@every_target
+def test_conversions_against_finite_differences(source, target):
+    options = {"width": 2, "truncate": True} if target in oracle.PADDED else {}
+    assert_slopes(sf.convert, example(source), target, **options)
+
+
+@every_kind
+@every_reduction
+def test_reductions_against_finite_differences(kind, reduction):
+    assert_slopes(reduction, example(kind))
+    assert_slopes(reduction, example(kind, item_shape=()), empty=3.0)
+
+
+@every_reduction
+def test_reductions_level_by_level_against_finite_differences(reduction):
+    assert_slopes(reduction, lod())
+
+
+@every_kind
+@every_reduction
+@given(data=st.data())
+def test_reductions_are_transposed(reduction, kind, data):
+    _, x = data.draw(strategies.encoded(kind, kinds=FLOAT, levels=1))
+    x = filled_like(x, 10)
+    y, pullback = sf.vjp(reduction, x)
+    dy = np.random.default_rng(11).integers(-9, 9, y.shape).astype(float)
+    dx = pullback(dy)
+    assert structure_of(dx) == structure_of(x)
+    if reduction is sf.reduce_sum:
+        assert dot(dy, y) == dot(dx, x)
+    else:
+        assert np.isclose(dot(dy, y), dot(dx, x))
+
+
+@every_reduction
+def test_an_empty_sequence_gets_nothing(reduction):
+    _, pullback = sf.vjp(reduction, sf.Ragged(np.ones(3), [0, 3, 0]), empty=5.0)
+    assert pullback(np.array([100.0, 3.0, 100.0])).data.tolist() == ([3] * 3 if reduction is sf.reduce_sum else [1] * 3)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16", *(["bfloat16"] if strategies.BFLOAT16 else [])])
+@every_reduction
+def test_gradients_keep_the_dtype(reduction, dtype):
+    dtype = strategies.BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
+    x = example(sf.Ragged, dtype)
+    y, pullback = sf.vjp(reduction, x)
+    assert y.dtype == dtype
+    dx = pullback(np.ones_like(y))
+    assert dx.dtype == dtype
+    assert dx.data[:, 0].astype("c16").tolist() == ([1] * 5 if reduction is sf.reduce_sum else approximately(dtype))
+
+
+def approximately(dtype):
+    return [0.5] * 2 + [complex(np.array(1 / 3).astype(dtype))] * 3
+
+
+# --------------------------------------------------------------------------------------- dtypes and errors
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u1", "?", "<U3", "M8[s]", "f2"])
+@every_source
+def test_moves_work_on_any_dtype(source, dtype):
+    x = example(source, dtype)
+    for target in oracle.ENCODINGS:
+        y, pullback = sf.vjp(sf.convert, x, target)
+        dx = pullback(y)
+        oracle.assert_same(dx, x)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u1", "?"])
+@every_reduction
+def test_arithmetic_on_integers_has_no_gradient(reduction, dtype):
+    with pytest.raises(TypeError, match="no gradient.*float"):
+        sf.vjp(reduction, example(sf.Ragged, dtype))
+
+
+UNFIT = {
+    "rows": np.zeros((9, 2)),
+    "item": np.zeros((5, 3)),
+    "flat": np.zeros(10),
+    "scalar": np.zeros(()),
+    "lengths": sf.Ragged(np.zeros((5, 2)), [3, 0, 2]),
+    "sequences": sf.Ragged(np.zeros((5, 2)), [2, 3]),
+    "item shape": sf.Ragged(np.zeros((5, 3)), [2, 0, 3]),
+    "list": [np.zeros((1, 2))],
+    "padded": sf.Masked(np.zeros((3, 9, 2)), [2, 1, 3]),
+}
+
+
+@pytest.mark.parametrize("unfit", UNFIT)
+@every_source
+@every_target
+def test_a_gradient_that_does_not_fit(source, target, unfit):
+    _, pullback = sf.vjp(sf.convert, example(source), target)
+    with pytest.raises(sf.StructureError, match="gradient"):
+        pullback(UNFIT[unfit])
+
+
+@pytest.mark.parametrize("unfit", [np.zeros((2, 2)), np.zeros(3), np.zeros((3, 3)), np.zeros(())])
+@every_reduction
+def test_a_gradient_that_does_not_fit_a_reduction(reduction, unfit):
+    _, pullback = sf.vjp(reduction, example(sf.Padded))
+    with pytest.raises(sf.StructureError, match="gradient"):
+        pullback(unfit)
+
+
+@pytest.mark.parametrize("dy", [None, 3, "text", object(), {}])
+def test_a_gradient_of_a_wrong_kind(dy):
+    for pullback in (sf.vjp(sf.convert, example(sf.Ragged), sf.Masked)[1], sf.vjp(sf.reduce_sum, example(sf.List))[1]):
+        with pytest.raises(TypeError):
+            pullback(dy)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "c16"])
+def test_a_gradient_of_another_dtype(dtype):
+    """Is it taken as it is, or refused?  It never comes back as bytes that mean something else."""
+    _, pullback = sf.vjp(sf.convert, example(sf.Ragged), sf.Masked)
+    try:
+        dx = pullback(np.ones((3, 3, 2), dtype))
+    except (sf.StructureError, TypeError):
+        return
+    assert rows(dx).tolist() == np.ones((5, 2)).tolist()
+
+
+@pytest.mark.parametrize("op", [sf.lengths, sf.equal, np.sum, len, sf.explain, "convert", None, 3, []])
+def test_operations_without_a_gradient(op):
+    with pytest.raises(TypeError, match=r"no gradient rule.*convert, convert_like, reduce_mean, reduce_sum"):
+        sf.vjp(op, example(sf.Ragged))
+
+
+def test_errors_are_those_of_the_operation():
+    x = example(sf.Ragged)
+    for error, args, options in (
+        (sf.ConversionError, (x, sf.Masked), {"width": 1}),
+        (TypeError, (x, sf.Masked), {"bogus": 1}),
+        (TypeError, (x, sf.Ragged), {"fill": 1}),
+        (TypeError, (np.zeros(3), sf.Masked), {}),
+        (TypeError, (x, 3), {}),
+        (sf.ConversionError, (x, int), {}),
+        (IndexError, (lod(), sf.Ragged), {"level": 5}),
+    ):
+        with pytest.raises(error) as plain:
+            sf.convert(*args, **options)
+        with pytest.raises(error) as differentiated:
+            sf.vjp(sf.convert, *args, **options)
+        assert str(differentiated.value) == str(plain.value)
+
+
+def test_arguments_that_are_missing():
+    for op, args, options in (
+        (sf.convert, (), {}),
+        (sf.convert, (example(sf.Ragged),), {}),
+        (sf.convert_like, (example(sf.Ragged),), {}),
+        (sf.reduce_sum, (), {}),
+        (sf.reduce_sum, (example(sf.Ragged),), {"bogus": 1}),
+    ):
+        with pytest.raises(TypeError):
+            sf.vjp(op, *args, **options)
+
+
+# ------------------------------------------------------------------------------------------ rules of one's own
+
+
+@pytest.fixture
+def tables():
+    """The tables as they were, afterwards."""
+    saved = dict(registry._conversions), set(registry._encoding_types), registry._bound_to_devices
+    rules = dict(registry._gradients)
+    yield
+    registry._conversions.clear()
+    registry._conversions.update(saved[0])
+    registry._encoding_types.clear()
+    registry._encoding_types.update(saved[1])
+    registry._bound_to_devices = saved[2]
+    registry._routes.clear()
+    registry._gradients.clear()
+    registry._gradients.update(rules)
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_pullback_of_ones_own():
+    """It is used in place of the way back, alone and in a chain."""
+    called = []
+
+    def pullback(dy, x):
+        called.append((type(dy), type(x)))
+        return sf.Ragged(sf.convert(dy, sf.Ragged).data * 100, x.lengths)
+
+    @sf.conversion(sf.Ragged, sf.Packed, pullback)
+    def to_packed(x):
+        return sf.convert(sf.convert(x, sf.Padded), sf.Packed)
+
+    x = example(sf.Ragged)
+    y, back = sf.vjp(sf.convert, x, sf.Packed)
+    assert back(y).data.tolist() == (x.data * 100).tolist()
+    assert called == [(sf.Packed, sf.Ragged)]
+    y, back = sf.vjp(sf.convert, lod(), sf.Packed)
+    assert structure_of(back(y)) == structure_of(lod())
+    assert rows(back(y)).tolist() == (rows(lod()) * 100).tolist()
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_rule_of_ones_own():
+    def double(x):
+        return x
+
+    @registry.gradient(double)
+    def rule(args, options):
+        return args[0], lambda dy: dy * 2
+
+    _, pullback = sf.vjp(double, 1)
+    assert pullback(4) == 8
+    with pytest.raises(TypeError, match="double"):
+        sf.vjp(len, 1)

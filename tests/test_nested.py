@@ -1,0 +1,344 @@
+"""Nested lists: every list a level, numbers leaves, an array an innermost sequence; and back."""
+
+import numpy as np
+import oracle
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+
+import seqformats as sf
+
+every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+
+LEAVES = [
+    st.integers(-9, 9),
+    st.floats(allow_nan=False),
+    st.booleans(),
+    st.complex_numbers(allow_nan=False, max_magnitude=9),
+]
+
+
+def lists_of(leaves, depth):
+    found = st.lists(leaves, max_size=4)
+    for _ in range(depth - 1):
+        found = st.lists(found, max_size=3)
+    return found
+
+
+@st.composite
+def nested(draw, most=4):
+    """Nested lists of one kind of leaf, and how deep they are."""
+    depth = draw(st.integers(2, most))
+    return draw(lists_of(draw(st.sampled_from(LEAVES)), depth)), depth
+
+
+def has_leaf(x):
+    return any(has_leaf(part) for part in x) if isinstance(x, list) else True
+
+
+def tupled(x):
+    return tuple(tupled(part) for part in x) if isinstance(x, list) else x
+
+
+# ------------------------------------------------------------------------------------------- lists there and back
+
+
+@given(case=nested())
+def test_there_and_back(case):
+    lists, depth = case
+    x = sf.LoD.from_nested(lists, levels=depth - 1)
+    assert len(x.lod) == depth - 1
+    assert repr(x.to_nested()) == repr(lists)
+    oracle.assert_holds(x, known(lists, depth))
+
+
+def known(lists, depth):
+    """The oracle's reading of lists whose depth is known."""
+    truth = oracle.infer(lists)
+    while truth.levels < depth - 1:
+        truth = oracle.Truth(deepened(truth.nest, truth.levels), truth.dtype, truth.item_shape, truth.levels + 1)
+    return truth
+
+
+def deepened(nest, levels):
+    """One empty level more at the bottom; only called where there are no leaves."""
+    return [deepened(part, levels - 1) for part in nest] if levels else []
+
+
+@given(case=nested())
+def test_depth_is_seen_where_there_are_leaves(case):
+    lists, depth = case
+    if has_leaf(lists):
+        assert len(sf.LoD.from_nested(lists).lod) == depth - 1
+
+
+@given(case=nested())
+def test_tuples_are_lists(case):
+    lists, depth = case
+    x = sf.LoD.from_nested(tupled(lists), levels=depth - 1)
+    assert repr(x.to_nested()) == repr(lists)
+
+
+@every_encoding
+@given(case=nested(most=3))
+def test_lists_convert_like_their_lod(kind, case):
+    lists, _ = case
+    x = sf.LoD.from_nested(lists)
+    oracle.assert_layout(sf.convert(lists, kind), sf.convert(x, kind))
+
+
+@given(case=nested(most=3))
+def test_lists_by_level(case):
+    lists, _ = case
+    x = sf.LoD.from_nested(lists)
+    for level in range(-len(x.lod), len(x.lod)):
+        oracle.assert_layout(sf.convert(lists, sf.Padded, level=level), sf.convert(x, sf.Padded, level=level))
+        oracle.assert_layout(sf.convert(lists, sf.LoD, level=level), sf.convert(x, sf.LoD, level=level))
+    with pytest.raises(IndexError):
+        sf.convert(lists, sf.Ragged, level=len(x.lod))
+
+
+@every_encoding
+@given(data=st.data())
+def test_any_encoding_to_lists(kind, data):
+    truth, x = data.draw(strategies.encoded(kind))
+    wanted = oracle.nested(truth) if truth.item_shape == () else oracle.nested(truth, "arrays")
+    oracle.assert_nested(sf.convert(x, list), wanted)
+
+
+@pytest.mark.parametrize(
+    ("lists", "lod"),
+    [
+        ([], [[0]]),
+        ([[]], [[0, 0]]),
+        ([[], []], [[0, 0, 0]]),
+        ([[1]], [[0, 1]]),
+        ([[[]]], [[0, 1], [0, 0]]),
+        ([[[1]], []], [[0, 1, 1], [0, 1]]),
+        ([[], [[1]]], [[0, 0, 1], [0, 1]]),
+        ([[[], [1]], [[]]], [[0, 2, 3], [0, 0, 1, 1]]),
+        ([[[[1], [2, 3]], []], []], [[0, 2, 2], [0, 2, 2], [0, 1, 3]]),
+        ([[[[[1]]]]], [[0, 1], [0, 1], [0, 1], [0, 1]]),
+    ],
+)
+def test_depths(lists, lod):
+    x = sf.LoD.from_nested(lists)
+    assert [offsets.tolist() for offsets in x.lod] == lod
+    assert x.to_nested() == lists
+
+
+@pytest.mark.parametrize(("levels", "lod"), [(1, [[0, 0]]), (2, [[0, 0], [0]]), (3, [[0, 0], [0], [0]])])
+def test_levels_that_empty_lists_cannot_tell(levels, lod):
+    x = sf.LoD.from_nested([[]], levels=levels)
+    assert [offsets.tolist() for offsets in x.lod] == lod
+    assert x.dtype == np.float64
+
+
+def test_lists_further_in_are_items_where_levels_say_so():
+    x = sf.LoD.from_nested([[[1, 2], [3, 4]], [[5, 6]]], levels=1)
+    assert [offsets.tolist() for offsets in x.lod] == [[0, 2, 3]]
+    assert x.data.tolist() == [[1, 2], [3, 4], [5, 6]]
+    with pytest.raises(sf.StructureError, match="one shape"):
+        sf.LoD.from_nested([[[1, 2], [3]]], levels=1)
+
+
+# --------------------------------------------------------------------------------------------------- leaves
+
+
+@pytest.mark.parametrize(
+    ("lists", "dtype"),
+    [
+        ([[1, 2]], "i8"),
+        ([[1], [2.5]], "f8"),
+        ([[1, 2j]], "c16"),
+        ([[True], [False]], "?"),
+        ([[np.float32(1)], [np.float32(2)]], "f4"),
+        ([[np.int8(1), np.int8(2)]], "i1"),
+        ([["a"], ["bcd"]], "U3"),
+        ([[b"ab"]], "S2"),
+        ([[np.datetime64("2001-01-01", "D")]], "M8[D]"),
+        ([[2**63]], "u8"),
+        ([[], []], "f8"),
+    ],
+)
+def test_dtype_of_leaves(lists, dtype):
+    assert sf.LoD.from_nested(lists).dtype == np.dtype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i2", "c8", "f2", "?"])
+def test_dtype_as_asked(dtype):
+    x = sf.LoD.from_nested([[1], [0, 1]], dtype=dtype)
+    assert x.dtype == np.dtype(dtype)
+    assert sf.LoD.from_nested([], dtype=dtype).dtype == np.dtype(dtype)
+    assert sf.LoD.from_nested([np.array([1]), np.array([0])], dtype=dtype).dtype == np.dtype(dtype)
+
+
+def test_strings_are_leaves():
+    x = sf.LoD.from_nested([["to", "be"], [], ["or"]])
+    assert len(x.lod) == 1
+    assert x.to_nested() == [["to", "be"], [], ["or"]]
+    assert sf.convert([["to", "be"], ["or"]], sf.Masked).data.tolist() == [["to", "be"], ["or", ""]]
+
+
+def test_leaves_are_pythons_own():
+    for leaf in (1, 1.5, True, 1j, "a", b"a"):
+        ((found,),) = sf.LoD.from_nested([[leaf]]).to_nested()
+        assert type(found) is type(leaf)
+        assert found == leaf
+
+
+@pytest.mark.parametrize(
+    ("lists", "kind"),
+    [
+        ([1, 2], sf.StructureError),
+        (["ab"], sf.StructureError),
+        ([[1], 2], sf.StructureError),
+        ([[[1]], [2]], sf.StructureError),
+        ([[1], [[2]]], sf.StructureError),
+        ([[1, [2]]], sf.StructureError),
+        ([[[1], 2]], sf.StructureError),
+        ([[None]], TypeError),
+        ([[object()]], TypeError),
+        ([[{}]], TypeError),
+        ([[1, "a"]], TypeError),
+        ([[1.5, b"a"]], TypeError),
+        ([["a", b"b"]], TypeError),
+        ([[2**64]], TypeError),
+        ([[-1, 2**63]], sf.StructureError),
+        ([[2**100, None]], TypeError),
+        (3, TypeError),
+        (None, TypeError),
+        ("ab", TypeError),
+        ({1: 2}, TypeError),
+        (np.zeros((2, 2)), TypeError),
+        (iter([[1]]), TypeError),
+        ([{1, 2}], sf.StructureError),
+        ([range(2)], sf.StructureError),
+    ],
+)
+def test_lists_that_mean_nothing(lists, kind):
+    with pytest.raises((sf.StructureError, TypeError)) as caught:
+        sf.LoD.from_nested(lists)
+    assert caught.type is kind
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "?", "U1", "M8[s]", "O", "nonsense", 3, object])
+def test_a_dtype_that_does_not_fit_the_leaves(dtype):
+    """Refused, or every leaf is what it was."""
+    lists = [[300, -1], [7]]
+    try:
+        x = sf.LoD.from_nested(lists, dtype=dtype)
+    except (sf.StructureError, TypeError) as error:
+        assert "dtype" in str(error) or "fit" in str(error) or "data type" in str(error)
+    else:
+        assert x.dtype != np.dtype(object)
+        assert x.data.tolist() == [300, -1, 7] or np.dtype(dtype).kind in "?bUM"
+
+
+@pytest.mark.parametrize("levels", [0, -1])
+def test_levels_below_one(levels):
+    with pytest.raises(sf.StructureError, match="at least 1"):
+        sf.LoD.from_nested([[1]], levels=levels)
+
+
+@pytest.mark.parametrize("levels", [1.0, "1", True])
+def test_levels_of_a_wrong_kind(levels):
+    with pytest.raises(TypeError, match="levels"):
+        sf.LoD.from_nested([[1]], levels=levels)
+
+
+@pytest.mark.parametrize("lists", [[[1]], [[[1]]], [np.zeros(1)]])
+def test_more_levels_than_there_are(lists):
+    with pytest.raises(sf.StructureError, match=r"deep|levels"):
+        sf.LoD.from_nested(lists, levels=4)
+
+
+# ------------------------------------------------------------------------------------- arrays as sequences
+
+
+@pytest.mark.parametrize("item_shape", [(), (2,), (2, 3), (0,)])
+@pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
+def test_arrays_are_innermost_sequences(dtype, item_shape):
+    truth = strategies.truth_from([[2, 0], [], [1]], dtype, item_shape, levels=2)
+    lists = oracle.nested(truth, "arrays")
+    x = sf.LoD.from_nested(lists)
+    oracle.assert_holds(x, truth)
+    y = sf.convert(lists, sf.Padded)
+    oracle.assert_holds(y, truth.at(-1))
+
+
+def test_arrays_share_a_dtype_and_an_item_shape():
+    for other in (np.zeros(1, "f4"), np.zeros((1, 2))):
+        with pytest.raises(sf.StructureError, match=r"items\[1\]"):
+            sf.LoD.from_nested([[np.zeros(1)], [other]])
+
+
+def test_lists_of_numbers_beside_arrays():
+    x = sf.LoD.from_nested([[np.array([1.0, 2.0]), [3.0]], [[]]])
+    assert x.to_nested() == [[[1.0, 2.0], [3.0]], [[]]]
+
+
+def test_a_list_that_does_not_fit_the_arrays_beside_it():
+    for lists in ([np.zeros((1, 2)), [1]], [np.zeros(1), ["a"]], [np.zeros(1), [None]], [np.zeros(1), [[1, 2]]]):
+        with pytest.raises((sf.StructureError, TypeError)):
+            sf.LoD.from_nested(lists)
+
+
+def test_numbers_beside_arrays_keep_their_value():
+    """A list of floats beside an array of integers is refused or exact, never rounded."""
+    for lists in ([np.array([1]), [1.5]], [np.array([1], "u1"), [-1]], [np.array([1], "u1"), [300]]):
+        try:
+            x = sf.LoD.from_nested(lists)
+        except (sf.StructureError, TypeError):
+            continue
+        assert x.data.tolist() == [1, lists[1][0]]
+
+
+def test_arrays_without_axes_are_leaves():
+    x = sf.LoD.from_nested([[np.array(1), np.array(2)], [np.array(3)]])
+    assert x.to_nested() == [[1, 2], [3]]
+
+
+def test_an_array_of_a_wrong_kind():
+    with pytest.raises(TypeError, match="objects"):
+        sf.LoD.from_nested([[np.array([None])]])
+
+
+def test_deep_lists():
+    """Hundreds of levels work, or say that they do not."""
+    lists = [1]
+    for _ in range(300):
+        lists = [lists]
+    x = sf.LoD.from_nested(lists)
+    assert len(x.lod) == 300
+    assert x.to_nested() == lists
+    assert sf.convert(x, sf.Ragged).lengths.tolist() == [1]
+
+
+def test_a_list_that_holds_itself():
+    lists = [[1]]
+    lists.append(lists)
+    with pytest.raises((sf.StructureError, TypeError, RecursionError)):
+        sf.LoD.from_nested(lists)
+
+
+# --------------------------------------------------------------------------------- the kind comes back
+
+
+@pytest.mark.parametrize("x", [[], [[]], [[1, 2], []], ([1], [2]), [[[1], []], []]])
+def test_results_come_back_as_lists(x):
+    for wrapper in (sf.with_list, sf.with_ragged, sf.with_padded, sf.with_masked, sf.with_packed, sf.with_lod):
+        y = wrapper(lambda batch: batch)(x)
+        assert type(y) is type(x)
+        assert repr(y).replace("array([], dtype=float64)", "[]") == repr(x)
+
+
+def test_nothing_is_changed():
+    lists = [[1, 2], [], [3]]
+    arrays = [np.array([1, 2]), np.array([3])]
+    sf.convert(lists, sf.Masked)
+    sf.convert(arrays, sf.Masked).data[...] = 9
+    sf.convert(lists, list, copy=True)[0].append(5)
+    assert lists == [[1, 2], [], [3]]
+    assert [a.tolist() for a in arrays] == [[1, 2], [3]]

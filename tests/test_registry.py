@@ -1,0 +1,392 @@
+"""The tables: an encoding of one's own everywhere at once, cheapest chains, levels, devices, and their errors."""
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+import example_encoding
+import numpy as np
+import oracle
+import pytest
+import strategies
+from example_encoding import Reversed
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_grad import tables  # noqa: F401  a fixture
+from test_wrap import WRAPPERS, rows, structure_of
+
+import seqformats as sf
+from seqformats import registry
+
+every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format_name)
+
+
+@pytest.fixture
+def reversed_(tables):  # noqa: F811
+    example_encoding.register()
+
+
+def build(truth):
+    """`Reversed` by the oracle: one item at a time."""
+    items = [item for sequence in truth.sequences() for item in reversed(sequence)]
+    return Reversed(truth.array(items), np.array(truth.lengths(), np.int64))
+
+
+def read(x):
+    truth = oracle.cut(x.data, [oracle.offsets_of(x.lengths)])
+    return oracle.Truth([sequence[::-1] for sequence in truth.nest], truth.dtype, truth.item_shape)
+
+
+def example(lengths=(2, 0, 3), dtype="f8", item_shape=(2,)):
+    return build(strategies.truth_from(list(lengths), dtype, item_shape))
+
+
+# ----------------------------------------------------------------------------------- an encoding of one's own
+
+
+@pytest.mark.usefixtures("reversed_")
+@every_format
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_converted_from_and_to_everything(kind, data):
+    truth, x = data.draw(strategies.encoded(kind))
+    there = sf.convert(x, Reversed)
+    assert type(there) is Reversed
+    oracle.assert_truth(read(there), truth.at(-1))
+    if kind is not list:
+        back = sf.convert(there, kind)
+        oracle.assert_layout(back, oracle.build(kind, truth.at(-1)))
+        oracle.assert_same(sf.convert_like(there, x), x)
+
+
+@pytest.mark.usefixtures("reversed_")
+def test_options_of_the_last_leg():
+    x = example()
+    padded = sf.convert(x, sf.Masked, width=5, fill=-1, side="left")
+    assert padded.data.shape == (3, 5, 2)
+    assert padded.data[1].tolist() == [[-1, -1]] * 5
+    with pytest.raises(TypeError, match="fill"):
+        sf.convert(padded, Reversed, fill=1)
+    levels = oracle.build(sf.LoD, strategies.truth_from([[1, 2], [3]], "f8", (), levels=2))
+    assert sf.convert(levels, Reversed, level=0).lengths.tolist() == [3, 3]
+
+
+@pytest.mark.usefixtures("reversed_")
+@pytest.mark.parametrize("seen", WRAPPERS, ids=oracle.format_name)
+def test_wrapped_functions_take_it(seen):
+    x = example()
+    y = WRAPPERS[seen](lambda batch: batch)(x)
+    assert type(y) is Reversed
+    oracle.assert_truth(read(y), read(x))
+    y = sf.with_array(lambda a: a.sum(1))(x)
+    assert read(y).data().tolist() == read(x).data().sum(1).tolist()
+
+
+@pytest.mark.usefixtures("reversed_")
+def test_wrapped_functions_may_return_it():
+    x = sf.convert(example(), sf.Masked, width=5, side="left")
+    y = sf.with_padded(lambda batch: sf.convert(batch, Reversed))(x)
+    assert structure_of(y) == structure_of(x)
+    assert rows(y).tolist() == rows(x).tolist()
+
+
+@pytest.mark.usefixtures("reversed_")
+def test_wrapped_functions_with_a_gradient_take_it():
+    def square(batch):
+        return batch.data**2, lambda dy: 2 * batch.data * dy
+
+    y, backprop = sf.with_padded(square, backprop=True)(example())
+    dx = backprop(y)
+    assert type(dx) is Reversed
+    assert read(dx).data().tolist() == (2 * read(example()).data() ** 3).tolist()
+
+
+@pytest.mark.usefixtures("reversed_")
+@every_encoding
+def test_gradients_go_through_it(kind):
+    x = oracle.build(kind, strategies.truth_from([2, 0, 3], "f8", (2,)))
+    y, pullback = sf.vjp(sf.convert, x, Reversed)
+    dy = Reversed(np.cos(y.data), y.lengths)
+    dx = pullback(dy)
+    assert structure_of(dx) == structure_of(x)
+    assert np.isclose((dy.data * y.data).sum(), (rows(dx) * rows(x)).sum())
+    y, pullback = sf.vjp(sf.convert, example(), kind)
+    dx = pullback(y)
+    assert type(dx) is Reversed
+    oracle.assert_truth(read(dx), read(example()))
+    y, pullback = sf.vjp(sf.reduce_sum, example())
+    dx = pullback(np.array([[1.0, 2], [9, 9], [3, 4]]))
+    assert type(dx) is Reversed
+    assert read(dx).data().tolist() == [[1, 2]] * 2 + [[3, 4]] * 3
+
+
+@pytest.mark.usefixtures("reversed_")
+def test_a_gradient_that_does_not_fit_it():
+    _, pullback = sf.vjp(sf.convert, example(), sf.Masked)
+    for wrong in (example((3, 0, 2)), example((5,)), np.zeros((2, 2))):
+        with pytest.raises(sf.StructureError, match="gradient"):
+            pullback(wrong)
+    _, pullback = sf.vjp(sf.convert, sf.convert(example(), sf.Ragged), Reversed)
+    for wrong in (example((3, 0, 2)), example((5,)), sf.Ragged(np.zeros((5, 2)), [3, 0, 2]), np.zeros((2, 2))):
+        with pytest.raises(sf.StructureError, match="gradient"):
+            pullback(wrong)
+
+
+@pytest.mark.usefixtures("reversed_")
+def test_operations_take_it():
+    x = example()
+    assert sf.lengths(x).tolist() == [2, 0, 3]
+    assert sf.reduce_sum(x).tolist() == sf.reduce_sum(sf.convert(x, sf.Ragged)).tolist()
+    assert sf.reduce_mean(x).shape == (3, 2)
+    copied = sf.convert(x, Reversed, copy=True)
+    assert type(copied) is Reversed
+    assert not np.shares_memory(copied.data, x.data)
+
+
+@pytest.mark.usefixtures("reversed_")
+def test_it_is_a_member_of_pairs():
+    pair = sf.Pairs(sf.convert(example(), sf.Ragged), np.arange(3))
+    assert type(sf.convert(pair, Reversed).one) is Reversed
+
+
+@pytest.mark.usefixtures("reversed_")
+def test_it_is_explained():
+    text = sf.explain(Reversed, sf.Padded)
+    assert "Reversed -> Ragged" in text
+    assert "Ragged -> Padded" in text
+    assert "2 legs" in text
+    assert (Reversed, sf.Ragged) in sf.conversions()
+
+
+def test_it_is_known_in_its_test_alone():
+    """The fixture takes it back, so no other test can come to depend on it."""
+    assert not any(Reversed in pair for pair in sf.conversions())
+    with pytest.raises(TypeError, match="no encoding"):
+        sf.convert(example(), sf.Ragged)
+    with pytest.raises(sf.ConversionError, match="Reversed"):
+        sf.convert([np.zeros(1)], Reversed)
+
+
+def test_the_table_is_a_copy():
+    table = sf.conversions()
+    table.clear()
+    assert (sf.Ragged, sf.Padded) in sf.conversions()
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_subclass_is_converted_like_its_base():
+    class Tagged(sf.Ragged):
+        tag = "words"
+
+    x = Tagged(np.arange(3), [1, 2])
+    assert sf.convert(x, list) == [[0], [1, 2]]
+    assert sf.convert(x, sf.Masked).lengths.tolist() == [1, 2]
+    assert type(sf.with_padded(lambda p: p)(x)) is sf.Ragged
+
+
+# ------------------------------------------------------------------------------------------------ routes
+
+
+@dataclasses.dataclass(frozen=True)
+class One:
+    inner: sf.Ragged
+
+
+@dataclasses.dataclass(frozen=True)
+class Two:
+    inner: sf.Ragged
+
+
+@pytest.mark.usefixtures("tables")
+def test_the_cheapest_chain():
+    """Legs that share memory are preferred, however many."""
+    walked = []
+
+    def leg(source, target, **how):
+        @sf.conversion(source, target, **how)
+        def convert(x):
+            walked.append((registry.label(source), registry.label(target)))
+            inner = x if isinstance(x, sf.Ragged) else x.inner
+            return target(inner) if target in (One, Two) else inner
+
+    leg(sf.Ragged, One)
+    leg(One, Two, shares=True)
+    leg(Two, sf.Ragged)
+    sf.convert([np.zeros(1)], Two)
+    assert walked == [("Ragged", "One"), ("One", "Two")]
+    leg(sf.Ragged, Two)
+    walked.clear()
+    sf.convert([np.zeros(1)], Two)
+    assert walked == [("Ragged", "Two")], "a new entry is found at once"
+    leg(sf.Ragged, One, shares=True)
+    walked.clear()
+    sf.convert([np.zeros(1)], Two)
+    assert walked == [("Ragged", "One"), ("One", "Two")], "two free legs are cheaper than one move"
+    assert registry.route(sf.Ragged, Two).shares
+    assert not registry.route(sf.Masked, Two).shares
+
+
+@dataclasses.dataclass(frozen=True)
+class Deep:
+    lod: sf.LoD
+
+    keeps_levels = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Flat:
+    inner: sf.Ragged
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_chain_never_loses_levels_that_both_ends_keep():
+    levels = sf.LoD(np.arange(4), [[0, 2, 3], [0, 1, 3, 4]])
+
+    @sf.conversion(Deep, Flat)
+    def flattened(x):
+        return Flat(sf.convert(x.lod, sf.Ragged))
+
+    @sf.conversion(Flat, sf.LoD, shares=True)
+    def one_level(x):
+        return sf.convert(x.inner, sf.LoD)
+
+    with pytest.raises(sf.ConversionError, match=r"no conversion from Deep to LoD; Deep converts to: Flat"):
+        sf.convert(Deep(levels), sf.LoD)
+    with pytest.raises(sf.ConversionError):
+        sf.convert(Deep(levels), list)
+    assert sf.convert(Deep(levels), sf.Ragged).lengths.tolist() == [1, 2, 1], "a flat end has nothing to lose"
+
+    @sf.conversion(Deep, sf.LoD)
+    def unwrapped(x):
+        return x.lod
+
+    @sf.conversion(sf.LoD, Deep)
+    def wrapped(x):
+        return Deep(x)
+
+    assert sf.convert(Deep(levels), list) == [[[0], [1, 2]], [[3]]]
+    assert sf.convert([[[0], [1, 2]], [[3]]], Deep).lod.lengths() == [[2, 1], [1, 2, 1]]
+    assert len(sf.convert(Deep(levels), sf.Masked)) == 3
+
+
+@pytest.mark.usefixtures("tables")
+def test_an_encoding_with_levels_keeps_them_in_wrappers():
+    @sf.conversion(Deep, sf.LoD)
+    def unwrapped(x):
+        return x.lod
+
+    @sf.conversion(sf.LoD, Deep)
+    def wrapped(x):
+        return Deep(x)
+
+    x = Deep(sf.LoD(np.arange(4), [[0, 2, 3], [0, 1, 3, 4]]))
+    assert sf.lengths(x, 0).tolist() == [2, 1]
+    for wrapper in (sf.with_lod, sf.with_padded, sf.with_array):
+        y = wrapper(lambda batch: (batch if isinstance(batch, np.ndarray) else batch.data) * 2)(x)
+        assert type(y) is Deep
+        assert y.lod.to_nested() == [[[0], [2, 4]], [[6]]], wrapper.__name__
+
+
+@pytest.mark.usefixtures("tables")
+def test_conversions_for_some_devices_only():
+    @sf.conversion(sf.Ragged, Flat, devices=("cuda",))
+    def to_flat(x):
+        return Flat(x)
+
+    with pytest.raises(sf.ConversionError, match="no conversion from List to Flat"):
+        sf.convert([np.zeros(1)], Flat)
+    with pytest.raises(sf.ConversionError, match="Flat"):
+        sf.explain(sf.Ragged, Flat)
+    assert "Ragged -> Flat" in sf.explain(sf.Ragged, Flat, "cuda")
+    assert "List -> Ragged" in sf.explain(sf.List, Flat, "cuda")
+    assert sf.convert([np.arange(2)], sf.Masked).data.tolist() == [[0, 1]]
+
+    @sf.conversion(sf.Masked, Flat, devices=("cpu",))
+    def masked_to_flat(x):
+        return Flat(sf.convert(x, sf.Ragged))
+
+    assert type(sf.convert([np.zeros(1)], Flat)) is Flat
+    assert "Masked -> Flat" in sf.explain(sf.Ragged, Flat)
+
+
+def test_no_route():
+    @dataclasses.dataclass
+    class Unknown:
+        data: object
+
+    with pytest.raises(sf.ConversionError, match=r"^no conversion from Ragged to Unknown; Ragged converts to: "):
+        sf.convert(sf.Ragged(np.zeros(1), [1]), Unknown)
+    with pytest.raises(sf.ConversionError, match=r"^no conversion from Unknown to Ragged; known encodings: .*LoD"):
+        sf.explain(Unknown, sf.Ragged)
+    with pytest.raises(TypeError, match="Unknown is no encoding"):
+        sf.convert(Unknown(1), sf.Ragged)
+
+
+@pytest.mark.parametrize("kind", [int, dict, np.ndarray, 3, None, "Ragged", sf.Ragged(np.zeros(0), [])])
+def test_only_dataclasses_are_registered(kind):
+    for pair in ((kind, sf.Ragged), (sf.Ragged, kind)):
+        with pytest.raises(TypeError, match="dataclass"):
+            sf.conversion(*pair)
+    assert not any(entry is kind for pair in sf.conversions() for entry in pair)
+
+
+@pytest.mark.usefixtures("tables")
+def test_the_options_are_the_keyword_only_parameters():
+    @sf.conversion(sf.Ragged, Flat)
+    def to_flat(x, *, shift=0, level=None):
+        return Flat(sf.Ragged(x.data + shift, x.lengths))
+
+    assert sf.conversions()[sf.Ragged, Flat].options == ("shift", "level")
+    assert sf.convert([np.array([1])], Flat, shift=5).inner.data.tolist() == [6]
+    with pytest.raises(TypeError, match="'bogus'.*shift"):
+        sf.convert([np.array([1])], Flat, bogus=1)
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_route_that_returns_something_else():
+    """Whatever it is, the error is a documented one, not a crash."""
+
+    @sf.conversion(Flat, sf.Ragged)
+    def broken(x):
+        return x.inner
+
+    for inner in (None, 3, "text", np.zeros(2)):
+        with pytest.raises((TypeError, sf.SeqFormatError, AttributeError)):
+            sf.convert(Flat(inner), sf.Masked)
+
+
+def test_kernels_by_name_and_device():
+    assert registry.kernel("copy_blocks", "cpu") is registry.kernel("copy_blocks", "cpu")
+    with pytest.raises(sf.DeviceError, match="no kernel is called nonsense"):
+        registry.kernel("nonsense", "cpu")
+    with pytest.raises(sf.DeviceError, match="no kernel copy_blocks for the device 'tpu'; there is one for: cpu"):
+        registry.kernel("copy_blocks", "tpu")
+    with pytest.raises(sf.DeviceError):
+        sf.explain(sf.Ragged, sf.Masked, "tpu")
+
+
+def test_a_kernel_of_ones_own():
+    done = run(
+        """
+        import numpy as np
+        import seqformats as sf
+        from seqformats import registry
+
+        calls = []
+        old = registry.kernel("sort_lengths", "cpu")
+        registry.add_kernel("sort_lengths", "cpu", lambda *args: (calls.append(1), old(*args)))
+        sf.convert([np.zeros(1)], sf.Padded)
+        assert calls == [1], calls
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def run(code):
+    here = pathlib.Path(__file__).parent
+    lines = [line.removeprefix(" " * 8) for line in code.strip("\n").split("\n")]
+    return subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], cwd=here, capture_output=True, text=True, timeout=300, check=False
+    )
