@@ -4,6 +4,7 @@ A caller never waits for a thread that has not started: whoever comes first, cal
 So nested calls, dead helpers and an interpreter that shuts down cost time, never a deadlock.
 """
 
+import logging  # noqa: F401  its own fork hook must be registered before the one below, see there
 import os
 import sys
 import threading
@@ -64,6 +65,8 @@ def _after_fork_in_child() -> None:
     _forked()
 
 
+# Hooks run before a fork in the reverse order of registration.  `logging` has one that takes its lock, which a
+# compiling thread may want: so ours, registered later, waits for that thread first, with no lock held.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 
