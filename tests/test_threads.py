@@ -233,14 +233,31 @@ def test_a_child_forked_while_another_thread_compiles(first):
 
 
 @FORK
-def test_a_child_forked_during_the_first_conversion():
+def test_a_child_forked_while_a_kernel_is_imported():
+    """The fork waits, so that the import's lock is not held in the child for ever."""
     run(
         """
+        import importlib
+
+        import numba
+
+        numba.njit(lambda array: array.size)(np.zeros(1))  # what Numba itself imports late
+        imported = importlib.import_module
+        begun = threading.Event()
+
+        def slow(*args):
+            begun.set()
+            time.sleep(0.3)
+            return imported(*args)
+
         items = small(4)
-        with meanwhile(lambda: tours(items), threads=2):
-            for _ in range(20):
-                time.sleep(0.01)
-                in_child(lambda: tours(items))
+        importlib.import_module = slow
+        thread = threading.Thread(target=tours, args=(items,))
+        thread.start()
+        begun.wait()
+        importlib.import_module = imported
+        in_child(lambda: tours(items))
+        thread.join()
         """
     )
 

@@ -34,7 +34,9 @@ def _gpus() -> str:
 def _cache() -> str:
     if os.environ.get("SEQFORMATS_CACHE", "1") == "0":
         return "off (SEQFORMATS_CACHE=0)"
-    cache: Any = getattr(registry.kernel("copy_blocks", "cpu"), "_cache", None)
+    from seqformats.kernels import copy_blocks
+
+    cache: Any = getattr(copy_blocks.cpu, "_cache", None)
     return str(getattr(cache, "cache_path", None) or "none")
 
 

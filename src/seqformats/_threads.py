@@ -42,7 +42,7 @@ def _forked() -> None:
 # What a thread holds while another forks stays held in the child for ever: so whoever forks waits until no thread is
 # importing a kernel or compiling, here or in the caller's own code.
 loading = threading.RLock()
-"""Held while a kernel's file is imported."""
+"""Held while a kernel's file is imported and while the kernel is called for the first time."""
 
 _held: list[Any] = []
 

@@ -30,12 +30,31 @@ def kernel(name: str, device: str) -> Callable[..., Any]:
             module = importlib.import_module(f".kernels.{name}", __package__)
     except ModuleNotFoundError:
         raise DeviceError(f"no kernel is called {name}") from None
-    found = getattr(module, device, None) if device in ("cpu", "cuda") else None
+    found: Any = getattr(module, device, None) if device in ("cpu", "cuda") else None
     if found is None:
         known = sorted({d for n, d in _kernels if n == name} | {d for d in ("cpu", "cuda") if hasattr(module, d)})
         raise DeviceError(f"no kernel {name} for the device {device!r}; there is one for: {', '.join(known)}")
-    _kernels[name, device] = found
-    return found  # type: ignore[no-any-return]
+    if device == "cpu":
+        found = _First(found, (name, device))
+    return _kernels.setdefault((name, device), found)
+
+
+class _First:
+    """A kernel for the CPU until its first call has ended.
+
+    That call compiles it, or reads it from the disk, and Numba imports modules on the way; a fork has to wait for it.
+    """
+
+    def __init__(self, function: Callable[..., Any], key: tuple[str, str]) -> None:
+        self.function = function
+        self.key = key
+
+    def __call__(self, *args: Any) -> Any:
+        with loading:
+            result = self.function(*args)
+        if _kernels.get(self.key) is self:
+            _kernels[self.key] = self.function
+        return result
 
 
 def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
