@@ -50,10 +50,11 @@ class _First:
         self.key = key
 
     def __call__(self, *args: Any) -> Any:
+        key, function = self.key, self.function
         with loading:
-            result = self.function(*args)
-        if _kernels.get(self.key) is self:
-            _kernels[self.key] = self.function
+            result = function(*args)
+        if _kernels.get(key) is self:
+            _kernels[key] = function
         return result
 
 
