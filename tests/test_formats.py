@@ -989,3 +989,16 @@ def test_decoder_examples_with_the_corrected_numbers():
     assert sf.lengths(words, level=0).tolist() == [1, 4]
     memory = sf.LoD(np.arange(1, 6), [[0, 1, 3], [0, 1, 3, 5]])
     assert memory.to_nested() == [[[1]], [[2, 3], [4, 5]]]
+
+
+def test_pairs_are_copied_and_pickled():
+    x = sf.Pairs(sf.Ragged(np.arange(3), [1, 2]), np.arange(2))
+    for y in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert sf.equal(y, x)
+
+
+def test_a_subclass_is_indexed_as_its_base():
+    class Mine(sf.Ragged):
+        pass
+
+    assert Mine(np.arange(3), [1, 2])[[1]].data.tolist() == [1, 2]

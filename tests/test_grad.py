@@ -1,5 +1,7 @@
 """Gradients: the transpose of every conversion, finite differences, and the structure of what comes back."""
 
+import sys
+
 import numpy as np
 import oracle
 import pytest
@@ -412,3 +414,9 @@ def test_a_rule_of_ones_own():
     assert pullback(4) == 8
     with pytest.raises(TypeError, match="double"):
         sf.vjp(len, 1)
+
+
+def test_a_pullback_that_loses_sequences_is_refused():
+    x = sf.convert([np.zeros(4), np.zeros(3), np.zeros(2)], sf.Padded)
+    with pytest.raises(sf.StructureError, match="3 sequences were expected"):
+        sys.modules["seqformats.convert"].restored(sf.Ragged(np.zeros(9), [9]), x)

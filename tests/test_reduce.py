@@ -275,3 +275,8 @@ def test_the_input_stays_as_it_was(reduction):
     integers = sf.Ragged(np.arange(5), [1] * 5)
     reduction(integers)[...] = -1
     assert integers.data.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("code", ["i8", "u8"])
+def test_the_mean_of_large_integers_does_not_overflow(code):
+    assert sf.reduce_mean(sf.Ragged(np.full(4, 2**62, code), [4])).tolist() == [2.0**62]

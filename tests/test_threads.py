@@ -282,6 +282,30 @@ def test_a_child_forked_while_the_pool_works():
 
 
 @FORK
+def test_several_threads_fork():
+    run(
+        """
+        import threading
+
+        sys.setswitchinterval(1e-6)
+
+        def forks():
+            for _ in range(30):
+                pid = os.fork()
+                if pid == 0:
+                    os._exit(0)
+                os.waitpid(pid, 0)
+
+        threads = [threading.Thread(target=forks) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        """
+    )
+
+
+@FORK
 def test_worker_processes():
     run(
         """

@@ -342,3 +342,71 @@ def test_parameters_and_tensors_are_one_library():
     x = sf.convert([torch.rand(1, 3), parameter], sf.Ragged)
     assert x.data.requires_grad
     assert torch.equal(x.data[1:], parameter)
+
+
+def test_tensors_whose_memory_was_taken_away():
+    for use in (lambda d: sf.convert([d, d], sf.Masked), lambda d: sf.Ragged(d, [3])):
+        d = torch.rand(3)
+        d.untyped_storage().resize_(0)
+        with pytest.raises(TypeError, match="without memory"):
+            use(d)
+    d = torch.rand(3)
+    x = sf.Ragged(d, [3])
+    d.untyped_storage().resize_(0)
+    with pytest.raises(sf.StructureError, match="build a new one"):
+        sf.convert(x, sf.Masked)
+    with pytest.raises(TypeError, match="without memory"):
+        sf.convert([torch._efficientzerotensor(3)] * 2, sf.Masked)
+
+
+def test_one_item_with_a_long_stride():
+    assert sf.convert(sf.Ragged(torch.arange(10.0)[::5][:1], [1]), sf.Masked).data.tolist() == [[0]]
+
+
+@pytest.mark.parametrize("kind", [sf.Masked, sf.Padded], ids=names)
+def test_padding_has_no_gradient(kind):
+    data = torch.ones(3, 3, requires_grad=True)
+    x = sf.Masked(data, [3, 1, 0]) if kind is sf.Masked else sf.Padded(data, [2, 1, 1], [3, 1, 0], [0, 1, 2])
+    sf.convert(x, kind, fill=0).data.sum().backward()
+    assert data.grad.sum() == 4
+    bias = torch.zeros((), requires_grad=True)
+    wrapper = sf.with_masked if kind is sf.Masked else sf.with_padded
+    wrapper(lambda m: m.data + bias)(x).data.sum().backward()
+    assert bias.grad == 4
+
+
+def test_third_derivatives():
+    data = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+
+    def cube(rows):
+        return sf.reduce_sum(sf.Ragged(rows, [2])) ** 3
+
+    def plain(rows):
+        return rows.sum(0, keepdim=True) ** 3
+
+    found = []
+    for function in (cube, plain):
+        (g,) = torch.autograd.grad(function(data).sum(), data, create_graph=True)
+        (h,) = torch.autograd.grad((g**2).sum(), data, create_graph=True)
+        found.append(torch.autograd.grad(h.sum(), data)[0])
+    assert torch.allclose(*found)
+
+
+def test_a_fill_that_would_lose_its_gradient():
+    with pytest.raises(TypeError, match="fill has no gradient"):
+        sf.convert([torch.zeros(1), torch.zeros(2)], sf.Masked, fill=torch.zeros((), requires_grad=True))
+    y = sf.convert([torch.zeros(1, 2), torch.zeros(2, 2)], sf.Masked, fill=np.arange(2.0)[::-1])
+    assert y.data[0, 1].tolist() == [1, 0]
+
+
+def test_columns_follow_the_lengths_alone():
+    """A PackedSequence may order equal lengths as it likes; what comes out of it does not."""
+    packed = sf.Packed(torch.tensor([10.0, 20.0, 30.0]), [3], [1, 1, 1], [2, 0, 1])
+    ragged = sf.convert(packed, sf.Ragged)
+    fresh = sf.Ragged(ragged.data.clone(), ragged.lengths)
+    assert sf.convert(ragged, sf.Padded).indices.tolist() == [0, 1, 2]
+    for first, second in ((packed, fresh), (fresh, packed), (ragged, fresh)):
+        for wrapper in (sf.with_padded, sf.with_packed, sf.with_masked):
+            difference = wrapper(lambda p, q: p.data - q.data)(first, second)
+            assert not difference.data.any()
+    assert sf.with_padded(lambda p: p)(packed).indices.tolist() == [2, 0, 1]

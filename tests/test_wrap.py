@@ -758,3 +758,14 @@ def test_padding_is_clean_where_nothing_was_converted(kind):
     y = wrapper(lambda batch: batch.data + 7)(x)
     assert np.count_nonzero(y.data) == y.rows * 2
     assert wrapper(lambda batch: batch)(x) is x
+
+
+@every_encoding
+def test_what_was_cut_off_has_no_gradient(kind):
+    x = example(kind)
+    y, backprop = sf.with_padded(lambda p: (p.data * 2, lambda dy: dy * 2), backprop=True, width=1, truncate=True)(x)
+    dx = backprop(y)
+    assert structure_of(dx) == structure_of(x)
+    kept = sum(min(length, 1) for length in oracle.read(x).lengths())
+    assert np.count_nonzero(rows(dx)) <= kept * 2
+    assert oracle.read(dx).lengths() == oracle.read(x).lengths()

@@ -130,6 +130,7 @@ class _Call:
         self.rule, self.x = rule, x
         self.result: Any = None
         self.pullback: Callable[[Any], Any] | None = None
+        self.fixed: list[Any] = []
 
     def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         result, self.pullback = self.rule(rebuild(self.x, tensors))
@@ -138,11 +139,14 @@ class _Call:
         own = {id(t) for t in tensors}
         outputs = tuple([t.view_as(t) if id(t) in own else t for t in leaves(result)])
         self.result = hollow(result)
+        # what can have no gradient (a user's lengths) goes back as it is
+        self.fixed = [None if t.is_floating_point() or t.is_complex() else t for t in outputs]
         return outputs
 
     def backward(self, gradients: Sequence[Any]) -> list[Any]:
         assert self.pullback is not None
-        return leaves(self.pullback(rebuild(self.result, gradients)))
+        given = [g if t is None else t for g, t in zip(gradients, self.fixed, strict=True)]
+        return leaves(self.pullback(rebuild(self.result, given)))
 
 
 @functools.cache

@@ -56,8 +56,10 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    while _held:
-        _held.pop().release()
+    held = _held[:]
+    _held.clear()  # before the first release, which lets another thread fork
+    for lock in reversed(held):
+        lock.release()
 
 
 def _after_fork_in_child() -> None:

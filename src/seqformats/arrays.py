@@ -316,7 +316,10 @@ class Torch(Library):
             x = x.resolve_conj()
         if x.is_neg():
             x = x.resolve_neg()
-        return x if x.is_contiguous() else x.contiguous()
+        x = x if x.is_contiguous() else x.contiguous()
+        if not self._has_memory(x):
+            raise TypeError(f"{what} is a tensor without memory behind it")
+        return x
 
     def kind(self, x: Array) -> str:
         return str(x.device.type)
@@ -325,7 +328,12 @@ class Torch(Library):
         return str(x.device)
 
     def contiguous(self, x: Array) -> bool:
-        return bool(x.is_contiguous())
+        return bool(x.is_contiguous()) and self._has_memory(x)
+
+    def _has_memory(self, x: Array) -> bool:
+        """A tensor's memory can be taken away, or never have been there."""
+        end = (x.storage_offset() + x.numel()) * x.dtype.itemsize
+        return bool(x.numel() == 0 or (x.data_ptr() != 0 and x.untyped_storage().nbytes() >= end))
 
     def empty(self, shape: Shape, dtype: Any, like: Array) -> Array:
         return self._allocate(np.empty, shape, dtype, like)
@@ -345,7 +353,8 @@ class Torch(Library):
     def source(self, x: Array) -> Array:
         if x.numel() == 0:
             return _no_bytes
-        flat = x.detach().view(-1).view(self.torch.uint8).numpy()
+        # one item counts as contiguous whatever its strides
+        flat = x.detach().as_strided((x.numel(),), (1,)).view(self.torch.uint8).numpy()
         flat.setflags(False)
         return flat
 
@@ -363,7 +372,12 @@ class Torch(Library):
 
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
         torch = self.torch
-        value = fill.detach().cpu() if isinstance(fill, torch.Tensor) else host_value(fill)
+        if isinstance(fill, torch.Tensor):
+            if self.wants_grad((fill,)):
+                raise TypeError("fill has no gradient; give fill.detach()")
+            value = fill.detach().cpu().resolve_conj().resolve_neg()
+        else:
+            value = np.ascontiguousarray(host_value(fill)).reshape(np.shape(fill))
         if tuple(value.shape) not in ((), item_shape):
             raise wrong_item(fill, tuple(value.shape), item_shape)
         try:
@@ -407,7 +421,7 @@ class Torch(Library):
                 shape = x.shape
                 if type(x) not in plain or x.dtype is not dtype or x.device != device or shape[1:] != tail:
                     return None
-                if not x.is_contiguous() or x.is_neg():
+                if not x.is_contiguous() or x.is_neg() or not self._has_memory(x):
                     return None
                 lengths.append(shape[0])
                 addresses.append(x.data_ptr())

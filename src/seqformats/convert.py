@@ -252,7 +252,7 @@ def _rectangle(source: Source, shape: tuple[int, int], fill: Any) -> tuple[Array
     free = shape[0] * shape[1] - source.structure.rows
     if free == 0 or row == 0:
         return allocate(source, shape), None
-    if zero and free * row >= 0 and shape[0] * shape[1] * row >= LAZY_ZEROS and source.device == "cpu":
+    if zero and shape[0] * shape[1] * row >= LAZY_ZEROS and source.device == "cpu":
         return allocate(source, shape, zeros=True), None
     return allocate(source, shape), item
 
@@ -289,7 +289,7 @@ def to_ragged(x: Any) -> Ragged:
     source = source_of(x)
     out = allocate(source, (source.structure.rows,))
     move_rows(source, out)
-    return build_ragged(out, source.structure)
+    return build_ragged(out, source.structure.in_order())
 
 
 def to_masked(
@@ -312,7 +312,7 @@ def to_masked(
     out, item = _rectangle(source, (structure.n, room), fill)
     move_rows(source, out, stride=room, left=left)
     _pad(source, out, item, structure.n, room, left, structure.offsets)
-    return build_masked(out, structure, side)
+    return build_masked(out, structure.in_order(), side)
 
 
 def to_padded(x: Any, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False) -> Padded:
@@ -590,12 +590,22 @@ def restored(dy: Any, x: Any) -> Any:
         dy = convert(dy, Ragged)
         if not dy._structure.like(x._structure):
             dy = resized(dy, x._structure)
-    return _relayout(dy, x)
+    y = _relayout(dy, x)
+    return without_padding(y) if y is dy else y
+
+
+def without_padding(x: Any) -> Any:
+    """The same encoding with zeros for padding, itself where it has none."""
+    if not isinstance(x, (Masked, Padded)) or x.rows == x._shape[0] * x._shape[1]:
+        return x
+    return convert(x, type(x), fill=0)
 
 
 def resized(x: Ragged, structure: Structure) -> Ragged:
     """Every sequence cut, or filled up with zeros, at its end, to the lengths of `structure`."""
     own = x._structure
+    if own.n != structure.n:
+        raise StructureError(f"{structure.n} sequences were expected, but there are {own.n}")
     if _flow.wants_grad(x):
         return _flow.apply(lambda z: (resized(z, structure), lambda dz: resized(dz, own)), x)  # type: ignore[no-any-return]
     kept = Structure.of_lengths(np.minimum(own.lengths, structure.lengths))

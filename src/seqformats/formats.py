@@ -773,6 +773,9 @@ class Pairs:
         if one != two:
             raise StructureError(f"one has {one} sequences, but two has {two}")
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.one, self.two)
+
     def __len__(self) -> int:
         return int(registry.service("count")(self.one))
 

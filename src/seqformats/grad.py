@@ -108,9 +108,9 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     copy = options.pop("copy", False)
     x, bare = bared(given)
     if isinstance(x, Pairs):
-        parts = [_convert((part, To), options) for part in (x.one, x.two)]
-        (one, back_one), (two, back_two) = parts
-        return Pairs(one, two), lambda dy: Pairs(back_one(dy.one), back_two(dy.two))
+        given_copy = {**options, "copy": copy}
+        (one, back_one), (two, back_two) = (_member(part, To, given_copy) for part in (x.one, x.two))
+        return Pairs(one, two), lambda dy: _pair(dy, back_one, back_two)
     kind = kind_of(x)
     if kind is None:
         convert(x, To, **options)  # raises what convert raises
@@ -136,6 +136,17 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
         return bare(restored(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)
 
     return result, pull
+
+
+def _member(x: Any, To: type, options: dict[str, Any]) -> tuple[Any, Pullback]:
+    """One of a pair; an array stays as it is."""
+    return (x, lambda dy: dy) if is_array(x) else _convert((x, To), options)
+
+
+def _pair(dy: Any, back_one: Pullback, back_two: Pullback) -> Pairs:
+    if not isinstance(dy, Pairs):
+        raise StructureError(f"the gradient of Pairs must be Pairs too, not {type(dy).__name__}")
+    return Pairs(back_one(dy.one), back_two(dy.two))
 
 
 @registry.gradient(convert_like)

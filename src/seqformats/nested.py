@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import registry
-from .arrays import Array, is_array, same_values
+from .arrays import Array, is_array, library_of, same_values
 from .convert import convert, source_of
 from .errors import StructureError
 from .formats import List, LoD, Ragged, build_lod
@@ -37,6 +37,8 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
         levels = whole(levels, "levels")
         if levels < 1:
             raise StructureError(f"levels must be at least 1, not {levels}")
+    if dtype is not None and np.dtype(dtype).hasobject:
+        raise TypeError(f"the dtype of leaves cannot be {np.dtype(dtype)}, whose items are Python objects")
     sequences = list(lists)
     found: list[Structure] = []
     while True:
@@ -109,7 +111,7 @@ def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
             sequence = _beside(sequence, first, dtype)
         items.append(sequence)
     data = convert(List(tuple(items)), Ragged).data
-    return data if dtype is None else data.astype(dtype)
+    return data if dtype is None else library_of(data).astype(data, np.dtype(dtype).name)
 
 
 def _beside(sequence: Any, first: Array, dtype: Any) -> Array:

@@ -97,14 +97,15 @@ def _values(x: Any, empty: Any, mean: bool) -> Array:
     name = library.dtype_name(r.dtype)
     sums = _sums_in(name)
     _check_empty(structure, empty)
-    exact = sums in ("int64", "uint64")
-    data = library.astype(r.data, sums if exact or name != sums else name)
+    integers = sums in ("int64", "uint64")
+    if mean and integers:
+        sums = "float64"  # a sum of int64 could overflow
+    data = library.astype(r.data, sums)
     out = library.empty((structure.n, *source.item_shape), data.dtype, data)
     _run("sum_rows", library, data, out, structure, size_of(source.item_shape), ())
     if mean:
-        kind = "float64" if exact else sums
-        out = library.divided(library.astype(out, kind), structure.lengths.clip(1))
-    if not exact:
+        out = library.divided(out, structure.lengths.clip(1))
+    if not integers:
         out = library.astype(out, name)
     vacant = (structure.lengths == 0).nonzero()[0]
     value = 0.0 if isinstance(empty, str) else _fitting(empty, library.dtype_name(out.dtype))
@@ -175,7 +176,7 @@ def _vjp(x: Any, empty: Any, mean: bool) -> tuple[Any, Callable[[Any], Any]]:
 def _spread(rows: Array, structure: Structure, mean: bool) -> Ragged:
     """Every row of a sequence gets the sequence's own row, for a mean divided by the length."""
     if _flow.wants_grad(rows):
-        return _flow.apply(lambda z: (_spread(z, structure, mean), lambda dz: _values(dz, 0, mean)), rows)  # type: ignore[no-any-return]
+        return _flow.apply(lambda z: (_spread(z, structure, mean), lambda dz: _reduced(dz, 0.0, mean)), rows)  # type: ignore[no-any-return]
     library = library_of(rows)
     name = library.dtype_name(rows.dtype)
     data = library.astype(rows, _sums_in(name))

@@ -107,7 +107,7 @@ def getitem(x: Encoding, index: Any) -> Any:
         if isinstance(x, (List, Ragged, Masked)):
             return _sliced(x, where)
         where = np.arange(where.start, where.stop)
-    return _SELECT[type(x)](x, where)
+    return _SELECT[kind_of(x) or type(x)](x, where)
 
 
 def _cut(structure: Structure, where: slice) -> Structure:
@@ -118,10 +118,10 @@ def _cut(structure: Structure, where: slice) -> Structure:
 
 def _sliced(x: Any, where: slice) -> Any:
     """Views of a range of sequences."""
-    source_of(x)
     structure = _cut(x._structure, where)
     if isinstance(x, List):
         return build_list(x.items[where], structure, _rowless(x))
+    source_of(x)
     if isinstance(x, Masked):
         return build_masked(x.data[where], structure, x.side)
     start, stop = x.offsets[where.start], x.offsets[where.stop]
@@ -129,9 +129,8 @@ def _sliced(x: Any, where: slice) -> Any:
 
 
 def _rowless(x: List) -> Array:
-    """An array that gives dtype and item shape of a list, and keeps nothing alive."""
-    source = source_of(x)
-    return allocate(source, (0,)) if x.items else x._like()
+    """An array without rows that gives dtype and item shape of a list."""
+    return x.items[0][:0] if x.items else x._like()
 
 
 @registry.provides("lod_slice")
@@ -146,7 +145,6 @@ def lod_slice(x: LoD, level: int, start: int, stop: int) -> LoD:
 
 
 def _from_list(x: List, where: Array) -> List:
-    source_of(x)
     structure = Structure.of_lengths(x._structure.lengths[where])
     return build_list(tuple([x.items[i] for i in where.tolist()]), structure, _rowless(x))
 
@@ -237,7 +235,7 @@ def lengths(x: Any, level: int = -1) -> Array:
     """
     x = as_encoding(x)
     if isinstance(x, Pairs):
-        x = x.one
+        return lengths(x.two if is_array(x.one) else x.one, level)
     if not isinstance(x, Encoding):
         x = convert(x, LoD if kind_of(x) is not None and registry.keeps_levels(type(x)) else Ragged)
     k = level_index(x, level)

@@ -84,7 +84,7 @@ class Order(NamedTuple):
 class Structure:
     """The lengths of n sequences and what follows from them; read-only."""
 
-    __slots__ = ("__weakref__", "_order", "device", "lengths", "longest", "n", "offsets", "rows")
+    __slots__ = ("__weakref__", "_order", "device", "lengths", "longest", "n", "offsets", "rows", "stable")
 
     lengths: Array  # (n,) in the caller's order
     offsets: Array  # (n + 1,)
@@ -92,6 +92,7 @@ class Structure:
     rows: int
     longest: int
     device: dict[Any, Any]  # copies of the arrays on other devices
+    stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
 
     def __init__(self, lengths: Array, offsets: Array, longest: int, order: Order | None = None) -> None:
         lengths.setflags(False)
@@ -103,6 +104,7 @@ class Structure:
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
         self._order = order
         self.device = {}
+        self.stable = True
 
     @classmethod
     def of_lengths(cls, lengths: Array, rows: int | None = None, what: str = "lengths") -> "Structure":
@@ -152,7 +154,13 @@ class Structure:
             raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
         structure = cls.of_lengths(lengths)
         structure._order = Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps))
+        ties = sorted_lengths[1:] == sorted_lengths[:-1]
+        structure.stable = not (ties & (indices[1:] < indices[:-1])).any()
         return structure
+
+    def in_order(self) -> "Structure":
+        """With the stable order of the lengths, for an encoding that has no order of its own."""
+        return self if self.stable else Structure(self.lengths, self.offsets, self.longest)
 
     @property
     def order(self) -> Order:

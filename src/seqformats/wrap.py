@@ -10,11 +10,24 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _flow, registry
 from .arrays import adopt, is_array, library_of
-from .convert import as_encoding, back_to, convert, convert_like, count, is_encoding, source_of
+from .convert import (
+    as_encoding,
+    back_to,
+    convert,
+    convert_like,
+    count,
+    is_encoding,
+    resized,
+    source_of,
+    structure_of,
+    without_padding,
+)
 from .errors import StructureError
-from .formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
+from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from .grad import cotangent
 
 Function = Callable[..., Any]
@@ -63,6 +76,8 @@ class _Wrapper:
             given = ", ".join(type(x).__name__ for x in (*args, *kwargs.values())) or "nothing"
             raise TypeError(f"{self.name} needs an encoding or a list of arrays among its arguments, but got: {given}")
         arguments = [_Argument(place, x, self.converted(x, len(found) == 1)) for place, x in found]
+        if self.To in (Padded, Packed):
+            arguments = [arguments[0], *[_same_columns(a, arguments[0].batch) for a in arguments[1:]]]
         passed, named = list(args), dict(kwargs)
         for place, _, batch in arguments:
             shown = batch.data if self.rows else batch
@@ -78,6 +93,8 @@ class _Wrapper:
     def converted(self, x: Any, alone: bool) -> Any:
         """A batch in the encoding of the wrapper."""
         # Packed rows are rows; several batches have to agree on an order, the caller's
+        if self.rows and isinstance(x, Pairs):
+            raise TypeError(f"{self.name} takes one batch of rows, not Pairs; give x.one and x.two")
         batch = x if self.rows and alone and isinstance(x, Packed) else convert(x, self.To, **self.options)
         if batch is x and isinstance(x, Encoding):
             source_of(x)  # nothing was moved, so nothing has looked whether its data is still what it was
@@ -125,7 +142,7 @@ class _Wrapper:
         """In the caller's encoding and structure, with nothing of the function's in the padding."""
         restored = back_to(y, argument.given, self.options.get("level", -1))
         if restored is y and isinstance(y, (Masked, Padded)) and y.data is not argument.given.data:
-            return convert(y, type(y), fill=0) if y.rows < y._shape[0] * y._shape[1] else y
+            return without_padding(y)
         return restored
 
     def with_gradient(self, returned: Any, arguments: list[_Argument]) -> tuple[Any, Function]:
@@ -143,12 +160,21 @@ class _Wrapper:
             dy = self.gradient_in(dy, outer, inner)
             dx = inner_backprop(dy.data if as_array else dy)
             if len(arguments) == 1:
-                return self.restored(self.encoded(dx, arguments[0]), arguments[0])
+                return self.gradient_back(dx, arguments[0])
             if not isinstance(dx, tuple) or len(dx) != len(arguments):
                 raise TypeError(f"{self.name}: backprop must return {len(arguments)} gradients, one for each batch")
-            return tuple([self.restored(self.encoded(d, a), a) for d, a in zip(dx, arguments, strict=True)])
+            return tuple([self.gradient_back(d, a) for d, a in zip(dx, arguments, strict=True)])
 
         return result, backprop
+
+    def gradient_back(self, dx: Any, argument: _Argument) -> Any:
+        """A gradient for what the function saw as one for what the caller passed: zero where that was cut off."""
+        dx, given = self.encoded(dx, argument), as_encoding(argument.given)
+        if isinstance(given, Encoding) and isinstance(dx, Encoding):
+            whole = structure_of(given, self.options.get("level", -1))
+            if dx._structure.like(argument.batch._structure) and not whole.like(dx._structure):
+                dx = resized(convert(dx, Ragged), whole)
+        return self.restored(dx, argument)
 
     def gradient_in(self, dy: Any, outer: Any, inner: Any) -> Any:
         """The caller's gradient, laid out like what the function returned."""
@@ -156,6 +182,17 @@ class _Wrapper:
         if isinstance(dy, LoD):
             dy = convert(dy, Ragged, level=self.options.get("level", -1))
         return convert_like(dy, inner)
+
+
+def _same_columns(argument: _Argument, first: Any) -> _Argument:
+    """A batch whose columns stand for the same sequences as the first one's, where all lengths agree."""
+    batch = argument.batch
+    if not isinstance(batch, Encoding) or not isinstance(first, Encoding):
+        return argument
+    own, wanted = batch._structure, first._structure
+    if not own.like(wanted) or np.array_equal(own.order.indices, wanted.order.indices):
+        return argument
+    return argument._replace(batch=convert_like(batch, first))
 
 
 def _count(x: Any) -> int:
