@@ -271,7 +271,8 @@ def with_padded(fn: Function | None = None, *, backprop: bool = False, **options
 
     The wrapped function converts every argument that is an encoding (a bare list only as the first one, after `self`)
     and passes the others on.  The result comes back in the encoding of the first one, with its own structure, all
-    levels of a `LoD` included.  What `fn` writes into the padding is dropped.
+    levels of a `LoD` included.  What `fn` writes into the padding is dropped; sequences that an option (`truncate`) has
+    cut come back cut.
 
     Errors: TypeError where no argument is an encoding, StructureError where `fn` returns another number of sequences.
 
