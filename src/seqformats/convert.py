@@ -111,27 +111,26 @@ def _about(shape: Any, dtype: Any, contiguous: bool = True) -> str:
 
 
 def _source_of_list(x: List) -> Source:
-    like, structure = x._like(), x._structure
-    library = library_of(like)
-    scanned = scan(x.items)
-    if scanned is not None and like.dtype == x._dtype and like.shape[1:] == x._shape[1:]:
-        lengths, addresses = scanned
-    else:
-        for i, item in enumerate(x.items):
-            if item.shape[1:] != x._shape[1:] or item.dtype != x._dtype or not library.contiguous(item):
-                raise StructureError(
-                    f"items[{i}] was {_about((structure.lengths[i], *x._shape[1:]), x._dtype)} when this List was "
-                    f"built, but is {_about(item.shape, item.dtype, library.contiguous(item))} now; build a new one"
-                )
-        lengths = np.array([item.shape[0] for item in x.items], np.int64)
-        addresses = library.addresses(x.items)
-    if lengths.tobytes() != structure.lengths.tobytes():  # for a few lengths the quickest comparison there is
-        i = int((lengths != structure.lengths).argmax())
-        raise StructureError(
-            f"items[{i}] had {structure.lengths[i]} rows when this List was built, but has {lengths[i]} now; "
-            "build a new one"
-        )
-    return Source(library, like, x.item_shape, 0, structure, frozen(addresses))
+    like = x._like()
+    addresses = addresses_of(x, x.items, x._structure.lengths)
+    return Source(library_of(like), like, x.item_shape, 0, x._structure, frozen(addresses))
+
+
+def addresses_of(x: List, items: tuple[Array, ...], lengths: Array) -> Array:
+    """Where some arrays of a list begin, after a look at whether they are still what was validated."""
+    library = library_of(x._like())
+    scanned = scan(items)
+    if scanned is not None and items[0].dtype == x._dtype and items[0].shape[1:] == x._shape[1:]:
+        found, addresses = scanned
+        if found.tobytes() == lengths.tobytes():  # for a few lengths the quickest comparison there is
+            return addresses
+    for item, length in zip(items, lengths.tolist(), strict=True):
+        if tuple(item.shape) != (length, *x._shape[1:]) or item.dtype != x._dtype or not library.contiguous(item):
+            raise StructureError(
+                f"an array was {_about((length, *x._shape[1:]), x._dtype)} when this List was built, "
+                f"but is {_about(item.shape, item.dtype, library.contiguous(item))} now; build a new one"
+            )
+    return library.addresses(items)
 
 
 def allocate(source: Source, shape: Shape, zeros: bool = False) -> Array:

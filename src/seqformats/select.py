@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from . import _flow, registry
-from .arrays import Array, adopt, is_array, library_of_type, size_of, to_host
+from .arrays import Array, adopt, is_array, library_of, library_of_type, size_of, to_host
 from .convert import (
+    addresses_of,
     allocate,
     as_encoding,
     convert,
@@ -120,7 +121,7 @@ def _sliced(x: Any, where: slice) -> Any:
     """Views of a range of sequences."""
     structure = _cut(x._structure, where)
     if isinstance(x, List):
-        return build_list(x.items[where], structure, _rowless(x))
+        return _list_of(x, x.items[where], structure)
     source_of(x)
     if isinstance(x, Masked):
         return build_masked(x.data[where], structure, x.side)
@@ -128,9 +129,13 @@ def _sliced(x: Any, where: slice) -> Any:
     return build_ragged(x.data[start:stop], structure)
 
 
-def _rowless(x: List) -> Array:
-    """An array without rows that gives dtype and item shape of a list."""
-    return x.items[0][:0] if x.items else x._like()
+def _list_of(x: List, items: tuple[Array, ...], structure: Structure) -> List:
+    """Some of the arrays of `x`, after a look at whether they are still what was validated."""
+    if items:
+        addresses_of(x, items, structure.lengths)
+        return build_list(items, structure, items[0])
+    like = x._like()
+    return build_list((), structure, library_of(like).empty((0, *x.item_shape), x.dtype, like))
 
 
 @registry.provides("lod_slice")
@@ -146,7 +151,8 @@ def lod_slice(x: LoD, level: int, start: int, stop: int) -> LoD:
 
 def _from_list(x: List, where: Array) -> List:
     structure = Structure.of_lengths(x._structure.lengths[where])
-    return build_list(tuple([x.items[i] for i in where.tolist()]), structure, _rowless(x))
+    items = tuple([x.items[i] for i in where.tolist()])
+    return _list_of(x, items, structure)
 
 
 def _from_ragged(x: Ragged, where: Array) -> Ragged:
