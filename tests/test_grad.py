@@ -326,7 +326,7 @@ def test_a_gradient_of_another_dtype(dtype):
 
 @pytest.mark.parametrize("op", [sf.lengths, sf.equal, np.sum, len, sf.explain, "convert", None, 3, []])
 def test_operations_without_a_gradient(op):
-    with pytest.raises(TypeError, match=r"no gradient rule.*convert, convert_like, reduce_mean, reduce_sum"):
+    with pytest.raises(TypeError, match=r"no gradient rule.*convert, convert_like, .*reduce_mean.*reduce_sum"):
         sf.vjp(op, example(sf.Ragged))
 
 

@@ -3,13 +3,15 @@
 It holds what every CUDA kernel shares, starts kernels, and handles Numba's device arrays.  Importing it loads the
 package but opens no context on a GPU.
 
-A kernel for CUDA finds three names among its globals, put there before it is compiled: `gpu`, the package, `move_word`
-and `search`.  With NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels in Python, and `move_word` and
-`search` are plain functions; the simulator follows the package wherever a global holds it.
+A kernel for CUDA finds names among its globals that are put there before it is compiled: `gpu`, the package, what is
+listed in `_NAMES`, and its own shared functions for this device.  With
+NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels in Python, and the others are plain functions.
 """
 
 import ctypes
 import functools
+import math
+import types as python
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ import numpy as np
 from numba import cuda, types
 
 from . import registry
+from ._kernel import along, beyond, locate, shared
 from ._launch import Work
 from .arrays import Array, Library, Shape, size_of
 from .errors import DeviceError
@@ -101,10 +104,81 @@ search: Any
 move_word, search = (_move_word, _search) if simulated else _intrinsics()
 
 
-def bound(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel function, with the names that kernels share among its globals."""
-    function.__globals__.update(gpu=gpu, move_word=move_word, search=search)
-    return function
+def _find(starts: Any, cum: Any, steps: Any, r: int, stride: int, left: int, step: int) -> Any:
+    """For the r-th row that is no padding: its sequence, its place in there, and the row of the data where it lies.
+
+    Rows are counted sequence by sequence, or step by step in a time-major layout; see `locate` for the arguments.
+    """
+    if step == 1:
+        i = search(cum, r)
+        t = r - cum[i]
+        _, first, _ = locate(starts, cum, i, stride, left, step)
+    else:
+        t = search(steps, r)
+        first = r - steps[t]
+        i = starts[first]
+    return i, t, first + along(t, steps, step)
+
+
+def _tree_sum(parts: Any, place: int) -> None:
+    """Add up the parts of each column of threads, in pairs, into its first one; all threads of the block come here."""
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half:
+            parts[place] += parts[place + half * gpu.blockDim.x]
+        gpu.syncthreads()
+        half >>= 1
+
+
+def _tree_max(parts: Any, place: int) -> None:
+    """The same for the largest part."""
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half and beyond(parts[place + half * gpu.blockDim.x], parts[place], 0):
+            parts[place] = parts[place + half * gpu.blockDim.x]
+        gpu.syncthreads()
+        half >>= 1
+
+
+find: Any = shared(_find)
+tree_sum: Any = shared(_tree_sum)
+tree_max: Any = shared(_tree_max)
+
+# Python's own raise where a GPU gives infinity.
+exp, ln = (np.exp, np.log) if simulated else (math.exp, math.log)
+
+_NAMES = {
+    "gpu": gpu,
+    "move_word": move_word,
+    "search": search,
+    "find": find,
+    "tree_sum": tree_sum,
+    "tree_max": tree_max,
+    "exp": exp,
+    "ln": ln,
+}
+
+
+def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> Any:
+    """The kernel function, with what is special to CUDA among its globals; the function itself stays as it was.
+
+    Shared functions become part of the kernel: inlined, so that they need no GPU to be compiled; in the simulator over
+    the globals of the kernel, in which it follows the package.
+    """
+    names = {} if names is None else names
+    for name, value in {**function.__globals__, **_NAMES}.items():
+        names.setdefault(name, value)
+    for name in function.__code__.co_names:
+        if getattr(names.get(name), "shared", False) is True:  # `gpu.shared` is something else
+            names[name] = bound(names[name], names) if simulated else _inlined(names[name])
+    return python.FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+
+
+@functools.cache
+def _inlined(function: Any) -> Any:
+    return gpu.jit(device=True, inline="always")(bound(function))
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -147,6 +221,11 @@ class _Start:
         if simulated:
             return x.reshape(-1).view(_BYTE)[offset : offset + size * dtype.itemsize].view(dtype)
         return gpu.as_cuda_array(_Memory(x, int(self.library.addresses([x])[0]) + offset, size, dtype), sync=False)
+
+    def typed(self, x: Array) -> Any:
+        """All items of an array, flat, in a dtype that kernels calculate with."""
+        dtype, parts = _real(self.library.dtype_name(x.dtype))
+        return self.view(x, size_of(x.shape) * parts, dtype)
 
     def uploaded(self, arrays: Sequence[Array], item: Array | None = None) -> tuple[list[Any], Array | None]:
         """Arrays of int64 on the device, and a buffer that begins with `item`, bytes.
@@ -289,11 +368,12 @@ def launch(
 def launch_arithmetic(
     kernel: Any,
     library: Library,
-    x: Array,
-    out: Array,
-    structure: Any,
+    inputs: tuple[Array, ...],
+    outputs: tuple[Array, ...],
+    arrays: tuple[Array, ...],
     numbers: tuple[int, ...],
     work: Work,
+    structure: Any,
 ) -> None:
     """Start a kernel that calculates, on the current stream of the array's library; ``numbers[0]`` is the width.
 
@@ -301,25 +381,27 @@ def launch_arithmetic(
     """
     if work.units == 0 or numbers[0] == 0:
         return
+    out = outputs[0]
     with gpu.gpus[_index(library, out)]:
         start = _Start(library, out, structure)
-        (offsets,), _ = start.uploaded((structure.offsets,))
-        dtype, parts = _real(library.dtype_name(out.dtype))
-        if int(library.addresses([x])[0]) % dtype.itemsize:
-            x = library.copy(x)
-        width = numbers[0] * parts
-        source, target = (start.view(a, size_of(a.shape) * parts, dtype) for a in (x, out))
+        found, _ = start.uploaded(arrays)
+        views = [start.typed(library.aligned(x)) for x in inputs] + [start.typed(x) for x in outputs]
+        width = numbers[0] * _real(library.dtype_name(out.dtype))[1]
+        grid: tuple[int, int]
+        block: tuple[int, int]
         if kernel.over == "sequences":
             across = _power(width, _SUM_ACROSS)
             grid = (_between(work.units), min(-(-width // across), _MOST_RUNS))
             block = (across, _SUM_THREADS // across)
         else:
-            grid, block = _blocks(int(work.rows), width)
-        kernel.compiled[grid, block, start.stream](source, target, offsets, width, *numbers[1:])
+            grid, block = _blocks(int(work.rows if kernel.over == "rows" else work.units), width)
+        kernel.compiled[grid, block, start.stream](*views, *found, width, *numbers[1:])
 
 
 def _real(name: str) -> tuple[Any, int]:
     """The dtype in which items are calculated with, and how many of it an item has."""
+    if name == "bool":
+        return np.dtype("u1"), 1
     if name.startswith("complex"):
         return np.dtype(f"f{int(name[7:]) // 16}"), 2
     return np.dtype(name), 1
@@ -485,19 +567,7 @@ def _cast_items(x: Any, out: Any) -> None:
         i += gpu.gridDim.x * gpu.blockDim.x
 
 
-def _divide_rows(x: Any, out: Any, numbers: Any, width: int) -> None:
-    """``out[i, k] = x[i, k] / numbers[i]``, in the dtype of `x`."""
-    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < numbers.size:
-        number = x.dtype.type(numbers[i])
-        k = gpu.threadIdx.x
-        while k < width:
-            out[i * width + k] = x[i * width + k] / number
-            k += gpu.blockDim.x
-        i += gpu.gridDim.x * gpu.blockDim.y
-
-
-_cast, _divide = gpu.jit(_cast_items), gpu.jit(_divide_rows)
+_cast = gpu.jit(_cast_items)
 # What the package's kernels can read and write; other dtypes change on the host.
 CASTS = frozenset(("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"))
 
@@ -514,22 +584,6 @@ def cast(library: Library, x: Array, dtype: Any) -> Array:
             threads = min(size, _THREADS)
             args = start.view(x, size, x.dtype), start.view(out, size, dtype)
             _cast[_between(-(-size // threads)), threads, start.stream](*args)
-    return out
-
-
-def divide(library: Library, x: Array, numbers: Array) -> Array:
-    """A new array, row i of `x` divided by ``numbers[i]`` (host, int64)."""
-    out = library.empty(tuple(x.shape), x.dtype, x)
-    size = size_of(x.shape)
-    if size:
-        with gpu.gpus[index_of(x)]:
-            start = _Start(library, out, None)
-            (found,), _ = start.uploaded((numbers,))
-            dtype, parts = _real(x.dtype.name)
-            width = size // numbers.size * parts
-            grid, block = _blocks(numbers.size, width)
-            args = start.view(x, size * parts, dtype), start.view(out, size * parts, dtype), found, width
-            _divide[grid, block, start.stream](*args)
     return out
 
 

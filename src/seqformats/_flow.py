@@ -16,7 +16,7 @@ import numpy as np
 from .arrays import Array, adopt, is_array, library_of_type
 from .formats import Encoding, List, Pairs, build_list
 
-Rule = Callable[[Any], tuple[Any, Callable[[Any], Any]]]
+Rule = Callable[[Any], tuple[Any, Callable[[Any], Any] | None]]
 
 
 class Leaf:
@@ -112,13 +112,17 @@ def wants_grad(x: Any) -> bool:
     return False
 
 
-def apply(rule: Rule, x: Any) -> Any:
-    """``rule(x)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`."""
-    return _torch_apply(rule, x)
+def apply(rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None = None) -> Any:
+    """``rule(x)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`.
+
+    The pullback of an operation that is not linear depends on `x`; ``again(x, dy)`` is the same pullback, made of
+    operations that are in the graph, for those who differentiate a second time.
+    """
+    return _torch_apply(rule, x, again)
 
 
-def _torch_apply(rule: Rule, x: Any) -> Any:
-    call = _Call(rule, x)
+def _torch_apply(rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None) -> Any:
+    call = _Call(rule, x, again)
     outputs = _torch_function().apply(call, *leaves(x))
     return rebuild(call.result, outputs)
 
@@ -126,15 +130,15 @@ def _torch_apply(rule: Rule, x: Any) -> Any:
 class _Call:
     """One call on its way through the framework, which takes and returns tensors only."""
 
-    def __init__(self, rule: Rule, x: Any) -> None:
-        self.rule, self.x = rule, x
+    def __init__(self, rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None) -> None:
+        self.rule, self.x, self.again = rule, x, again
         self.result: Any = None
         self.pullback: Callable[[Any], Any] | None = None
         self.fixed: list[Any] = []
 
     def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         result, self.pullback = self.rule(rebuild(self.x, tensors))
-        self.x = None  # the tensors belong to the graph, not to this object
+        self.x = hollow(self.x)  # the tensors belong to the graph, not to this object
         # An output that were an input itself would leave the graph
         own = {id(t) for t in tensors}
         outputs = tuple([t.view_as(t) if id(t) in own else t for t in leaves(result)])
@@ -143,10 +147,12 @@ class _Call:
         self.fixed = [None if t.is_floating_point() or t.is_complex() else t for t in outputs]
         return outputs
 
-    def backward(self, gradients: Sequence[Any]) -> list[Any]:
+    def backward(self, gradients: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
         assert self.pullback is not None
-        given = [g if t is None else t for g, t in zip(gradients, self.fixed, strict=True)]
-        return leaves(self.pullback(rebuild(self.result, given)))
+        given = rebuild(self.result, [g if t is None else t for g, t in zip(gradients, self.fixed, strict=True)])
+        if self.again is not None and tensors:
+            return leaves(self.again(rebuild(self.x, tensors), given))
+        return leaves(self.pullback(given))
 
 
 @functools.cache
@@ -160,11 +166,14 @@ def _torch_function() -> Any:
         def forward(ctx: Any, call: _Call, *tensors: Any) -> Any:
             outputs = call.forward(tensors)
             ctx.call = call
+            if call.again is not None:
+                ctx.save_for_backward(*tensors)
             ctx.mark_non_differentiable(*[t for t in outputs if not (t.is_floating_point() or t.is_complex())])
             return outputs
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
-            return None, *ctx.call.backward([adopt(g, "the gradient")[1] for g in gradients])
+            given = [adopt(g, "the gradient")[1] for g in gradients]
+            return None, *ctx.call.backward(given, ctx.saved_tensors if torch.is_grad_enabled() else ())
 
     return Operation

@@ -1,4 +1,4 @@
-"""How this house compiles: the Numba options, the disk cache, and the two byte moves that kernels are made of.
+"""How this house compiles: the Numba options, the disk cache, and the few functions that kernels are made of.
 
 Kernels import this file and nothing else of the library.  Numba's disk cache stamps a kernel with its own file only,
 so the cache here adds a digest of this file and of the flags that change the code; it never raises into a call.
@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.core.caching import FunctionCache
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, register_jitable
 
 _STAMP = (
     hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest(),
@@ -74,7 +74,8 @@ def compiled_with_gil(function: Callable[..., Any]) -> Any:
 class CudaKernel:
     """A kernel for CUDA, compiled when it is first started: importing its file for the CPU loads no CUDA package.
 
-    `over` says what the grid counts: "rows", "runs" of free rows, or "sequences".
+    `over` says what the grid counts: "rows"; "runs" of free rows; "units", a thread for each column of items of a
+    sequence; "sequences", a block for each.
     """
 
     def __init__(self, function: Callable[..., None], over: str) -> None:
@@ -92,6 +93,43 @@ class CudaKernel:
 def compiled_for_cuda(over: str) -> Callable[[Callable[..., None]], CudaKernel]:
     """Make the decorated function a kernel for CUDA."""
     return lambda function: CudaKernel(function, over)
+
+
+def shared(function: Callable[..., Any]) -> Any:
+    """Make the decorated plain function one that kernels call on every device."""
+    made: Any = register_jitable(function)
+    made.shared = True  # `_cuda.bound` looks for it
+    return made
+
+
+@shared
+def locate(starts: Any, cum: Any, u: int, stride: int, left: int, step: int) -> Any:
+    """The sequence of unit `u` (a sequence or a column), the row of its first item, and its length; see `along`.
+
+    Where `step` is 1, sequence u begins at row ``starts[u]``, or, where `stride` is not negative, at ``u * stride``, at
+    the right end of that room where `left` is 1.  Otherwise column u holds sequence ``starts[u]``.
+    """
+    i = u if step == 1 else starts[u]
+    length = cum[i + 1] - cum[i]
+    if step != 1:
+        first = u
+    elif stride < 0:
+        first = starts[u]
+    else:
+        first = u * stride + left * (stride - length)
+    return i, first, length
+
+
+@shared
+def along(t: int, steps: Any, step: int) -> Any:
+    """How many rows item t of a sequence comes after its first: ``t * step``, or ``steps[t]`` where `step` is 0."""
+    return steps[t] if step == 0 else t * step
+
+
+@shared
+def beyond(value: Any, best: Any, least: int) -> Any:
+    """Is `value` larger than `best`, or less where `least` is 1?  NaN is beyond every number, but not beyond NaN."""
+    return (value < best if least else value > best) or (value != value and best == best)
 
 
 def move(out: Any, d: int, src: Any, s: int, size: int) -> None:

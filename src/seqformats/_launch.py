@@ -81,22 +81,29 @@ def cuda(
 
 
 def arithmetic(
-    name: str, library: Library, x: Array, out: Array, structure: Any, numbers: tuple[int, ...], work: Work
+    name: str,
+    library: Library,
+    inputs: tuple[Array, ...],
+    outputs: tuple[Array, ...],
+    arrays: tuple[Array, ...],
+    numbers: tuple[int, ...],
+    work: Work,
+    structure: Any,
 ) -> None:
-    """Start a kernel that calculates: it takes flat arrays of native dtypes, the offsets, then numbers."""
-    device = library.kind(out)
-    if device == "cpu":
-        args = (library.native(x), library.native(out), structure.offsets, *numbers)
-        _threads.run(
-            registry.kernel(name, "cpu"),
-            args,
-            [0, work.units] if work.rows * work.row < _THREADS_FROM else _cuts(work),
-        )
-        return
+    """Start a kernel that calculates: it takes flat arrays of native dtypes, arrays of int64, then numbers."""
+    device = library.kind(outputs[0])
     kernel = registry.kernel(name, device)
+    if device == "cpu":
+        data = [library.operand(x) for x in inputs] + [library.native(x) for x in outputs]
+        args = (*data, *arrays, *numbers)
+        if work.rows * work.row < _THREADS_FROM:
+            kernel(*args, 0, work.units)
+        else:
+            _threads.run(kernel, args, _cuts(work))
+        return
     from . import _cuda
 
-    _cuda.launch_arithmetic(kernel, library, x, out, structure, numbers, work)
+    _cuda.launch_arithmetic(kernel, library, inputs, outputs, arrays, numbers, work, structure)
 
 
 _launchers: dict[str, Callable[..., None]] = {"cpu": cpu, "cuda": cuda}

@@ -105,8 +105,18 @@ class Library:
         raise NotImplementedError
 
     def native(self, x: Array) -> Array:
-        """`x` flat, as a NumPy array of native byte order and a dtype that a CPU kernel can calculate with."""
+        """`x` flat, as an aligned NumPy array of native byte order; bools as bytes."""
         raise NotImplementedError
+
+    def operand(self, x: Array) -> Array:
+        """`native`, to be read only: one view for all arrays, so that a kernel is compiled once."""
+        flat = self.native(x)
+        flat.setflags(False)
+        return flat
+
+    def aligned(self, x: Array) -> Array:
+        """`x`, or a copy of it whose address suits its items."""
+        return x if int(self.addresses([x])[0]) % self.itemsize(x.dtype) == 0 else self.copy(x)
 
     def astype(self, x: Array, dtype: str) -> Array:
         """`x` in the dtype of this NumPy name ("float32"), itself where it has it."""
@@ -116,9 +126,25 @@ class Library:
         """The NumPy name of a dtype: "float32", "bfloat16"."""
         return str(dtype.name)
 
+    def dtype(self, name: str) -> Any:
+        """The dtype of this NumPy name."""
+        return np.dtype(name)
+
+    def alias(self, x: Array) -> Array:
+        """The same memory outside the autograd graph, for a pullback to keep."""
+        return x
+
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
         """The bytes of one padding item; ConversionError where `fill` is not exact in `dtype`."""
         raise NotImplementedError
+
+    def writable(self, x: Array) -> bool:
+        """May a result be written into `x`?"""
+        return self.contiguous(x)
+
+    def product(self, x: Array, y: Array) -> Array:
+        """The matrix product; TypeError where the library has none."""
+        return x @ y
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         """One new array of all rows."""
@@ -160,11 +186,6 @@ class Library:
         """The same values on a device of this library."""
         raise NotImplementedError
 
-    def divided(self, x: Array, numbers: Array) -> Array:
-        """Row i of `x` divided by ``numbers[i]`` (host, int64), in the dtype of `x`."""
-        by = self.astype(self.from_host(numbers, x), self.dtype_name(x.dtype))
-        return x / by.reshape((-1,) + (1,) * (len(x.shape) - 1))
-
     def overwrite(self, x: Array, index: Array, value: Any) -> None:
         """``x[index] = value`` for rows `index` (host, int64)."""
         x[self.from_host(index, x)] = value
@@ -183,6 +204,9 @@ class Library:
 
     def share(self, x: Array, like: Array) -> None:
         """Keep the memory of `x` from being taken again before the current stream is done with it."""
+
+
+_DTYPES = {name: np.dtype(name) for name in ("bool", "float32", "float64", "int32", "int64", "uint64")}
 
 
 class NumPy(Library):
@@ -229,9 +253,14 @@ class NumPy(Library):
         return x.reshape(-1).view(np.uint8) if x.nbytes else _no_bytes.copy()
 
     def native(self, x: Array) -> Array:
-        return x.reshape(-1)
+        if not (x.dtype.isnative and x.flags.aligned):
+            x = np.require(x, x.dtype.newbyteorder("="), ["C", "A"])
+        flat = x.reshape(-1)
+        return flat.view(np.uint8) if flat.dtype.kind == "b" else flat
 
     def astype(self, x: Array, dtype: str) -> Array:
+        if x.dtype is _DTYPES.get(dtype) and x.flags.aligned:
+            return x
         return np.require(x, dtype, ["C", "A"])
 
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
@@ -248,6 +277,15 @@ class NumPy(Library):
         if not same_values(value, cast):
             raise not_exact(fill, dtype, cast.tolist())
         return np.ascontiguousarray(np.broadcast_to(cast, item_shape)).reshape(-1).view(np.uint8)
+
+    def writable(self, x: Array) -> bool:
+        return bool(x.flags.c_contiguous and x.flags.writeable)
+
+    def product(self, x: Array, y: Array) -> Array:
+        name = self.dtype_name(x.dtype)
+        if name in ("float16", "bfloat16"):  # NumPy would add up in half precision
+            return (x.astype(np.float32) @ y.astype(np.float32)).astype(name)
+        return x @ y
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         return np.concatenate(arrays)
@@ -362,13 +400,19 @@ class Torch(Library):
         return x.view(-1).view(self.torch.uint8).numpy() if x.numel() else _no_bytes.copy()
 
     def native(self, x: Array) -> Array:
-        return x.detach().view(-1).numpy()
+        return NUMPY.native(x.detach().view(-1).numpy())
 
     def astype(self, x: Array, dtype: str) -> Array:
         return x.to(getattr(self.torch, dtype))
 
     def dtype_name(self, dtype: Any) -> str:
         return str(dtype).removeprefix("torch.")
+
+    def dtype(self, name: str) -> Any:
+        return getattr(self.torch, name)
+
+    def alias(self, x: Array) -> Array:
+        return x.detach()
 
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
         torch = self.torch
@@ -390,6 +434,9 @@ class Torch(Library):
             raise not_exact(fill, dtype, cast.tolist())
         item = cast.reshape(tuple(value.shape)).expand(item_shape).contiguous().view(-1)
         return item.view(torch.uint8).numpy() if item.numel() else _no_bytes
+
+    def writable(self, x: Array) -> bool:
+        return self.contiguous(x) and not x.requires_grad
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         return self.torch.cat(tuple(arrays))
@@ -574,6 +621,9 @@ class NumbaDevice(Library):
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
         return NUMPY.item(fill, dtype, item_shape)
 
+    def product(self, x: Array, y: Array) -> Array:
+        raise TypeError("Numba's device arrays have no matrix product; give arrays of torch or CuPy")
+
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         return self.cuda.concatenate(self, arrays)
 
@@ -600,9 +650,6 @@ class NumbaDevice(Library):
             return self.to_numpy(x)
         index = self.cuda.at(device)
         return x if index == self.cuda.index_of(x) else self.cuda.from_host(self.to_numpy(x), index)
-
-    def divided(self, x: Array, numbers: Array) -> Array:
-        return self.cuda.divide(self, x, numbers)
 
     def overwrite(self, x: Array, index: Array, value: Any) -> None:
         self.cuda.overwrite(self, x, index, to_host(value))

@@ -195,7 +195,8 @@ def _same_order(a: Structure, b: Structure) -> bool:
 # --- rectangles ------------------------------------------------------------------------------------------------------
 
 
-def _at_least(value: Any, name: str, least: int) -> int:
+def at_least(value: Any, name: str, least: int) -> int:
+    """An integer option; ConversionError where it is below `least`."""
     number = whole(value, name)
     if number < least:
         raise ConversionError(f"{name} must be at least {least}, not {number}")
@@ -206,12 +207,12 @@ def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) ->
     """The width of the rectangle, and the longest length that is kept."""
     if not isinstance(truncate, (bool, np.bool_)):
         raise TypeError(f"truncate must be True or False, not {truncate!r}")
-    step = 1 if type(multiple_of) is int and multiple_of == 1 else _at_least(multiple_of, "multiple_of", 1)
+    step = 1 if type(multiple_of) is int and multiple_of == 1 else at_least(multiple_of, "multiple_of", 1)
     longest = structure.longest
     if width is None:
         room = longest
     else:
-        room = _at_least(width, "width", 0)
+        room = at_least(width, "width", 0)
         if longest > room:
             if not truncate:
                 i = int(structure.lengths.argmax())
@@ -265,15 +266,20 @@ def _pad(source: Source, out: Array, item: Array | None, runs: int, room: int, l
 
 @registry.provides("mask_of")
 def mask_of(x: Masked) -> Array:
-    """See `Masked.mask`: what is padding in the complement."""
+    """See `Masked.mask`."""
     source = source_of(x)
-    n, width = x.data.shape[:2]
-    out = source.library.zeros((n, width), source.library.bool_dtype, source.like)
+    return mask_beside(source.library, source.like, x.lengths, x.data.shape[1], x.side)
+
+
+def mask_beside(library: Library, like: Array, lengths: Array, width: int, side: str) -> Array:
+    """``(n, width)`` bool beside `like`, True where there is an item: what is padding in the complement."""
+    n = lengths.size
+    out = library.zeros((n, width), library.bool_dtype, like)
     if n * width:
-        free = Structure.of_lengths(width - x.lengths)
-        launch = _launch.launcher(source.device)
-        work = _launch.Work(n, x.rows, 1)
-        launch("pad_blocks", source.library, _TRUE, out, (free.offsets,), (width, int(x.side == "right")), work, free)
+        free = Structure.of_lengths(width - lengths)
+        launch = _launch.launcher(library.kind(like))
+        work = _launch.Work(n, n * width - free.rows, 1)
+        launch("pad_blocks", library, _TRUE, out, (free.offsets,), (width, int(side == "right")), work, free)
     return out
 
 
@@ -674,7 +680,7 @@ def convert_like(y: Any, x: Any) -> Any:
 def back_to(y: Any, x: Any, level: int) -> Any:
     """`convert_like` for a `y` whose sequences are those of `level` in `x`."""
     if isinstance(x, (list, tuple)):
-        return _in_kind(back_to(y, as_encoding(x), level), x)
+        return in_kind_of(back_to(y, as_encoding(x), level), x)
     if isinstance(x, Pairs):
         if not isinstance(y, Pairs):
             raise TypeError(f"only Pairs go back to Pairs, not {type(y).__name__}")
@@ -710,7 +716,7 @@ def back_to(y: Any, x: Any, level: int) -> Any:
     return convert(y, type(x))
 
 
-def _in_kind(y: Any, x: Any) -> Any:
+def in_kind_of(y: Any, x: Any) -> Any:
     """An encoding as the bare list or tuple that `x` was."""
     if isinstance(y, List):
         return type(x)(y.items) if type(x) in (list, tuple) else list(y.items)

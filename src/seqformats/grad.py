@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _flow, registry
-from .arrays import adopt, is_array
+from .arrays import adopt, is_array, library_of
 from .convert import (
     as_encoding,
     check_target,
     convert,
     convert_like,
     device_kind,
+    in_kind_of,
     is_already,
     is_encoding,
     is_list_of_arrays,
@@ -21,9 +23,78 @@ from .convert import (
     restored,
 )
 from .errors import StructureError
-from .formats import Encoding, List, Pairs, Ragged, shown
+from .formats import Encoding, List, LoD, Pairs, Ragged, shown
 
 Pullback = Callable[[Any], Any]
+
+
+class Call(NamedTuple):
+    """What an operation is about to do, its arguments being checked."""
+
+    operands: Any  # an encoding, an array, or a tuple of these: what the gradient is for
+    rule: Callable[
+        [Any, bool], tuple[Any, Pullback | None]
+    ]  # (operands, back) -> the result, and if `back` its pullback
+    home: Callable[[Any], Any] | None = None  # gives the result as the caller gets it
+    bare: Callable[[Any], Any] | None = None  # gives the gradient as the caller gets it
+    again: Callable[[Any, Any], Any] | None = (
+        None  # for operations that are not linear: (x, dy) -> dx, to differentiate
+    )
+
+
+def operation(plan: Callable[..., Call]) -> Callable[..., Any]:
+    """Make a public operation, with its gradient, of a function that checks the arguments and says what to do.
+
+    The operation runs the rule, inside the autograd graph of the caller's framework where an operand asks for it; and
+    `vjp` finds the same rule.
+    """
+
+    @functools.wraps(plan)
+    def run(*args: Any, **options: Any) -> Any:
+        call = plan(*args, **options)
+        if _flow.wants_grad(call.operands):
+            y = _flow.apply(lambda x: call.rule(x, True), call.operands, call.again)
+        else:
+            y = call.rule(call.operands, False)[0]
+        return y if call.home is None else call.home(y)
+
+    @registry.gradient(run)
+    def rule(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
+        call = plan(*args, **options)
+        y, back = call.rule(call.operands, True)
+        assert back is not None
+        like = _flow.hollow(y)
+
+        def pullback(dy: Any) -> Any:
+            dx = back(_in_dtype(cotangent(dy, like), like))
+            return dx if call.bare is None else call.bare(dx)
+
+        return y if call.home is None else call.home(y), pullback
+
+    return run
+
+
+def _in_dtype(dy: Any, y: Any) -> Any:
+    """A gradient in the dtype of the result."""
+    found, wanted = _flow.leaves(dy), _flow.leaves(y)
+    if all(a.dtype == b.dtype for a, b in zip(found, wanted, strict=True)):
+        return dy
+    name = [library_of(a).dtype_name(b.dtype) for a, b in zip(found, wanted, strict=True)]
+    return _flow.rebuild(dy, [library_of(a).astype(a, n) for a, n in zip(found, name, strict=True)])
+
+
+def single(x: Any, what: str = "take x.one and x.two") -> tuple[Any, Pullback | None, Pullback | None]:
+    """One batch as an encoding of this library; the ways back of a result, and of a gradient, to the caller's kind."""
+    if isinstance(x, Encoding):
+        return x, None, None
+    if isinstance(x, (list, tuple)):
+        return as_encoding(x), *(2 * (lambda y: in_kind_of(y, x),))
+    if isinstance(x, Pairs) or not is_encoding(x):
+        hint = what if isinstance(x, Pairs) else "give it lengths, Ragged(data, lengths)"
+        raise TypeError(f"{type(x).__name__} is no single batch; {hint}")
+    own = convert(x, LoD if registry.keeps_levels(type(x)) else Ragged)
+    kind, is_own = type(x), type(own)
+    return own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx)
 
 
 def vjp(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Pullback]:

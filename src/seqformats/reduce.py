@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow, _launch, registry
+from . import _flow
+from ._rows import Layout, calculate, combined, in_layout, in_one, layout_of, linear, new_rows
 from .arrays import Array, Library, library_of, size_of
-from .convert import as_encoding, convert, is_encoding, restored, source_of
+from .convert import Source, convert, move_rows, source_of
 from .errors import ConversionError, StructureError
-from .formats import Encoding, LoD, Pairs, Ragged, build_lod, build_ragged
-from .grad import bared, cotangent, vjp
-from .structure import Structure
+from .formats import List, LoD, Ragged, build_lod
+from .grad import Call, operation, single
+from .structure import Structure, frozen, integers
 
 # dtype of the items -> dtype in which they are added up
-_SUMS_IN = {
+SUMS_IN = {
     "float16": "float32",
     "bfloat16": "float32",
     "float32": "float32",
@@ -33,8 +34,33 @@ _SUMS_IN = {
     "uint32": "uint64",
     "uint64": "uint64",
 }
+_HALF = ("float16", "bfloat16")
+_SUM, _MEAN, _SQRT = 0, 1, 2  # see kernels.sum_rows
 
 
+def reduce(x: Any, kind: str, *, empty: Any = None) -> Any:
+    """A reduction by name, as Paddle's sequence_pool.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+    kind : "sum", "mean" or "average", "sqrt", "max", "min", "first", "last", "logsumexp", in any case
+    empty : see `reduce_sum`; None for the default of the reduction
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 0, 1]), "max")
+    array([2., 0., 3.])
+    """
+    if not isinstance(kind, str):
+        raise TypeError(f"a reduction is called by its name, not {kind!r}")
+    found = _BY_NAME.get(kind.lower())
+    if found is None:
+        raise ConversionError(f"no reduction is called {kind!r}; there are: {', '.join(_BY_NAME)}")
+    return found(x) if empty is None else found(x, empty=empty)
+
+
+@operation
 def reduce_sum(x: Any, *, empty: Any = 0.0) -> Any:
     """The sum of every (innermost) sequence.
 
@@ -45,7 +71,7 @@ def reduce_sum(x: Any, *, empty: Any = 0.0) -> Any:
 
     Returns an array ``(n, *item)`` in the library of `x`; of a `LoD` with more levels a `LoD` without its innermost.
     Floats keep their dtype (float16 and bfloat16 are added up in float32), integers and bools give int64, unsigned
-    ones uint64.  A NaN in a sequence gives NaN.
+    ones uint64.  Items are added in their order; a NaN in a sequence gives NaN.
 
     Errors: TypeError for dtypes without a sum, StructureError for an empty sequence with ``empty="raise"``.
 
@@ -54,9 +80,10 @@ def reduce_sum(x: Any, *, empty: Any = 0.0) -> Any:
     >>> sf.reduce_sum(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 0, 1]))
     array([3., 0., 3.])
     """
-    return _reduced(x, empty, mean=False)
+    return _sums(x, empty, _SUM)
 
 
+@operation
 def reduce_mean(x: Any, *, empty: Any = 0.0) -> Any:
     """The mean of every (innermost) sequence; integers and bools give float64.  See `reduce_sum`.
 
@@ -67,78 +94,409 @@ def reduce_mean(x: Any, *, empty: Any = 0.0) -> Any:
     array([[2.],
            [5.]])
     """
-    return _reduced(x, empty, mean=True)
+    return _sums(x, empty, _MEAN)
 
 
-def _reduced(x: Any, empty: Any, mean: bool) -> Any:
-    x = _own(as_encoding(x))
-    if _flow.wants_grad(x):
-        return _flow.apply(lambda z: _vjp(z, empty, mean), x)
-    return _over_levels(_values(x, empty, mean), x)
+@operation
+def reduce_sqrt(x: Any, *, empty: Any = 0.0) -> Any:
+    """The sum of every (innermost) sequence, divided by the square root of its length.  See `reduce_mean`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_sqrt(sf.Ragged(np.array([1.0, 2.0, 3.0, 2.0]), [4]))
+    array([4.])
+    """
+    return _sums(x, empty, _SQRT)
 
 
-def _own(x: Any) -> Any:
-    """An encoding of this library; a user's is converted."""
-    if isinstance(x, Pairs) or not is_encoding(x):
-        hint = "; reduce x.one and x.two" if isinstance(x, Pairs) else "; give it lengths, Ragged(data, lengths)"
-        raise TypeError(f"{type(x).__name__} is no single batch{hint}")
-    return x if isinstance(x, Encoding) else convert(x, LoD if registry.keeps_levels(type(x)) else Ragged)
+@operation
+def reduce_max(x: Any, *, empty: Any = 0.0) -> Any:
+    """The largest item of every (innermost) sequence, column by column; dtypes stay.  See `reduce_sum`.
+
+    A NaN in a sequence gives NaN.  The gradient goes to the first of equal items.
+
+    Errors: TypeError for complex numbers and other dtypes without an order.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_max(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
+    array([ 4, -1])
+    """
+    return _extremes(x, empty, 0)
+
+
+@operation
+def reduce_min(x: Any, *, empty: Any = 0.0) -> Any:
+    """The least item of every (innermost) sequence, column by column.  See `reduce_max`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_min(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
+    array([ 3, -1])
+    """
+    return _extremes(x, empty, 1)
+
+
+@operation
+def reduce_first(x: Any, *, empty: Any = 0.0) -> Any:
+    """The first item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_first(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
+    array([ 3, -1])
+    """
+    return _ends(x, empty, last=False)
+
+
+@operation
+def reduce_last(x: Any, *, empty: Any = 0.0) -> Any:
+    """The last item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_last(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
+    array([ 4, -1])
+    """
+    return _ends(x, empty, last=True)
+
+
+@operation
+def reduce_logsumexp(x: Any, *, empty: Any = -np.inf) -> Any:
+    """The logarithm of the sum of exponentials of every (innermost) sequence, without overflow.  See `reduce_mean`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_logsumexp(sf.Ragged(np.array([1000.0, 1000.0]), [2])).round(3)
+    array([1000.693])
+    """
+    own, bare = _door(x, empty)
+    name = name_of(own)
+    floats, result = in_floats(name, "a logsumexp")
+
+    def rule(z: Any, back: bool) -> tuple[Any, Any]:
+        r, layout, library = ready(z)
+        data, width = library.astype(r.data, floats), size_of(r.item_shape)
+        out, sums = (library.empty((r._structure.n, *r.item_shape), data.dtype, data) for _ in range(2))
+        calculate("logsumexp_rows", library, layout, r._structure, (data,), (out, sums), width)
+        y = _finished(library.astype(out, result), r._structure, empty, -np.inf)
+        if not back:
+            return _over_levels(y, z), None
+        differentiable(name, "a logsumexp")
+        logs, shape = library.alias(out), _flow.hollow(z)
+
+        def pullback(dy: Any) -> Any:
+            slopes = library.astype(_rows_of(dy), floats)
+            dx = new_rows(library, layout, r.item_shape, data.dtype, data)
+            calculate("spread_exp", library, layout, r._structure, (slopes, data, logs), (dx,), width)
+            return in_layout(shape, library.astype(dx, name))
+
+        return _over_levels(y, z), pullback
+
+    return Call(own, rule, bare=bare, again=_logsumexp_again)
+
+
+def _logsumexp_again(x: Any, dy: Any) -> Any:
+    shape = _flow.hollow(x)
+    logs = spread(_rows_of(reduce_logsumexp(x, empty=0.0)), shape, _SUM)
+    return combined(lambda a, b, c: c * (a - b).exp(), x, logs, spread(_rows_of(dy), shape, _SUM))
+
+
+def argmax(x: Any) -> Any:
+    """The place in its (innermost) sequence of the first of the largest items, column by column.
+
+    Returns int64 ``(n, *item)``, -1 for an empty sequence; of a `LoD` with more levels a `LoD` without its innermost.
+    NaN is the largest.  There is no gradient.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.argmax(sf.Ragged(np.array([3, 4, 4]), [3, 0]))
+    array([ 1, -1])
+    """
+    own, _, _ = single(x, _HINT)
+    return _over_levels(_extreme(own, 0, places=True)[1], own)
+
+
+@operation
+def topk_mean(x: Any, topks: Any) -> Any:
+    """The means of the k largest items of every (innermost) sequence, column by column, for several k.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+    topks : positive integers
+
+    Returns an array ``(n, len(topks), *item)``: the sum of the k largest divided by k, also where the sequence is
+    shorter (Paddle's sequence_topk_avg_pooling); of a `LoD` with more levels a `LoD` without its innermost.  Integers
+    give float64.  NaN is the largest; of equal items the first gets the gradient.
+
+    Errors: StructureError for a k below 1, TypeError for dtypes without an order.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.topk_mean(sf.Ragged(np.array([3.0, 5.0, 4.0, 1.0]), [3, 1]), [1, 2])
+    array([[5. , 4.5],
+           [1. , 0.5]])
+    """
+    own, _, bare = single(x, _HINT)
+    name = name_of(own)
+    floats, result = in_floats(name, "a mean of the largest")
+    ks = frozen(integers(topks if not isinstance(topks, (int, np.integer)) else [topks], "topks"))
+    if ks.size and int(ks.min()) < 1:
+        raise StructureError(f"topks must be at least 1, not {int(ks.min())}")
+    most = int(ks.max()) if ks.size else 0
+
+    def rule(z: Any, back: bool) -> tuple[Any, Any]:
+        r, layout, library = ready(z)
+        n, item = r._structure.n, r.item_shape
+        width = size_of(item) if ks.size else 0
+        data = library.astype(r.data, floats)
+        # no sequence has more than its longest
+        kept = min(most, max(r._structure.longest, 1))
+        out = library.empty((n, ks.size, *item), data.dtype, data)
+        tops = library.empty((n, kept, *item), data.dtype, data)
+        places = library.empty((n, kept, *item), library.dtype("int64"), data)
+        calculate("topk_rows", library, layout, r._structure, (data,), (out, tops, places), width, kept, arrays=(ks,))
+        y = _over_levels(library.astype(out, result), z)
+        if not back:
+            return y, None
+        differentiable(name, "a mean of the largest")
+        shape = _flow.hollow(z)
+
+        def spread_back(rows: Array) -> Any:
+            slopes = library.astype(rows, floats)
+            dx = library.zeros((*layout.lead, *item), data.dtype, data)
+            work = (slopes, places), (dx,)
+            calculate("topk_back", library, layout, r._structure, *work, width, kept, arrays=(ks,))
+            return in_layout(shape, library.astype(dx, name))
+
+        def gathered(dz: Any) -> Array:
+            chosen = _picked(dz, places.reshape(n * kept, *item), np.repeat(np.arange(n), kept))
+            chosen = chosen.reshape(n, kept, *item)
+            parts = [chosen[:, : min(k, kept)].sum(1) / k for k in ks.tolist()]
+            return library.stack(parts, chosen).swapaxes(0, 1)
+
+        return y, lambda dy: linear(spread_back, gathered, _rows_of(dy))
+
+    return Call(own, rule, bare=bare)
+
+
+# --- sums ------------------------------------------------------------------------------------------------------------
+
+
+def _sums(x: Any, empty: Any, mode: int) -> Call:
+    own, bare = _door(x, empty)
+    name = name_of(own)
+    sums_in(name)
+
+    def rule(z: Any, back: bool) -> tuple[Any, Any]:
+        y = _over_levels(_finished(summed(z, mode), z._structure, empty, 0.0), z)
+        if not back:
+            return y, None
+        differentiable(name, "a sum")
+        shape = _flow.hollow(z)
+        return y, lambda dy: spread(_rows_of(dy), shape, mode)
+
+    return Call(own, rule, bare=bare)
+
+
+def summed(x: Any, mode: int = _SUM) -> Array:
+    """``(n, *item)``: the sums (means, ...) of an encoding, outside of any autograd graph."""
+    r, layout, library = ready(x)
+    name = library.dtype_name(r.dtype)
+    sums = sums_in(name)
+    if mode != _SUM and sums in ("int64", "uint64"):
+        sums = "float64"
+    data = library.astype(r.data, sums) if name in _HALF else r.data
+    out = library.empty((r._structure.n, *r.item_shape), library.dtype(sums), data)
+    calculate("sum_rows", library, layout, r._structure, (data,), (out,), size_of(r.item_shape), mode)
+    return library.astype(out, name) if name in _HALF else out
+
+
+def spread(rows: Array, shape: Any, mode: int = _SUM) -> Any:
+    """Every row of a sequence gets the sequence's own row of `rows`, scaled; laid out as `shape`.  It flows."""
+    return linear(lambda z: _spread(z, shape, mode), lambda dz: summed(dz, mode), rows)
+
+
+def _spread(rows: Array, shape: Any, mode: int) -> Any:
+    library, layout = library_of(rows), layout_of(shape)
+    name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
+    data = library.astype(rows, sums_in(name)) if name in _HALF else rows
+    out = new_rows(library, layout, item, data.dtype, data)
+    calculate("spread_rows", library, layout, shape._structure, (data,), (out,), size_of(item), mode)
+    return in_layout(shape, library.astype(out, name))
+
+
+# --- the largest -----------------------------------------------------------------------------------------------------
+
+
+def _extremes(x: Any, empty: Any, least: int) -> Call:
+    own, bare = _door(x, empty)
+    name = name_of(own)
+
+    def rule(z: Any, back: bool) -> tuple[Any, Any]:
+        values, places = _extreme(z, least, places=back)
+        y = _over_levels(_finished(values, z._structure, empty, 0.0), z)
+        if not back:
+            return y, None
+        differentiable(name, "a maximum" if least == 0 else "a minimum")
+        shape = _flow.hollow(z)
+        each = np.arange(z._structure.n)
+        return y, lambda dy: linear(
+            lambda rows: _at_places(rows, places, shape), lambda dz: _picked(dz, places, each), _rows_of(dy)
+        )
+
+    return Call(own, rule, bare=bare)
+
+
+def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
+    """The largest (least) items and, where asked for, their places."""
+    r, layout, library = ready(x)
+    name = library.dtype_name(r.dtype)
+    if name not in SUMS_IN or name.startswith("complex"):
+        raise TypeError(f"items of dtype {name} have no order; those that have one: {', '.join(_ORDERED)}")
+    data = library.astype(r.data, "float32") if name in _HALF else r.data
+    shape = (r._structure.n, *r.item_shape)
+    out = library.empty(shape, library.dtype(library.dtype_name(data.dtype)), data)  # in native byte order
+    where = library.empty(shape if places else (0,), library.dtype("int64"), data)
+    calculate("max_rows", library, layout, r._structure, (data,), (out, where), size_of(r.item_shape), least)
+    return library.astype(out, name) if name in _HALF else out, where
+
+
+_ORDERED = [name for name in SUMS_IN if not name.startswith("complex")]
+
+
+def _at_places(rows: Array, places: Array, shape: Any) -> Any:
+    library, layout = library_of(rows), layout_of(shape)
+    out = new_rows(library, layout, tuple(rows.shape[1:]), rows.dtype, rows)
+    name = library.dtype_name(rows.dtype)
+    if name in _HALF:
+        return in_layout(shape, library.astype(_at_places(library.astype(rows, "float32"), places, shape).data, name))
+    width = size_of(rows.shape[1:])
+    calculate("spread_places", library, layout, shape._structure, (rows, places), (out,), width)
+    return in_layout(shape, out)
+
+
+def _picked(x: Any, places: Array, sequences: Array) -> Array:
+    """Row j, column by column: the item at ``places[j]`` of sequence ``sequences[j]``, zero where that is -1."""
+    r = convert(x, Ragged)
+    library, item = library_of(r.data), r.item_shape
+    width = size_of(item)
+    where = library.to_numpy(places).reshape(sequences.size, width)
+    if not r.rows or not where.size:
+        return library.zeros((sequences.size, *item), r.dtype, r.data)
+    flat = (r.offsets[sequences][:, None] + where) * width + np.arange(width)
+    chosen = library.take(r.data.reshape(-1), np.where(where < 0, 0, flat).reshape(-1), 0)
+    vacant = np.flatnonzero(where.reshape(-1) < 0)
+    if vacant.size:
+        library.overwrite(chosen, vacant, 0)
+    return chosen.reshape(sequences.size, *item)
+
+
+# --- the first and the last ------------------------------------------------------------------------------------------
+
+
+def _ends(x: Any, empty: Any, last: bool) -> Call:
+    own, bare = _door(x, empty)
+
+    def rule(z: Any, _: bool) -> tuple[Any, Any]:
+        y = _over_levels(_finished(_end(z, last), z._structure, empty, 0.0), z)
+        shape = _flow.hollow(z)
+        return y, lambda dy: linear(lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), _rows_of(dy))
+
+    return Call(own, rule, bare=bare)
+
+
+def _end(x: Any, last: bool) -> Array:
+    """``(n, *item)``: the first (last) item of every sequence, zeros for an empty one."""
+    source = source_of(x)
+    structure = source.structure
+    one = Structure.of_lengths(structure.lengths.clip(None, 1))
+    if isinstance(x, List):
+        assert source.starts is not None
+        starts = source.starts + (structure.lengths - one.lengths) * source.row if last else source.starts
+    else:
+        starts = _rows_of_ends(layout_of(x), structure, last)
+    make = source.library.empty if one.rows == one.n else source.library.zeros
+    out = make((structure.n, *source.item_shape), source.like.dtype, source.like)
+    move_rows(source.restricted(one, frozen(starts)), out, stride=1)
+    return out
+
+
+def _at_end(rows: Array, shape: Any, last: bool) -> Any:
+    library, layout, structure = library_of(rows), layout_of(shape), shape._structure
+    one = Structure.of_lengths(structure.lengths.clip(None, 1))
+    out = library.zeros((*layout.lead, *rows.shape[1:]), rows.dtype, rows)
+    source = Source(library, rows, tuple(rows.shape[1:]), rows, one, stride=1)
+    move_rows(source, out, starts=frozen(_rows_of_ends(layout, structure, last)))
+    return in_layout(shape, out)
+
+
+def _rows_of_ends(layout: Layout, structure: Structure, last: bool) -> Array:
+    """In which row of the data the first (last) item of every sequence lies; anything for an empty one."""
+    starts, _, steps = layout.arrays
+    stride, left, step = layout.numbers
+    lengths, n = structure.lengths, structure.n
+    place = (lengths - 1).clip(0) if last else np.zeros(n, np.int64)
+    if step == 1:
+        first = starts[:n] if stride < 0 else np.arange(n) * stride + left * (stride - lengths)
+        return np.asarray(first + place)
+    column = np.empty(n, np.int64)
+    column[starts] = np.arange(n)
+    return np.asarray(column + (steps[place] if step == 0 else place * step))
+
+
+# --- what they share -------------------------------------------------------------------------------------------------
+
+_HINT = "reduce x.one and x.two"
+
+
+def _door(x: Any, empty: Any) -> tuple[Any, Any]:
+    """The batch as an encoding of this library, and the way back of its gradient."""
+    own, _, bare = single(x, _HINT)
+    _check_empty(own._structure, empty)
+    return own, bare
+
+
+def ready(x: Any) -> tuple[Any, Layout, Library]:
+    """The encoding with its data in one array, its layout, and whose array that is."""
+    r = in_one(x)
+    return r, layout_of(r), library_of(r.data)
+
+
+def name_of(x: Any) -> str:
+    """The NumPy name of the dtype of an encoding."""
+    return library_of(x._like()).dtype_name(x.dtype)
+
+
+def sums_in(name: str) -> str:
+    """The dtype in which items of this dtype are added up; TypeError where they cannot be."""
+    if name not in SUMS_IN:
+        raise TypeError(f"items of dtype {name} cannot be added up; those that can: {', '.join(SUMS_IN)}")
+    return SUMS_IN[name]
+
+
+def in_floats(name: str, what: str) -> tuple[str, str]:
+    """In which dtype exponentials, say, are calculated, and which the result has; TypeError where there is none."""
+    if name not in SUMS_IN or name.startswith("complex"):
+        raise TypeError(f"items of dtype {name} have no order, and so {what} neither; those that have one: {_ORDERED}")
+    if name in _HALF:
+        return "float32", name
+    return (name, name) if name.startswith("float") else ("float64", "float64")
+
+
+def differentiable(name: str, what: str) -> None:
+    """TypeError for integers and bools."""
+    if SUMS_IN.get(name) in ("int64", "uint64"):
+        raise TypeError(f"{what} of {name} has no gradient; give the items a float dtype")
 
 
 def _over_levels(values: Array, x: Any) -> Any:
     return build_lod(values, x._levels[:-1]) if isinstance(x, LoD) and len(x.lod) > 1 else values
 
 
-def _values(x: Any, empty: Any, mean: bool) -> Array:
-    """``(n, *item)``, one row a sequence."""
-    r = convert(x, Ragged)
-    source = source_of(r)
-    library, structure = source.library, source.structure
-    name = library.dtype_name(r.dtype)
-    sums = _sums_in(name)
-    _check_empty(structure, empty)
-    integers = sums in ("int64", "uint64")
-    if mean and integers:
-        sums = "float64"  # a sum of int64 could overflow
-    data = library.astype(r.data, sums)
-    out = library.empty((structure.n, *source.item_shape), data.dtype, data)
-    _run("sum_rows", library, data, out, structure, size_of(source.item_shape), ())
-    if mean:
-        out = library.divided(out, structure.lengths.clip(1))
-    if not integers:
-        out = library.astype(out, name)
-    vacant = (structure.lengths == 0).nonzero()[0]
-    value = 0.0 if isinstance(empty, str) else _fitting(empty, library.dtype_name(out.dtype))
-    if vacant.size and not (value == 0 and str(value)[0] != "-"):  # zeros are there already, but -0.0 is not
-        library.overwrite(out, vacant, value)
-    return out
-
-
-def _sums_in(name: str) -> str:
-    if name not in _SUMS_IN:
-        raise TypeError(f"items of dtype {name} cannot be added up; those that can: {', '.join(_SUMS_IN)}")
-    return _SUMS_IN[name]
-
-
-def _fitting(empty: Any, name: str) -> Any:
-    """`empty` as a value of the result: exact in integers, rounded in floats, never out of range."""
-    value = empty.item() if isinstance(empty, np.generic) else empty
-    if name.startswith("complex"):
-        return value
-    fits = not isinstance(value, complex)
-    if fits and name in _INTEGERS:
-        low, high = _INTEGERS[name]
-        fits = value == value and abs(value) != float("inf") and low <= value <= high and value == int(value)
-        value = int(value) if fits else value
-    elif fits and name in _LARGEST:
-        fits = not _LARGEST[name] < abs(value) < float("inf")
-    if not fits:
-        raise ConversionError(f"empty={empty!r} does not fit {name}, the dtype of the result")
-    return value
-
-
-_INTEGERS = {"int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
-_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+def _rows_of(y: Any) -> Array:
+    return y.data if isinstance(y, LoD) else y
 
 
 def _check_empty(structure: Structure, empty: Any) -> None:
@@ -152,54 +510,49 @@ def _check_empty(structure: Structure, empty: Any) -> None:
         raise TypeError(f'empty must be a number or "raise", not {empty!r}')
 
 
-def _run(
-    name: str, library: Library, x: Array, out: Array, structure: Structure, width: int, numbers: tuple[int, ...]
-) -> None:
-    if width and structure.n:
-        work = _launch.Work(structure.n, structure.rows, width * library.itemsize(x.dtype), structure.lengths)
-        _launch.arithmetic(name, library, x, out, structure, (width, *numbers), work)
+def _finished(values: Array, structure: Structure, empty: Any, default: float) -> Array:
+    """The result, with `empty` for empty sequences, where the kernel has left `default`."""
+    if isinstance(empty, str):
+        return values
+    library = library_of(values)
+    value = _fitting(empty, library.dtype_name(values.dtype))
+    if value == default and str(value)[0] == str(default)[0]:  # -0.0 is not 0.0
+        return values
+    vacant = (structure.lengths == 0).nonzero()[0]
+    if vacant.size:
+        library.overwrite(values, vacant, value)
+    return values
 
 
-def _vjp(x: Any, empty: Any, mean: bool) -> tuple[Any, Callable[[Any], Any]]:
-    if _sums_in(library_of(x._like()).dtype_name(x.dtype)) in ("int64", "uint64"):
-        raise TypeError(f"a sum of {x.dtype} has no gradient; give the items a float dtype")
-    result = _over_levels(_values(x, empty, mean), x)
-    like, shape, structure = _flow.hollow(result), _flow.hollow(x), x._structure
-
-    def pullback(dy: Any) -> Any:
-        dy = cotangent(dy, like)
-        return restored(_spread(dy.data if isinstance(dy, LoD) else dy, structure, mean), shape)
-
-    return result, pullback
-
-
-def _spread(rows: Array, structure: Structure, mean: bool) -> Ragged:
-    """Every row of a sequence gets the sequence's own row, for a mean divided by the length."""
-    if _flow.wants_grad(rows):
-        return _flow.apply(lambda z: (_spread(z, structure, mean), lambda dz: _reduced(dz, 0.0, mean)), rows)  # type: ignore[no-any-return]
-    library = library_of(rows)
-    name = library.dtype_name(rows.dtype)
-    data = library.astype(rows, _sums_in(name))
-    out = library.empty((structure.rows, *rows.shape[1:]), data.dtype, data)
-    _run("spread_rows", library, data, out, structure, size_of(rows.shape[1:]), (int(mean),))
-    return build_ragged(library.astype(out, name), structure)
+def _fitting(empty: Any, name: str) -> Any:
+    """`empty` as a value of the result: exact in integers, rounded in floats, never out of range."""
+    value = empty.item() if isinstance(empty, np.generic) else empty
+    if name.startswith("complex"):
+        return value
+    fits = not isinstance(value, complex)
+    if fits and SUMS_IN.get(name) in ("int64", "uint64"):
+        low, high = (0, 1) if name == "bool" else (np.iinfo(name).min, np.iinfo(name).max)
+        fits = value == value and abs(value) != float("inf") and low <= value <= high and value == int(value)
+        value = int(value) if fits else value
+    elif fits and name in _LARGEST:
+        fits = not _LARGEST[name] < abs(value) < float("inf")
+    elif fits and name not in SUMS_IN:
+        fits = value == 0
+    if not fits:
+        raise ConversionError(f"empty={empty!r} does not fit {name}, the dtype of the result")
+    return value
 
 
-def _register(operation: Callable[..., Any], mean: bool) -> None:
-    def rule(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
-        if len(args) != 1 or set(options) - {"empty"}:
-            raise TypeError(f"vjp({operation.__name__}, x, empty=0.0) takes nothing else")
-        x, bare = bared(args[0])
-        own = _own(x)
-        result, pullback = _vjp(own, options.get("empty", 0.0), mean)
-        if own is not x:
-            back = vjp(convert, x, type(own))[1]
-            return result, lambda dy: back(pullback(dy))
-        return result, lambda dy: bare(pullback(dy))
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 
-    rule.__name__ = operation.__name__
-    registry.gradient(operation)(rule)
-
-
-_register(reduce_sum, False)
-_register(reduce_mean, True)
+_BY_NAME: dict[str, Callable[..., Any]] = {
+    "sum": reduce_sum,
+    "mean": reduce_mean,
+    "average": reduce_mean,
+    "sqrt": reduce_sqrt,
+    "max": reduce_max,
+    "min": reduce_min,
+    "first": reduce_first,
+    "last": reduce_last,
+    "logsumexp": reduce_logsumexp,
+}

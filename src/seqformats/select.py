@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow, registry
+from . import _flow, _launch, registry
+from ._rows import linear
 from .arrays import Array, adopt, is_array, library_of, library_of_type, size_of, to_host
 from .convert import (
     addresses_of,
@@ -17,7 +18,9 @@ from .convert import (
     is_encoding,
     is_list_of_arrays,
     kind_of,
+    lod_to_ragged,
     move_rows,
+    restored,
     source_of,
     structure_of,
 )
@@ -37,6 +40,7 @@ from .formats import (
     build_ragged,
     level_index,
 )
+from .grad import Call, operation, single
 from .structure import Structure, frozen, whole
 
 # --- what an index means ---------------------------------------------------------------------------------------------
@@ -190,7 +194,8 @@ def _from_packed(x: Packed, where: Array) -> Packed:
     return convert(_from_ragged(convert(x, Ragged), where), Packed)  # type: ignore[no-any-return]
 
 
-def _from_lod(x: LoD, where: Array) -> LoD:
+def levels_of(x: LoD, where: Array) -> tuple[Structure, ...]:
+    """The levels of the chosen outermost sequences, in the order of `where`."""
     levels = []
     start, stop = where, where + 1
     for structure in x._levels:
@@ -199,8 +204,12 @@ def _from_lod(x: LoD, where: Array) -> LoD:
         inner = np.repeat(start - offsets[:-1], lengths) + np.arange(offsets[-1])
         levels.append(Structure.of_lengths(structure.lengths[inner]))
         start, stop = structure.offsets[start], structure.offsets[stop]
+    return tuple(levels)
+
+
+def _from_lod(x: LoD, where: Array) -> LoD:
     data, _ = _gathered(x, structure_of(x, 0), where)
-    return build_lod(data, tuple(levels))
+    return build_lod(data, levels_of(x, where))
 
 
 _SELECT: dict[type, Callable[[Any, Array], Any]] = {
@@ -219,6 +228,105 @@ def take_rows(x: Array, index: Any) -> Array:
     library, array = adopt(x)
     where = places(index, len(array))
     return array[where] if isinstance(where, slice) else library.take(array, where, 0)
+
+
+@operation
+def select(x: Any, index: Any, level: int = 0) -> Any:
+    """Some sequences of a level; any dtype.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+    index : a list or array of positions (negative from the end), a mask, a slice or one position
+    level : of a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as
+        by ``x[index]``; at a deeper one each stays with its parent, parents keep their order, and one that is left
+        without any is empty
+
+    Returns what `x` is.
+
+    Errors: IndexError for positions or levels that do not exist, TypeError for another kind of index.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.LoD(np.arange(5), [[0, 2, 3], [0, 1, 3, 5]])
+    >>> sf.select(x, [True, True, False], level=1).to_nested()
+    [[[0], [1, 2]], []]
+    """
+    own, home, bare = single(x)
+    k = level_index(own, level)
+    structure = own._levels[k] if isinstance(own, LoD) else own._structure
+    where = places(index, structure.n)
+    if isinstance(where, slice):
+        where = np.arange(where.start, where.stop)
+    return selected(own, where, home, bare, k)
+
+
+def selected(own: Any, where: Array, home: Any, bare: Any, level: int = 0) -> Call:
+    """The chosen sequences of a level, or rows of an array, and the way back."""
+    if is_array(own):
+        item = tuple(own.shape[1:])
+        structure = Structure.of_lengths(np.ones(own.shape[0], np.int64))
+
+        def rows_of(z: Any) -> Array:
+            return library_of(z).take(z, where, 0)
+
+        def placed_rows(dy: Any) -> Array:
+            one = Structure.of_lengths(np.ones(where.size, np.int64))
+            return _placed(build_ragged(dy, one), where, structure).data.reshape(own.shape[0], *item)
+
+        return Call(own, lambda z, _: (rows_of(z), lambda dy: linear(placed_rows, rows_of, dy)))
+    shape = _flow.hollow(own)
+    if level:
+        offsets = own._levels[level - 1].offsets
+        parents = np.searchsorted(offsets, where, side="right") - 1
+        order = np.argsort(parents, kind="stable")
+        where = where[order]
+        above = Structure.of_lengths(np.bincount(parents, minlength=offsets.size - 1).astype(np.int64))
+
+    def forward(z: Any) -> Any:
+        if not level:
+            return getitem(z, where)
+        chosen = getitem(lod_slice(z, level, 0, z._levels[level].n), where)
+        return build_lod(chosen.data, (*z._levels[: level - 1], above, *chosen._levels))
+
+    def back(dy: Any) -> Any:
+        r = convert(dy, LoD) if isinstance(own, LoD) else convert(dy, Ragged)
+        chosen = lod_to_ragged(r, level=level) if isinstance(r, LoD) else r
+        return restored(_placed(chosen, where, structure_of(shape, level)), shape)
+
+    return Call(own, lambda z, _: (forward(z), lambda dy: linear(back, forward, dy)), home, bare)
+
+
+def _placed(dy: Ragged, where: Array, structure: Structure) -> Ragged:
+    """Sequence j of `dy` at place ``where[j]`` of a batch of zeros; what meets at one place is added up, in order."""
+    source = source_of(dy)
+    library = source.library
+    counts = np.bincount(where, minlength=structure.n).astype(np.int64)
+    if counts.size == 0 or counts.max() <= 1:
+        out = library.zeros((structure.rows, *source.item_shape), source.like.dtype, source.like)
+        move_rows(source, out, starts=frozen(structure.offsets[where]))
+        return build_ragged(out, structure)
+    copies, _ = _gathered(dy, dy._structure, np.argsort(where, kind="stable"))
+    repeated = Structure.of_lengths(np.repeat(structure.lengths, counts))
+    return build_ragged(sum_of_copies(copies, Structure.of_lengths(counts), repeated, structure), structure)
+
+
+def sum_of_copies(rows: Array, copies: Structure, repeated: Structure, structure: Structure) -> Array:
+    """The sum of the copies of every sequence that stand one after the other in `rows`, added up in order.
+
+    Sequence i of `structure` has ``copies.lengths[i]``; `repeated` is the structure of `rows`.
+    """
+    library = library_of(rows)
+    name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
+    added_in = "float32" if name in ("float16", "bfloat16") else name
+    data = library.astype(rows, added_in)
+    total = library.empty((structure.rows, *item), data.dtype, data)
+    width = size_of(item)
+    if width and structure.n:
+        work = _launch.Work(structure.n, structure.rows, width * library.itemsize(data.dtype), structure.lengths)
+        arrays = (frozen(repeated.offsets[copies.offsets[:-1]]), structure.offsets, copies.lengths)
+        _launch.arithmetic("sum_copies", library, (data,), (total,), arrays, (width,), work, structure)
+    return library.astype(total, name)
 
 
 # --- questions -------------------------------------------------------------------------------------------------------

@@ -1,20 +1,42 @@
 """The kernels, one a file: the mathematics, the CPU driver and the CUDA driver side by side.
 
-Moves of rows between layouts, in bytes on the CPU and in machine words on CUDA:
+Moves of rows, in bytes on the CPU and in machine words on CUDA.  Between layouts:
 
 - `copy_blocks`       every sequence is one block in both layouts
 - `blocks_to_steps`   from blocks to time steps
 - `steps_to_blocks`   from time steps to blocks
 - `pad_blocks`        the padding of a rectangle
 
-Arithmetic, on flat arrays of native dtypes:
+Within a layout, whichever it is:
 
-- `sum_rows`          the sum of every sequence
-- `spread_rows`       its gradient, and that of the mean
+- `reverse_rows`      every sequence from its end to its beginning
+- `repeat_rows`       row i of an array to every row of sequence i
+- `window_rows`       neighbours side by side
+
+Arithmetic, on flat arrays of native dtypes.  One item a sequence, and the gradients:
+
+- `sum_rows`, `spread_rows`             sum, mean, sum / sqrt(length)
+- `max_rows`, `spread_places`           maximum, minimum and their places
+- `logsumexp_rows`, `spread_exp`        logsumexp
+- `topk_rows`, `topk_back`              means of the largest items
+
+One item an item, and the gradients:
+
+- `softmax_rows`, `softmax_back`        softmax and its logarithm
+- `cumsum_rows`                         running sums, both ways
+- `window_back`                         the gradient of `window_rows`
+- `sum_copies`                          the gradient of repeating sequences
+- `scatter_rows`                        updates added at chosen places
+- `keep_rows`                           which rows hold none of some tokens
+
+What attention asks for:
+
+- `number_rows`, `block_mask`           positions, segments; which rows see each other
 
 Structure, which lives on the host and has no CUDA twin:
 
 - `check_lengths`, `check_offsets`, `check_order`   is it valid, and what follows from it
-- `sort_lengths`      the order by falling length
-- `scan_list`         lengths and addresses of a tuple of NumPy arrays
+- `sort_lengths`                        the order by falling length
+- `cut_buckets`, `fill_bins`            batches of a limited size
+- `scan_list`                           lengths and addresses of a tuple of NumPy arrays
 """

@@ -1,56 +1,89 @@
-"""Sum the rows of every sequence, column by column, in the order of the rows."""
+"""Sum the rows of every sequence, column by column, in the order of the rows; or their mean, or sum / sqrt(length).
 
+`x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``.  `mode`: 0 the sum, 1 the
+mean, 2 divided by the square root of the length (Paddle's "sqrt").  An empty sequence gives zeros.
+"""
+
+import math
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import compiled, compiled_for_cuda
+from .._kernel import along, compiled, compiled_for_cuda, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .._cuda import gpu, tree_sum
 
 
 @compiled
-def cpu(x: Any, out: Any, offsets: Any, width: int, lo: int, hi: int) -> None:
-    """Sequences `lo` to `hi`; flat ``x (rows * width,)`` and ``out (n * width,)``; sums run in the dtype of `out`."""
-    for i in range(lo, hi):
+def cpu(
+    x: Any,
+    out: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    width: int,
+    stride: int,
+    left: int,
+    step: int,
+    mode: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`; sums run in the dtype of `out`."""
+    for u in range(lo, hi):
+        i, first, length = locate(starts, cum, u, stride, left, step)
         total = out[i * width : (i + 1) * width]
         for k in range(total.size):
             total[k] = 0
-        for r in range(offsets[i], offsets[i + 1]):
+        for t in range(length):
+            r = first + along(t, steps, step)
             row = x[r * width : (r + 1) * width]
             for k in range(row.size):
                 total[k] += row[k]
+        if mode != 0 and length != 0:
+            number = float(length) if mode == 1 else math.sqrt(length)
+            for k in range(total.size):
+                total[k] = total[k] / number
 
 
 @compiled_for_cuda(over="sequences")
-def cuda(x: Any, out: Any, offsets: Any, width: int) -> None:
-    """All sequences, a block each, a thread a column; where they are narrow, several threads share a column.
+def cuda(
+    x: Any,
+    out: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    width: int,
+    stride: int,
+    left: int,
+    step: int,
+    mode: int,
+) -> None:
+    """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
     Thread y of a column adds up every so many rows, and the parts are added in pairs.  How many there are depends on
     the width alone, so the order of summation depends on the sequence alone.
     """
-    parts = gpu.shared.array(128, x.dtype)
+    parts = gpu.shared.array(128, out.dtype)
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    i = gpu.blockIdx.x
-    while i < offsets.size - 1:
-        first = gpu.blockIdx.y * gpu.blockDim.x
-        while first < width:  # the same turns for the whole block, which waits for each other below
-            k = first + gpu.threadIdx.x
+    u = gpu.blockIdx.x
+    while u < cum.size - 1:
+        i, first, length = locate(starts, cum, u, stride, left, step)
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, which waits for each other below
+            k = column + gpu.threadIdx.x
             parts[place] = 0
-            total = parts[place]  # zero in the dtype of x
+            total = parts[place]  # zero in the dtype of out
             if k < width:
-                r = offsets[i] + gpu.threadIdx.y
-                while r < offsets[i + 1]:
-                    total += x[r * width + k]
-                    r += gpu.blockDim.y
+                t = gpu.threadIdx.y
+                while t < length:
+                    total += x[(first + along(t, steps, step)) * width + k]
+                    t += gpu.blockDim.y
             parts[place] = total
-            gpu.syncthreads()
-            half = gpu.blockDim.y >> 1
-            while half > 0:
-                if gpu.threadIdx.y < half:
-                    parts[place] += parts[place + half * gpu.blockDim.x]
-                gpu.syncthreads()
-                half >>= 1
+            tree_sum(parts, place)
             if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = parts[place]
-            first += gpu.gridDim.y * gpu.blockDim.x
-        i += gpu.gridDim.x
+                number = out.dtype.type(length)  # an integer would divide in float64
+                if mode == 2:
+                    number = out.dtype.type(math.sqrt(number))
+                out[i * width + k] = parts[place] / number if mode != 0 and length != 0 else parts[place]
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x

@@ -1,0 +1,124 @@
+"""What operations share: kernels that go over the sequences of any encoding, where its items lie.
+
+A kernel finds item t of a sequence by the arrays and numbers of a `Layout` (see `_kernel.locate` and `_kernel.along`),
+so a padded batch is worked on as it is, and a result in the same layout is written in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import _flow, _launch
+from .arrays import Array, Library, Shape, size_of
+from .convert import convert, ragged_to_list, source_of
+from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
+from .structure import Structure
+
+
+class Layout(NamedTuple):
+    """Where the items of the sequences lie."""
+
+    arrays: tuple[Array, Array, Array]  # starts, cum, steps
+    numbers: tuple[int, int, int]  # stride, left, step
+    lead: Shape  # the shape of data before the items
+    lengths: Array  # of the units, in their order
+    padded: bool  # is there room that no item takes?
+
+
+def layout_of(x: Any) -> Layout:
+    """The layout of an encoding, whose data need not be there; of a `List`, that of its arrays one after the other."""
+    structure = x._structure
+    cum = structure.offsets
+    if isinstance(x, Padded):
+        order = structure.order
+        lead = tuple(x._shape[:2])
+        return Layout(
+            (order.indices, cum, order.steps), (-1, 0, lead[1]), lead, order.lengths, structure.rows < lead[0] * lead[1]
+        )
+    if isinstance(x, Packed):
+        order = structure.order
+        return Layout((order.indices, cum, order.steps), (-1, 0, 0), (structure.rows,), order.lengths, False)
+    if isinstance(x, Masked):
+        lead = tuple(x._shape[:2])
+        numbers = (lead[1], int(x.side == "left"), 1)
+        return Layout((cum, cum, cum), numbers, lead, structure.lengths, structure.rows < lead[0] * lead[1])
+    return flat(structure)
+
+
+def flat(structure: Structure) -> Layout:
+    """Sequences one after the other."""
+    cum = structure.offsets
+    return Layout((cum, cum, cum), (-1, 0, 1), (structure.rows,), structure.lengths, False)
+
+
+def in_one(x: Any) -> Any:
+    """`x` as one array of data, after a look at whether that is still what was validated: a `List` is packed."""
+    if isinstance(x, List):
+        return convert(x, Ragged)
+    source_of(x)
+    return x
+
+
+def new_rows(library: Library, layout: Layout, item_shape: Shape, dtype: Any, like: Array) -> Array:
+    """A new array beside `like` for items in this layout; its padding is zero."""
+    make = library.zeros if layout.padded else library.empty
+    return make((*layout.lead, *item_shape), dtype, like)
+
+
+def in_layout(x: Any, data: Array) -> Any:
+    """`data`, laid out as the data of `x`, in the encoding of `x` and over its structure."""
+    if isinstance(x, List):
+        return ragged_to_list(build_ragged(data, x._structure))
+    return _flow.rebuild(x, [data])
+
+
+def calculate(
+    name: str,
+    library: Library,
+    layout: Layout,
+    structure: Any,
+    inputs: tuple[Array, ...],
+    outputs: tuple[Array, ...],
+    width: int,
+    *numbers: int,
+    arrays: tuple[Array, ...] = (),
+) -> None:
+    """Start a kernel that calculates over the sequences; `arrays` and `numbers` are its own."""
+    if width and structure.n:
+        row = width * library.itemsize(inputs[0].dtype)
+        work = _launch.Work(structure.n, structure.rows, row, layout.lengths)
+        _launch.arithmetic(
+            name,
+            library,
+            inputs,
+            outputs,
+            (*layout.arrays, *arrays),
+            (width, *layout.numbers, *numbers),
+            work,
+            structure,
+        )
+
+
+def move(
+    name: str, library: Library, layout: Layout, structure: Any, src: Array, out: Array, item: Shape, *numbers: int
+) -> None:
+    """Start a kernel that moves items of shape `item` over the sequences; `numbers` are its own."""
+    row = size_of(item) * library.itemsize(src.dtype)
+    if row and structure.rows:
+        work = _launch.Work(structure.n, structure.rows, row, layout.lengths)
+        launch = _launch.launcher(library.kind(out))
+        launch(name, library, src, out, layout.arrays, (*layout.numbers, *numbers), work, structure)
+
+
+def linear(forward: Callable[[Any], Any], transpose: Callable[[Any], Any], x: Any) -> Any:
+    """``forward(x)``, connected to the caller's autograd graph; each function is the gradient of the other."""
+    if _flow.wants_grad(x):
+        return _flow.apply(lambda z: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+    return forward(x)
+
+
+def combined(function: Callable[..., Array], x: Any, *others: Any) -> Any:
+    """An encoding laid out as `x` and all others, its data calculated of theirs."""
+    arrays = zip(*[_flow.leaves(y) for y in (x, *others)], strict=True)
+    return _flow.rebuild(x, [function(*a) for a in arrays])

@@ -1,0 +1,154 @@
+"""What attention kernels ask for beside the rows: masks, positions, segments, cumulated lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _launch
+from .arrays import NUMPY, Array, Library, adopt, is_array, library_of
+from .convert import at_least, is_encoding, mask_beside
+from .errors import ConversionError, StructureError
+from .grad import single
+from .select import lengths as lengths_of
+from .sequence import per_sequence
+from .structure import Structure, frozen, integers
+
+
+def mask(lengths: Any, *, width: int | None = None, side: str = "right") -> Array:
+    """Where there is an item in a padded batch.
+
+    Parameters
+    ----------
+    lengths : integers in an array of any shape or a list, or an encoding
+    width : the room of a sequence; the longest without it
+    side : "right" or "left", where the padding is
+
+    Returns bool ``(*lengths.shape, width)``, in the library and on the device of `lengths` (of an encoding's data);
+    from a list a NumPy array (Paddle's sequence_mask).
+
+    Errors: ConversionError for a `width` below the longest or another `side`, StructureError for negative lengths.
+
+    >>> import seqformats as sf
+    >>> sf.mask([1, 3], side="left")
+    array([[False, False,  True],
+           [ True,  True,  True]])
+    """
+    library: Library
+    if is_encoding(lengths) and not isinstance(lengths, (list, tuple)):
+        own, _, _ = single(lengths)
+        like, found = own._like(), lengths_of(own)
+        library, lead = library_of(like), found.shape
+    elif is_array(lengths):
+        library, like = adopt(lengths, "lengths")
+        lead = tuple(like.shape)
+        found = integers(library.to_numpy(like).reshape(-1), "lengths")
+    else:
+        library, like, found = NUMPY, np.empty(0), integers(lengths, "lengths")
+        lead = found.shape
+    structure = Structure.of_lengths(found.copy())
+    if not isinstance(side, str) or side not in ("right", "left"):
+        raise ConversionError(f'side must be "right" or "left", not {side!r}')
+    room = structure.longest if width is None else at_least(width, "width", 0)
+    if room < structure.longest:
+        i = int(structure.lengths.argmax())
+        raise ConversionError(f"width={room} is too small: sequence {i} has {structure.longest} items")
+    return mask_beside(library, like, structure.lengths, room, side).reshape((*lead, room))
+
+
+def position_ids(x: Any, start: Any = 0) -> Array:
+    """The place of every item in its (innermost) sequence.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+    start : where to begin, an integer for all sequences or one for each
+
+    Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.position_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
+    array([0, 1, 2, 0, 1])
+    """
+    own, _, _ = single(x)
+    structure = own._structure
+    return _numbered(
+        own, frozen(per_sequence(start, structure.n, "start") if structure.n else np.zeros(1, np.int64)), 0
+    )
+
+
+def segment_ids(x: Any) -> Array:
+    """The (innermost) sequence of every item, by its number.
+
+    Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.segment_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
+    array([0, 0, 0, 2, 2])
+    """
+    return _numbered(single(x)[0], frozen(np.zeros(1, np.int64)), 1)
+
+
+def _numbered(own: Any, first: Array, segments: int) -> Array:
+    structure, like = own._structure, own._like()
+    library = library_of(like)
+    out = library.empty((structure.rows,), library.dtype("int64"), like)
+    if structure.rows:
+        work = _launch.Work(structure.n, structure.rows, 8, structure.lengths)
+        arrays = (structure.offsets, first)
+        _launch.arithmetic("number_rows", library, (), (out,), arrays, (1, segments), work, structure)
+    return out
+
+
+def cu_seqlens(x: Any) -> Array:
+    """The cumulated lengths of the (innermost) sequences, beginning with 0, as variable-length attention kernels take
+    them.
+
+    Returns ``(n + 1,)`` int32, in the library and on the device of `x`.
+
+    Errors: StructureError for 2^31 rows or more.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.cu_seqlens(sf.Ragged(np.zeros(5), [3, 0, 2]))
+    array([0, 3, 3, 5], dtype=int32)
+    """
+    own, _, _ = single(x)
+    structure, like = own._structure, own._like()
+    if structure.rows >= 2**31:
+        raise StructureError(f"{structure.rows} rows are more than int32 can count; split the batch")
+    return library_of(like).from_host(structure.offsets.astype(np.int32), like)
+
+
+def block_mask(x: Any, *, causal: bool = False) -> Array:
+    """Which rows see each other, where all sequences stand one after the other: those of the same (innermost) sequence.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+    causal : does a row see only itself and what comes before it?
+
+    Returns bool ``(rows, rows)``, in the caller's order of sequences, in the library and on the device of `x`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.block_mask(sf.Ragged(np.zeros(3), [2, 1]), causal=True).astype(int)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [0, 0, 1]])
+    """
+    if not isinstance(causal, (bool, np.bool_)):
+        raise TypeError(f"causal must be True or False, not {causal!r}")
+    own, _, _ = single(x)
+    structure, like = own._structure, own._like()
+    library, rows = library_of(like), structure.rows
+    out = library.empty((rows, rows), library.bool_dtype, like)
+    if rows:
+        work = _launch.Work(structure.n, rows, rows, structure.lengths)
+        _launch.arithmetic(
+            "block_mask", library, (), (out,), (structure.offsets,), (rows, int(causal)), work, structure
+        )
+    return out

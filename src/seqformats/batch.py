@@ -1,0 +1,301 @@
+"""Operations on whole batches: join, split, reorder, and batches of a limited size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from . import _flow, registry
+from .arrays import Array, adopt, is_array, library_of
+from .convert import at_least, convert, is_encoding, restored, to_masked, to_padded
+from .errors import StructureError
+from .formats import (
+    Encoding,
+    List,
+    LoD,
+    Masked,
+    Padded,
+    Ragged,
+    build_list,
+    build_lod,
+    build_padded,
+    build_ragged,
+)
+from .grad import Call, cotangent, operation, single
+from .select import getitem, lengths, selected
+from .sequence import check_alike
+from .structure import Structure, frozen, integers
+
+
+@operation
+def join_batches(batches: Sequence[Any]) -> Any:
+    """One batch of all sequences of several, in their order; any dtype.
+
+    Parameters
+    ----------
+    batches : encodings (or lists of arrays, nested lists) with the same dtype and item shape, a `LoD` with as many
+        levels as the first
+
+    Returns the encoding of the first; the pullback gives a tuple, a gradient for each.
+
+    Errors: StructureError for batches that do not fit each other, DeviceError for different libraries or devices.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.join_batches([sf.Ragged(np.arange(3), [1, 2]), [np.array([7, 8])]]).lengths
+    array([1, 2, 2])
+    """
+    if not isinstance(batches, (list, tuple)):
+        raise TypeError(f"join_batches takes a list of batches, not {type(batches).__name__}")
+    if not batches:
+        raise StructureError("join_batches needs at least one batch")
+    doors = [single(batch) for batch in batches]
+    owns = tuple([own for own, _, _ in doors])
+    check_alike(owns, "batch")
+    first = owns[0]
+    if isinstance(first, LoD):
+        owns = tuple([convert(own, LoD) for own in owns])
+        for k, own in enumerate(owns):
+            if len(own.lod) != len(first.lod):
+                raise StructureError(f"batch {k} has {len(own.lod)} levels, but batch 0 has {len(first.lod)}")
+    shapes = tuple([_flow.hollow(own) for own in owns])
+    ends = np.cumsum([0, *[len(own) for own in owns]]).tolist()
+
+    def parted(dy: Any) -> Any:
+        parts = [getitem(dy, slice(a, b)) for a, b in pairwise(ends)]
+        return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
+
+    def bare(gradients: Any) -> Any:
+        return tuple([g if door[2] is None else door[2](g) for g, door in zip(gradients, doors, strict=True)])
+
+    return Call(owns, lambda zs, _: (_joined(zs), parted), doors[0][1], bare)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    first = parts[0]
+    if isinstance(first, LoD):
+        levels = [_one_after_the_other([part._levels[k] for part in parts]) for k in range(len(first.lod))]
+        return build_lod(
+            library_of(first.data).concatenate([convert(part, Ragged).data for part in parts]), tuple(levels)
+        )
+    structure = _one_after_the_other([part._structure for part in parts])
+    if isinstance(first, List):
+        arrays = tuple([array for part in parts for array in convert(part, List).items])
+        return build_list(arrays, structure, arrays[0] if arrays else first._like())
+    r = build_ragged(library_of(first.data).concatenate([convert(part, Ragged).data for part in parts]), structure)
+    if isinstance(first, Masked):
+        widths = [part._shape[1] for part in parts if isinstance(part, Masked)]
+        return to_masked(r, side=first.side, width=max([*widths, structure.longest]))
+    if isinstance(first, Padded):
+        steps = [part._shape[0] for part in parts if isinstance(part, Padded)]
+        return to_padded(r, width=max([*steps, structure.longest]))
+    return convert(r, type(first))
+
+
+def _one_after_the_other(structures: Sequence[Structure]) -> Structure:
+    return Structure.of_lengths(np.concatenate([structure.lengths for structure in structures]))
+
+
+def split_batches(x: Any, sizes: Any) -> list[Any]:
+    """Several batches of consecutive sequences: the way back of `join_batches`.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+    sizes : how many (outermost) sequences each batch has; their sum is all of them
+
+    Returns a list of batches as `x` is, views where slices are (see indexing).
+
+    Errors: StructureError for sizes that do not add up.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> [len(batch) for batch in sf.split_batches(sf.Ragged(np.arange(3), [1, 0, 2]), [2, 1])]
+    [2, 1]
+    """
+    own, home, _ = single(x)
+    counts = Structure.of_lengths(integers(sizes, "sizes"), None, "sizes")
+    if counts.rows != len(own):
+        raise StructureError(f"sizes add up to {counts.rows}, but there are {len(own)} sequences")
+    ends = counts.offsets.tolist()
+    parts = [getitem(own, slice(a, b)) for a, b in pairwise(ends)]
+    return parts if home is None else [home(part) for part in parts]
+
+
+@registry.gradient(split_batches)
+def _split_batches(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    x = args[0]
+    own, _, bare = single(x)
+    parts = split_batches(*args, **options)
+    shapes = [_flow.hollow(single(part)[0]) for part in parts]
+    shape = _flow.hollow(own)
+
+    def pullback(dys: Any) -> Any:
+        if len(dys) != len(shapes):
+            raise StructureError(f"there are {len(shapes)} batches, but {len(dys)} gradients")
+        given = [cotangent(dy, like) for dy, like in zip(dys, shapes, strict=True)]
+        dx = restored(_joined(given), shape) if given else own
+        return dx if bare is None else bare(dx)
+
+    return parts, pullback
+
+
+@operation
+def reorder(x: Any, permutation: Any) -> Any:
+    """The (outermost) sequences, or the rows of a plain array, in another order; any dtype.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, nested lists, or an array ``(n, *item)``
+    permutation : every position from 0 to n - 1 once; new position i holds what was at ``permutation[i]``
+
+    Returns what `x` is (Paddle's reorder_lod_tensor_by_rank).
+
+    Errors: StructureError for what is no permutation.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reorder(sf.Ragged(np.arange(3), [1, 2]), [1, 0]).data
+    array([1, 2, 0])
+    """
+    own, home, bare = (adopt(x)[1], None, None) if is_array(x) else single(x)
+    index = _permutation(permutation, len(own))
+    return selected(own, index, home, bare)
+
+
+def _permutation(given: Any, n: int) -> Array:
+    index = integers(given, "permutation")
+    if index.size != n:
+        raise StructureError(f"the permutation has {index.size} positions, but there are {n} sequences")
+    seen = np.zeros(n, bool)
+    seen[index[(index >= 0) & (index < n)]] = True
+    if not seen.all():
+        raise StructureError(
+            f"a permutation holds every position from 0 to {n - 1} once, but {int((~seen).argmax())} is missing"
+        )
+    return frozen(index)
+
+
+def sort_by_length(x: Any) -> tuple[Any, Array]:
+    """The (outermost) sequences by falling length, equal lengths in the order they had.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists; of a `LoD` with more levels the length is the number of sequences
+        of the next level
+
+    Returns ``(y, order)``: the batch, and the former position of each sequence, int64 on the host, read-only.
+    ``sf.reorder(y, sf.inverse_order(order))`` is `x` again.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> y, order = sf.sort_by_length(sf.Ragged(np.arange(4), [1, 3]))
+    >>> y.lengths, order
+    (array([3, 1]), array([1, 0]))
+    """
+    order = Structure.of_lengths(lengths(x, 0).copy()).order.indices
+    if isinstance(x, Padded) and x._structure.stable and not _flow.wants_grad(x):
+        structure = Structure.of_lengths(x.lengths.copy())
+        return build_padded(x.data, structure), order  # its columns are in that order
+    return reorder(x, order), order
+
+
+@registry.gradient(sort_by_length)
+def _sort_by_length(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    _, order = sort_by_length(*args, **options)
+    y, pullback = registry.gradient_rule(reorder)((args[0], order), {})
+    return (y, order), lambda dy: pullback(dy[0] if isinstance(dy, tuple) and len(dy) == 2 else dy)
+
+
+def inverse_order(order: Any) -> Array:
+    """Where each original position has gone: the way back from `sort_by_length`, `buckets` or `pack_bins`.
+
+    Parameters
+    ----------
+    order : the original positions in their new order, a permutation of n; an array, or a `Ragged` whose batches follow
+        one another
+
+    Returns ``(n,)`` int64 on the host, read-only: sequence i is at place ``inverse[i]``, so
+    ``sf.reorder(sf.join_batches(results), inverse)`` puts results of batches in the original order.
+
+    Errors: StructureError for what is no permutation.
+
+    >>> import seqformats as sf
+    >>> sf.inverse_order([2, 0, 1])
+    array([1, 2, 0])
+    """
+    if is_encoding(order):
+        order = convert(order, Ragged).data
+    index = _permutation(order, len(order))
+    inverse = np.empty(index.size, np.int64)
+    inverse[index] = np.arange(index.size)
+    return frozen(inverse)
+
+
+def buckets(lengths: Any, max_items: int, padded: bool = True) -> Ragged:
+    """Batches of sequences of similar length, each of a limited size.
+
+    Parameters
+    ----------
+    lengths : n integers, or an encoding
+    max_items : the most items of a batch; where `padded`, padding is counted
+    padded : does a batch take its longest sequence times the number of its sequences?
+
+    Returns a `Ragged` of original positions (int64), one sequence a batch, longest sequences first, equal lengths in
+    the order they had.  See `inverse_order` for the way back.
+
+    Errors: StructureError for a sequence over `max_items`.
+
+    >>> import seqformats as sf
+    >>> sf.convert(sf.buckets([1, 5, 2, 5, 1], max_items=10), list)
+    [[1, 3], [2, 0, 4]]
+    """
+    if not isinstance(padded, (bool, np.bool_)):
+        raise TypeError(f"padded must be True or False, not {padded!r}")
+    order, limit = _falling(lengths, max_items, "max_items")
+    counts = np.empty(order.lengths.size, np.int64)
+    found = registry.kernel("cut_buckets", "cpu")(order.lengths, limit, int(padded), counts)
+    return build_ragged(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
+
+
+def pack_bins(lengths: Any, capacity: int) -> Ragged:
+    """Sequences packed into as few bins of one capacity as first fit decreasing finds: sample packing.
+
+    Parameters
+    ----------
+    lengths : n integers, or an encoding
+    capacity : the most items of a bin
+
+    Returns a `Ragged` of original positions (int64), one sequence a bin, the longest first in each.  It takes at most
+    11/9 of the least number of bins and one more (D. S. Johnson, 1973).  See `inverse_order` for the way back.
+
+    Errors: StructureError for a sequence over `capacity`.
+
+    >>> import seqformats as sf
+    >>> sf.convert(sf.pack_bins([3, 7, 5, 4, 1], capacity=10), list)
+    [[1, 0], [2, 3, 4]]
+    """
+    order, limit = _falling(lengths, capacity, "capacity")
+    n = order.lengths.size
+    tree = np.empty(2 << max(n - 1, 0).bit_length(), np.int64)
+    bins = np.empty(n, np.int64)
+    count = registry.kernel("fill_bins", "cpu")(order.lengths, limit, tree, bins)
+    by_bin = np.argsort(bins, kind="stable")
+    return build_ragged(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)[:count]))
+
+
+def _falling(given: Any, limit: Any, what: str) -> tuple[Any, int]:
+    """The lengths in falling order, and the limit that they keep."""
+    limit = at_least(limit, what, 0)
+    if isinstance(given, Encoding) or (is_encoding(given) and not isinstance(given, (list, tuple))):
+        found = lengths(given)
+    else:
+        found = integers(given, "lengths")
+    structure = Structure.of_lengths(found.copy())
+    if structure.longest > limit:
+        i = int(structure.lengths.argmax())
+        raise StructureError(f"sequence {i} has {structure.longest} items, more than {what}={limit}")
+    return structure.order, limit

@@ -1,0 +1,220 @@
+"""Repeating: rows and sequences as often as a structure says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _flow
+from ._rows import flat, in_layout, layout_of, linear, move, new_rows
+from .arrays import Array, Library, adopt, is_array, library_of, size_of
+from .convert import convert, convert_like, move_rows, restored, source_of, structure_of
+from .errors import DeviceError, StructureError
+from .formats import LoD, Ragged, build_lod, build_ragged
+from .grad import Call, operation, single
+from .reduce import differentiable, summed, sums_in
+from .select import getitem, lengths, levels_of, sum_of_copies
+from .sequence import per_sequence
+from .structure import Structure, frozen
+
+
+@operation
+def expand(x: Any, like: Any, *, level: int = -1, out: Any = None) -> Any:
+    """Sequence i of `x`, or row i of a plain array, as often as sequence i of a level of `like` has items.
+
+    Parameters
+    ----------
+    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences; any dtype
+    like : an encoding (or bare list); only its structure is looked at
+    level : of a `LoD`, negative from the innermost; its n sequences say how often, by the sequences of the next level
+        or the rows that they have
+    out : an array that takes the rows, where `x` is an array, a `Ragged` or a `LoD`: at least as many as needed, of the
+        same item shape, dtype and library; the result's data is its first rows
+
+    Returns what `x` is: an array, or the encoding (Paddle's sequence_expand).  The gradient adds up the copies in
+    order.
+
+    Errors: StructureError for another number of sequences, IndexError for a level that does not exist, TypeError for an
+    `out` that cannot be.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([1, 2, 3, 4]), [2, 2])
+    >>> y = sf.LoD(np.zeros(8), [[0, 2, 4], [0, 3, 6, 7, 8]])
+    >>> sf.expand(x, y, level=0).data
+    array([1, 2, 1, 2, 3, 4, 3, 4])
+    >>> sf.expand(np.array([10, 20, 30]), sf.Ragged(np.zeros(5), [2, 0, 3]))
+    array([10, 10, 30, 30, 30])
+    """
+    return _repeated(x, lengths(like, level), out, "like has {n} sequences on this level")
+
+
+@operation
+def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
+    """Sequence i of `x`, or row i of a plain array, ``counts[i]`` times.
+
+    Parameters
+    ----------
+    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences; any dtype
+    counts : n integers, not negative, or one for all
+    out : see `expand`
+
+    Returns what `x` is.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.repeat(sf.Ragged(np.array([1, 2, 3]), [2, 1]), [2, 1]).lengths
+    array([2, 2, 1])
+    """
+    n = len(x)
+    return _repeated(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
+
+
+@operation
+def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
+    """Row i of `x`, repeated over the innermost sequence i of `like`.
+
+    Parameters
+    ----------
+    x : an array ``(n, *item)``, or an encoding with n rows; any dtype
+    like : an encoding (or bare list) with n innermost sequences; only its structure is looked at
+    out : see `expand`, for a `like` that is a `Ragged` or a `LoD`
+
+    Returns the encoding of `like`, with its full structure (Paddle's sequence_expand_as).
+
+    Errors: StructureError for another number of rows.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.expand_as(np.array([10, 20]), sf.LoD(np.zeros(3), [[0, 2], [0, 1, 3]])).to_nested()
+    [[[10], [20, 20]]]
+    """
+    own, home, _ = single(like)
+    structure = own._structure
+    bare = None
+    if is_array(x):
+        library, rows = adopt(x, "x")
+    else:
+        given, _, bare_of_x = single(x)
+        rows = convert(given, Ragged).data
+        library = library_of(rows)
+
+        def bare(dx: Array) -> Any:
+            y = convert_like(build_ragged(dx, given._structure), given)
+            return y if bare_of_x is None else bare_of_x(y)
+
+    if len(rows.shape) < 1 or rows.shape[0] != structure.n:
+        raise StructureError(f"x has {len(rows)} rows, but like has {structure.n} innermost sequences")
+    item = tuple(rows.shape[1:])
+    name = library.dtype_name(rows.dtype)
+    if out is not None and not isinstance(own, (Ragged, LoD)):
+        raise TypeError(f"out= takes the rows of a Ragged or a LoD, but like is a {type(own).__name__}")
+    layout, hollow = layout_of(own), _flow.hollow(own)
+    room = into(out, library, rows, structure.rows, item)
+
+    def forward(z: Array) -> Any:
+        data = new_rows(library, layout, item, z.dtype, z) if room is None else room
+        move("repeat_rows", library, layout, structure, z, data, item)
+        return in_layout(hollow, data)
+
+    def rule(z: Array, back: bool) -> tuple[Any, Any]:
+        y = forward(z)
+        if back:
+            _summable(name)
+        return y, lambda dy: linear(summed, forward, dy)
+
+    return Call(rows, rule, home, bare)
+
+
+def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
+    if is_array(x):
+        library, rows = adopt(x, "x")
+        if len(rows.shape) < 1:
+            raise StructureError("x must have the axes (n, *item), but is a single number")
+        return _repeated_rows(library, rows, counts, out, have)
+    own, home, bare = single(x)
+    if len(own) != counts.size:
+        raise StructureError(f"x has {len(own)} sequences, but {have.format(n=counts.size)}")
+    copies = Structure.of_lengths(counts.copy(), None, "counts")
+    library = library_of(own._like())
+    name = library.dtype_name(own.dtype)
+    if out is not None and not isinstance(own, (Ragged, LoD)):
+        raise TypeError(f"out= takes the rows of an array, a Ragged or a LoD, but x is a {type(own).__name__}")
+    outer = structure_of(own, 0)  # of a LoD, each outermost sequence with all its rows
+    index = np.repeat(np.arange(len(own)), counts)
+    repeated = Structure.of_lengths(outer.lengths[index])
+    room = into(out, library, own._like(), repeated.rows, own.item_shape)
+    shape = _flow.hollow(own)
+
+    def forward(z: Any) -> Any:
+        if room is None:
+            return getitem(z, index)
+        move_rows(source_of(z).restricted(repeated, frozen(outer.offsets[index])), room)
+        return build_lod(room, levels_of(z, index)) if isinstance(z, LoD) else build_ragged(room, repeated)
+
+    def back(dy: Any) -> Any:
+        rows = sum_of_copies(convert(dy, Ragged).data, copies, repeated, outer)
+        return restored(build_ragged(rows, outer), shape)
+
+    def rule(z: Any, wanted: bool) -> tuple[Any, Any]:
+        y = forward(z)
+        if wanted:
+            _summable(name)
+        return y, lambda dy: linear(back, forward, dy)
+
+    return Call(own, rule, home, bare)
+
+
+def _repeated_rows(library: Library, rows: Array, counts: Array, out: Any, have: str) -> Call:
+    """The rows of a plain array, each as often as `counts` says."""
+    if rows.shape[0] != counts.size:
+        raise StructureError(f"x has {rows.shape[0]} rows, but {have.format(n=counts.size)}")
+    structure = Structure.of_lengths(counts.copy(), None, "counts")
+    item, name, layout = tuple(rows.shape[1:]), library.dtype_name(rows.dtype), flat(structure)
+    room = into(out, library, rows, structure.rows, item)
+
+    def forward(z: Any) -> Array:
+        z = z.data if isinstance(z, Ragged) else z
+        data = new_rows(library, layout, item, z.dtype, z) if room is None else room
+        move("repeat_rows", library, layout, structure, z, data, item)
+        return data
+
+    def rule(z: Array, back: bool) -> tuple[Any, Any]:
+        y = forward(z)
+        if back:
+            _summable(name)
+        return y, lambda dy: linear(lambda d: summed(build_ragged(d, structure)), forward, dy)
+
+    return Call(rows, rule)
+
+
+def _summable(name: str) -> None:
+    sums_in(name)
+    differentiable(name, "a repetition")
+
+
+def into(out: Any, library: Library, like: Array, rows: int, item: tuple[int, ...]) -> Array | None:
+    """The first `rows` rows of an array that the caller has given for the result, checked."""
+    if out is None:
+        return None
+    if not is_array(out) or library_of(out) is not library:
+        raise TypeError(f"out must be an array of {library.name}, as x is, not {type(out).__name__}")
+    if not library.writable(out):
+        raise TypeError("out must be writable, C-contiguous and without a gradient")
+    if library.wants_grad((like,)):
+        raise TypeError("a result in out= has no gradient; leave out= away, or give x.detach()")
+    if library.device(out) != library.device(like):
+        raise DeviceError(f"out is on {library.device(out)}, but x on {library.device(like)}")
+    if out.dtype != like.dtype:
+        raise TypeError(f"out has dtype {out.dtype}, but x has {like.dtype}")
+    if tuple(out.shape[1:]) != item or len(out.shape) < 1:
+        raise StructureError(f"out must have the axes (rows, *item) with item shape {item}, but has {tuple(out.shape)}")
+    if out.shape[0] < rows:
+        raise StructureError(f"out has {out.shape[0]} rows, but {rows} are needed")
+    first, second = library.addresses([out, like]).tolist()
+    if first < second + library.itemsize(like.dtype) * size_of(like.shape) and second < first + library.itemsize(
+        out.dtype
+    ) * size_of(out.shape):
+        raise StructureError("out lies in the same memory as x")
+    return out[:rows]

@@ -1,0 +1,37 @@
+"""Which rows are in the same sequence?  A square of 0 and 1 with a block for each.
+
+``out (rows * rows,)`` bytes; sequence i has the rows ``cum[i]`` to ``cum[i + 1]``; where `causal` is 1, a row sees
+itself and what comes before it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .._kernel import clear, compiled, compiled_for_cuda
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import gpu, search
+
+
+@compiled
+def cpu(out: Any, cum: Any, width: int, causal: int, lo: int, hi: int) -> None:
+    """Sequences `lo` to `hi`; `width` is the number of rows."""
+    for i in range(lo, hi):
+        for r in range(cum[i], cum[i + 1]):
+            clear(out, r * width, width)
+            part = out[r * width + cum[i] : r * width + (r + 1 if causal else cum[i + 1])]
+            for k in range(part.size):
+                part[k] = 1
+
+
+@compiled_for_cuda(over="rows")
+def cuda(out: Any, cum: Any, width: int, causal: int) -> None:
+    """All rows, a line of threads each."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < width:
+        i = search(cum, r)
+        end = r + 1 if causal else cum[i + 1]
+        k = gpu.threadIdx.x
+        while k < width:
+            out[r * width + k] = 1 if cum[i] <= k and k < end else 0
+            k += gpu.blockDim.x
+        r += gpu.gridDim.x * gpu.blockDim.y

@@ -1,0 +1,46 @@
+"""Which rows hold none of some tokens?
+
+``x (rows,)`` are integers, ``tokens (k,)`` is sorted; ``out (rows,)`` gets 1 for a row to keep and 0 for one of the
+tokens.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .._kernel import compiled, compiled_for_cuda
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import gpu
+
+
+@compiled
+def cpu(x: Any, out: Any, tokens: Any, width: int, lo: int, hi: int) -> None:  # noqa: ARG001
+    """Rows `lo` to `hi`."""
+    items = x[lo:hi]
+    keep = out[lo:hi]
+    for r in range(items.size):
+        low = 0
+        high = tokens.size
+        while low < high:
+            middle = (low + high) >> 1
+            if tokens[middle] < items[r]:
+                low = middle + 1
+            else:
+                high = middle
+        keep[r] = 1 if low == tokens.size or tokens[low] != items[r] else 0
+
+
+@compiled_for_cuda(over="units")
+def cuda(x: Any, out: Any, tokens: Any, width: int) -> None:  # noqa: ARG001
+    """All rows, a thread each."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < out.size:
+        low = 0
+        high = tokens.size
+        while low < high:
+            middle = (low + high) >> 1
+            if tokens[middle] < x[r]:
+                low = middle + 1
+            else:
+                high = middle
+        out[r] = 1 if low == tokens.size or tokens[low] != x[r] else 0
+        r += gpu.gridDim.x * gpu.blockDim.y

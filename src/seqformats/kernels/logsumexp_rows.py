@@ -1,0 +1,106 @@
+"""The logarithm of the sum of exponentials of every sequence, column by column, with the maximum taken out first.
+
+`x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``; ``sums (n * width,)`` is
+room for the work.  An empty sequence gives -inf.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._kernel import along, beyond, compiled, compiled_for_cuda, locate
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import exp, gpu, ln, tree_max, tree_sum
+
+
+@compiled
+def cpu(
+    x: Any,
+    out: Any,
+    sums: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    width: int,
+    stride: int,
+    left: int,
+    step: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, first, length = locate(starts, cum, u, stride, left, step)
+        top = out[i * width : (i + 1) * width]
+        total = sums[i * width : (i + 1) * width]
+        for k in range(top.size):
+            top[k] = x[first * width + k] if length != 0 else 0
+            total[k] = 0
+        for t in range(1, length):
+            r = first + along(t, steps, step)
+            row = x[r * width : (r + 1) * width]
+            for k in range(row.size):
+                top[k] = row[k] if beyond(row[k], top[k], 0) else top[k]
+        for k in range(top.size):
+            top[k] = 0 if math.isinf(top[k]) else top[k]  # inf - inf would be NaN
+        for t in range(length):
+            r = first + along(t, steps, step)
+            row = x[r * width : (r + 1) * width]
+            for k in range(row.size):
+                total[k] += np.exp(row[k] - top[k])
+        for k in range(top.size):
+            top[k] += np.log(total[k])
+
+
+@compiled_for_cuda(over="sequences")
+def cuda(
+    x: Any,
+    out: Any,
+    sums: Any,  # noqa: ARG001  shared memory is room enough
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    width: int,
+    stride: int,
+    left: int,
+    step: int,
+) -> None:
+    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    parts = gpu.shared.array(128, x.dtype)
+    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    u = gpu.blockIdx.x
+    while u < cum.size - 1:
+        i, first, length = locate(starts, cum, u, stride, left, step)
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, which waits for each other below
+            k = column + gpu.threadIdx.x
+            parts[place] = 0
+            if length != 0 and k < width:
+                parts[place] = x[first * width + k]
+                t = gpu.threadIdx.y
+                while t < length:
+                    value = x[(first + along(t, steps, step)) * width + k]
+                    if beyond(value, parts[place], 0):
+                        parts[place] = value
+                    t += gpu.blockDim.y
+            tree_max(parts, place)
+            top = parts[gpu.threadIdx.x]
+            gpu.syncthreads()
+            parts[place] = 0
+            total = parts[place]  # zero in the dtype of x
+            if math.isinf(top):
+                top = total  # inf - inf would be NaN
+            if k < width:
+                t = gpu.threadIdx.y
+                while t < length:
+                    total += exp(x[(first + along(t, steps, step)) * width + k] - top)
+                    t += gpu.blockDim.y
+            parts[place] = total
+            tree_sum(parts, place)
+            if gpu.threadIdx.y == 0 and k < width:
+                out[i * width + k] = top + ln(parts[place])
+            gpu.syncthreads()
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x

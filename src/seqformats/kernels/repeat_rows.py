@@ -1,0 +1,65 @@
+"""Move row i of an array to every row of sequence i.
+
+`src` has one row a sequence; `out` holds the sequences in any layout, see `locate` for the arguments.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .._kernel import along, compiled, compiled_for_cuda, locate, move, move_row
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import find, gpu, move_word
+
+
+@compiled
+def cpu(
+    src: Any,
+    out: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    stride: int,
+    left: int,
+    step: int,
+    row: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`; `src` and `out` are flat bytes, `row` bytes a row."""
+    for u in range(lo, hi):
+        i, first, length = locate(starts, cum, u, stride, left, step)
+        if step == 1 and length != 0:
+            # one row, then twice as many at each turn
+            begin = first * row
+            move_row(out, begin, src, i * row, row)
+            done = 1
+            while done < length:
+                more = min(done, length - done)
+                move(out, begin + done * row, out, begin, more * row)
+                done += more
+        elif step != 1:
+            for t in range(length):
+                move_row(out, (first + along(t, steps, step)) * row, src, i * row, row)
+
+
+@compiled_for_cuda(over="rows")
+def cuda(
+    src: Any,
+    out: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    stride: int,
+    left: int,
+    step: int,
+    row: int,
+) -> None:
+    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < cum[cum.size - 1]:
+        i, _, d = find(starts, cum, steps, r, stride, left, step)
+        w = gpu.threadIdx.x
+        while w < row:
+            move_word(out, d * row + w, src, i * row + w)
+            w += gpu.blockDim.x
+        r += gpu.gridDim.x * gpu.blockDim.y

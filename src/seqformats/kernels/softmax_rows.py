@@ -1,0 +1,121 @@
+"""Softmax along every sequence, column by column, with the maximum taken out first; or its logarithm.
+
+`x` and `out` hold the sequences in the same layout, see `locate` for the arguments; ``state (n * 2 * width,)`` is room
+for the maximum and the sum of each; `log` is 1 for the logarithm.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._kernel import along, beyond, compiled, compiled_for_cuda, locate
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import exp, gpu, ln, tree_max, tree_sum
+
+
+@compiled
+def cpu(
+    x: Any,
+    out: Any,
+    state: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    width: int,
+    stride: int,
+    left: int,
+    step: int,
+    log: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, first, length = locate(starts, cum, u, stride, left, step)
+        top = state[2 * i * width : (2 * i + 1) * width]
+        total = state[(2 * i + 1) * width : (2 * i + 2) * width]
+        for k in range(top.size):
+            top[k] = x[first * width + k] if length != 0 else 0
+            total[k] = 0
+        for t in range(1, length):
+            r = first + along(t, steps, step)
+            row = x[r * width : (r + 1) * width]
+            for k in range(row.size):
+                top[k] = row[k] if beyond(row[k], top[k], 0) else top[k]
+        for t in range(length):
+            r = first + along(t, steps, step)
+            row = x[r * width : (r + 1) * width]
+            to = out[r * width : (r + 1) * width]
+            for k in range(row.size):
+                power = np.exp(row[k] - top[k])
+                total[k] += power
+                to[k] = row[k] - top[k] if log else power
+        for k in range(total.size):
+            total[k] = np.log(total[k]) if log else total[k]
+        for t in range(length):
+            r = first + along(t, steps, step)
+            to = out[r * width : (r + 1) * width]
+            if log:
+                for k in range(to.size):
+                    to[k] -= total[k]
+            else:
+                for k in range(to.size):
+                    to[k] /= total[k]
+
+
+@compiled_for_cuda(over="sequences")
+def cuda(
+    x: Any,
+    out: Any,
+    state: Any,  # noqa: ARG001  shared memory is room enough
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    width: int,
+    stride: int,
+    left: int,
+    step: int,
+    log: int,
+) -> None:
+    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    parts = gpu.shared.array(128, x.dtype)
+    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    u = gpu.blockIdx.x
+    while u < cum.size - 1:
+        _, first, length = locate(starts, cum, u, stride, left, step)
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, which waits for each other below
+            k = column + gpu.threadIdx.x
+            parts[place] = 0
+            if length != 0 and k < width:
+                parts[place] = x[first * width + k]
+                t = gpu.threadIdx.y
+                while t < length:
+                    value = x[(first + along(t, steps, step)) * width + k]
+                    if beyond(value, parts[place], 0):
+                        parts[place] = value
+                    t += gpu.blockDim.y
+            tree_max(parts, place)
+            top = parts[gpu.threadIdx.x]
+            gpu.syncthreads()
+            parts[place] = 0
+            total = parts[place]  # zero in the dtype of x
+            if k < width:
+                t = gpu.threadIdx.y
+                while t < length:
+                    total += exp(x[(first + along(t, steps, step)) * width + k] - top)
+                    t += gpu.blockDim.y
+            parts[place] = total
+            tree_sum(parts, place)
+            total = parts[gpu.threadIdx.x]
+            if k < width:
+                shift = ln(total) if log else total
+                t = gpu.threadIdx.y
+                while t < length:
+                    d = (first + along(t, steps, step)) * width + k
+                    out[d] = x[d] - top - shift if log else exp(x[d] - top) / shift
+                    t += gpu.blockDim.y
+            gpu.syncthreads()
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x

@@ -1,0 +1,73 @@
+"""Give every row of a sequence the sequence's own row times ``exp(y - z)``: the gradient of logsumexp.
+
+``x (n * width,)``, the gradient; ``z (n * width,)``, the logsumexp; `y`, its items, and `out` hold the sequences in the
+same layout, see `locate` for the arguments.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._kernel import along, compiled, compiled_for_cuda, locate
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import exp, find, gpu
+
+
+@compiled
+def cpu(
+    x: Any,
+    y: Any,
+    z: Any,
+    out: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    width: int,
+    stride: int,
+    left: int,
+    step: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, first, length = locate(starts, cum, u, stride, left, step)
+        source = x[i * width : (i + 1) * width]
+        log = z[i * width : (i + 1) * width]
+        for t in range(length):
+            r = first + along(t, steps, step)
+            row = y[r * width : (r + 1) * width]
+            to = out[r * width : (r + 1) * width]
+            for k in range(row.size):
+                # a sequence of -inf alone has no slope
+                to[k] = source[k] * np.exp(row[k] - (0 if log[k] == -np.inf else log[k]))
+
+
+@compiled_for_cuda(over="rows")
+def cuda(
+    x: Any,
+    y: Any,
+    z: Any,
+    out: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    width: int,
+    stride: int,
+    left: int,
+    step: int,
+) -> None:
+    """All rows, a line of threads each."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < cum[cum.size - 1]:
+        i, _, d = find(starts, cum, steps, r, stride, left, step)
+        k = gpu.threadIdx.x
+        while k < width:
+            log = z[i * width + k]
+            if math.isinf(log) and log < 0:
+                log = z.dtype.type(0)
+            out[d * width + k] = x[i * width + k] * exp(y[d * width + k] - log)
+            k += gpu.blockDim.x
+        r += gpu.gridDim.x * gpu.blockDim.y

@@ -1,0 +1,87 @@
+"""Lay the neighbours of every row side by side: the `before` rows before it, itself, and the `after` rows after it.
+
+`src` and `out` hold the sequences in the same layout, see `locate` for the arguments; a row of `out` has
+``before + 1 + after`` rows of `src`.  What lies outside the sequence is zero, or left as it is where `filled` is 1.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .._kernel import along, clear, compiled, compiled_for_cuda, locate, move, move_row
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import find, gpu, move_word
+
+
+@compiled
+def cpu(
+    src: Any,
+    out: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    stride: int,
+    left: int,
+    step: int,
+    before: int,
+    after: int,
+    filled: int,
+    row: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`; `src` and `out` are flat bytes, `row` bytes a row of `src`."""
+    count = before + 1 + after
+    for u in range(lo, hi):
+        _, first, length = locate(starts, cum, u, stride, left, step)
+        for t in range(length):
+            d = (first + along(t, steps, step)) * count * row
+            begin = max(before - t, 0)  # the first neighbour that is there, and the one after the last
+            end = min(count, length - t + before)
+            if filled == 0:
+                clear(out, d, begin * row)
+                clear(out, d + end * row, (count - end) * row)
+            if step == 1:
+                move(out, d + begin * row, src, (first + t - before + begin) * row, (end - begin) * row)
+            else:
+                for q in range(begin, end):
+                    s = first + along(t - before + q, steps, step)
+                    move_row(out, d + q * row, src, s * row, row)
+
+
+@compiled_for_cuda(over="rows")
+def cuda(
+    src: Any,
+    out: Any,
+    starts: Any,
+    cum: Any,
+    steps: Any,
+    stride: int,
+    left: int,
+    step: int,
+    before: int,
+    after: int,
+    filled: int,
+    row: int,
+) -> None:
+    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row of `src`."""
+    count = before + 1 + after
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < cum[cum.size - 1]:
+        i, t, d = find(starts, cum, steps, r, stride, left, step)
+        first = d - along(t, steps, step)
+        length = cum[i + 1] - cum[i]
+        for q in range(count):
+            near = t - before + q
+            to = (d * count + q) * row
+            if near >= 0 and near < length:
+                s = (first + along(near, steps, step)) * row
+                w = gpu.threadIdx.x
+                while w < row:
+                    move_word(out, to + w, src, s + w)
+                    w += gpu.blockDim.x
+            elif filled == 0:
+                w = gpu.threadIdx.x
+                while w < row:
+                    out[to + w] = 0
+                    w += gpu.blockDim.x
+        r += gpu.gridDim.x * gpu.blockDim.y

@@ -1,0 +1,336 @@
+"""Time steps: a batch as one array (or one `LoD`) a step, and what recurrent loops need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from . import _flow, registry
+from .arrays import Array, adopt, is_array, library_of
+from .convert import convert, convert_like, restored
+from .errors import StructureError
+from .formats import Encoding, LoD, Packed, Ragged, build_lod, build_packed, build_ragged
+from .grad import cotangent, single
+from .select import getitem, lengths, lod_slice, selected, take_rows
+from .sequence import check_alike
+from .structure import Structure, whole
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class TensorArray:
+    """Time steps of a batch: step t holds the t-th item of every sequence longer than t, longest first.
+
+    Parameters
+    ----------
+    steps : arrays ``(alive_t, *item)``, or `LoD` of `alive_t` sequences, one a time step; `alive_t` never rises
+    like : the batch that these are the steps of; `pack` gives back its encoding, order and outer levels.  Without it
+        the sequences stay in the order of the steps
+
+    `len` and ``[t]`` are steps.
+
+    Errors: TypeError for steps that are neither, StructureError for steps that do not fit each other or `like`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> steps = sf.TensorArray.unpack(sf.Ragged(np.array([1, 2, 3, 4, 5]), [2, 3]))
+    >>> steps[0], steps[2]
+    (array([3, 1]), array([5]))
+    >>> steps.with_steps([10 * step for step in steps]).pack().data
+    array([10, 20, 30, 40, 50])
+    """
+
+    steps: tuple[Any, ...]
+    like: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.steps, (list, tuple)):
+            raise TypeError(f"steps must be a list or tuple, not {type(self.steps).__name__}")
+        steps = tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(self.steps)])
+        object.__setattr__(self, "steps", steps)
+        if self.like is not None and not isinstance(self.like, Encoding):
+            object.__setattr__(self, "like", single(self.like)[0])
+        _check(steps, self.like)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.steps, self.like)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.steps)
+
+    def __getitem__(self, t: Any) -> Any:
+        return self.steps[t]
+
+    def __repr__(self) -> str:
+        sizes = [len(step) for step in self.steps]
+        return f"TensorArray({len(sizes)} steps of {sizes[:6]}{', ...' if len(sizes) > 6 else ''})"
+
+    @classmethod
+    def unpack(cls, x: Any) -> TensorArray:
+        """The steps of a batch: an encoding, a list of arrays or nested lists.
+
+        Of a `LoD` with more levels, step t is a `LoD` of the t-th inner sequence of every outermost one.  One move puts
+        all steps in order; the steps are views.
+
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> x = sf.LoD(np.arange(5), [[0, 1, 3], [0, 2, 3, 5]])
+        >>> sf.TensorArray.unpack(x)[0].to_nested()
+        [[2], [0, 1]]
+        """
+        own, _, _ = single(x)
+        if isinstance(own, LoD) and len(own.lod) > 1:
+            outer, inner = own._levels[0], lod_slice(own, 1, 0, own._levels[1].n)
+            ordered = getitem(inner, _by_steps(outer))
+            ends = outer.order.steps[: outer.longest + 1].tolist()
+            steps = [lod_slice(ordered, 0, a, b) for a, b in pairwise(ends)]
+        else:
+            packed = convert(own if own._structure.stable else convert(own, Ragged), Packed)
+            structure = packed._structure
+            ends = structure.order.steps[: structure.longest + 1].tolist()
+            steps = [packed.data[a:b] for a, b in pairwise(ends)]
+        return cls(tuple(steps), own)
+
+    def with_steps(self, steps: Sequence[Any]) -> TensorArray:
+        """Other steps over the same sequences: as many, each with as many rows or sequences; items may differ.
+
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> old = sf.TensorArray.unpack(sf.Ragged(np.ones((3, 2)), [2, 1]))
+        >>> old.with_steps([step.sum(1) for step in old]).pack().data
+        array([2., 2., 2.])
+        """
+        steps = tuple(steps)
+        sizes, have = [len(step) for step in self.steps], [len(step) for step in steps]
+        if sizes != have:
+            raise StructureError(f"the new steps have {have} rows or sequences, but the old ones {sizes}")
+        return TensorArray(steps, self.like)
+
+    def pack(self) -> Any:
+        """The steps as one batch: the encoding that they came from, with its order and outer levels.
+
+        Without `like` a `LoD`, longest sequence first.  With steps that are `LoD` and have other numbers of items, the
+        inner lengths are theirs.
+
+        StructureError where there is neither a step nor `like`.
+        """
+        like = self.like
+        if not self.steps:
+            if like is None:
+                raise StructureError("there is no step, so neither a dtype nor an item shape; give like")
+            return like
+        if isinstance(self.steps[0], LoD):
+            return self._pack_levels()
+        structure = _structure_of_steps(self.steps) if like is None else like._structure.in_order()
+        library = library_of(self.steps[0])
+        packed = build_packed(library.concatenate(self.steps), structure)
+        return convert(convert(packed, Ragged), LoD) if like is None else convert_like(packed, like)
+
+    def _pack_levels(self) -> LoD:
+        levels = tuple(
+            Structure.of_lengths(np.concatenate([step._levels[k].lengths for step in self.steps]))
+            for k in range(len(self.steps[0].lod))
+        )
+        library = library_of(self.steps[0].data)
+        ordered = build_lod(library.concatenate([step.data for step in self.steps]), levels)
+        outer = _structure_of_steps(self.steps) if self.like is None else self.like._levels[0]
+        place = np.empty(outer.rows, np.int64)
+        place[_by_steps(outer)] = np.arange(outer.rows)
+        inner = getitem(ordered, place)
+        return build_lod(inner.data, (outer, *inner._levels))
+
+    def pack_prefixes(self) -> LoD:
+        """Steps that are linked by their `LoD`, as a decoder leaves them, as one `LoD` with a path for every leaf.
+
+        The innermost sequence r of step t holds the candidates that follow row r of step t - 1.  A path goes from a row
+        of the first step along candidates to a row that has none, or that is in the last step; prefixes without
+        candidates are kept.  Paths stand in the order of the tree.
+
+        Returns ``[path -> rows]``, or, where steps have more levels, ``[source -> paths, path -> rows]`` by the
+        outermost level of the first step.
+
+        Errors: StructureError for steps that are no `LoD`, or whose innermost sequences are not as many as the rows
+        before.
+
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> steps = [sf.LoD(np.array([0, 1]), [[0, 1, 2]]), sf.LoD(np.array([2, 3, 4]), [[0, 2, 3]])]
+        >>> sf.TensorArray(steps).pack_prefixes().to_nested()
+        [[0, 2], [0, 3], [1, 4]]
+        """
+        if not self.steps or not isinstance(self.steps[0], LoD):
+            raise StructureError("pack_prefixes needs at least one step, and steps that are LoDs")
+        return _paths(self.steps)
+
+
+def _array(step: Any, t: int) -> Array:
+    if not is_array(step):
+        raise TypeError(f"steps[{t}] must be an array or a LoD, not {type(step).__name__}")
+    return adopt(step, f"steps[{t}]")[1]
+
+
+def _check(steps: tuple[Any, ...], like: Any) -> None:
+    deep = [isinstance(step, LoD) for step in steps]
+    if any(deep) and not all(deep):
+        raise TypeError("steps must be all arrays or all LoDs")
+    if steps and deep[0]:
+        check_alike(steps, "step")
+        for t, step in enumerate(steps):
+            if len(step.lod) != len(steps[0].lod):
+                raise StructureError(f"steps[{t}] has {len(step.lod)} levels, but steps[0] has {len(steps[0].lod)}")
+    elif steps:
+        if any(len(step.shape) < 1 for step in steps):
+            raise StructureError("a step must have the axes (alive, *item), but one is a single number")
+        check_alike([build_ragged(step, Structure.of_lengths(np.ones(len(step), np.int64))) for step in steps], "step")
+    if like is not None:
+        outer = like._levels[0] if isinstance(like, LoD) else like._structure
+        wanted = outer.order.size_at_t[: outer.longest].tolist()
+        if steps and [len(step) for step in steps] != wanted:
+            raise StructureError(
+                f"the steps have {[len(step) for step in steps]} rows, but like has {wanted} sequences alive"
+            )
+
+
+def _by_steps(outer: Structure) -> Array:
+    """The inner sequences in the order of steps."""
+    order = outer.order
+    sizes = order.size_at_t[: outer.longest]
+    step = np.repeat(np.arange(sizes.size), sizes)
+    column = np.arange(outer.rows) - order.steps[step]
+    return np.asarray(outer.offsets[order.indices[column]] + step)
+
+
+def _structure_of_steps(steps: Sequence[Any]) -> Structure:
+    """The lengths of sequences of which so many are alive at each step, longest first."""
+    sizes = np.array([len(step) for step in steps], np.int64)
+    if (np.diff(sizes) > 0).any():
+        t = int((np.diff(sizes) > 0).argmax()) + 1
+        raise StructureError(
+            f"steps[{t}] has {sizes[t]} rows after {sizes[t - 1]}; sequences end, but do not begin later"
+        )
+    n = int(sizes[0]) if sizes.size else 0
+    return Structure.of_lengths(np.searchsorted(-sizes, -np.arange(n), side="left").astype(np.int64))
+
+
+def _paths(steps: Sequence[LoD]) -> LoD:
+    for t in range(1, len(steps)):
+        if steps[t]._structure.n != steps[t - 1].rows:
+            raise StructureError(
+                f"steps[{t}] has {steps[t]._structure.n} innermost sequences, "
+                f"but steps[{t - 1}] has {steps[t - 1].rows} rows"
+            )
+    # from the last step to the first: how many leaves are below each row
+    leaves = [np.ones(steps[-1].rows, np.int64)]
+    for step in reversed(steps[1:]):
+        below = np.concatenate([[0], np.cumsum(leaves[0])])[step._structure.offsets]
+        leaves.insert(0, np.maximum(np.diff(below), 1))
+    # from the first to the last: the paths that go through each row, in the order of the tree
+    begin = np.concatenate([[0], np.cumsum(leaves[0])])
+    count = int(begin[-1])
+    lengths_of_paths = np.ones(count, np.int64)
+    rows = [np.repeat(np.arange(steps[0].rows), leaves[0])]
+    through = [np.arange(count)]
+    first = begin[:-1]
+    for t in range(1, len(steps)):
+        structure = steps[t]._structure
+        below = np.concatenate([[0], np.cumsum(leaves[t])])
+        # a row begins where its parent does, after its elder siblings
+        parent = np.repeat(np.arange(structure.n), structure.lengths)
+        first = first[parent] + below[:-1] - below[structure.offsets[parent]]
+        rows.append(np.repeat(np.arange(steps[t].rows), leaves[t]))
+        at = np.repeat(first - below[:-1], leaves[t]) + np.arange(rows[-1].size)
+        through.append(at)
+        lengths_of_paths[at] = t + 1
+    paths = Structure.of_lengths(lengths_of_paths)
+    index = np.empty(paths.rows, np.int64)
+    base = 0
+    for t, step in enumerate(steps):
+        index[paths.offsets[through[t]] + t] = base + rows[t]
+        base += step.rows
+    library = library_of(steps[0].data)
+    everything = library.concatenate([step.data for step in steps])
+    data = take_rows(everything, index)
+    if len(steps[0].lod) == 1:
+        return build_lod(data, (paths,))
+    sources = steps[0].absolute()[0]
+    return build_lod(data, (Structure.of_offsets(begin[sources].astype(np.int64)), paths))
+
+
+def shrink(x: Any, like: Any, step: int) -> Any:
+    """The first sequences of `x`, or rows of an array: as many as `like` has sequences longer than `step`.
+
+    Parameters
+    ----------
+    x : an array ``(n, *item)`` or an encoding, its sequences in the order of falling length of `like`
+    like : an encoding (of a `LoD` the outermost sequences count), or a `TensorArray`
+    step : a time step
+
+    Returns a view where slices are views (Paddle's shrink_rnn_memory).  The gradient of what is left out is zero.
+
+    Errors: StructureError where `x` has fewer sequences than needed, IndexError for a negative step.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.shrink(np.array([10, 20, 30]), sf.Ragged(np.zeros(6), [1, 3, 2]), 1)
+    array([10, 20])
+    """
+    t = whole(step, "step")
+    if t < 0:
+        raise IndexError(f"there is no step {t}")
+    if isinstance(like, TensorArray):
+        alive = len(like.steps[t]) if t < len(like.steps) else 0
+    else:
+        alive = int((lengths(like, 0) > t).sum())
+    own, home, _ = (adopt(x)[1], None, None) if is_array(x) else single(x)
+    if len(own) < alive:
+        raise StructureError(f"x has {len(own)} sequences, but {alive} of like are longer than {t}")
+    y = own[:alive] if is_array(own) else getitem(own, slice(0, alive))
+    return y if home is None else home(y)
+
+
+@registry.gradient(shrink)
+def _shrink(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    y = shrink(*args, **options)
+    x = args[0]
+    own, _, bare = (adopt(x)[1], None, None) if is_array(x) else single(x)
+    call = selected(own, np.arange(len(y)), None, bare)
+    _, back = call.rule(own, True)
+    like = _flow.hollow(y if is_array(y) else single(y)[0])
+    assert back is not None
+
+    def pullback(dy: Any) -> Any:
+        dx = back(cotangent(dy, like))
+        return dx if bare is None else bare(dx)
+
+    return y, pullback
+
+
+@registry.gradient(TensorArray.unpack)
+def _unpack(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    y = TensorArray.unpack(*args, **options)
+    bare = single(args[0])[2]
+
+    def pullback(dy: Any) -> Any:
+        dx = y.with_steps(dy).pack()
+        return dx if bare is None else bare(dx)
+
+    return y, pullback
+
+
+@registry.gradient(TensorArray.pack)
+def _pack(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    y = TensorArray.pack(*args, **options)
+    x = args[0]
+    like = _flow.hollow(y)
+
+    def pullback(dy: Any) -> Any:
+        given = restored(cotangent(dy, like), like)
+        return TensorArray(TensorArray.unpack(given).steps, x.like)
+
+    return y, pullback
