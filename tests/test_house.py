@@ -15,7 +15,7 @@ KERNELS = sorted(path for path in (SOURCE / "kernels").glob("*.py") if path.stem
 PUBLIC = sorted(name for name in vars(sf) if not name.startswith("_") and not inspect.ismodule(getattr(sf, name)))
 
 # Each module imports only what stands after it.
-ORDER = ["__main__", "__init__", "wrap", "steps", "attention", "batch", "sequence", "expand", "reduce", "select", "nested"]
+ORDER = ["__main__", "__init__", "wrap", "steps", "attention", "batch", "expand", "sequence", "reduce", "select", "nested"]
 ORDER += ["grad", "_rows", "convert", "_flow", "_cuda", "_launch", "formats", "lists", "structure", "arrays", "registry", "_threads", "errors"]
 NUMBA = {"_cuda", "_kernel", "kernels"}  # what loads Numba
 
