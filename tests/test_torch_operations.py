@@ -1,0 +1,201 @@
+"""PyTorch: every operation on tensors, first and second derivatives through autograd, the same results as its own."""
+
+import numpy as np
+import pytest
+
+import seqformats as sf
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.peers
+
+FORMATS = [sf.List, sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.LoD]
+LENGTHS = [3, 0, 1, 2]
+OTHER = sf.Ragged(torch.rand(5, 2, dtype=torch.float64), [1, 2, 2, 0])
+LIKE = sf.LoD(np.zeros(4), [[0, 1, 1, 4, 4], [0, 2, 2, 3, 4]])
+
+REDUCTIONS = {
+    name: getattr(sf, f"reduce_{name}") for name in ("sum", "mean", "sqrt", "max", "min", "first", "last", "logsumexp")
+}
+OPERATIONS = {
+    **{f"reduce_{name}": function for name, function in REDUCTIONS.items()},
+    "reduce_logsumexp": lambda x: sf.reduce_logsumexp(x, empty=0.0),
+    "topk_mean": lambda x: sf.topk_mean(x, [1, 2, 4]),
+    "softmax": sf.softmax,
+    "log_softmax": sf.log_softmax,
+    "cumsum": sf.cumsum,
+    "reverse": sf.reverse,
+    "slice": lambda x: sf.slice(x, [1, 0, 0, 0], [2, 0, 0, 2]),
+    "reshape": lambda x: sf.reshape(x, 1),
+    "window": lambda x: sf.window(x, 1, 2),
+    "ngrams": lambda x: sf.ngrams(x, 2, fill=7.0),
+    "conv": lambda x: sf.conv(x, torch.linspace(-1, 1, 18, dtype=torch.float64).reshape(6, 3), 1, 1),
+    "concat": lambda x: sf.concat([x, OTHER]),
+    "expand": lambda x: sf.expand(x, LIKE, level=0),
+    "repeat": lambda x: sf.repeat(x, [2, 1, 0, 3]),
+    "expand_as": lambda x: sf.expand_as(x, sf.Ragged(np.zeros(9), [2, 0, 1, 3, 2, 1])),
+    "reorder": lambda x: sf.reorder(x, [2, 0, 3, 1]),
+    "select": lambda x: sf.select(x, [3, 0, 0, 1]),
+    "join_batches": lambda x: sf.join_batches([x, OTHER]),
+    "shrink": lambda x: sf.shrink(x, sf.Ragged(np.zeros(6), [3, 2, 1, 0]), 1),
+    "unpack": lambda x: torch.cat(sf.TensorArray.unpack(x).steps),
+    "pack": lambda x: sf.TensorArray.unpack(x).pack(),
+    "split_batches": lambda x: sf.split_batches(x, [1, 3])[1],
+    "sort_by_length": lambda x: sf.sort_by_length(x)[0],
+}
+
+every_operation = pytest.mark.parametrize("name", OPERATIONS)
+every_format = pytest.mark.parametrize("kind", FORMATS, ids=lambda kind: kind.__name__)
+
+
+def tensor_of(y):
+    """The items of a result as one tensor, connected to its graph."""
+    if isinstance(y, torch.Tensor):
+        return y
+    return torch.cat(list(y.items)) if isinstance(y, sf.List) else y.data
+
+
+def function_of(name, kind):
+    """The operation as a function from rows to rows."""
+
+    def function(rows):
+        return tensor_of(OPERATIONS[name](sf.convert(sf.Ragged(rows, LENGTHS), kind)))
+
+    return function
+
+
+def rows(seed=0):
+    return torch.rand(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+@every_format
+@every_operation
+def test_first_derivatives(name, kind):
+    assert torch.autograd.gradcheck(function_of(name, kind), rows())
+
+
+@every_format
+@every_operation
+def test_second_derivatives(name, kind):
+    assert torch.autograd.gradgradcheck(function_of(name, kind), rows())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@every_operation
+def test_results_are_tensors_of_the_dtype_and_equal_those_of_numpy(name, dtype):
+    if name in ("concat", "join_batches", "conv"):
+        pytest.skip("the other operand is float64")
+    exact = rows().detach()
+    x = sf.Ragged(exact.to(dtype), LENGTHS)
+    found = tensor_of(OPERATIONS[name](x))
+    assert found.dtype is dtype
+    wanted = tensor_of(OPERATIONS[name](sf.Ragged(exact.to(dtype).double(), LENGTHS)))
+    assert torch.allclose(found.double(), wanted, rtol=0.02, atol=0.02 if dtype is not torch.float32 else 1e-5)
+
+
+def test_the_weight_of_a_convolution_learns():
+    x, weight = rows(), torch.rand(6, 3, dtype=torch.float64, requires_grad=True)
+
+    def function(x, weight):
+        return sf.conv(sf.Ragged(x, LENGTHS), weight, 1, 1).data
+
+    assert torch.autograd.gradcheck(function, (x, weight))
+    assert torch.autograd.gradgradcheck(function, (x, weight))
+
+
+def test_scatter_learns():
+    index = sf.Ragged(torch.tensor([0, 2, 2, 1, 0, 1]), LENGTHS)
+    base = torch.rand(4, 3, 2, dtype=torch.float64, requires_grad=True)
+
+    def function(base, updates):
+        return sf.scatter(base, index, sf.Ragged(updates, LENGTHS))
+
+    assert torch.autograd.gradcheck(function, (base, rows()))
+    assert torch.autograd.gradgradcheck(function, (base, rows()))
+
+
+def test_all_parts_of_a_concat_learn():
+    def function(x, y):
+        return sf.concat([sf.Ragged(x, LENGTHS), sf.convert(sf.Ragged(y, LENGTHS[::-1]), sf.Padded)]).data
+
+    assert torch.autograd.gradcheck(function, (rows(0), rows(1)))
+
+
+def test_rows_of_an_array_learn():
+    for function in (
+        lambda x: sf.expand(x, sf.Ragged(np.zeros(5), [2, 0, 1, 1, 1, 0])),
+        lambda x: sf.repeat(x, [2, 0, 1, 1, 1, 0]),
+        lambda x: sf.reorder(x, [5, 4, 3, 0, 1, 2]),
+        lambda x: sf.shrink(x, sf.Ragged(np.zeros(3), [2, 1]), 0),
+        lambda x: sf.expand_as(x, sf.Ragged(np.zeros(9), [2, 0, 1, 3, 2, 1])).data,
+    ):
+        assert torch.autograd.gradcheck(function, rows())
+        assert torch.autograd.gradgradcheck(function, rows())
+
+
+@pytest.mark.parametrize("lengths", [[3, 1, 2], [6], [1] * 6], ids=str)
+def test_reductions_and_softmax_are_torch_s_on_each_sequence(lengths):
+    data = torch.randn(6, 3, dtype=torch.float64)
+    x = sf.Ragged(data, lengths)
+    parts = data.split(lengths)
+    for mine, theirs in (
+        (sf.reduce_sum(x), lambda p: p.sum(0)),
+        (sf.reduce_mean(x), lambda p: p.mean(0)),
+        (sf.reduce_max(x), lambda p: p.max(0).values),
+        (sf.reduce_min(x), lambda p: p.min(0).values),
+        (sf.reduce_logsumexp(x), lambda p: p.logsumexp(0)),
+        (sf.argmax(x), lambda p: p.argmax(0)),
+    ):
+        assert torch.allclose(mine, torch.stack([theirs(p) for p in parts]))
+    for mine, theirs in (
+        (sf.softmax(x), lambda p: p.softmax(0)),
+        (sf.log_softmax(x), lambda p: p.log_softmax(0)),
+        (sf.cumsum(x), lambda p: p.cumsum(0)),
+        (sf.reverse(x), lambda p: p.flip(0)),
+    ):
+        assert torch.allclose(mine.data, torch.cat([theirs(p) for p in parts]))
+
+
+def test_softmax_of_what_is_not_finite_is_torch_s():
+    for values in ([float("-inf")] * 2, [float("inf"), 1.0], [float("nan"), 1.0], [float("-inf"), 1.0]):
+        part = torch.tensor(values)
+        x = sf.Ragged(part, [2])
+        assert torch.equal(sf.softmax(x).data.isnan(), part.softmax(0).isnan())
+        assert torch.equal(sf.reduce_logsumexp(x)[0].isnan(), part.logsumexp(0).isnan())
+        assert sf.reduce_logsumexp(x)[0].isinf() == part.logsumexp(0).isinf()
+
+
+def test_a_convolution_is_torch_s():
+    data, weight = torch.rand(7, 4), torch.rand(12, 5)
+    mine = sf.conv(sf.Ragged(data, [7]), weight, 1, 1).data
+    theirs = torch.nn.functional.conv1d(data.T[None], weight.reshape(3, 4, 5).permute(2, 1, 0), padding=1)[0].T
+    assert torch.allclose(mine, theirs, atol=1e-5)
+
+
+def test_masks_and_numbers_are_tensors():
+    x = sf.Ragged(torch.rand(3), [2, 1])
+    assert sf.mask(torch.tensor([[1, 2]])).tolist() == [[[True, False], [True, True]]]
+    assert sf.mask(x).dtype is torch.bool
+    assert sf.cu_seqlens(x).dtype is torch.int32
+    assert sf.position_ids(x).tolist() == [0, 1, 0]
+    assert sf.segment_ids(x).dtype is torch.int64
+    assert sf.block_mask(x).tolist() == [[True, True, False], [True, True, False], [False, False, True]]
+
+
+def test_a_buffer_takes_the_result_and_no_gradient():
+    x, out = torch.rand(2, 3), torch.empty(9, 3)
+    y = sf.expand(x, sf.Ragged(np.zeros(4), [1, 3]), out=out)
+    assert y.data_ptr() == out.data_ptr()
+    assert torch.equal(y, x[[0, 1, 1, 1]])
+    with pytest.raises(TypeError, match="no gradient"):
+        sf.expand(x.requires_grad_(), sf.Ragged(np.zeros(4), [1, 3]), out=out)
+
+
+def test_operands_of_another_library():
+    x = sf.Ragged(torch.rand(2, 3), [1, 1])
+    with pytest.raises(sf.DeviceError, match="numpy"):
+        sf.concat([x, sf.Ragged(np.zeros((2, 3), np.float32), [1, 1])])
+    with pytest.raises(sf.DeviceError, match="weight"):
+        sf.conv(x, np.zeros((3, 1), np.float32), 0, 0)
+    with pytest.raises(TypeError, match="out must be an array of torch"):
+        sf.repeat(x, 2, out=np.zeros((4, 3), np.float32))
