@@ -124,7 +124,10 @@ class Library:
 
     def dtype_name(self, dtype: Any) -> str:
         """The NumPy name of a dtype: "float32", "bfloat16"."""
-        return str(dtype.name)
+        try:
+            return _names[dtype]
+        except KeyError:  # NumPy puts it together anew each time, at many times the cost of a small sum
+            return _names.setdefault(dtype, str(dtype.name))
 
     def dtype(self, name: str) -> Any:
         """The dtype of this NumPy name."""
@@ -206,6 +209,7 @@ class Library:
         """Keep the memory of `x` from being taken again before the current stream is done with it."""
 
 
+_names: dict[Any, str] = {}
 _DTYPES = {name: np.dtype(name) for name in ("bool", "float32", "float64", "int32", "int64", "uint64")}
 
 
@@ -406,7 +410,10 @@ class Torch(Library):
         return x.to(getattr(self.torch, dtype))
 
     def dtype_name(self, dtype: Any) -> str:
-        return str(dtype).removeprefix("torch.")
+        try:
+            return _names[dtype]
+        except KeyError:
+            return _names.setdefault(dtype, str(dtype).removeprefix("torch."))
 
     def dtype(self, name: str) -> Any:
         return getattr(self.torch, name)

@@ -62,7 +62,8 @@ def join_batches(batches: Sequence[Any]) -> Any:
             if len(own.lod) != len(first.lod):
                 raise StructureError(f"batch {k} has {len(own.lod)} levels, but batch 0 has {len(first.lod)}")
     shapes = tuple([_flow.hollow(own) for own in owns])
-    ends = np.cumsum([0, *[len(own) for own in owns]]).tolist()
+    counts = [len(own) if isinstance(first, LoD) else own._structure.n for own in owns]
+    ends = np.cumsum([0, *counts]).tolist()
 
     def parted(dy: Any) -> Any:
         parts = [getitem(dy, slice(a, b)) for a, b in pairwise(ends)]

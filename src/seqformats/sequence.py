@@ -382,9 +382,12 @@ def erase(x: Any, tokens: Any) -> Any:
     if not (name.startswith(("int", "uint"))):
         raise TypeError(f"tokens are integers, but the items have dtype {name}")
     r, _, library = ready(convert(own, Ragged))
-    flags = library.empty((r.rows,), library.dtype("uint8"), r.data)
-    work = _launch.Work(r.rows, r.rows, library.itemsize(r.dtype))
-    _launch.arithmetic("keep_rows", library, (r.data,), (flags,), (wanted,), (1,), work, None)
+    items = r.data
+    if name == "uint64":  # beside int64 it would be compared as float64; no token is over int64
+        items, wanted = items.view(library.dtype("int64")), frozen(wanted[wanted >= 0])
+    flags = library.empty((r.rows,), library.dtype("uint8"), items)
+    work = _launch.Work(r.rows, r.rows, library.itemsize(items.dtype))
+    _launch.arithmetic("keep_rows", library, (items,), (flags,), (wanted,), (1,), work, None)
     kept = np.flatnonzero(library.to_numpy(flags))
     ends = np.searchsorted(kept, r.offsets)
     data = library.take(r.data, kept, 0)

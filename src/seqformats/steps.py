@@ -127,10 +127,11 @@ class TensorArray:
             return like
         if isinstance(self.steps[0], LoD):
             return self._pack_levels()
-        structure = _structure_of_steps(self.steps) if like is None else like._structure.in_order()
-        library = library_of(self.steps[0])
-        packed = build_packed(library.concatenate(self.steps), structure)
-        return convert(convert(packed, Ragged), LoD) if like is None else convert_like(packed, like)
+        outer = _structure_of_steps(self.steps) if like is None else _outermost(like).in_order()
+        packed = build_packed(library_of(self.steps[0]).concatenate(self.steps), outer)
+        if like is None or (isinstance(like, LoD) and len(like.lod) > 1):
+            return build_lod(convert(packed, Ragged).data, (outer,))
+        return convert_like(packed, like)
 
     def _pack_levels(self) -> LoD:
         levels = tuple(
@@ -139,7 +140,7 @@ class TensorArray:
         )
         library = library_of(self.steps[0].data)
         ordered = build_lod(library.concatenate([step.data for step in self.steps]), levels)
-        outer = _structure_of_steps(self.steps) if self.like is None else self.like._levels[0]
+        outer = _structure_of_steps(self.steps) if self.like is None else _outermost(self.like)
         place = np.empty(outer.rows, np.int64)
         place[_by_steps(outer)] = np.arange(outer.rows)
         inner = getitem(ordered, place)
@@ -169,6 +170,10 @@ class TensorArray:
         return _paths(self.steps)
 
 
+def _outermost(x: Any) -> Structure:
+    return x._levels[0] if isinstance(x, LoD) else x._structure  # type: ignore[no-any-return]
+
+
 def _array(step: Any, t: int) -> Array:
     if not is_array(step):
         raise TypeError(f"steps[{t}] must be an array or a LoD, not {type(step).__name__}")
@@ -189,12 +194,10 @@ def _check(steps: tuple[Any, ...], like: Any) -> None:
             raise StructureError("a step must have the axes (alive, *item), but one is a single number")
         check_alike([build_ragged(step, Structure.of_lengths(np.ones(len(step), np.int64))) for step in steps], "step")
     if like is not None:
-        outer = like._levels[0] if isinstance(like, LoD) else like._structure
+        outer, have = _outermost(like), [len(step) for step in steps]
         wanted = outer.order.size_at_t[: outer.longest].tolist()
-        if steps and [len(step) for step in steps] != wanted:
-            raise StructureError(
-                f"the steps have {[len(step) for step in steps]} rows, but like has {wanted} sequences alive"
-            )
+        if have != wanted:
+            raise StructureError(f"the steps have {have} rows, but like has {wanted} sequences alive")
 
 
 def _by_steps(outer: Structure) -> Array:
@@ -315,9 +318,13 @@ def _shrink(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callab
 def _unpack(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
     y = TensorArray.unpack(*args, **options)
     bare = single(args[0])[2]
+    likes = [_flow.hollow(step) for step in y]
 
     def pullback(dy: Any) -> Any:
-        dx = y.with_steps(dy).pack()
+        given = tuple(dy)
+        if len(given) != len(likes):
+            raise StructureError(f"there are {len(likes)} steps, but {len(given)} gradients")
+        dx = y.with_steps([cotangent(d, like) for d, like in zip(given, likes, strict=True)]).pack()
         return dx if bare is None else bare(dx)
 
     return y, pullback

@@ -1,6 +1,6 @@
 """Number the rows of every sequence: ``first[i] + t`` for item t of sequence i, or i itself where `segments` is 1.
 
-``out (rows,)``; sequence i has the rows ``cum[i]`` to ``cum[i + 1]``; `first` has n numbers, or one for all.
+``out (rows,)``; sequence i has the rows ``cum[i]`` to ``cum[i + 1]``; `first` is not looked at for segments.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ def cpu(out: Any, cum: Any, first: Any, width: int, segments: int, lo: int, hi: 
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
         part = out[cum[i] : cum[i + 1]]
-        begin = i if segments else first[i if first.size > 1 else 0]
+        begin = i if segments else first[i]
         for t in range(part.size):
             part[t] = begin + (0 if segments else t)
 
@@ -27,5 +27,5 @@ def cuda(out: Any, cum: Any, first: Any, width: int, segments: int) -> None:  # 
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < cum[cum.size - 1]:
         i = search(cum, r)
-        out[r] = i if segments else first[i if first.size > 1 else 0] + r - cum[i]
+        out[r] = i if segments else first[i] + r - cum[i]
         r += gpu.gridDim.x * gpu.blockDim.y
