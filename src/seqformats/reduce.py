@@ -38,6 +38,7 @@ _HALF = ("float16", "bfloat16")
 _SUM, _MEAN, _SQRT = 0, 1, 2  # see kernels.sum_rows
 
 
+@operation
 def reduce(x: Any, kind: str, *, empty: Any = None) -> Any:
     """A reduction by name, as Paddle's sequence_pool.
 
@@ -54,10 +55,11 @@ def reduce(x: Any, kind: str, *, empty: Any = None) -> Any:
     """
     if not isinstance(kind, str):
         raise TypeError(f"a reduction is called by its name, not {kind!r}")
-    found = _BY_NAME.get(kind.lower())
-    if found is None:
+    named = _BY_NAME.get(kind.lower())
+    if named is None:
         raise ConversionError(f"no reduction is called {kind!r}; there are: {', '.join(_BY_NAME)}")
-    return found(x) if empty is None else found(x, empty=empty)
+    plan = named.__wrapped__  # type: ignore[attr-defined]
+    return plan(x) if empty is None else plan(x, empty=empty)
 
 
 @operation
