@@ -74,9 +74,7 @@ def position_ids(x: Any, start: Any = 0) -> Array:
     """
     own, _, _ = single(x)
     structure = own._structure
-    return _numbered(
-        own, frozen(per_sequence(start, structure.n, "start") if structure.n else np.zeros(1, np.int64)), 0
-    )
+    return _numbered(own, frozen(per_sequence(start, structure.n, "start")), 0)
 
 
 def segment_ids(x: Any) -> Array:

@@ -171,7 +171,7 @@ class TensorArray:
 
 
 def _outermost(x: Any) -> Structure:
-    return x._levels[0] if isinstance(x, LoD) else x._structure  # type: ignore[no-any-return]
+    return x._levels[0] if isinstance(x, LoD) else x._structure
 
 
 def _array(step: Any, t: int) -> Array:
