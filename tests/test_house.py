@@ -15,8 +15,34 @@ KERNELS = sorted(path for path in (SOURCE / "kernels").glob("*.py") if path.stem
 PUBLIC = sorted(name for name in vars(sf) if not name.startswith("_") and not inspect.ismodule(getattr(sf, name)))
 
 # Each module imports only what stands after it.
-ORDER = ["__main__", "__init__", "wrap", "steps", "attention", "batch", "expand", "sequence", "reduce", "select", "nested"]
-ORDER += ["grad", "_rows", "convert", "_flow", "_cuda", "_launch", "formats", "lists", "structure", "arrays", "registry", "_threads", "errors"]
+ORDER = [
+    "__main__",
+    "__init__",
+    "wrap",
+    "steps",
+    "attention",
+    "batch",
+    "expand",
+    "sequence",
+    "reduce",
+    "select",
+    "nested",
+]
+ORDER += [
+    "grad",
+    "_rows",
+    "convert",
+    "_flow",
+    "_cuda",
+    "_launch",
+    "formats",
+    "lists",
+    "structure",
+    "arrays",
+    "registry",
+    "_threads",
+    "errors",
+]
 NUMBA = {"_cuda", "_kernel", "kernels"}  # what loads Numba
 
 every_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -83,9 +109,9 @@ def test_no_import_cycle():
 def test_kernels_import_the_house_options_alone(path):
     """Numba's cache does not see an edit in another file, so a kernel never takes code from one."""
     for name in imports(path, everywhere=True):
-        assert name in ("typing", "..", ".._kernel", ".._cuda", "math", "numpy") or name.startswith((".._kernel", ".._cuda")), (
-            name
-        )
+        assert name in ("typing", "..", ".._kernel", ".._cuda", "math", "numpy") or name.startswith(
+            (".._kernel", ".._cuda")
+        ), name
 
 
 @every_kernel

@@ -5,19 +5,50 @@ import inspect
 import os
 import pathlib
 import re
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from seqformats import kernels
+
+if TYPE_CHECKING:  # put among the globals of a kernel before it is compiled
+    from seqformats._cuda import gpu
 
 HOST_ONLY = {"check_lengths", "check_offsets", "check_order", "cut_buckets", "fill_bins", "scan_list", "sort_lengths"}
 FOLDER = pathlib.Path(kernels.__file__).parent
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 ON_CUDA = [name for name in NAMES if name not in HOST_ONLY]
-STRUCTURE = {"starts", "out_starts", "cum", "indices", "steps", "offsets"}
-DATA = {"src", "out", "item", "x"}
 COMPUTE = [(7, 5), (8, 0), (9, 0)]
+
+# Arguments that are arrays of int64, whatever the items are.
+STRUCTURE = set("starts out_starts cum indices steps offsets counts ks tokens first places index".split())
+
+# The dtypes of items and results that the library gives kernels that calculate.  Complex numbers are pairs of floats,
+# bools are bytes, and half precision is calculated with as float32.
+SIGNED, UNSIGNED = ["i1", "i2", "i4", "i8"], ["u1", "u2", "u4", "u8"]
+FLOATS = [("f4", "f4"), ("f8", "f8")]
+SAME = [*FLOATS, *((kind, kind) for kind in [*SIGNED, *UNSIGNED])]
+SUMS = [*FLOATS, *((kind, "i8") for kind in [*SIGNED, "u1"]), *((kind, "u8") for kind in UNSIGNED)]
+MEANS = [(kind, "f8") for kind in [*SIGNED, *UNSIGNED]]
+TAKEN = {
+    "block_mask": [(None, "u1")],
+    "cumsum_rows": SUMS,
+    "keep_rows": [(kind, "u1") for kind in [*SIGNED, *UNSIGNED]],
+    "logsumexp_rows": FLOATS,
+    "max_rows": SAME,
+    "number_rows": [(None, "i8")],
+    "scatter_rows": SAME,
+    "softmax_back": FLOATS,
+    "softmax_rows": FLOATS,
+    "spread_exp": FLOATS,
+    "spread_places": FLOATS,
+    "spread_rows": FLOATS,
+    "sum_copies": SAME,
+    "sum_rows": [*SUMS, *MEANS],
+    "topk_back": FLOATS,
+    "topk_rows": FLOATS,
+    "window_back": FLOATS,
+}
 
 needs_compiler = pytest.mark.skipif(
     any(os.environ.get(name, "0") not in ("", "0") for name in ("NUMBA_ENABLE_CUDASIM", "NUMBA_DISABLE_JIT")),
@@ -27,6 +58,10 @@ needs_compiler = pytest.mark.skipif(
 
 def module(name):
     return importlib.import_module(f"seqformats.kernels.{name}")
+
+
+def parameters(function):
+    return inspect.signature(function).parameters
 
 
 @pytest.mark.parametrize("name", ON_CUDA)
@@ -43,8 +78,8 @@ def test_host_only_kernels_exist_and_have_no_twin(name):
 @pytest.mark.parametrize("name", ON_CUDA)
 def test_a_twin_takes_the_arrays_and_numbers_of_the_cpu_kernel_in_the_same_order(name):
     cpu = module(name).cpu
-    on_cpu = list(inspect.signature(getattr(cpu, "py_func", cpu)).parameters)
-    on_cuda = list(inspect.signature(module(name).cuda.function).parameters)
+    on_cpu = list(parameters(getattr(cpu, "py_func", cpu)))
+    on_cuda = list(parameters(module(name).cuda.function))
     assert on_cpu[-2:] == ["lo", "hi"]
     assert on_cuda[: len(on_cpu) - 2] == on_cpu[:-2]
     assert on_cuda[len(on_cpu) - 2 :] in ([], ["runs"])
@@ -55,10 +90,14 @@ def is_move(name):
 
 
 MOVES = [name for name in ON_CUDA if is_move(name)]
-WITH_ADDRESSES = [name for name in MOVES if "addresses" in inspect.signature(module(name).cuda.function).parameters]
+WITH_ADDRESSES = [name for name in MOVES if "addresses" in parameters(module(name).cuda.function)]
 
 
-TYPES = {"b1": "boolean", "c16": "complex128"}
+def test_every_kernel_that_calculates_is_compiled_below():
+    assert sorted(TAKEN) == [name for name in ON_CUDA if name not in MOVES]
+
+
+TYPES = {"c16": "complex128"}
 for kind, word in (("u", "uint"), ("i", "int"), ("f", "float")):
     TYPES.update({f"{kind}{size}": f"{word}{8 * size}" for size in (1, 2, 4, 8)})
 
@@ -77,16 +116,14 @@ def ptx_of(function, kinds, compute):
     return code
 
 
-def kinds_of(function, dtype, addresses=False):
-    """The kinds of its arguments, told by their names."""
+def kinds_of(function, items, out, addresses=False):
+    """The kinds of its arguments, told by their names; numbers are annotated as such."""
     found = []
-    for name in inspect.signature(function).parameters:
-        if name == "src" and addresses:
+    for name, parameter in parameters(function).items():
+        if parameter.annotation is int or (name == "src" and addresses):
             found.append(None)
-        elif name in DATA:
-            found.append(dtype)
         else:
-            found.append("i8" if name in STRUCTURE or name == "numbers" else None)
+            found.append("i8" if name in STRUCTURE else out if name == "out" else items)
     return found
 
 
@@ -113,74 +150,76 @@ def test_moves_are_whole_words(name, size, compute):
     from seqformats import _cuda
 
     function = module(name).cuda.function
+    word = _cuda.WORDS[size].str[1:]
     variants = [False, True] if name in WITH_ADDRESSES else [False]
     for addresses in variants:
-        code = ptx_of(function, kinds_of(function, _cuda.WORDS[size].str[1:], addresses), compute)
+        code = ptx_of(function, kinds_of(function, word, word, addresses), compute)
         assert_clean(code)
         kind = "v2.u64" if size == 16 else f"u{8 * size}"
         assert re.search(rf"\bld\.global(\.nc)?\.{kind}\b", code), f"no load of {size} bytes"
         assert re.search(rf"\bst\.global\.{kind}\b", code), f"no store of {size} bytes"
+        for store in re.findall(r"\bst\.global\.([\w.]+)", code):
+            assert store == kind or size == 16, f"a store of {store}"
         assert not re.search(r"\b(div|rem)\.", code), "a division in the arithmetic of indices"
 
 
-@needs_compiler
-@pytest.mark.parametrize("compute", COMPUTE)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u8"])
-def test_sums(dtype, compute):
-    function = module("sum_rows").cuda.function
-    code = ptx_of(function, kinds_of(function, dtype), compute)
-    assert_clean(code, {"f4": ["f32"], "f8": ["f64"]}.get(dtype, ()))
-    assert "bar.sync" in code
-    assert f".shared .align {np.dtype(dtype).itemsize}" in code
+def kinds_on_each_gpu():
+    """What to compile for which GPU: integers of less than 64 bits for one of them."""
+    for name, pairs in TAKEN.items():
+        for items, out in pairs:
+            for compute in COMPUTE:
+                if compute == (8, 0) or items in (None, "f4", "f8", "i8", "u8"):
+                    yield name, items, out, compute
 
 
 @needs_compiler
-@pytest.mark.parametrize("compute", COMPUTE)
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_spreads(dtype, compute):
-    function = module("spread_rows").cuda.function
-    code = ptx_of(function, kinds_of(function, dtype), compute)
-    assert_clean(code, {"f4": ["f32"], "f8": ["f64"]}[dtype])
-    assert f"div.rn.f{8 * np.dtype(dtype).itemsize}" in code, "a division that is not rounded as on the CPU"
-
-
-@needs_compiler
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_division_of_rows(dtype):
+@pytest.mark.parametrize(("name", "items", "out", "compute"), kinds_on_each_gpu())
+def test_arithmetic(name, items, out, compute):
     from seqformats import _cuda
 
-    function = _cuda._divide_rows
-    code = ptx_of(function, kinds_of(function, dtype), (8, 0))
-    assert_clean(code, {"f4": ["f32"], "f8": ["f64"]}[dtype])
+    kernel = module(name).cuda
+    code = ptx_of(kernel.function, kinds_of(kernel.function, items, out), compute)
+    # Integers are never calculated with as floats, nor float32 as float64; a float64 exponential begins as a float32.
+    assert_clean(code, {"f4": ["f32"], "f8": ["f32", "f64"]}.get(out, ()))
+    assert not re.search(r"\b(div|sqrt)\.(approx|full)", code), "a division or root that is not rounded as on the CPU"
+    rooms = re.findall(r"\.shared \.align (\d+) \.b8 \w+\[(\d+)\]", code)
+    if kernel.over == "sequences":
+        assert "bar.sync" in code
+        assert rooms, "threads of a block share no memory"
+        for item, room in rooms:
+            assert int(room) == int(item) * _cuda._SUM_THREADS
+    else:
+        assert "bar.sync" not in code
+        assert not rooms
 
 
 @needs_compiler
 @pytest.mark.parametrize("to", ["i8", "u8", "f2", "f4", "f8"])
-@pytest.mark.parametrize("of", ["b1", "i1", "i4", "u2", "u8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("of", ["u1", "i1", "i4", "u2", "u8", "f2", "f4", "f8"])
 def test_changes_of_dtype(of, to):
     from seqformats import _cuda
 
     assert_clean(ptx_of(_cuda._cast_items, [of, to], (8, 0)), ["f16", "f32", "f64"])
 
 
+def careless(x, out):
+    """A constant that is a float64."""
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+    out[0] = total
+
+
+def spilling(x, out):
+    """Local memory."""
+    room = gpu.local.array(8, x.dtype)
+    for i in range(x.size):
+        room[i & 7] = x[i]
+    out[0] = room[x.size & 7]
+
+
 @needs_compiler
-def test_the_check_sees_what_it_looks_for():
-    """A kernel with a float64 constant and one with local memory are refused."""
-    pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
-    from seqformats._cuda import gpu
-
-    def careless(x, out):
-        total = 0.0
-        for i in range(x.size):
-            total += x[i]
-        out[0] = total
-
-    def spilling(x, out):
-        room = gpu.local.array(8, x.dtype)
-        for i in range(x.size):
-            room[i & 7] = x[i]
-        out[0] = room[x.size & 7]
-
-    for function in (careless, spilling):
-        with pytest.raises(AssertionError):
-            assert_clean(ptx_of(function, ["f4", "f4"], (8, 0)), ["f32"])
+@pytest.mark.parametrize("function", [careless, spilling])
+def test_the_check_sees_what_it_looks_for(function):
+    with pytest.raises(AssertionError):
+        assert_clean(ptx_of(function, ["f4", "f4"], (8, 0)), ["f32"])

@@ -1,6 +1,7 @@
-"""Sum and mean of every sequence, against plain Python."""
+"""Reductions of every sequence, and their gradients, against plain Python."""
 
 import fractions
+import math
 
 import numpy as np
 import oracle
@@ -8,94 +9,263 @@ import pytest
 import strategies
 from hypothesis import given
 from hypothesis import strategies as st
+from test_grad import dot, rows, with_rows
+from test_wrap import structure_of
 
 import seqformats as sf
 
+# ------------------------------------------------------------------------------------------- the slow truth
+
+
+def logsumexp(column):
+    top = max(column, key=rank)
+    if not math.isfinite(top):
+        return top
+    return float(top) + math.log(math.fsum(math.exp(number - top) for number in column))
+
+
+def rank(number):
+    """NaN is the largest."""
+    return number != number, number
+
+
+def first_largest(column):
+    return max(range(len(column)), key=lambda t: (rank(column[t]), -t))
+
+
+def first_least(column):
+    return first_largest([number if number != number else -number for number in column])
+
+
+def mean_of_largest(k):
+    return lambda column: sum(sorted(column, key=rank, reverse=True)[:k]) / k
+
+
+# what the numbers in a column of a sequence come to, and which of them is picked
+CALCULATED = {
+    sf.reduce_sum: sum,
+    sf.reduce_mean: lambda column: sum(column) / len(column),
+    sf.reduce_sqrt: lambda column: sum(column) / math.sqrt(len(column)),
+    sf.reduce_logsumexp: logsumexp,
+}
+PICKED = {
+    sf.reduce_max: first_largest,
+    sf.reduce_min: first_least,
+    sf.reduce_first: lambda column: 0,
+    sf.reduce_last: lambda column: len(column) - 1,
+}
+REDUCTIONS = [*CALCULATED, *PICKED]
+ADDED = [sf.reduce_sum, sf.reduce_mean, sf.reduce_sqrt]
+ENDS = [sf.reduce_first, sf.reduce_last]
+ORDERED = [sf.reduce_max, sf.reduce_min, sf.reduce_logsumexp, sf.argmax, sf.topk_mean]
+WITH_GRADIENT = [*REDUCTIONS, sf.topk_mean]
+OPERATIONS = [*WITH_GRADIENT, sf.argmax]
+ARGS = {sf.topk_mean: ([2, 1, 5],)}
+
+
+def operation_name(operation):
+    return operation.__name__
+
+
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
-every_reduction = pytest.mark.parametrize("reduction", [sf.reduce_sum, sf.reduce_mean], ids=lambda f: f.__name__)
+every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format_name)
+every_reduction = pytest.mark.parametrize("reduction", REDUCTIONS, ids=operation_name)
+every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=operation_name)
+every_gradient = pytest.mark.parametrize("operation", WITH_GRADIENT, ids=operation_name)
+with_order = pytest.mark.parametrize("operation", ORDERED, ids=operation_name)
+from_an_end = pytest.mark.parametrize("reduction", ENDS, ids=operation_name)
 
+FLOAT = [np.dtype("f8")]
 HALF = [np.dtype("f2"), *([strategies.BFLOAT16] if strategies.BFLOAT16 else [])]
-SUMMED = [
-    np.dtype(code) for code in ("f4", "f8", "c8", "c16", "?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
-] + HALF
+REAL = [np.dtype(code) for code in ("f4", "f8", ">f4", "?", "i1", "i2", "i4", "i8", ">i8", "u1", "u2", "u4", "u8")]
+REAL += HALF
+SUMMED = [*REAL, np.dtype("c8"), np.dtype("c16")]
 
 
-def result_dtype(reduction, dtype):
-    if dtype.kind in "fc" or dtype == strategies.BFLOAT16:
+def run(operation, x):
+    return operation(x, *ARGS.get(operation, ()))
+
+
+def dtypes_of(operation):
+    return strategies.DTYPES if operation in ENDS else SUMMED if operation in ADDED else REAL
+
+
+def is_float(dtype):
+    return dtype.kind in "fc" or dtype == strategies.BFLOAT16
+
+
+def result_dtype(operation, dtype):
+    if operation in ENDS:  # a move
         return dtype
-    if reduction is sf.reduce_mean:
-        return np.dtype("f8")
-    return np.dtype("u8" if dtype.kind == "u" else "i8")
+    if is_float(dtype) or operation in PICKED:
+        return dtype.newbyteorder("=")
+    if operation is sf.reduce_sum:
+        return np.dtype("u8" if dtype.kind == "u" else "i8")
+    return np.dtype("f8")
 
 
 def exact(value):
-    """An item as an exact number."""
-    value = value.item() if hasattr(value, "item") else value
-    return complex(value) if isinstance(value, complex) else fractions.Fraction(value)
+    """A number of any dtype as one of Python's, exactly."""
+    value = value.item()
+    if isinstance(value, complex) or not math.isfinite(value):
+        return value
+    return fractions.Fraction(value)
 
 
-def expected(reduction, sequence, item_shape, empty=0):
-    """Sum or mean by exact arithmetic, item by item."""
-    out = np.empty(item_shape, object)
-    for place in np.ndindex(*item_shape):
-        found = [exact(item[place]) for item in sequence]
-        total = sum(found) if found else empty
-        out[place] = total / len(found) if found and reduction is sf.reduce_mean else total
-    return out
-
-
-def assert_reduced(reduction, found, truth, empty=0):
-    dtype = result_dtype(reduction, truth.dtype)
-    assert found.dtype == dtype
-    assert found.shape == (len(truth), *truth.item_shape)
+def columns_of(truth):
+    """The numbers of every sequence, column by column: ``((i, *place), numbers)``."""
     for i, sequence in enumerate(truth.sequences()):
-        wanted = expected(reduction, sequence, truth.item_shape, empty)
         for place in np.ndindex(*truth.item_shape):
-            got, want = found[(i, *place)], wanted[place]
-            if dtype.kind in "iu":
-                assert int(got) == int(want)
-            else:
-                size = sum(abs(complex(item[place])) for item in sequence) + abs(complex(want))
-                bound = 4 * (len(sequence) + 1) * float(epsilon(dtype)) * size + 1e-30
-                assert abs(complex(got) - complex(want)) <= bound, (i, place, got, want)
+            yield (i, *place), [item[place] for item in sequence]
+
+
+def without_levels(found, truth):
+    """The array of a result, of which the levels were looked at."""
+    if truth.levels > 1:
+        assert type(found) is sf.LoD
+        assert found.lengths() == truth.counts()[:-1]
+        found = found.data
+    assert type(found) is np.ndarray
+    return found
+
+
+def assert_reduced(reduction, found, truth, empty=None):
+    found, dtype = without_levels(found, truth), result_dtype(reduction, truth.dtype)
+    if reduction in PICKED:
+        assert_picked(found, PICKED[reduction], truth, dtype, 0 if empty is None else empty)
+    else:
+        empty = (-math.inf if reduction is sf.reduce_logsumexp else 0) if empty is None else empty
+        assert_calculated(found, CALCULATED[reduction], truth, dtype, empty)
+
+
+def assert_picked(found, pick, truth, dtype, empty):
+    """The very items, bit for bit but for the bits of a NaN."""
+    wanted = np.zeros((len(truth.sequences()), *truth.item_shape), dtype)
+    for place, column in columns_of(truth):
+        if column:
+            numbers = column if truth.dtype.kind in "USMm" else [exact(number) for number in column]
+            wanted[place] = column[pick(numbers)]
+        elif empty != 0:
+            wanted[place] = empty
+    oracle.assert_bits(with_one_nan(found), with_one_nan(wanted))
+
+
+def with_one_nan(array):
+    return np.where(array != array, np.full((), np.nan, array.dtype), array) if is_float(array.dtype) else array
+
+
+def assert_calculated(found, formula, truth, dtype, empty):
+    assert found.dtype == dtype
+    assert found.shape == (len(truth.sequences()), *truth.item_shape)
+    for place, column in columns_of(truth):
+        numbers = [exact(number) for number in column]
+        wanted = formula(numbers) if column else empty
+        if dtype.kind in "iu":
+            assert int(found[place]) == np.array(int(wanted) % 2**64, "u8").astype(dtype)  # wraps round, as in NumPy
+        else:
+            scale = formula([abs(number) for number in numbers]) if column else 0
+            assert_close(complex(found[place]), complex(wanted), scale, len(column), dtype)
+
+
+def assert_close(found, wanted, scale, length, dtype):
+    """Rounding errors of a sum, and of the result's own dtype."""
+    if not np.isfinite(wanted) or abs(wanted) > largest(dtype):
+        assert np.array_equal(found, wanted if not np.isfinite(wanted) else math.copysign(math.inf, wanted.real), True)
+    else:
+        calculated_in = np.dtype("f4") if dtype in HALF else dtype
+        bound = 2 * (length + 2) * epsilon(calculated_in) * float(scale) + epsilon(dtype) * abs(wanted) + tiny(dtype)
+        assert abs(found - wanted) <= bound, (found, wanted)
 
 
 def epsilon(dtype):
-    return 2**-7 if dtype == strategies.BFLOAT16 else np.finfo(dtype).eps
+    return 2.0**-8 if dtype == strategies.BFLOAT16 else float(np.finfo(dtype).eps)
+
+
+def largest(dtype):
+    return 3.38e38 if dtype == strategies.BFLOAT16 else float(np.finfo(dtype).max)
+
+
+def tiny(dtype):
+    return 1e-40 if dtype == strategies.BFLOAT16 else float(np.finfo(dtype).tiny)
 
 
 # ---------------------------------------------------------------------------------------------- values
 
 
-@every_encoding
+def reduced(operation, x, *args, **options):
+    """NumPy warns where a half or an infinity overflows."""
+    with np.errstate(all="ignore"):
+        return operation(x, *args, **options)
+
+
+@every_format
 @every_reduction
 @given(data=st.data())
-def test_against_exact_arithmetic(kind, reduction, data):
-    truth, x = data.draw(strategies.encoded(kind, kinds=SUMMED, levels=1))
-    if np.any(~np.isfinite(truth.data().astype("c16"))):
-        return
-    with np.errstate(all="ignore"):
-        found = reduction(x)
-    if truth.dtype.kind in "iu" and any(abs(v) >= 2**31 for v in truth.data().reshape(-1).tolist()):
-        return  # extreme values wrap around, as NumPy's do
-    assert_reduced(reduction, found, truth)
+def test_against_plain_python(kind, reduction, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=dtypes_of(reduction)))
+    if truth.dtype.kind == "c" and not np.isfinite(truth.data()).all():
+        return  # Python divides complex infinities in its own way
+    assert_reduced(reduction, reduced(reduction, x), truth)
 
 
-@every_encoding
+@every_format
+@given(data=st.data())
+def test_argmax_against_plain_python(kind, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=REAL))
+    found = without_levels(sf.argmax(x), truth)
+    wanted = np.full((len(truth.sequences()), *truth.item_shape), -1)
+    for place, column in columns_of(truth):
+        if column:
+            wanted[place] = first_largest([exact(number) for number in column])
+    oracle.assert_bits(found, wanted)
+
+
+@every_format
+@given(data=st.data())
+def test_topk_mean_against_plain_python(kind, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=REAL))
+    topks = data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 100]), max_size=3))
+    found = without_levels(reduced(sf.topk_mean, x, topks), truth)
+    dtype = result_dtype(sf.topk_mean, truth.dtype)
+    assert found.dtype == dtype
+    assert found.shape == (len(truth.sequences()), len(topks), *truth.item_shape)
+    for q, k in enumerate(topks):
+        assert_calculated(found[:, q], mean_of_largest(k), truth, dtype, 0)
+
+
 @pytest.mark.parametrize("dtype", SUMMED, ids=str)
 @every_reduction
-def test_every_dtype(kind, reduction, dtype):
+def test_every_dtype(dtype, reduction):
     truth = strategies.truth_from([3, 0, 1, 40], dtype, (2,))
-    assert_reduced(reduction, reduction(oracle.build(kind, truth)), truth)
+    for kind in oracle.ENCODINGS:
+        if dtype in dtypes_of(reduction):
+            assert_reduced(reduction, reduction(oracle.build(kind, truth)), truth)
 
 
 @every_reduction
 @pytest.mark.parametrize("item_shape", [(), (1,), (2, 3), (0,), (2, 0)])
-@pytest.mark.parametrize("lengths", [[], [0], [0, 0], [1], [2, 0]])
-def test_odd_shapes(reduction, item_shape, lengths):
-    truth = strategies.truth_from(lengths, "f4", item_shape)
-    for kind in oracle.ENCODINGS:
-        assert_reduced(reduction, reduction(oracle.build(kind, truth)), truth)
+def test_odd_shapes(reduction, item_shape):
+    for lengths in ([], [0], [0, 0], [1], [2, 0]):
+        truth = strategies.truth_from(lengths, "f4", item_shape)
+        for kind in oracle.ENCODINGS:
+            x = oracle.build(kind, truth)
+            assert_reduced(reduction, reduction(x), truth)
+            assert sf.argmax(x).shape == (len(lengths), *item_shape)
+            assert sf.topk_mean(x, [1, 2]).shape == (len(lengths), 2, *item_shape)
+
+
+def test_by_hand():
+    x = sf.Ragged(np.array([[1.0, 4.0], [3.0, 2.0], [5.0, 6.0]]), [2, 0, 1])
+    assert sf.reduce_sum(x).tolist() == [[4, 6], [0, 0], [5, 6]]
+    assert sf.reduce_mean(x).tolist() == [[2, 3], [0, 0], [5, 6]]
+    assert sf.reduce_sqrt(x).tolist() == [[4 / 2**0.5, 6 / 2**0.5], [0, 0], [5, 6]]
+    assert sf.reduce_max(x).tolist() == [[3, 4], [0, 0], [5, 6]]
+    assert sf.reduce_min(x).tolist() == [[1, 2], [0, 0], [5, 6]]
+    assert sf.reduce_first(x).tolist() == [[1, 4], [0, 0], [5, 6]]
+    assert sf.reduce_last(x).tolist() == [[3, 2], [0, 0], [5, 6]]
+    assert sf.argmax(x).tolist() == [[1, 0], [-1, -1], [0, 0]]
+    assert sf.topk_mean(x, [1, 4]).tolist() == [[[3, 4], [1, 1.5]], [[0, 0], [0, 0]], [[5, 6], [1.25, 1.5]]]
+    assert sf.reduce_logsumexp(sf.Ragged(np.zeros(5), [4, 0, 1])).tolist() == [math.log(4), -math.inf, 0]
 
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
@@ -104,6 +274,9 @@ def test_half_precision_is_added_up_in_single(dtype):
     x = sf.Ragged(np.ones(5000, dtype), [4096, 904])
     assert sf.reduce_sum(x).astype(float).tolist() == [4096, np.array(904).astype(dtype).astype(float)]
     assert sf.reduce_mean(x).astype(float).tolist() == [1, 1]
+    assert sf.reduce_sqrt(x)[0] == 64
+    assert sf.topk_mean(x, [4096])[0] == 1
+    assert abs(float(sf.reduce_logsumexp(x)[0]) - 1 - math.log(4096)) < 10 * epsilon(dtype)
 
 
 def test_integers_do_not_overflow_their_own_dtype():
@@ -114,50 +287,120 @@ def test_integers_do_not_overflow_their_own_dtype():
     assert sf.reduce_mean(sf.Ragged(np.array([1, 2]), [2])).tolist() == [1.5]
 
 
+@pytest.mark.parametrize("code", ["i8", "u8"])
+def test_the_mean_of_large_integers_does_not_overflow(code):
+    assert sf.reduce_mean(sf.Ragged(np.full(4, 2**62, code), [4])).tolist() == [2.0**62]
+
+
+@pytest.mark.parametrize("code", ["i8", "u8"])
+def test_large_integers_are_compared_exactly(code):
+    """Neighbours that are one float64."""
+    top = np.iinfo(code).max
+    x = sf.Ragged(np.array([top - 2, top - 1, top, top - 1], code), [1, 3])
+    assert sf.reduce_max(x).tolist() == [top - 2, top]
+    assert sf.reduce_min(x).tolist() == [top - 2, top - 1]
+    assert sf.argmax(x).tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("form", strategies.FORMS, ids=lambda form: form.__name__)
-@pytest.mark.parametrize("dtype", ["f8", ">f8", ">i4", ">c16", ">f2"])
-def test_any_memory_and_byte_order(form, dtype):
+@pytest.mark.parametrize("dtype", ["f8", ">f8", ">i4", ">c16", ">f2", ">u8"])
+@every_reduction
+def test_any_memory_and_byte_order(form, dtype, reduction):
     truth = strategies.truth_from([2, 0, 3], np.dtype(dtype), (2,))
-    x = sf.Ragged(form(truth.data()), truth.lengths())
-    found = sf.reduce_sum(x)
-    assert found.dtype.isnative
-    wanted = [[sum(item[k] for item in sequence) for k in range(2)] for sequence in truth.sequences()]
-    assert found.tolist() == np.array(wanted).astype(found.dtype).tolist()
+    if truth.dtype.kind == "c" and reduction not in [*ADDED, *ENDS]:
+        return
+    for kind in (sf.Ragged, sf.List, sf.Masked):
+        assert_reduced(reduction, reduction(oracle.build(kind, truth, form=form)), truth)
 
 
 @every_encoding
-@every_reduction
-def test_nan_and_infinity(kind, reduction):
+@pytest.mark.parametrize(
+    ("reduction", "wanted"),
+    [
+        (sf.reduce_sum, [np.nan, np.inf, np.nan, 6, np.nan]),
+        (sf.reduce_mean, [np.nan, np.inf, np.nan, 3, np.nan]),
+        (sf.reduce_sqrt, [np.nan, np.inf, np.nan, 6 / 2**0.5, np.nan]),
+        (sf.reduce_max, [np.nan, np.inf, np.inf, 4, np.nan]),
+        (sf.reduce_min, [np.nan, 1, -np.inf, 2, np.nan]),
+        (sf.reduce_logsumexp, [np.nan, np.inf, np.inf, 4 + np.log1p(np.exp(-2)), np.nan]),
+        (sf.argmax, [1, 0, 0, 1, 0]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_nan_and_infinity(kind, reduction, wanted):
     items = [np.array(v) for v in ([1.0, np.nan], [np.inf, 1.0], [np.inf, -np.inf], [2.0, 4.0], [np.nan])]
     found = reduction(sf.convert(items, kind))
-    wanted = [np.nan, np.inf, np.nan, 6.0 if reduction is sf.reduce_sum else 3.0, np.nan]
-    assert np.array_equal(found, wanted, equal_nan=True)
+    assert np.allclose(found, wanted, rtol=1e-15, atol=0, equal_nan=True)
+
+
+def test_logsumexp_neither_overflows_nor_vanishes():
+    x = sf.Ragged(np.array([1e4, 1e4, -1e4, -1e4, -np.inf, -np.inf, 0.0, -np.inf]), [2, 2, 2, 2])
+    assert sf.reduce_logsumexp(x).tolist() == [1e4 + math.log(2), -1e4 + math.log(2), -np.inf, 0]
 
 
 @every_encoding
-@every_reduction
-def test_padding_is_never_added(kind, reduction):
+@every_operation
+def test_padding_never_counts(kind, operation):
     truth = strategies.truth_from([2, 0, 1], "f8")
     options = {"width": 6, "fill": np.nan} if kind in oracle.PADDED else {}
-    found = reduction(oracle.build(kind, truth, **options))
-    assert found.tolist() == ([3, 0, 3] if reduction is sf.reduce_sum else [1.5, 0, 3])
+    found = run(operation, oracle.build(kind, truth, **options))
+    oracle.assert_bits(found, run(operation, oracle.build(sf.Ragged, truth)))
+    if kind is sf.Masked:
+        oracle.assert_bits(run(operation, oracle.build(kind, truth, side="left", **options)), found)
 
 
-# --------------------------------------------------------------------------------------------- empties
+@every_encoding
+def test_of_equal_items_the_first(kind):
+    """Zeros of either sign are equal."""
+    x = sf.convert([np.array([-0.0, 0.0]), np.array([0.0, -0.0]), np.array([1.0, 3.0, 3.0, 1.0])], kind)
+    oracle.assert_bits(sf.reduce_max(x), np.array([-0.0, 0.0, 3.0]))
+    oracle.assert_bits(sf.reduce_min(x), np.array([-0.0, 0.0, 1.0]))
+    assert sf.argmax(x).tolist() == [0, 0, 1]
+
+
+def test_by_name():
+    x = sf.LoD(np.array([1.0, 4.0, 2.0]), [[0, 1, 3], [0, 2, 2, 3]])
+    for reduction in REDUCTIONS:
+        name = reduction.__name__.removeprefix("reduce_")
+        for spelling in (name, name.upper()):
+            oracle.assert_same(sf.reduce(x, spelling), reduction(x))
+            oracle.assert_same(sf.reduce(x, spelling, empty=7), reduction(x, empty=7))
+        with pytest.raises(sf.StructureError, match="sequence 1 is empty"):
+            sf.reduce(x, name, empty="raise")
+    oracle.assert_same(sf.reduce(x, "average"), sf.reduce_mean(x))
+    with pytest.raises(sf.ConversionError, match=r"median.*sum, mean, average, sqrt, max, min, first, last, logsumexp"):
+        sf.reduce(x, "median")
+    for wrong in (None, 3, max, sf.reduce_max):
+        with pytest.raises(TypeError, match="name"):
+            sf.reduce(x, wrong)
+
+
+# ---------------------------------------------------------------------------------------------- empties
 
 
 @every_encoding
 @every_reduction
 def test_empty_sequences(kind, reduction):
     x = sf.convert([np.ones(2), np.empty(0), np.ones(1)], kind)
-    assert reduction(x)[1] == 0
+    assert reduction(x)[1] == (-np.inf if reduction is sf.reduce_logsumexp else 0)
     assert reduction(x, empty=7.5)[1] == 7.5
     assert np.isnan(reduction(x, empty=np.nan)[1])
     assert reduction(x, empty=-np.inf)[1] == -np.inf
+    assert math.copysign(1, reduction(x, empty=0.0)[1]) == 1
+    assert math.copysign(1, reduction(x, empty=-0.0)[1]) == -1
     with pytest.raises(sf.StructureError, match="sequence 1 is empty"):
         reduction(x, empty="raise")
     full = sf.convert([np.ones(2), np.ones(1)], kind)
     assert reduction(full, empty="raise").tolist() == reduction(full).tolist()
+
+
+@pytest.mark.parametrize("dtype", SUMMED, ids=str)
+@every_reduction
+def test_the_empty_value_in_every_dtype(dtype, reduction):
+    if dtype in dtypes_of(reduction):
+        truth = strategies.truth_from([0, 2], dtype, (2,))
+        for empty in (0, 1, True, np.float32(1), np.int8(1)):
+            assert_reduced(reduction, reduction(oracle.build(sf.Ragged, truth), empty=empty), truth, empty)
 
 
 @every_reduction
@@ -166,7 +409,11 @@ def test_the_empty_value_has_the_items_shape(reduction):
     assert found.tolist() == [[3, 3], [1, 1]]
 
 
-@pytest.mark.parametrize("empty", ["zero", "", b"x", None, [], [1, 2, 3], np.zeros(3), object(), 1j, {}])
+@pytest.mark.parametrize(
+    "empty",
+    ["zero", "", b"x", None, [], [1, 2, 3], np.zeros(3), object(), 1j, {}, np.timedelta64(1, "s"), 10**400],
+    ids=lambda value: str(value)[:9],
+)
 @every_reduction
 def test_an_impossible_empty_value(reduction, empty):
     """Whether or not a sequence is empty: what is wrong is wrong."""
@@ -175,10 +422,34 @@ def test_an_impossible_empty_value(reduction, empty):
             reduction(sf.Ragged(np.ones((2, 2)), lengths), empty=empty)
 
 
-@pytest.mark.parametrize(("dtype", "empty"), [("i8", 0.5), ("i8", np.nan), ("f4", 1e300), ("u1", -1), ("f8", 1j)])
-def test_an_empty_value_that_the_result_cannot_hold(dtype, empty):
+@pytest.mark.parametrize("reduction", [sf.reduce_sum, sf.reduce_max, sf.reduce_last], ids=operation_name)
+@pytest.mark.parametrize(
+    ("dtype", "empty"),
+    [("i8", 0.5), ("i8", np.nan), ("i8", 2**63), ("u8", -1), ("f4", 1e300), ("f2", 1e5), ("f8", 1j), ("f8", 10**400)],
+    ids=lambda value: str(value)[:9],
+)
+def test_an_empty_value_that_the_result_cannot_hold(reduction, dtype, empty):
     with pytest.raises((sf.StructureError, sf.ConversionError, TypeError), match="empty"):
-        sf.reduce_sum(sf.Ragged(np.ones(1, dtype), [0, 1]), empty=empty)
+        reduction(sf.Ragged(np.ones(1, dtype), [0, 1]), empty=empty)
+
+
+def test_complex_empty_values():
+    x = sf.Ragged(np.ones(1, "c8"), [0, 1])
+    assert sf.reduce_sum(x, empty=2 - 1j).tolist() == [2 - 1j, 1]
+    for empty in (1e300, 10**400, 1e300j):
+        with pytest.raises(sf.ConversionError, match="empty"):
+            sf.reduce_sum(x, empty=empty)
+
+
+@from_an_end
+@pytest.mark.parametrize("dtype", ["<U3", "S2", "M8[s]", "m8[s]", "V4"])
+def test_of_dates_and_strings_zero_alone_can_stand_for_none(reduction, dtype):
+    x = sf.Ragged(np.zeros(1, dtype), [0, 1])
+    oracle.assert_bits(reduction(x), np.zeros(2, dtype))
+    with pytest.raises(sf.ConversionError, match="empty=1 does not fit"):
+        reduction(x, empty=1)
+    with pytest.raises(sf.StructureError, match="sequence 0 is empty"):
+        reduction(x, empty="raise")
 
 
 # ---------------------------------------------------------------------------------------------- levels
@@ -209,74 +480,337 @@ def test_the_mean_of_means():
 @every_reduction
 def test_bare_lists(reduction):
     assert reduction([]).shape == (0,)
-    assert reduction([[1.0, 2.0], []]).tolist() == ([3, 0] if reduction is sf.reduce_sum else [1.5, 0])
-    assert reduction([np.array([1, 2]), np.array([4])]).tolist() == ([3, 4] if reduction is sf.reduce_sum else [1.5, 4])
+    for x in ([[1.0, 2.0], []], ([1.0, 2.0], []), [np.array([1.0, 2.0]), np.zeros(0)]):
+        oracle.assert_bits(reduction(x), reduction(sf.Ragged(np.array([1.0, 2.0]), [2, 0])))
+    oracle.assert_bits(reduction([[1, 2], [4]]), reduction(sf.Ragged(np.array([1, 2, 4]), [2, 1])))
 
 
 # --------------------------------------------------------------------------- neighbours and threads
 
 
-@every_reduction
+@every_operation
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "c8"])
-def test_neighbours_do_not_matter(reduction, dtype):
+def test_neighbours_do_not_matter(operation, dtype):
     """Bit for bit the same alone, among others, and in every encoding."""
+    if dtype == "c8" and operation in ORDERED:
+        return
     rng = np.random.default_rng(0)
     items = [rng.normal(size=(length, 3)).astype(dtype) for length in (7, 0, 301, 1, 64)]
-    alone = np.concatenate([reduction([item]) for item in items])
+    alone = np.concatenate([run(operation, [item]) for item in items])
     for kind in oracle.ENCODINGS:
-        oracle.assert_bits(reduction(sf.convert(items, kind)), alone)
-    oracle.assert_bits(reduction(items[::-1])[::-1], alone)
-    oracle.assert_bits(reduction(sf.convert([items, items], sf.LoD)).data, np.concatenate([alone, alone]))
+        oracle.assert_bits(run(operation, sf.convert(items, kind)), alone)
+    oracle.assert_bits(run(operation, sf.convert(items, sf.Masked, side="left", width=350)), alone)
+    oracle.assert_bits(run(operation, items[::-1])[::-1], alone)
+    twice = run(operation, sf.convert([items, items], sf.LoD))
+    oracle.assert_bits(twice.data, np.concatenate([alone, alone]))
 
 
-@every_reduction
-def test_threads_do_not_matter(reduction):
-    """Bit for bit the same with any number of threads, on a batch large enough to use them."""
-    rng = np.random.default_rng(1)
-    lengths = rng.integers(0, 4000, 400)
-    lengths[7] = 200_000
-    x = sf.Ragged(rng.normal(size=int(lengths.sum())).astype("f4"), lengths)
-    found = []
+def with_threads(compute):
+    """The results with one, two, three and eight threads."""
     try:
         for threads in (1, 2, 3, 8):
             sf.set_num_threads(threads)
-            found.append(reduction(x))
+            yield compute()
     finally:
         sf.set_num_threads(None)
-    for other in found[1:]:
-        oracle.assert_bits(other, found[0])
-    assert np.allclose(
-        found[0][7], x[7].data.astype(float).sum() / (200_000 if reduction is sf.reduce_mean else 1), atol=0.5
-    )
+
+
+def large_batch(kind):
+    """Large enough for several threads, with one sequence longer than a thread's part."""
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(0, 400, 400)
+    lengths[7] = 20_000
+    x = sf.Ragged(rng.normal(size=(int(lengths.sum()), 12)).astype("f4"), lengths)
+    return sf.convert(x if kind is not sf.Masked else x[8:], kind)
+
+
+@every_operation
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Packed, sf.Masked], ids=oracle.format_name)
+def test_threads_do_not_matter(operation, kind):
+    """Bit for bit the same with any number of threads, on a batch large enough to use them."""
+    x = large_batch(kind)
+    first, *others = with_threads(lambda: run(operation, x))
+    for other in others:
+        oracle.assert_bits(other, first)
+    for i in (0, 7, len(x) - 1):
+        oracle.assert_bits(first[i], run(operation, x[i])[0])
 
 
 # --------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize("dtype", ["U3", "S2", "M8[s]", "m8[s]", "V4"])
-@every_reduction
+@pytest.mark.parametrize("reduction", ADDED, ids=operation_name)
 def test_dtypes_without_a_sum(reduction, dtype):
     with pytest.raises(TypeError, match=r"cannot be added up; those that can: .*float32"):
         reduction(sf.Ragged(np.zeros(1, dtype), [1]))
 
 
+@pytest.mark.parametrize("dtype", ["c8", "c16", "U3", "S2", "M8[s]", "m8[s]", "V4"])
+@with_order
+def test_dtypes_without_an_order(operation, dtype):
+    for lengths in ([1], [1, 0], [0, 1]):
+        with pytest.raises(TypeError, match=r"no order.*float32"):
+            run(operation, sf.Ragged(np.zeros(1, dtype), lengths))
+
+
 @pytest.mark.parametrize("x", [np.zeros(3), 3, None, "text", object()])
-@every_reduction
-def test_what_is_no_encoding(reduction, x):
+@every_operation
+def test_what_is_no_encoding(operation, x):
     with pytest.raises(TypeError, match="give it lengths"):
-        reduction(x)
+        run(operation, x)
 
 
-@every_reduction
-def test_the_input_stays_as_it_was(reduction):
-    x = sf.Ragged(np.arange(5.0), [2, 3])
-    reduction(x, empty=5)[...] = -1
-    assert x.data.tolist() == [0, 1, 2, 3, 4]
-    integers = sf.Ragged(np.arange(5), [1] * 5)
-    reduction(integers)[...] = -1
-    assert integers.data.tolist() == [0, 1, 2, 3, 4]
+@every_operation
+def test_pairs(operation):
+    one = sf.Ragged(np.ones(1), [1])
+    with pytest.raises(TypeError, match="reduce x.one and x.two"):
+        run(operation, sf.Pairs(one, one))
 
 
-@pytest.mark.parametrize("code", ["i8", "u8"])
-def test_the_mean_of_large_integers_does_not_overflow(code):
-    assert sf.reduce_mean(sf.Ragged(np.full(4, 2**62, code), [4])).tolist() == [2.0**62]
+@pytest.mark.parametrize("topks", [0, -1, [0], [2, -1], [1.0], 2.5, "2", None, [True], [[1]], ["a"]])
+def test_topks_that_cannot_be(topks):
+    with pytest.raises((sf.StructureError, TypeError), match="topks"):
+        sf.topk_mean(sf.Ragged(np.ones(3), [2, 1]), topks)
+
+
+def test_topks_of_every_kind():
+    x = sf.Ragged(np.array([3, 1, 2]), [3])
+    for topks in (2, np.uint8(2), [2], (2,), np.array([2], "u1")):
+        assert sf.topk_mean(x, topks).tolist() == [[2.5]]
+    assert sf.topk_mean(x, [2**40, 1, 1]).tolist() == [[6 / 2**40, 3, 3]]
+
+
+@every_operation
+def test_options_that_there_are_not(operation):
+    with pytest.raises(TypeError, match="axis"):
+        operation(sf.Ragged(np.ones(3), [3]), *ARGS.get(operation, ()), axis=0)
+
+
+@every_operation
+def test_the_input_stays_as_it_was(operation):
+    for dtype in ("f8", "i8", "f2"):
+        for lengths in ([2, 3, 0], [1] * 5):  # of one item each: the result could be a view
+            x = sf.Ragged(np.arange(5).astype(dtype), lengths)
+            run(operation, x)[...] = -1
+            assert x.data.tolist() == [0, 1, 2, 3, 4]
+
+
+# ------------------------------------------------------------------------------------------- gradients
+
+
+def distinct(x, seed):
+    """`x` with other numbers, no two of them close to each other."""
+    old = rows(x)
+    return with_rows(x, (np.random.default_rng(seed).permutation(old.size) / 7).reshape(old.shape) - 2)
+
+
+def values(y):
+    return y.data if isinstance(y, sf.LoD) else y
+
+
+def slope(operation, x, direction, dy, **options):
+    """Of ``<dy, operation(x)>`` in that direction, by central differences."""
+    args, step = ARGS.get(operation, ()), 1e-4
+    up, down = (values(operation(with_rows(x, rows(x) + way * direction), *args, **options)) for way in (step, -step))
+    return ((up - down) * dy).sum() / (2 * step)
+
+
+def assert_gradient_in(dx, x):
+    """It has the encoding, the structure and the dtype of `x`, and nothing in the padding."""
+    assert structure_of(dx) == structure_of(x)
+    if not isinstance(x, (list, tuple)):
+        assert dx.dtype.newbyteorder("=") == x.dtype.newbyteorder("=")
+        assert oracle.read(dx).item_shape == oracle.read(x).item_shape
+    if isinstance(x, oracle.PADDED):
+        assert np.count_nonzero(dx.data) == np.count_nonzero(rows(dx))
+
+
+@every_format
+@every_gradient
+@given(data=st.data())
+def test_gradients_against_finite_differences(kind, operation, data):
+    _, x = data.draw(strategies.encoded(kind, kinds=FLOAT))
+    x = distinct(x, 0)
+    options = {} if operation is sf.topk_mean else {"empty": 3.0}
+    y, pullback = sf.vjp(operation, x, *ARGS.get(operation, ()), **options)
+    rng = np.random.default_rng(1)
+    dy = rng.uniform(1, 2, values(y).shape)
+    dx = pullback(dy)
+    assert_gradient_in(dx, x)
+    direction = rng.uniform(-1, 1, rows(x).shape)
+    found, wanted = dot(dx, direction), slope(operation, x, direction, dy, **options)
+    assert abs(found - wanted) <= 1e-5 * (1 + abs(dy).sum())
+
+
+@every_encoding
+@every_gradient
+def test_every_part_of_a_gradient(kind, operation):
+    """One number at a time."""
+    x = distinct(oracle.build(kind, strategies.truth_from([2, 0, 3, 1], "f8", (2,))), 2)
+    y, pullback = sf.vjp(operation, x, *ARGS.get(operation, ()))
+    dy = np.cos(np.arange(y.size)).reshape(y.shape)
+    found = rows(pullback(dy))
+    with np.errstate(invalid="ignore"):  # -inf - -inf, for an empty sequence
+        for place in np.ndindex(*found.shape):
+            direction = np.zeros(found.shape)
+            direction[place] = 1
+            whole = slope(operation, x, direction, dy, **({} if operation is sf.topk_mean else {"empty": 0.0}))
+            assert abs(whole - found[place]) < 1e-6
+
+
+@every_encoding
+def test_of_equal_items_the_first_gets_the_gradient(kind):
+    x = sf.convert([np.array([1.0, 3.0, 3.0]), np.zeros(0), np.array([1.0, 1.0, 2.0])], kind)
+    dy = np.array([5.0, 100.0, 7.0])
+    assert rows(sf.vjp(sf.reduce_max, x)[1](dy)).tolist() == [0, 5, 0, 0, 0, 7]
+    assert rows(sf.vjp(sf.reduce_min, x)[1](dy)).tolist() == [5, 0, 0, 7, 0, 0]
+    dy = np.array([[2.0, 4.0], [100.0, 100.0], [6.0, 8.0]])
+    assert rows(sf.vjp(sf.topk_mean, x, [1, 2])[1](dy)).tolist() == [0, 4, 2, 4, 0, 10]
+
+
+@every_format
+@from_an_end
+@given(data=st.data())
+def test_the_ends_have_a_gradient_in_every_dtype(kind, reduction, data):
+    """They are moves: the gradient goes to the one place, zeros to all others."""
+    truth, x = data.draw(strategies.encoded(kind))
+    y, pullback = sf.vjp(reduction, x)
+    dx = pullback(y)
+    assert_gradient_in(dx, x)
+    wanted = np.zeros((truth.rows(), *truth.item_shape), truth.dtype)
+    start = 0
+    for sequence in truth.sequences():
+        if sequence:
+            place = start + PICKED[reduction](sequence)
+            wanted[place] = truth.data()[place]
+        start += len(sequence)
+    if kind is not list or truth.rows():  # no lists, no dtype
+        oracle.assert_bits(rows(dx), wanted)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in SUMMED if is_float(dtype)], ids=str)
+@every_gradient
+def test_gradients_keep_the_dtype(operation, dtype):
+    if dtype not in dtypes_of(operation):
+        return
+    truth = strategies.truth_from([2, 0, 3], dtype, (2,))
+    args = ARGS.get(operation, ())
+    exactly = sf.Ragged(truth.data().astype("c16" if dtype.kind == "c" else "f8"), truth.lengths())
+    x = oracle.build(sf.Padded, truth)
+    y, pullback = sf.vjp(operation, x, *args)
+    wanted = rows(sf.vjp(operation, exactly, *args)[1](np.ones(y.shape)))
+    for dy in (np.ones_like(y), np.ones(y.shape, "f8"), np.ones(y.shape, "i4")):
+        dx = pullback(dy)
+        assert_gradient_in(dx, x)
+        assert np.allclose(rows(dx).astype(wanted.dtype), wanted, rtol=8 * epsilon(dtype))
+
+
+@every_gradient
+def test_gradients_level_by_level(operation):
+    """The result of several levels is a LoD, and dy may be any encoding of it."""
+    x = distinct(oracle.build(sf.LoD, strategies.truth_from([[2, 0], [], [3]], "f8", (2,), levels=2)), 3)
+    y, pullback = sf.vjp(operation, x, *ARGS.get(operation, ()))
+    assert y.lengths() == [[2, 0, 1]]
+    dy = sf.Ragged(np.arange(1.0, 1 + y.data.size).reshape(y.data.shape), [2, 0, 1])
+    dx = pullback(dy.data)
+    assert_gradient_in(dx, x)
+    assert np.count_nonzero(rows(dx))
+    for kind in oracle.ENCODINGS:
+        oracle.assert_layout(pullback(sf.convert(dy, kind)), dx)
+    with pytest.raises(sf.StructureError, match="gradient"):
+        pullback(sf.Ragged(dy.data, [1, 1, 1]))
+
+
+@every_gradient
+def test_bare_lists_get_bare_lists(operation):
+    args = ARGS.get(operation, ())
+    wanted = rows(sf.vjp(operation, sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 1]), *args)[1](ones(operation)))
+    for x in ([np.array([1.0, 2.0]), np.array([3.0])], (np.array([1.0, 2.0]), np.array([3.0]))):
+        dx = sf.vjp(operation, x, *args)[1](ones(operation))
+        assert type(dx) is type(x)
+        assert [item.tolist() for item in dx] == [wanted[:2].tolist(), wanted[2:].tolist()]
+    assert sf.vjp(operation, [[1.0, 2.0], [3.0]], *args)[1](ones(operation)) == [wanted[:2].tolist(), [wanted[2]]]
+    nested = sf.vjp(operation, [[[1.0, 2.0]], [[3.0]], []], *args)[1](ones(operation))
+    assert nested == [[wanted[:2].tolist()], [[wanted[2]]], []]
+
+
+def ones(operation):
+    return np.ones((2, 3) if operation is sf.topk_mean else 2)
+
+
+@every_gradient
+def test_an_empty_sequence_gets_nothing_and_gives_nothing(operation):
+    x = sf.Ragged(np.arange(3.0), [0, 3, 0])
+    y, pullback = sf.vjp(operation, x, *ARGS.get(operation, ()))
+    dy = np.ones(y.shape)
+    wanted = pullback(dy).data.tolist()
+    dy[[0, 2]] = np.nan
+    assert pullback(dy).data.tolist() == wanted
+    y, pullback = sf.vjp(operation, sf.Ragged(np.zeros((0, 2)), [0, 0]), *ARGS.get(operation, ()))
+    assert pullback(np.ones(y.shape)).data.shape == (0, 2)
+
+
+def test_the_gradient_of_a_logsumexp_of_nothing_but_minus_infinity():
+    _, pullback = sf.vjp(sf.reduce_logsumexp, sf.Ragged(np.array([-np.inf, -np.inf, 0.0, -np.inf]), [2, 2]))
+    assert pullback(np.ones(2)).data.tolist() == [0, 0, 1, 0]
+
+
+@every_gradient
+def test_gradients_with_threads(operation):
+    x = large_batch(sf.Packed)
+    y, pullback = sf.vjp(operation, x, *ARGS.get(operation, ()))
+    dy = np.random.default_rng(3).normal(size=y.shape).astype("f4")
+    first, *others = with_threads(lambda: pullback(dy))
+    for other in others:
+        oracle.assert_bits(other.data, first.data)
+
+
+@every_gradient
+def test_the_gradient_by_name(operation):
+    if operation is not sf.topk_mean:
+        x = sf.Ragged(np.array([1.0, 3.0, 2.0]), [2, 1])
+        y, pullback = sf.vjp(sf.reduce, x, operation.__name__.removeprefix("reduce_"))
+        wanted, wanted_pullback = sf.vjp(operation, x)
+        oracle.assert_bits(y, wanted)
+        oracle.assert_same(pullback(np.ones(2)), wanted_pullback(np.ones(2)))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u1", "?", ">i8"])
+@every_gradient
+def test_arithmetic_on_integers_has_no_gradient(operation, dtype):
+    if operation not in ENDS:
+        with pytest.raises(TypeError, match="no gradient.*float"):
+            sf.vjp(operation, sf.Ragged(np.ones(3, dtype), [1, 2]), *ARGS.get(operation, ()))
+
+
+def test_a_place_has_no_gradient():
+    with pytest.raises(TypeError, match="argmax has no gradient"):
+        sf.vjp(sf.argmax, sf.Ragged(np.ones(3), [1, 2]))
+
+
+UNFIT = [
+    np.zeros(()),
+    np.zeros(3),
+    np.zeros((2, 2)),
+    np.zeros((3, 3)),
+    np.zeros((3, 2, 1)),
+    sf.Ragged(np.zeros((3, 2)), [1, 1, 1]),
+    sf.Ragged(np.zeros((3, 2)), [3, 0, 0]),
+    [np.zeros((3, 2))],
+]
+
+
+@pytest.mark.parametrize("unfit", UNFIT, ids=lambda dy: f"{type(dy).__name__} {getattr(dy, 'shape', '')}")
+@every_gradient
+def test_a_gradient_that_does_not_fit(operation, unfit):
+    _, pullback = sf.vjp(operation, sf.Ragged(np.ones((3, 2)), [2, 0, 1]), *ARGS.get(operation, ()))
+    with pytest.raises(sf.StructureError, match="gradient"):
+        pullback(unfit)
+
+
+@pytest.mark.parametrize("dy", [None, 3, "text", object(), {}])
+@every_gradient
+def test_a_gradient_of_a_wrong_kind(operation, dy):
+    with pytest.raises(TypeError, match="gradient"):
+        sf.vjp(operation, sf.Ragged(np.ones(3), [2, 1]), *ARGS.get(operation, ()))[1](dy)

@@ -167,8 +167,8 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
     Shared functions become part of the kernel: inlined, so that they need no GPU to be compiled; in the simulator over
     the globals of the kernel, in which it follows the package.
     """
-    names = {} if names is None else names
-    for name, value in {**function.__globals__, **_NAMES}.items():
+    names = dict(_NAMES) if names is None else names
+    for name, value in function.__globals__.items():
         names.setdefault(name, value)
     for name in function.__code__.co_names:
         if getattr(names.get(name), "shared", False) is True:  # `gpu.shared` is something else

@@ -10,10 +10,31 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _flow, _launch
-from .arrays import Array, Library, Shape, size_of
+from .arrays import Array, Library, Shape, library_of, size_of
 from .convert import convert, ragged_to_list, source_of
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
 from .structure import Structure
+
+# dtype of the items -> dtype in which they are added up
+SUMS_IN = {
+    "float16": "float32",
+    "bfloat16": "float32",
+    "float32": "float32",
+    "float64": "float64",
+    "complex64": "complex64",
+    "complex128": "complex128",
+    "bool": "int64",
+    "int8": "int64",
+    "int16": "int64",
+    "int32": "int64",
+    "int64": "int64",
+    "uint8": "uint64",
+    "uint16": "uint64",
+    "uint32": "uint64",
+    "uint64": "uint64",
+}
+HALF = ("float16", "bfloat16")
+ORDERED = [name for name in SUMS_IN if not name.startswith("complex")]
 
 
 class Layout(NamedTuple):
@@ -122,3 +143,41 @@ def combined(function: Callable[..., Array], x: Any, *others: Any) -> Any:
     """An encoding laid out as `x` and all others, its data calculated of theirs."""
     arrays = zip(*[_flow.leaves(y) for y in (x, *others)], strict=True)
     return _flow.rebuild(x, [function(*a) for a in arrays])
+
+
+# --- dtypes ----------------------------------------------------------------------------------------------------------
+
+
+def ready(x: Any) -> tuple[Any, Layout, Library]:
+    """The encoding with its data in one array, its layout, and whose array that is."""
+    r = in_one(x)
+    return r, layout_of(r), library_of(r.data)
+
+
+def name_of(x: Any) -> str:
+    """The NumPy name of the dtype of an encoding."""
+    return library_of(x._like()).dtype_name(x.dtype)
+
+
+def sums_in(name: str) -> str:
+    """The dtype in which items of this dtype are added up; TypeError where they cannot be."""
+    if name not in SUMS_IN:
+        raise TypeError(f"items of dtype {name} cannot be added up; those that can: {', '.join(SUMS_IN)}")
+    return SUMS_IN[name]
+
+
+def in_floats(name: str, what: str) -> tuple[str, str]:
+    """In which dtype exponentials, say, are calculated, and which the result has; TypeError where there is none."""
+    if name not in SUMS_IN or name.startswith("complex"):
+        raise TypeError(
+            f"items of dtype {name} have no order, and so {what} neither; those that have one: {', '.join(ORDERED)}"
+        )
+    if name in HALF:
+        return "float32", name
+    return (name, name) if name.startswith("float") else ("float64", "float64")
+
+
+def differentiable(name: str, what: str) -> None:
+    """TypeError for integers and bools."""
+    if SUMS_IN.get(name) in ("int64", "uint64"):
+        raise TypeError(f"{what} of {name} has no gradient; give the items a float dtype")

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from . import _flow
-from ._rows import flat, in_layout, layout_of, linear, move, new_rows
+from ._rows import differentiable, flat, in_layout, layout_of, linear, move, new_rows, sums_in
 from .arrays import Array, Library, adopt, is_array, library_of, size_of
 from .convert import convert, convert_like, move_rows, restored, source_of, structure_of
 from .errors import DeviceError, StructureError
 from .formats import LoD, Ragged, build_lod, build_ragged
 from .grad import Call, operation, single
-from .reduce import differentiable, summed, sums_in
+from .reduce import summed
 from .select import getitem, lengths, levels_of, sum_of_copies
 from .sequence import per_sequence
 from .structure import Structure, frozen
@@ -67,7 +67,7 @@ def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
     >>> sf.repeat(sf.Ragged(np.array([1, 2, 3]), [2, 1]), [2, 1]).lengths
     array([2, 2, 1])
     """
-    n = len(x)
+    n = len(_with_rows(adopt(x, "x")[1]) if is_array(x) else single(x)[0])
     return _repeated(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
 
 
@@ -104,7 +104,7 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
             y = convert_like(build_ragged(dx, given._structure), given)
             return y if bare_of_x is None else bare_of_x(y)
 
-    if len(rows.shape) < 1 or rows.shape[0] != structure.n:
+    if _with_rows(rows).shape[0] != structure.n:
         raise StructureError(f"x has {len(rows)} rows, but like has {structure.n} innermost sequences")
     item = tuple(rows.shape[1:])
     name = library.dtype_name(rows.dtype)
@@ -127,12 +127,16 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
     return Call(rows, rule, home, bare)
 
 
+def _with_rows(x: Array) -> Array:
+    if len(x.shape) < 1:
+        raise StructureError("x must have the axes (n, *item), but is a single number")
+    return x
+
+
 def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     if is_array(x):
         library, rows = adopt(x, "x")
-        if len(rows.shape) < 1:
-            raise StructureError("x must have the axes (n, *item), but is a single number")
-        return _repeated_rows(library, rows, counts, out, have)
+        return _repeated_rows(library, _with_rows(rows), counts, out, have)
     own, home, bare = single(x)
     if len(own) != counts.size:
         raise StructureError(f"x has {len(own)} sequences, but {have.format(n=counts.size)}")

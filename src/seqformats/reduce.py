@@ -8,33 +8,30 @@ from typing import Any
 import numpy as np
 
 from . import _flow
-from ._rows import Layout, calculate, combined, in_layout, in_one, layout_of, linear, new_rows
-from .arrays import Array, Library, library_of, size_of
+from ._rows import (
+    HALF,
+    ORDERED,
+    SUMS_IN,
+    Layout,
+    calculate,
+    combined,
+    differentiable,
+    in_floats,
+    in_layout,
+    layout_of,
+    linear,
+    name_of,
+    new_rows,
+    ready,
+    sums_in,
+)
+from .arrays import Array, library_of, size_of
 from .convert import Source, convert, move_rows, source_of
 from .errors import ConversionError, StructureError
 from .formats import List, LoD, Ragged, build_lod
 from .grad import Call, operation, single
 from .structure import Structure, frozen, integers
 
-# dtype of the items -> dtype in which they are added up
-SUMS_IN = {
-    "float16": "float32",
-    "bfloat16": "float32",
-    "float32": "float32",
-    "float64": "float64",
-    "complex64": "complex64",
-    "complex128": "complex128",
-    "bool": "int64",
-    "int8": "int64",
-    "int16": "int64",
-    "int32": "int64",
-    "int64": "int64",
-    "uint8": "uint64",
-    "uint16": "uint64",
-    "uint32": "uint64",
-    "uint64": "uint64",
-}
-_HALF = ("float16", "bfloat16")
 _SUM, _MEAN, _SQRT = 0, 1, 2  # see kernels.sum_rows
 
 
@@ -309,10 +306,10 @@ def summed(x: Any, mode: int = _SUM) -> Array:
     sums = sums_in(name)
     if mode != _SUM and sums in ("int64", "uint64"):
         sums = "float64"
-    data = library.astype(r.data, sums) if name in _HALF else r.data
+    data = library.astype(r.data, sums) if name in HALF else r.data
     out = library.empty((r._structure.n, *r.item_shape), library.dtype(sums), data)
     calculate("sum_rows", library, layout, r._structure, (data,), (out,), size_of(r.item_shape), mode)
-    return library.astype(out, name) if name in _HALF else out
+    return library.astype(out, name) if name in HALF else out
 
 
 def spread(rows: Array, shape: Any, mode: int = _SUM) -> Any:
@@ -323,7 +320,7 @@ def spread(rows: Array, shape: Any, mode: int = _SUM) -> Any:
 def _spread(rows: Array, shape: Any, mode: int) -> Any:
     library, layout = library_of(rows), layout_of(shape)
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
-    data = library.astype(rows, sums_in(name)) if name in _HALF else rows
+    data = library.astype(rows, sums_in(name)) if name in HALF else rows
     out = new_rows(library, layout, item, data.dtype, data)
     calculate("spread_rows", library, layout, shape._structure, (data,), (out,), size_of(item), mode)
     return in_layout(shape, library.astype(out, name))
@@ -356,23 +353,20 @@ def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
     r, layout, library = ready(x)
     name = library.dtype_name(r.dtype)
     if name not in SUMS_IN or name.startswith("complex"):
-        raise TypeError(f"items of dtype {name} have no order; those that have one: {', '.join(_ORDERED)}")
-    data = library.astype(r.data, "float32") if name in _HALF else r.data
+        raise TypeError(f"items of dtype {name} have no order; those that have one: {', '.join(ORDERED)}")
+    data = library.astype(r.data, "float32") if name in HALF else r.data
     shape = (r._structure.n, *r.item_shape)
     out = library.empty(shape, library.dtype(library.dtype_name(data.dtype)), data)  # in native byte order
     where = library.empty(shape if places else (0,), library.dtype("int64"), data)
     calculate("max_rows", library, layout, r._structure, (data,), (out, where), size_of(r.item_shape), least)
-    return library.astype(out, name) if name in _HALF else out, where
-
-
-_ORDERED = [name for name in SUMS_IN if not name.startswith("complex")]
+    return library.astype(out, name) if name in HALF else out, where
 
 
 def _at_places(rows: Array, places: Array, shape: Any) -> Any:
     library, layout = library_of(rows), layout_of(shape)
     out = new_rows(library, layout, tuple(rows.shape[1:]), rows.dtype, rows)
     name = library.dtype_name(rows.dtype)
-    if name in _HALF:
+    if name in HALF:
         return in_layout(shape, library.astype(_at_places(library.astype(rows, "float32"), places, shape).data, name))
     width = size_of(rows.shape[1:])
     calculate("spread_places", library, layout, shape._structure, (rows, places), (out,), width)
@@ -460,39 +454,6 @@ def _door(x: Any, empty: Any) -> tuple[Any, Any]:
     return own, bare
 
 
-def ready(x: Any) -> tuple[Any, Layout, Library]:
-    """The encoding with its data in one array, its layout, and whose array that is."""
-    r = in_one(x)
-    return r, layout_of(r), library_of(r.data)
-
-
-def name_of(x: Any) -> str:
-    """The NumPy name of the dtype of an encoding."""
-    return library_of(x._like()).dtype_name(x.dtype)
-
-
-def sums_in(name: str) -> str:
-    """The dtype in which items of this dtype are added up; TypeError where they cannot be."""
-    if name not in SUMS_IN:
-        raise TypeError(f"items of dtype {name} cannot be added up; those that can: {', '.join(SUMS_IN)}")
-    return SUMS_IN[name]
-
-
-def in_floats(name: str, what: str) -> tuple[str, str]:
-    """In which dtype exponentials, say, are calculated, and which the result has; TypeError where there is none."""
-    if name not in SUMS_IN or name.startswith("complex"):
-        raise TypeError(f"items of dtype {name} have no order, and so {what} neither; those that have one: {_ORDERED}")
-    if name in _HALF:
-        return "float32", name
-    return (name, name) if name.startswith("float") else ("float64", "float64")
-
-
-def differentiable(name: str, what: str) -> None:
-    """TypeError for integers and bools."""
-    if SUMS_IN.get(name) in ("int64", "uint64"):
-        raise TypeError(f"{what} of {name} has no gradient; give the items a float dtype")
-
-
 def _over_levels(values: Array, x: Any) -> Any:
     return build_lod(values, x._levels[:-1]) if isinstance(x, LoD) and len(x.lod) > 1 else values
 
@@ -508,7 +469,7 @@ def _check_empty(structure: Structure, empty: Any) -> None:
         if (structure.lengths == 0).any():
             i = int((structure.lengths == 0).argmax())
             raise StructureError(f"sequence {i} is empty; give empty=0.0 or another value for it")
-    elif not isinstance(empty, (int, float, complex, np.number, np.bool_)):
+    elif not isinstance(empty, (int, float, complex, np.number, np.bool_, np.datetime64)):
         raise TypeError(f'empty must be a number or "raise", not {empty!r}')
 
 
@@ -528,24 +489,39 @@ def _finished(values: Array, structure: Structure, empty: Any, default: float) -
 
 def _fitting(empty: Any, name: str) -> Any:
     """`empty` as a value of the result: exact in integers, rounded in floats, never out of range."""
-    value = empty.item() if isinstance(empty, np.generic) else empty
-    if name.startswith("complex"):
-        return value
-    fits = not isinstance(value, complex)
-    if fits and SUMS_IN.get(name) in ("int64", "uint64"):
-        low, high = (0, 1) if name == "bool" else (np.iinfo(name).min, np.iinfo(name).max)
-        fits = value == value and abs(value) != float("inf") and low <= value <= high and value == int(value)
-        value = int(value) if fits else value
-    elif fits and name in _LARGEST:
-        fits = not _LARGEST[name] < abs(value) < float("inf")
-    elif fits and name not in SUMS_IN:
-        fits = value == 0
+    value: Any
+    if isinstance(empty, (np.datetime64, np.timedelta64)):
+        fits, value = name.startswith(empty.dtype.name.partition("[")[0]), empty
+    else:
+        value = empty.item() if isinstance(empty, np.generic) else empty
+        fits = _fits(value, name)
+        if fits and SUMS_IN.get(name) in ("int64", "uint64"):
+            value = int(value)
     if not fits:
         raise ConversionError(f"empty={empty!r} does not fit {name}, the dtype of the result")
     return value
 
 
-_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+def _fits(value: Any, name: str) -> bool:
+    if name.startswith("complex"):
+        part = f"float{int(name[7:]) // 2}"
+        return _fits(value.real, part) and _fits(value.imag, part)
+    if isinstance(value, complex):
+        return False
+    if SUMS_IN.get(name) in ("int64", "uint64"):
+        low, high = (0, 1) if name == "bool" else (np.iinfo(name).min, np.iinfo(name).max)
+        return bool(value == value and low <= value <= high and value == int(value))
+    if name in _LARGEST:
+        return not _LARGEST[name] < abs(value) < float("inf")
+    return bool(value == 0)  # of other dtypes zero bytes are left
+
+
+_LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "sum": reduce_sum,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _flow, _launch, registry
-from ._rows import linear
+from ._rows import HALF, differentiable, linear, name_of, sums_in
 from .arrays import Array, adopt, is_array, library_of, library_of_type, size_of, to_host
 from .convert import (
     addresses_of,
@@ -263,6 +263,14 @@ def select(x: Any, index: Any, level: int = 0) -> Any:
 
 def selected(own: Any, where: Array, home: Any, bare: Any, level: int = 0) -> Call:
     """The chosen sequences of a level, or rows of an array, and the way back."""
+    twice = np.unique(where).size < where.size
+    name = library_of(own).dtype_name(own.dtype) if is_array(own) else name_of(own)
+
+    def check(wanted: bool) -> None:
+        if wanted and twice:  # the gradient adds up
+            sums_in(name)
+            differentiable(name, "a selection with repeated positions")
+
     if is_array(own):
         item = tuple(own.shape[1:])
         structure = Structure.of_lengths(np.ones(own.shape[0], np.int64))
@@ -274,7 +282,11 @@ def selected(own: Any, where: Array, home: Any, bare: Any, level: int = 0) -> Ca
             one = Structure.of_lengths(np.ones(where.size, np.int64))
             return _placed(build_ragged(dy, one), where, structure).data.reshape(own.shape[0], *item)
 
-        return Call(own, lambda z, _: (rows_of(z), lambda dy: linear(placed_rows, rows_of, dy)))
+        def rule_of_rows(z: Any, wanted: bool) -> tuple[Any, Any]:
+            check(wanted)
+            return rows_of(z), lambda dy: linear(placed_rows, rows_of, dy)
+
+        return Call(own, rule_of_rows)
     shape = _flow.hollow(own)
     if level:
         offsets = own._levels[level - 1].offsets
@@ -294,7 +306,11 @@ def selected(own: Any, where: Array, home: Any, bare: Any, level: int = 0) -> Ca
         chosen = lod_to_ragged(r, level=level) if isinstance(r, LoD) else r
         return restored(_placed(chosen, where, structure_of(shape, level)), shape)
 
-    return Call(own, lambda z, _: (forward(z), lambda dy: linear(back, forward, dy)), home, bare)
+    def rule(z: Any, wanted: bool) -> tuple[Any, Any]:
+        check(wanted)
+        return forward(z), lambda dy: linear(back, forward, dy)
+
+    return Call(own, rule, home, bare)
 
 
 def _placed(dy: Ragged, where: Array, structure: Structure) -> Ragged:
@@ -318,8 +334,7 @@ def sum_of_copies(rows: Array, copies: Structure, repeated: Structure, structure
     """
     library = library_of(rows)
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
-    added_in = "float32" if name in ("float16", "bfloat16") else name
-    data = library.astype(rows, added_in)
+    data = library.astype(rows, "float32") if name in HALF else rows
     total = library.empty((structure.rows, *item), data.dtype, data)
     width = size_of(item)
     if width and structure.n:

@@ -8,13 +8,26 @@ from typing import Any
 import numpy as np
 
 from . import _flow, _launch
-from ._rows import calculate, combined, in_layout, in_one, linear, move, new_rows
+from ._rows import (
+    calculate,
+    combined,
+    differentiable,
+    in_floats,
+    in_layout,
+    in_one,
+    linear,
+    move,
+    name_of,
+    new_rows,
+    ready,
+    sums_in,
+)
 from .arrays import Array, adopt, is_array, library_of, size_of, to_host
 from .convert import at_least, convert, convert_like, move_rows, restored, source_of
 from .errors import DeviceError, StructureError
 from .formats import Encoding, List, LoD, Ragged, build_ragged, shown
 from .grad import Call, operation, single
-from .reduce import differentiable, in_floats, name_of, ready, reduce_sum, spread, sums_in
+from .reduce import reduce_sum, spread
 from .structure import Structure, frozen, integers, whole
 
 # --- softmax and running sums ----------------------------------------------------------------------------------------
@@ -445,7 +458,8 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
     if size_of(where.item_shape) != 1 or len(where.item_shape) > 1:
         raise StructureError(f"index must hold one integer an item, but has item shape {where.item_shape}")
     name = library.dtype_name(array.dtype)
-    sums_in(name)
+    if sums_in(name) and name == "bool":
+        raise TypeError("bools cannot be added up in place; give integers")
     places = to_host(convert(where, Ragged).data).reshape(-1)
     if places.dtype.kind not in "iu" and places.size:
         raise TypeError(f"index must hold integers, not {places.dtype}")

@@ -115,8 +115,8 @@ class TensorArray:
     def pack(self) -> Any:
         """The steps as one batch: the encoding that they came from, with its order and outer levels.
 
-        Without `like` a `LoD`, longest sequence first.  The levels within the outermost are those of the steps: of arrays
-        there is none.
+        Without `like` a `LoD`, longest sequence first.  The levels within the outermost are those of the steps; arrays
+        have none.
 
         StructureError where there is neither a step nor `like`.
         """

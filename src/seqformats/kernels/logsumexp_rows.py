@@ -9,10 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import along, beyond, compiled, compiled_for_cuda, locate
+from .._kernel import along, beyond, compiled, compiled_for_cuda, exp, locate, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import exp, gpu, ln, tree_max, tree_sum
+    from .._cuda import gpu, ln, tree_max, tree_sum
+
+
+@shared
+def narrow(x: Any, out: Any) -> None:
+    """One sequence of a few columns, its items one after the other, column by column."""
+    width = out.size
+    for k in range(width):
+        top = x[k]
+        j = k
+        while j < x.size:
+            top = x[j] if beyond(x[j], top, 0) else top
+            j += width
+        if math.isinf(top):
+            top = out.dtype.type(0)  # inf - inf would be NaN
+        total = out.dtype.type(0)
+        j = k
+        while j < x.size:
+            total += exp(x[j] - top)
+            j += width
+        out[k] = top + np.log(total)
 
 
 @compiled
@@ -34,22 +54,28 @@ def cpu(
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         top = out[i * width : (i + 1) * width]
+        if width < 16 and step == 1 and length != 0:
+            narrow(x[first * width : (first + length) * width], top)
+            continue
         total = sums[i * width : (i + 1) * width]
         for k in range(top.size):
-            top[k] = x[first * width + k] if length != 0 else 0
+            top[k] = 0
             total[k] = 0
+            if length != 0:
+                top[k] = x[first * width + k]
         for t in range(1, length):
             r = first + along(t, steps, step)
             row = x[r * width : (r + 1) * width]
             for k in range(row.size):
                 top[k] = row[k] if beyond(row[k], top[k], 0) else top[k]
         for k in range(top.size):
-            top[k] = 0 if math.isinf(top[k]) else top[k]  # inf - inf would be NaN
+            if math.isinf(top[k]):
+                top[k] = 0  # inf - inf would be NaN
         for t in range(length):
             r = first + along(t, steps, step)
             row = x[r * width : (r + 1) * width]
             for k in range(row.size):
-                total[k] += np.exp(row[k] - top[k])
+                total[k] += exp(row[k] - top[k])
         for k in range(top.size):
             top[k] += np.log(total[k])
 

@@ -35,9 +35,26 @@ def cpu(
         best = out[i * width : (i + 1) * width]
         where = places[i * width : (i + 1) * width]
         for k in range(best.size):
-            best[k] = x[first * width + k] if length != 0 else 0
+            best[k] = 0
+            if length != 0:
+                best[k] = x[first * width + k]
         for k in range(where.size):
             where[k] = 0 if length != 0 else -1
+        if width < 16 and step == 1:  # a few columns, each in one go
+            block = x[first * width : (first + length) * width]
+            for k in range(width if length != 0 else 0):
+                top = block[k]
+                place = k
+                j = k
+                while j < block.size:
+                    better = beyond(block[j], top, least)
+                    place = j if better else place
+                    top = block[j] if better else top
+                    j += width
+                best[k] = top
+                if where.size != 0:
+                    where[k] = place // width
+            continue
         for t in range(1, length):
             r = first + along(t, steps, step)
             row = x[r * width : (r + 1) * width]

@@ -6,12 +6,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .._kernel import along, compiled, compiled_for_cuda, locate
+from .._kernel import along, compiled, compiled_for_cuda, exp, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import exp, gpu, tree_sum
+    from .._cuda import gpu, tree_sum
 
 
 @compiled
@@ -49,7 +47,7 @@ def cpu(
             row = y[r * width : (r + 1) * width]
             to = out[r * width : (r + 1) * width]
             for k in range(row.size):
-                to[k] = slope[k] - np.exp(row[k]) * total[k] if log else row[k] * (slope[k] - total[k])
+                to[k] = slope[k] - exp(row[k]) * total[k] if log else row[k] * (slope[k] - total[k])
 
 
 @compiled_for_cuda(over="sequences")

@@ -8,10 +8,46 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import along, beyond, compiled, compiled_for_cuda, locate
+from .._kernel import along, beyond, compiled, compiled_for_cuda, exp, locate, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import exp, gpu, ln, tree_max, tree_sum
+    from .._cuda import gpu, ln, tree_max, tree_sum
+
+
+@shared
+def narrow(x: Any, out: Any, top: Any, log: int) -> None:
+    """One sequence of a few columns, its items one after the other: loops down the columns, but exp over all in one."""
+    width = top.size
+    for k in range(width):
+        best = x[k]
+        j = k
+        while j < x.size:
+            best = x[j] if beyond(x[j], best, 0) else best
+            j += width
+        j = k
+        while j < x.size:
+            out[j] = x[j] - best
+            j += width
+        top[k] = best
+    for j in range(out.size):
+        out[j] = exp(out[j])
+    for k in range(width):
+        total = out[k]
+        j = k + width
+        while j < out.size:
+            total += out[j]
+            j += width
+        if log:
+            total = np.log(total)
+            j = k
+            while j < out.size:
+                out[j] = x[j] - top[k] - total
+                j += width
+        else:
+            j = k
+            while j < out.size:
+                out[j] = out[j] / total
+                j += width
 
 
 @compiled
@@ -34,10 +70,17 @@ def cpu(
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         top = state[2 * i * width : (2 * i + 1) * width]
+        if width < 16 and step == 1:
+            if length != 0:
+                begin, end = first * width, (first + length) * width
+                narrow(x[begin:end], out[begin:end], top, log)
+            continue
         total = state[(2 * i + 1) * width : (2 * i + 2) * width]
         for k in range(top.size):
-            top[k] = x[first * width + k] if length != 0 else 0
+            top[k] = 0
             total[k] = 0
+            if length != 0:
+                top[k] = x[first * width + k]
         for t in range(1, length):
             r = first + along(t, steps, step)
             row = x[r * width : (r + 1) * width]
@@ -48,7 +91,7 @@ def cpu(
             row = x[r * width : (r + 1) * width]
             to = out[r * width : (r + 1) * width]
             for k in range(row.size):
-                power = np.exp(row[k] - top[k])
+                power = exp(row[k] - top[k])
                 total[k] += power
                 to[k] = row[k] - top[k] if log else power
         for k in range(total.size):
@@ -56,12 +99,8 @@ def cpu(
         for t in range(length):
             r = first + along(t, steps, step)
             to = out[r * width : (r + 1) * width]
-            if log:
-                for k in range(to.size):
-                    to[k] -= total[k]
-            else:
-                for k in range(to.size):
-                    to[k] /= total[k]
+            for k in range(to.size):
+                to[k] = to[k] - total[k] if log else to[k] / total[k]
 
 
 @compiled_for_cuda(over="sequences")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import along, compiled, compiled_for_cuda, locate
+from .._kernel import along, compiled, compiled_for_cuda, exp, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import exp, find, gpu
+    from .._cuda import find, gpu
 
 
 @compiled
@@ -41,8 +41,9 @@ def cpu(
             row = y[r * width : (r + 1) * width]
             to = out[r * width : (r + 1) * width]
             for k in range(row.size):
-                # a sequence of -inf alone has no slope
-                to[k] = source[k] * np.exp(row[k] - (0 if log[k] == -np.inf else log[k]))
+                to[k] = source[k] * exp(row[k] - log[k])
+                if log[k] == -np.inf:  # a sequence of -inf alone has no slope
+                    to[k] = 0
 
 
 @compiled_for_cuda(over="rows")

@@ -34,11 +34,21 @@ def cpu(
         total = out[i * width : (i + 1) * width]
         for k in range(total.size):
             total[k] = 0
-        for t in range(length):
-            r = first + along(t, steps, step)
-            row = x[r * width : (r + 1) * width]
-            for k in range(row.size):
-                total[k] += row[k]
+        if width < 16 and step == 1:  # a few columns, each in one go: loops over short rows cost more than the sums
+            block = x[first * width : (first + length) * width]
+            for k in range(width):
+                column = total[k]
+                j = k
+                while j < block.size:
+                    column += block[j]
+                    j += width
+                total[k] = column
+        else:
+            for t in range(length):
+                r = first + along(t, steps, step)
+                row = x[r * width : (r + 1) * width]
+                for k in range(row.size):
+                    total[k] += row[k]
         if mode != 0 and length != 0:
             number = float(length) if mode == 1 else math.sqrt(length)
             for k in range(total.size):
@@ -84,6 +94,9 @@ def cuda(
                 number = out.dtype.type(length)  # an integer would divide in float64
                 if mode == 2:
                     number = out.dtype.type(math.sqrt(number))
-                out[i * width + k] = parts[place] / number if mode != 0 and length != 0 else parts[place]
+                if mode != 0 and length != 0:
+                    out[i * width + k] = parts[place] / number
+                else:  # not one expression with the other: integers would pass through float64
+                    out[i * width + k] = parts[place]
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
