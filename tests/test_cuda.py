@@ -1,4 +1,4 @@
-"""Conversions, selections and reductions on a GPU give what they give on the CPU, moves bit for bit.
+"""Conversions and operations on a GPU give what they give on the CPU, moves bit for bit.
 
 The same tests run on Numba device arrays in the simulator (``NUMBA_ENABLE_CUDASIM=1``), and where there is a GPU on
 Numba, torch and CuPy arrays (``pytest -m cuda``).  What only a GPU has, streams above all, is tested at the end.
@@ -232,25 +232,15 @@ def test_reductions(gpu, operation, dtype, data):
 
 
 @on_each_library
-@pytest.mark.parametrize("width", [1, 3, 40, 130])
-def test_a_nan_stays_in_its_sequence_and_column(gpu, width):
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_sums_of_integers_are_exact(gpu, dtype):
     gpu.need()
-    x = example(lengths=(3, 2, 0, 4), item=(width,))
-    x.data[4, width - 1] = np.nan
-    for operation in (sf.reduce_sum, sf.reduce_mean):
-        assert_near(operation(gpu.up(x)), operation(x))
-
-
-@on_each_library
-@pytest.mark.parametrize("width", [1, 3, 40])
-def test_a_sum_does_not_depend_on_the_rest_of_the_batch(gpu, width):
-    gpu.need()
-    lengths = [5, 0, 33, 1, 7]
-    data = np.random.default_rng(7).normal(size=(sum(lengths), width)).astype("f4")
-    x = gpu.up(sf.Ragged(data, lengths))
-    together = arrays.to_host(sf.reduce_sum(x))
-    for i in range(len(lengths)):
-        oracle.assert_bits(arrays.to_host(sf.reduce_sum(x[i : i + 1]))[0], together[i])
+    if np.dtype(dtype) not in gpu.dtypes:
+        pytest.skip(f"no arrays of {dtype}")
+    x = sf.Ragged(np.array([2**53, 1, 2**62, 3], dtype), [2, 2])
+    for operation in (sf.reduce_sum, sf.reduce_max):
+        oracle.assert_bits(arrays.to_host(operation(gpu.up(x))), operation(x))
+    assert_found(gpu, sf.cumsum(gpu.up(x)), sf.cumsum(x), exact=True)
 
 
 @on_each_library
@@ -297,6 +287,468 @@ def test_wrappers(gpu, From, wrap):
     assert seen == ["cuda", "cpu"]
 
 
+# ------------------------------------------------------------------------------------------- operations
+
+# An operation, and what it is called with.
+MOVES = {
+    "reverse": (sf.reverse, lambda x: (x,)),
+    "slice": (sf.slice, lambda x: (x, sf.lengths(x) // 2, (sf.lengths(x) + 1) // 2)),
+    "reshape": (sf.reshape, lambda x: (x, 1)),
+    "window": (sf.window, lambda x: (x, 2, 1)),
+    "ngrams": (sf.ngrams, lambda x: (x, 3)),
+    "concat": (sf.concat, lambda x: ([x, sf.reverse(x), x],)),
+    "join": (sf.join_batches, lambda x: ([x, sf.reverse(x)],)),
+    "split": (sf.split_batches, lambda x: (x, [len(x) // 2, len(x) - len(x) // 2])),
+    "reorder": (sf.reorder, lambda x: (x, np.arange(len(x))[::-1].copy())),
+    "select": (sf.select, lambda x: (x, np.arange(len(x)) // 2)),
+    "shrink": (sf.shrink, lambda x: (x, sf.Ragged(np.zeros(len(x)), np.ones(len(x), int)), 0)),
+    "repeat": (sf.repeat, lambda x: (x, np.arange(len(x)) % 3)),
+    "expand": (sf.expand, lambda x: (x, [np.zeros(i % 3) for i in range(len(x))] or sf.Ragged(np.zeros(0), []))),
+    "first": (sf.reduce_first, lambda x: (x,)),
+    "last": (sf.reduce_last, lambda x: (x,)),
+}
+ALONG = {
+    "sum": (sf.reduce_sum, lambda x: (x,)),
+    "mean": (sf.reduce_mean, lambda x: (x,)),
+    "sqrt": (sf.reduce_sqrt, lambda x: (x,)),
+    "max": (sf.reduce_max, lambda x: (x,)),
+    "min": (sf.reduce_min, lambda x: (x,)),
+    "logsumexp": (sf.reduce_logsumexp, lambda x: (x,)),
+    "topk": (sf.topk_mean, lambda x: (x, [1, 4, 2])),
+    "softmax": (sf.softmax, lambda x: (x,)),
+    "log_softmax": (sf.log_softmax, lambda x: (x,)),
+    "cumsum": (sf.cumsum, lambda x: (x,)),
+}
+OPERATIONS = {**MOVES, **ALONG}
+each_operation = pytest.mark.parametrize("name", OPERATIONS)
+each_along = pytest.mark.parametrize("name", ALONG)
+
+
+def numbers(lengths, item=(), dtype="f4"):
+    """A batch of random numbers, with equal ones among integers."""
+    generator, dtype = np.random.default_rng(5), np.dtype(dtype)
+    shape = (sum(lengths), *item)
+    if dtype.kind in "biu":
+        return sf.Ragged(generator.integers(0 if dtype.kind != "i" else -2, 3, shape).astype(dtype), lengths)
+    return sf.Ragged((generator.normal(size=shape) + (1j if dtype.kind == "c" else 0)).astype(dtype), lengths)
+
+
+def encoded(kind, **options):
+    """The batch in that encoding; where there is padding, with room to spare and rubbish in it."""
+
+    def build(x):
+        given = dict(options)
+        if kind in oracle.PADDED:
+            given.update(width=max(x.lengths, default=0) + 1, fill=None)
+        return oracle.build(kind, oracle.read(x), **given)
+
+    return build
+
+
+def two_levels(x):
+    n = len(x)
+    return sf.LoD(x.data, [[0, n // 2, n], x.offsets])
+
+
+LAYOUTS = {
+    **{kind.__name__: encoded(kind) for kind in oracle.ENCODINGS},
+    "left": encoded(sf.Masked, side="left"),
+    "levels": two_levels,
+}
+each_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+
+# No sequence, none with an item, and more of everything than one turn of the simulator's grids takes.
+NOTHING, EMPTY, MANY = ([], (3,)), ([0, 0], (3,)), ([2, 0, 5, 1, 6, 3], (5,))
+
+
+def sent(gpu, x):
+    """A batch, or several, on the device."""
+    return [sent(gpu, part) for part in x] if isinstance(x, (list, tuple)) else gpu.up(x)
+
+
+def assert_found(gpu, found, wanted, exact=False):
+    """The same on the device, bit for bit or nearly, padding too."""
+    if isinstance(wanted, (list, tuple)):
+        assert type(found) is type(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            assert_found(gpu, one, other, exact)
+        return
+    for leaf in _flow.leaves(found):
+        assert arrays.library_of(leaf).kind(leaf) == "cuda"
+    found = gpu.down(found)
+    if not arrays.is_array(wanted):
+        oracle.assert_layout(found if exact else _flow.rebuild(found, _flow.leaves(wanted)), wanted)
+    for one, other in zip(_flow.leaves(found), _flow.leaves(wanted), strict=True):
+        if exact:
+            oracle.assert_bits(one, other)
+        else:
+            assert_near(one, other)
+
+
+def assert_operation(gpu, name, x):
+    """The result and the gradient of an operation."""
+    operation, arguments = OPERATIONS[name]
+    y, pullback = sf.vjp(operation, *arguments(x))
+    found, on_gpu = sf.vjp(operation, *arguments(gpu.up(x)))
+    assert_found(gpu, found, y, exact=name in MOVES)
+    assert_found(gpu, on_gpu(sent(gpu, y)), pullback(y))
+
+
+@on_each_library
+@each_layout
+@each_operation
+def test_operations(gpu, layout, name):
+    gpu.need()
+    for lengths, item in (NOTHING, EMPTY, MANY):
+        assert_operation(gpu, name, layout(numbers(lengths, item)))
+
+
+@on_each_library
+@each_operation
+def test_items_of_every_width(gpu, name):
+    gpu.need()
+    for item in ((), (0,), (18,)) if SIMULATED else ((), (0,), (40,), (130,), (300,)):
+        assert_operation(gpu, name, numbers([2, 0, 3], item, "f8"))
+
+
+@on_each_library
+@from_each
+@given(st.data())
+def test_moves_of_every_dtype(gpu, From, data):
+    gpu.need()
+    operation, arguments = MOVES[data.draw(st.sampled_from(list(MOVES)))]
+    _, x = data.draw(strategies.encoded(From, levels=1, kinds=gpu.dtypes, shapes=[(), (1,), (3,), (0,)]))
+    assert_found(gpu, operation(*arguments(gpu.up(x))), operation(*arguments(x)), exact=True)
+
+
+@on_each_library
+@each_along
+@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "i8", "u8", "f2", "f8", "c8", "c16"])
+def test_dtypes_of_arithmetic(gpu, name, dtype):
+    gpu.need()
+    if np.dtype(dtype) not in gpu.dtypes:
+        pytest.skip(f"no arrays of {dtype}")
+    operation, arguments = ALONG[name]
+    x = numbers([3, 0, 1, 4], (2,), dtype)
+    try:
+        wanted = operation(*arguments(x))
+    except TypeError as error:
+        with pytest.raises(TypeError, match=str(error)[:20]):
+            operation(*arguments(gpu.up(x)))
+    else:
+        assert_found(gpu, operation(*arguments(gpu.up(x))), wanted)
+
+
+@on_each_library
+@pytest.mark.parametrize("name", ["sum", "sqrt", "logsumexp", "softmax", "cumsum", "window", "select", "repeat"])
+@pytest.mark.parametrize("dtype", ["f2", "c8"])
+def test_gradients_of_other_floats(gpu, name, dtype):
+    gpu.need()
+    if dtype == "c8" and name in ("logsumexp", "softmax"):
+        pytest.skip("complex numbers have no order")
+    assert_operation(gpu, name, numbers([3, 0, 1, 4], (2,), dtype))
+
+
+@on_each_library
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f2", "f4"])
+@each_layout
+def test_places_of_the_largest(gpu, layout, dtype):
+    gpu.need()
+    for item in ((), (5,)):
+        x = layout(numbers([2, 0, 6, 1], item, dtype))
+        assert_found(gpu, sf.argmax(gpu.up(x)), sf.argmax(x), exact=True)
+
+
+WIDTHS = [1, 3, 18] if SIMULATED else [1, 3, 40, 130]
+
+
+@on_each_library
+@pytest.mark.parametrize("width", WIDTHS)
+@each_along
+def test_a_nan_stays_in_its_sequence_and_column(gpu, name, width):
+    gpu.need()
+    operation, arguments = ALONG[name]
+    x = numbers([2, 5, 0, 3], (width,))
+    clean = gpu.down(operation(*arguments(gpu.up(x))))
+    x.data[4, width - 1] = np.nan  # in sequence 1
+    wanted, found = operation(*arguments(x)), operation(*arguments(gpu.up(x)))
+    assert_found(gpu, found, wanted)
+    for one, other in zip(gpu.down(found)[[0, 2, 3]], clean[[0, 2, 3]], strict=True):
+        np.testing.assert_array_equal(one, other)
+    one, other = (_flow.leaves(y)[0][..., :-1] for y in (gpu.down(found), clean))
+    np.testing.assert_array_equal(one, other)
+
+
+@on_each_library
+@pytest.mark.parametrize(
+    "values", [[np.nan, 1, np.nan], [np.inf, 1, np.inf], [-np.inf, -np.inf, -np.inf], [-0.0, 0.0, 1]]
+)
+@each_along
+def test_special_values(gpu, name, values):
+    gpu.need()
+    x = sf.Ragged(np.array(values + values[:1] + [2.0], "f4"), [3, 2])
+    assert_operation(gpu, name, x)
+    assert_found(gpu, sf.argmax(gpu.up(x)), sf.argmax(x), exact=True)
+
+
+@on_each_library
+@pytest.mark.parametrize("width", WIDTHS)
+@each_along
+def test_a_result_does_not_depend_on_the_rest_of_the_batch(gpu, name, width):
+    gpu.need()
+    operation, arguments = ALONG[name]
+    x = numbers([5, 0, 14, 1, 7], (width,))
+    together = gpu.down(operation(*arguments(gpu.up(x))))
+    for i in (2, 4):
+        alone = gpu.down(operation(*arguments(gpu.up(x[i : i + 1]))))
+        oracle.assert_bits(*(_flow.leaves(y)[0] for y in (alone, together[i : i + 1])))
+
+
+@on_each_library
+@pytest.mark.parametrize("empty", [-1.0, np.nan, "raise"])
+@pytest.mark.parametrize("name", ["sum", "max", "first", "logsumexp"])
+def test_the_value_for_empty_sequences(gpu, name, empty):
+    gpu.need()
+    operation, _ = OPERATIONS[name]
+    x = numbers([2, 0, 1, 0], (3,))
+    if empty == "raise":
+        with pytest.raises(sf.StructureError, match="sequence 1 is empty"):
+            operation(gpu.up(x), empty=empty)
+    else:
+        assert_found(gpu, operation(gpu.up(x), empty=empty), operation(x, empty=empty))
+
+
+@on_each_library
+def test_bare_lists_of_arrays(gpu):
+    gpu.need()
+    x = list(sf.convert(numbers([2, 0, 3], (2,)), sf.List).items)
+    for name in ("reverse", "window", "softmax", "sum", "concat"):
+        operation, arguments = OPERATIONS[name]
+        assert_found(gpu, operation(*arguments(sent(gpu, x))), operation(*arguments(x)))
+
+
+@on_each_library
+@pytest.mark.parametrize("fill", [7, np.arange(5.0), -0.0])
+def test_ngrams_with_a_filling(gpu, fill):
+    gpu.need()
+    for layout in ("Ragged", "left", "Packed"):
+        x = LAYOUTS[layout](numbers([2, 0, 4], (5,)))
+        found, wanted = (sf.ngrams(y, 3, fill=fill) for y in (gpu.up(x), x))
+        assert_found(gpu, found, wanted, exact=True)
+
+
+@on_each_library
+@each_layout
+def test_sorting(gpu, layout):
+    gpu.need()
+    x = layout(numbers([2, 0, 4, 1], (3,)))
+    (found, order), (wanted, expected) = sf.sort_by_length(gpu.up(x)), sf.sort_by_length(x)
+    assert_found(gpu, found, wanted, exact=True)
+    assert order.tolist() == expected.tolist()
+
+
+@on_each_library
+@each_layout
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i8", "u8"])
+def test_erasing(gpu, layout, dtype):
+    gpu.need()
+    if np.dtype(dtype) not in gpu.dtypes:
+        pytest.skip(f"no arrays of {dtype}")
+    tokens = np.array([1, 2, 3, 2, 2, 5, np.iinfo(dtype).max, 2, 1, 0], dtype)
+    for lengths, chosen in (([4, 0, 1, 5], [2, 5, -1]), ([4, 0, 1, 5], []), ([], [1]), ([0, 0], [1])):
+        for item in ((), (1,)):
+            x = layout(sf.Ragged(tokens[: sum(lengths)].reshape(-1, *item), lengths))
+            assert_found(gpu, sf.erase(gpu.up(x), chosen), sf.erase(x, chosen), exact=True)
+
+
+@on_each_library
+@each_layout
+def test_scattering(gpu, layout):
+    gpu.need()
+    updates = numbers([3, 0, 1, 4], (5,))
+    index = sf.Ragged(np.array([0, 2, 0, 1, 2, 2, 2, 0], "i4"), updates.lengths)
+    base = numbers([4], (3, 5)).data
+    wanted, pullback = sf.vjp(sf.scatter, base, index, layout(updates))
+    for ids in (index, gpu.up(index), gpu.up(sf.convert(index, sf.Padded))):
+        found, on_gpu = sf.vjp(sf.scatter, gpu.up(base), ids, gpu.up(layout(updates)))
+        assert_found(gpu, found, wanted)
+    assert_found(gpu, on_gpu(gpu.up(wanted)), pullback(wanted))
+    with pytest.raises(IndexError, match="place 3 for row 0"):
+        sf.scatter(gpu.up(base), gpu.up(sf.Ragged(index.data + 3, index.lengths)), gpu.up(updates))
+    with pytest.raises(sf.DeviceError):
+        sf.scatter(base, index, gpu.up(updates))
+
+
+@on_each_library
+@pytest.mark.parametrize("dtype", ["?", "i1", "i8", "f2", "c8"])
+def test_scattering_other_dtypes(gpu, dtype):
+    gpu.need()
+    updates = numbers([3, 0], (2,), dtype)
+    for base in (np.zeros((2, 3, 2), dtype), np.ones((2, 3, 2), dtype)):
+        arguments = sf.Ragged(np.array([1, 1, 0]), [3, 0]), updates
+        assert_found(gpu, sf.scatter(gpu.up(base), *sent(gpu, arguments)), sf.scatter(base, *arguments))
+    for lengths, shape in (([], (0, 3)), ([0], (1, 0)), ([0, 0], (2, 3))):
+        base, nothing = np.ones(shape, dtype), sf.Ragged(np.zeros(0, dtype), lengths)
+        ids = sf.Ragged(np.zeros(0, int), lengths)
+        assert_found(gpu, sf.scatter(gpu.up(base), ids, gpu.up(nothing)), base)
+
+
+@on_each_library
+def test_changed_data_is_not_calculated_with(gpu):
+    gpu.need()
+    for name in ("reverse", "softmax", "sum", "window"):
+        x = gpu.up(example())
+        object.__setattr__(x, "data", x.data[:-1])
+        with pytest.raises(sf.StructureError, match="build a new one"):
+            OPERATIONS[name][0](*OPERATIONS[name][1](x))
+
+
+# ----------------------------------------------------------------------------------- repeating into an array
+
+
+@on_each_library
+@pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
+def test_repeating_into_an_array(gpu, dtype):
+    gpu.need()
+    x = numbers([2, 0, 3], (3,), dtype)
+    like = sf.LoD(np.zeros(6), [[0, 1, 3], [0, 2, 2, 6]])
+    rows = x.data[:3]
+    calls = [
+        (sf.expand, x, like),
+        (sf.expand, two_levels(x), sf.Ragged(np.zeros(3), [1, 2])),
+        (sf.expand, rows, like),
+        (sf.expand_as, rows, like),
+        (sf.repeat, x, [2, 3, 0]),
+        (sf.repeat, rows, [1, 0, 2]),
+    ]
+    for operation, y, other in calls:
+        wanted = operation(y, other)
+        assert_found(gpu, operation(gpu.up(y), other), wanted, exact=True)
+        room = gpu.up(np.zeros((20, 3), dtype))
+        found = operation(gpu.up(y), other, out=room)
+        assert_found(gpu, found, wanted, exact=True)
+        data = _flow.leaves(wanted)[0]
+        oracle.assert_bits(gpu.down(room)[: len(data)], data)
+        assert not gpu.down(room)[len(data) :].any()
+
+
+@on_each_library
+def test_arrays_that_take_no_result(gpu):
+    gpu.need()
+    x = gpu.up(numbers([2, 0, 3], (3,)))
+    like = sf.Ragged(np.zeros(3), [1, 0, 2])
+    with pytest.raises(TypeError, match="out must be an array of"):
+        sf.expand(x, like, out=np.zeros((20, 3), "f4"))
+    with pytest.raises(TypeError, match="dtype"):
+        sf.expand(x, like, out=gpu.up(np.zeros((20, 3), "f8")))
+    with pytest.raises(sf.StructureError, match="are needed"):
+        sf.expand(x, like, out=gpu.up(np.zeros((7, 3), "f4")))
+    with pytest.raises(sf.StructureError, match="same memory"):
+        sf.repeat(x.data, 1, out=x.data)
+
+
+@on_each_library
+@each_layout
+def test_rows_over_sequences(gpu, layout):
+    gpu.need()
+    for lengths, item in (NOTHING, EMPTY, MANY, ([3, 0, 2], ())):
+        like = layout(numbers(lengths))
+        rows = numbers([1] * len(lengths), item).data
+        wanted, pullback = sf.vjp(sf.expand_as, rows, like)
+        for target in (like, gpu.up(like)):
+            found, on_gpu = sf.vjp(sf.expand_as, gpu.up(rows), target)
+            assert_found(gpu, found, wanted, exact=True)
+        assert_found(gpu, on_gpu(gpu.up(wanted)), pullback(wanted))
+
+
+@on_each_library
+def test_convolution(gpu):
+    """Numba's arrays have no matrix product, even where there is nothing to multiply."""
+    gpu.need()
+    weight = numbers([9], (2,)).data
+    for lengths in ([3, 0, 1], [0, 0], []):
+        x = numbers(lengths, (3,))
+        if isinstance(gpu, OnNumba):
+            for call in (sf.conv, lambda *args: sf.vjp(sf.conv, *args)):
+                with pytest.raises(TypeError, match="no matrix product"):
+                    call(gpu.up(x), gpu.up(weight), 1, 1)
+        else:
+            y, pullback = sf.vjp(sf.conv, x, weight, 1, 1)
+            found, on_gpu = sf.vjp(sf.conv, gpu.up(x), gpu.up(weight), 1, 1)
+            assert_found(gpu, found, y)
+            assert_found(gpu, on_gpu(gpu.up(y)), pullback(y))
+    with pytest.raises(sf.DeviceError):
+        sf.conv(gpu.up(x), weight, 1, 1)
+
+
+# ------------------------------------------------------------------------------- masks, positions, time steps
+
+
+@on_each_library
+@each_layout
+def test_what_attention_asks_for(gpu, layout):
+    gpu.need()
+    for lengths, item in (NOTHING, EMPTY, MANY):
+        x = layout(numbers(lengths, item))
+        here = gpu.up(x)
+        questions = [
+            sf.segment_ids,
+            sf.position_ids,
+            lambda y: sf.position_ids(y, 3),
+            lambda y, n=len(lengths): sf.position_ids(y, np.arange(n) * 10),
+            sf.cu_seqlens,
+            sf.block_mask,
+            lambda y: sf.block_mask(y, causal=True),
+            lambda y: sf.mask(y, width=8, side="left"),
+        ]
+        if layout is LAYOUTS["List"] and not lengths:
+            continue  # without arrays it is on no device
+        for question in questions:
+            assert_found(gpu, question(here), question(x), exact=True)
+
+
+@on_each_library
+def test_masks_of_lengths(gpu):
+    gpu.need()
+    for lengths in (np.array([2, 0, 3]), np.array([[1, 2], [0, 4]], "i4"), np.zeros((2, 0), "i8"), np.zeros(3, "u1")):
+        assert_found(gpu, sf.mask(gpu.up(lengths)), sf.mask(lengths), exact=True)
+
+
+@on_each_library
+@each_layout
+def test_time_steps(gpu, layout):
+    gpu.need()
+    for lengths, item in (NOTHING, EMPTY, MANY, ([2, 0, 3], ())):
+        x = layout(numbers(lengths, item))
+        steps, pullback = sf.vjp(sf.TensorArray.unpack, x)
+        here, on_gpu = sf.vjp(sf.TensorArray.unpack, gpu.up(x))
+        assert_found(gpu, here.steps, steps.steps, exact=True)
+        assert_found(gpu, here.pack(), steps.pack(), exact=True)
+        assert_found(gpu, on_gpu(here.steps), pullback(steps.steps), exact=True)
+        packed, back = sf.vjp(sf.TensorArray.pack, here)
+        assert_found(gpu, back(packed).steps, steps.steps, exact=True)
+        for t in range(len(steps)):
+            assert_found(gpu, sf.shrink(here[0], here, t), sf.shrink(steps[0], steps, t), exact=True)
+
+
+@on_each_library
+def test_other_steps(gpu):
+    gpu.need()
+    x = numbers([2, 3, 0])
+    here, steps = sf.TensorArray.unpack(gpu.up(x)), sf.TensorArray.unpack(x)
+    other = [np.stack([step, -step], 1) for step in steps]
+    assert_found(gpu, here.with_steps(sent(gpu, other)).pack(), steps.with_steps(other).pack(), exact=True)
+    assert_found(gpu, sf.TensorArray(sent(gpu, other)).pack(), sf.TensorArray(other).pack(), exact=True)
+
+
+@on_each_library
+def test_paths_of_prefixes(gpu):
+    gpu.need()
+    steps = [sf.LoD(np.array([0, 1]), [[0, 1, 2]]), sf.LoD(np.array([2, 3, 4]), [[0, 2, 3]])]
+    found = sf.TensorArray(sent(gpu, steps)).pack_prefixes()
+    assert_found(gpu, found, sf.TensorArray(steps).pack_prefixes(), exact=True)
+
+
 # ----------------------------------------------------------------------------------- copies of structure
 
 
@@ -328,6 +780,17 @@ def test_structure_goes_up_once_and_in_one_piece(gpu, uploads):
     sf.convert(y, sf.Masked, side="left")
     sf.reduce_sum(x)
     assert len(uploads) == 1, "the encodings that come from one another share their structure"
+
+
+@on_each_library
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Padded, sf.Packed], ids=oracle.format_name)
+def test_operations_share_the_structure(gpu, kind, uploads):
+    gpu.need()
+    x = gpu.up(example(kind))
+    for name in ("reverse", "window", "max", "sum", "logsumexp", "softmax", "cumsum"):
+        _, pullback = sf.vjp(OPERATIONS[name][0], *OPERATIONS[name][1](x))
+        pullback(gpu.up(OPERATIONS[name][0](*OPERATIONS[name][1](example(kind)))))
+    assert len(uploads) == 1
 
 
 @on_each_library

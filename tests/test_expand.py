@@ -29,6 +29,13 @@ def truth_repeated(truth, counts):
     return oracle.Truth(repeated(truth.nest, counts), truth.dtype, truth.item_shape, truth.levels)
 
 
+def bare_repeated(x, truth, counts):
+    """A list of arrays keeps them; nested lists have scalars where they can."""
+    if all(isinstance(part, np.ndarray) for part in x):
+        return repeated(x, counts)
+    return oracle.nested(truth_repeated(truth, counts))
+
+
 def counts_of(n):
     return st.lists(st.integers(0, 3), min_size=n, max_size=n)
 
@@ -65,6 +72,10 @@ def arrays(draw, n=None, kinds=None):
 
 def rows_of(x):
     return x if isinstance(x, np.ndarray) else rows(x)
+
+
+def assert_same(a, b):
+    (oracle.assert_bits if isinstance(a, np.ndarray) else oracle.assert_same)(a, b)
 
 
 # ------------------------------------------------------------------------------------------------ examples
@@ -134,7 +145,7 @@ def test_expand_against_plain_lists(kind, data):
     found = sf.expand(x, like, level=level)
     assert type(found) is type(x)
     if kind is list:
-        oracle.assert_nested(found, repeated(x, counts))
+        oracle.assert_nested(found, bare_repeated(x, truth, counts))
     else:
         oracle.assert_holds(found, truth_repeated(truth, counts))
         assert getattr(found, "side", None) == getattr(x, "side", None)
@@ -149,7 +160,7 @@ def test_repeat_against_plain_lists(kind, data):
     given_as = data.draw(st.sampled_from([list, tuple, np.array, lambda c: np.array(c, "u1").reshape(-1, 1)]))
     found = sf.repeat(x, given_as(counts) if counts else [])
     if kind is list:
-        oracle.assert_nested(found, repeated(x, counts))
+        oracle.assert_nested(found, bare_repeated(x, truth, counts))
     else:
         oracle.assert_holds(found, truth_repeated(truth, counts))
     for once in (2, np.int8(2), np.array(2)):
@@ -179,7 +190,7 @@ def test_expand_as_against_plain_lists(kind, data):
     assert type(found) is type(like)
     if kind is list:  # which keeps neither dtype nor item shape
         assert oracle.read(found).counts() == like_truth.counts() or not like_truth.rows()
-        assert rows(found).tolist() == wanted.tolist() or not wanted.size
+        assert repr(rows(found).tolist()) == repr(wanted.tolist()) or not wanted.size
         return
     assert structure_of(found) == structure_of(like)
     oracle.assert_bits(rows(found), wanted)
@@ -232,8 +243,8 @@ def test_pairs_say_how_often_too():
 @pytest.mark.parametrize("item_shape", [(), (3,), (64,)])
 def test_threads_do_not_matter(item_shape):
     rng = np.random.default_rng(0)
-    counts = rng.integers(0, 60, 8000 if item_shape != (64,) else 800)
-    counts[3] = 40_000
+    counts = rng.integers(0, 60, 8000 if item_shape != (64,) else 100)
+    counts[3] = 10_000
     x = rng.normal(size=(len(counts), *item_shape))
     ragged = sf.Ragged(x, np.ones(len(x), int))
     wanted, found = np.repeat(x, counts, axis=0), []
@@ -257,10 +268,9 @@ def test_threads_do_not_matter(item_shape):
 # --------------------------------------------------------------------------------------------------- out=
 
 
-def source_in(kind, array, lengths):
-    return (
-        array if kind is np.ndarray else oracle.build(kind, oracle.truth_of(np.split(array, np.cumsum(lengths)[:-1])))
-    )
+def rows_in(kind, array):
+    """The rows of an array, one a sequence."""
+    return array if kind is np.ndarray else sf.convert(sf.Ragged(array, [1] * len(array)), kind)
 
 
 @into_rows
@@ -268,18 +278,18 @@ def source_in(kind, array, lengths):
 def test_out_takes_the_rows(kind, dtype):
     """The result is the first rows of the buffer, which can be used again; what lies behind them stays."""
     data = strategies.counting(dtype, (3, 2))
-    x = source_in(kind, data, [1, 1, 1])
+    x = rows_in(kind, data)
     like = sf.Ragged(np.zeros(3), [2, 0, 1])
     buffer = strategies.counting(dtype, (7, 2))
     untouched = buffer.copy()
     for counts in ([2, 0, 1], [0, 1, 2], [0, 0, 0], [2, 2, 3]):
         found = sf.repeat(x, counts, out=buffer)
-        array = found if kind is np.ndarray else found.data
+        array = oracle.arrays_of(found)[0]
         assert array.ctypes.data == buffer.ctypes.data
         oracle.assert_bits(array, np.repeat(data, counts, axis=0))
         oracle.assert_bits(buffer[max(3, sum(counts)) :], untouched[max(3, sum(counts)) :])
-        oracle.assert_same(found, sf.repeat(x, counts))
-    oracle.assert_same(sf.expand(x, like, out=buffer), sf.expand(x, like))
+        assert_same(found, sf.repeat(x, counts))
+    assert_same(sf.expand(x, like, out=buffer), sf.expand(x, like))
     for kind_of_like in (sf.Ragged, sf.LoD):
         found = sf.expand_as(x, sf.convert(like, kind_of_like), out=buffer)
         assert type(found) is kind_of_like
@@ -321,7 +331,7 @@ OUT = {
 @pytest.mark.parametrize("what", OUT)
 def test_an_out_that_cannot_be(kind, what):
     out, error = OUT[what]
-    x = source_in(kind, np.ones((2, 2), "f4"), [1, 1])
+    x = rows_in(kind, np.ones((2, 2), "f4"))
     like = sf.Ragged(np.zeros(3), [1, 2])
     for op, other in ((sf.expand, like), (sf.repeat, [1, 2]), (sf.expand_as, like)):
         with pytest.raises(error, match="out"):
@@ -333,16 +343,14 @@ def test_an_out_that_cannot_be(kind, what):
 @into_rows
 def test_an_out_in_the_same_memory(kind):
     memory = np.zeros((8, 2), "f4")
-    x = memory[:2]
-    if kind is not np.ndarray:
-        x = sf.convert(sf.Ragged(x, [1, 1]), kind)
-        assert oracle.shares(x, memory)
+    x = rows_in(kind, memory[:2])
+    assert oracle.shares(x, memory)
     for out in (memory, memory[1:]):
         for op, other in ((sf.repeat, [1, 2]), (sf.expand_as, sf.Ragged(np.zeros(3), [1, 2]))):
             with pytest.raises(sf.StructureError, match="same memory"):
                 op(x, other, out=out)
     found = sf.repeat(x, [1, 2], out=memory[2:])
-    assert np.shares_memory(found if kind is np.ndarray else found.data, memory)
+    assert oracle.shares(found, memory[2:])
 
 
 def test_an_unaligned_out_is_written_or_refused():
@@ -393,6 +401,8 @@ def test_expand_and_repeat_are_transposed(kind, data):
     x = data.draw(arrays(kinds=FLOAT)) if kind is np.ndarray else data.draw(strategies.encoded(kind, kinds=FLOAT))[1]
     x = with_numbers(x, 2)
     counts, like, level = data.draw(likes(len(x)))
+    if kind is list and not len(rows(sf.repeat(x, counts))):
+        return  # lists without rows do not keep their levels
     assert_transposes(x, *sf.vjp(sf.expand, x, like, level=level))
     assert_transposes(x, *sf.vjp(sf.repeat, x, counts))
 

@@ -21,7 +21,8 @@ ON_CUDA = [name for name in NAMES if name not in HOST_ONLY]
 COMPUTE = [(7, 5), (8, 0), (9, 0)]
 
 # Arguments that are arrays of int64, whatever the items are.
-STRUCTURE = set("starts out_starts cum indices steps offsets counts ks tokens first places index".split())
+STRUCTURE = {"starts", "out_starts", "cum", "indices", "steps", "offsets"}
+STRUCTURE |= {"counts", "first", "index", "ks", "places", "tokens"}
 
 # The dtypes of items and results that the library gives kernels that calculate.  Complex numbers are pairs of floats,
 # bools are bytes, and half precision is calculated with as float32.
@@ -173,7 +174,7 @@ def kinds_on_each_gpu():
 
 
 @needs_compiler
-@pytest.mark.parametrize(("name", "items", "out", "compute"), kinds_on_each_gpu())
+@pytest.mark.parametrize(("name", "items", "out", "compute"), list(kinds_on_each_gpu()))
 def test_arithmetic(name, items, out, compute):
     from seqformats import _cuda
 

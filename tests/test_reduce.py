@@ -73,6 +73,7 @@ every_reduction = pytest.mark.parametrize("reduction", REDUCTIONS, ids=operation
 every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=operation_name)
 every_gradient = pytest.mark.parametrize("operation", WITH_GRADIENT, ids=operation_name)
 with_order = pytest.mark.parametrize("operation", ORDERED, ids=operation_name)
+formats = st.sampled_from(oracle.FORMATS)
 from_an_end = pytest.mark.parametrize("reduction", ENDS, ids=operation_name)
 
 FLOAT = [np.dtype("f8")]
@@ -554,11 +555,11 @@ def test_dtypes_without_an_order(operation, dtype):
             run(operation, sf.Ragged(np.zeros(1, dtype), lengths))
 
 
-@pytest.mark.parametrize("x", [np.zeros(3), 3, None, "text", object()])
 @every_operation
-def test_what_is_no_encoding(operation, x):
-    with pytest.raises(TypeError, match="give it lengths"):
-        run(operation, x)
+def test_what_is_no_encoding(operation):
+    for x in (np.zeros(3), 3, None, "text", object()):
+        with pytest.raises(TypeError, match="give it lengths"):
+            run(operation, x)
 
 
 @every_operation
@@ -626,10 +627,9 @@ def assert_gradient_in(dx, x):
         assert np.count_nonzero(dx.data) == np.count_nonzero(rows(dx))
 
 
-@every_format
 @every_gradient
-@given(data=st.data())
-def test_gradients_against_finite_differences(kind, operation, data):
+@given(kind=formats, data=st.data())
+def test_gradients_against_finite_differences(operation, kind, data):
     _, x = data.draw(strategies.encoded(kind, kinds=FLOAT))
     x = distinct(x, 0)
     options = {} if operation is sf.topk_mean else {"empty": 3.0}
@@ -669,10 +669,9 @@ def test_of_equal_items_the_first_gets_the_gradient(kind):
     assert rows(sf.vjp(sf.topk_mean, x, [1, 2])[1](dy)).tolist() == [0, 4, 2, 4, 0, 10]
 
 
-@every_format
 @from_an_end
-@given(data=st.data())
-def test_the_ends_have_a_gradient_in_every_dtype(kind, reduction, data):
+@given(kind=formats, data=st.data())
+def test_the_ends_have_a_gradient_in_every_dtype(reduction, kind, data):
     """They are moves: the gradient goes to the one place, zeros to all others."""
     truth, x = data.draw(strategies.encoded(kind))
     y, pullback = sf.vjp(reduction, x)
@@ -685,7 +684,9 @@ def test_the_ends_have_a_gradient_in_every_dtype(kind, reduction, data):
             place = start + PICKED[reduction](sequence)
             wanted[place] = truth.data()[place]
         start += len(sequence)
-    if kind is not list or truth.rows():  # no lists, no dtype
+    if kind is list:  # which does not keep the dtype
+        assert repr(rows(dx).tolist()) == repr(wanted.tolist())
+    else:
         oracle.assert_bits(rows(dx), wanted)
 
 
@@ -801,16 +802,17 @@ UNFIT = [
 ]
 
 
-@pytest.mark.parametrize("unfit", UNFIT, ids=lambda dy: f"{type(dy).__name__} {getattr(dy, 'shape', '')}")
 @every_gradient
-def test_a_gradient_that_does_not_fit(operation, unfit):
+def test_a_gradient_that_does_not_fit(operation):
     _, pullback = sf.vjp(operation, sf.Ragged(np.ones((3, 2)), [2, 0, 1]), *ARGS.get(operation, ()))
-    with pytest.raises(sf.StructureError, match="gradient"):
-        pullback(unfit)
+    for unfit in UNFIT:
+        with pytest.raises(sf.StructureError, match="gradient"):
+            pullback(unfit)
 
 
-@pytest.mark.parametrize("dy", [None, 3, "text", object(), {}])
 @every_gradient
-def test_a_gradient_of_a_wrong_kind(operation, dy):
-    with pytest.raises(TypeError, match="gradient"):
-        sf.vjp(operation, sf.Ragged(np.ones(3), [2, 1]), *ARGS.get(operation, ()))[1](dy)
+def test_a_gradient_of_a_wrong_kind(operation):
+    _, pullback = sf.vjp(operation, sf.Ragged(np.ones(3), [2, 1]), *ARGS.get(operation, ()))
+    for dy in (None, 3, "text", object(), {}):
+        with pytest.raises(TypeError, match="gradient"):
+            pullback(dy)

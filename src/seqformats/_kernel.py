@@ -129,8 +129,22 @@ def along(t: int, steps: Any, step: int) -> Any:
 @shared
 def beyond(value: Any, best: Any, least: int) -> Any:
     """Is `value` larger than `best`, or less where `least` is 1?  NaN is beyond every number, but not beyond NaN."""
-    # no branches: which of random numbers is larger cannot be predicted
-    return (value < best if least else value > best) | ((value != value) & (best == best))
+    return (value < best if least else value > best) or (value != value and best == best)
+
+
+@shared
+def best_of_column(block: Any, k: int, width: int, least: int) -> Any:
+    """The largest (least) item of column k of a few; `beyond` without branches, since random numbers cannot be predicted.
+
+    Call it with a constant `least`, so that the loop it becomes compares in one way only.
+    """
+    best = block[k]
+    j = k
+    while j < block.size:
+        value = block[j]
+        best = value if (value < best if least else value > best) | (value != value) else best
+        j += width
+    return best
 
 
 def exp(x: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import along, beyond, compiled, compiled_for_cuda, exp, locate, shared
+from .._kernel import along, best_of_column, beyond, compiled, compiled_for_cuda, exp, locate, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, ln, tree_max, tree_sum
@@ -20,11 +20,7 @@ def narrow(x: Any, out: Any) -> None:
     """One sequence of a few columns, its items one after the other, column by column."""
     width = out.size
     for k in range(width):
-        top = x[k]
-        j = k
-        while j < x.size:
-            top = x[j] if beyond(x[j], top, 0) else top
-            j += width
+        top = best_of_column(x, k, width, 0)
         if math.isinf(top):
             top = out.dtype.type(0)  # inf - inf would be NaN
         total = out.dtype.type(0)

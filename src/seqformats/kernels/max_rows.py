@@ -7,7 +7,7 @@ zeros and place -1.
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, beyond, compiled, compiled_for_cuda, locate
+from .._kernel import along, best_of_column, beyond, compiled, compiled_for_cuda, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu
@@ -40,20 +40,10 @@ def cpu(
                 best[k] = x[first * width + k]
         for k in range(where.size):
             where[k] = 0 if length != 0 else -1
-        if width < 16 and step == 1:  # a few columns, each in one go
+        if width < 16 and step == 1 and where.size == 0 and length != 0:
             block = x[first * width : (first + length) * width]
-            for k in range(width if length != 0 else 0):
-                top = block[k]
-                place = k
-                j = k
-                while j < block.size:
-                    better = beyond(block[j], top, least)
-                    place = j if better else place
-                    top = block[j] if better else top
-                    j += width
-                best[k] = top
-                if where.size != 0:
-                    where[k] = place // width
+            for k in range(width):  # with a constant, so that the loop compares in one way only
+                best[k] = best_of_column(block, k, width, 1) if least else best_of_column(block, k, width, 0)
             continue
         for t in range(1, length):
             r = first + along(t, steps, step)

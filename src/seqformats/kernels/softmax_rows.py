@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import along, beyond, compiled, compiled_for_cuda, exp, locate, shared
+from .._kernel import along, best_of_column, beyond, compiled, compiled_for_cuda, exp, locate, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, ln, tree_max, tree_sum
@@ -19,11 +19,7 @@ def narrow(x: Any, out: Any, top: Any, log: int) -> None:
     """One sequence of a few columns, its items one after the other: loops down the columns, but exp over all in one."""
     width = top.size
     for k in range(width):
-        best = x[k]
-        j = k
-        while j < x.size:
-            best = x[j] if beyond(x[j], best, 0) else best
-            j += width
+        best = best_of_column(x, k, width, 0)
         j = k
         while j < x.size:
             out[j] = x[j] - best
