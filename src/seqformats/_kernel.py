@@ -134,7 +134,7 @@ def beyond(value: Any, best: Any, least: int) -> Any:
 
 @shared
 def best_of_column(block: Any, k: int, width: int, least: int) -> Any:
-    """The largest (least) item of column k of a few; `beyond` without branches, since random numbers cannot be predicted.
+    """The largest (least) item of column k of a few: `beyond` without branches, which random numbers would mislead.
 
     Call it with a constant `least`, so that the loop it becomes compares in one way only.
     """

@@ -292,7 +292,8 @@ class NumPy(Library):
         return x @ y
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
-        return np.concatenate(arrays)
+        out = np.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
+        return np.concatenate(arrays, out=out)  # which by itself would give native byte order
 
     def stack(self, items: Sequence[Any], like: Array) -> Array:
         return self.adopt(np.array(items), "the result")

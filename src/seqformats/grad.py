@@ -128,7 +128,7 @@ def cotangent(dy: Any, y: Any) -> Any:
     """`dy` as an encoding laid out like `y`; StructureError where it does not fit."""
     if is_array(dy):
         return _laid_out_like(dy, y)
-    if isinstance(y, _flow.Leaf):
+    if isinstance(y, _flow.Leaf) and (is_encoding(dy) or isinstance(dy, (list, tuple))):
         shape = tuple(y.shape)
         raise StructureError(f"the gradient must be an array of shape {shape} as the result, not {type(dy).__name__}")
     dy = as_encoding(dy)

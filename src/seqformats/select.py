@@ -431,6 +431,8 @@ def to_device(x: Any, device: Any) -> Any:
     """
     if not is_array(x) and not is_encoding(x) and not (isinstance(x, (list, tuple)) and is_list_of_arrays(x)):
         raise TypeError(f"{type(x).__name__} is neither an encoding nor an array nor a list of arrays")
+    if isinstance(x, List) and not x.items:
+        return build_list((), x._structure, to_device(x._like(), device))
     moved = []
     for leaf in _flow.leaves(x):
         library, array = adopt(leaf)

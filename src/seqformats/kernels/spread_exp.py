@@ -67,8 +67,8 @@ def cuda(
         k = gpu.threadIdx.x
         while k < width:
             log = z[i * width + k]
-            if math.isinf(log) and log < 0:
-                log = z.dtype.type(0)
             out[d * width + k] = x[i * width + k] * exp(y[d * width + k] - log)
+            if math.isinf(log) and log < 0:  # a sequence of -inf alone has no slope
+                out[d * width + k] = 0
             k += gpu.blockDim.x
         r += gpu.gridDim.x * gpu.blockDim.y
