@@ -85,3 +85,37 @@ def test_the_source_text_s_examples_of_the_thinc_layers(ops):
     assert sf.equal(
         sf.Padded(padded.data, padded.size_at_t, padded.lengths, padded.indices), sf.convert(batch, sf.Padded)
     )
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=len)
+def test_maxima_and_ends_and_their_gradients(ops, lengths):
+    x = sf.convert(sequences(lengths), sf.Ragged)
+    short = x.lengths.astype(np.int32)
+    for mine, theirs, back in (
+        (sf.reduce_max, ops.reduce_max, ops.backprop_reduce_max),
+        (sf.reduce_first, ops.reduce_first, ops.backprop_reduce_first),
+        (sf.reduce_last, ops.reduce_last, ops.backprop_reduce_last),
+    ):
+        y, pullback = sf.vjp(mine, x)
+        their_y, memory = theirs(x.data, short)
+        np.testing.assert_array_equal(y, their_y)
+        given = (y, memory, short) if mine is sf.reduce_max else (y, memory)
+        np.testing.assert_array_equal(pullback(y).data, back(*given))
+    np.testing.assert_array_equal(sf.argmax(x), ops.reduce_max(x.data, short)[1])
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=len)
+@pytest.mark.parametrize("near", [0, 1, 2])
+def test_window_is_seq2col(ops, lengths, near):
+    x = sf.convert(sequences(lengths), sf.Ragged)
+    short = x.lengths.astype(np.int32)
+    y, pullback = sf.vjp(sf.window, x, near, near)
+    np.testing.assert_array_equal(y.data, ops.seq2col(x.data, near, lengths=short))
+    np.testing.assert_allclose(pullback(y).data, ops.backprop_seq2col(y.data, near, lengths=short), rtol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=len)
+def test_softmax_is_softmax_sequences_where_that_does_not_clip(ops, lengths):
+    x = sf.convert(sequences(lengths), sf.Ragged)
+    theirs = ops.softmax_sequences(x.data, x.lengths.astype(np.int32))
+    np.testing.assert_allclose(sf.softmax(x).data, theirs, rtol=1e-5)
