@@ -19,6 +19,7 @@ ORDER = [
     "__main__",
     "__init__",
     "wrap",
+    "beam",
     "steps",
     "attention",
     "batch",

@@ -22,11 +22,11 @@ COMPUTE = [(7, 5), (8, 0), (9, 0)]
 
 # Arguments that are arrays of int64, whatever the items are.
 STRUCTURE = {"starts", "out_starts", "cum", "indices", "steps", "offsets"}
-STRUCTURE |= {"counts", "first", "index", "ks", "places", "tokens"}
+STRUCTURE |= {"counts", "first", "ids", "index", "ks", "parents", "places", "pre_ids", "tokens"}
 
 # The dtypes of items and results that the library gives kernels that calculate.  Complex numbers are pairs of floats,
 # bools are bytes, and half precision is calculated with as float32.
-SIGNED, UNSIGNED = ["i1", "i2", "i4", "i8"], ["u1", "u2", "u4", "u8"]
+SIGNED, UNSIGNED = ["i1", "i4", "i8"], ["u1", "u8"]
 FLOATS = [("f4", "f4"), ("f8", "f8")]
 SAME = [*FLOATS, *((kind, kind) for kind in [*SIGNED, *UNSIGNED])]
 SUMS = [*FLOATS, *((kind, "i8") for kind in [*SIGNED, "u1"]), *((kind, "u8") for kind in UNSIGNED)]
@@ -34,26 +34,30 @@ MEANS = [(kind, "f8") for kind in [*SIGNED, *UNSIGNED]]
 TAKEN = {
     "block_mask": [(None, "u1")],
     "cumsum_rows": SUMS,
-    "keep_rows": [(kind, "u1") for kind in [*SIGNED, *UNSIGNED]],
+    "keep_rows": [(kind, "u1") for kind in [*SIGNED, "u1"]],  # uint64 comes as int64
     "logsumexp_rows": FLOATS,
     "max_rows": SAME,
     "number_rows": [(None, "i8")],
     "scatter_rows": SAME,
+    "select_beams": FLOATS,
     "softmax_back": FLOATS,
     "softmax_rows": FLOATS,
     "spread_exp": FLOATS,
     "spread_places": FLOATS,
     "spread_rows": FLOATS,
     "sum_copies": SAME,
-    "sum_rows": [*SUMS, *MEANS],
+    "sum_rows": [*FLOATS, *MEANS],  # and see below
     "topk_back": FLOATS,
     "topk_rows": FLOATS,
     "window_back": FLOATS,
 }
 
 needs_compiler = pytest.mark.skipif(
-    any(os.environ.get(name, "0") not in ("", "0") for name in ("NUMBA_ENABLE_CUDASIM", "NUMBA_DISABLE_JIT")),
-    reason="neither the simulator nor interpreted kernels are compiled",
+    any(
+        os.environ.get(name, "0") not in ("", "0")
+        for name in ("NUMBA_ENABLE_CUDASIM", "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")
+    ),
+    reason="code for CUDA is made where kernels are compiled, and once is enough",
 )
 
 
@@ -143,9 +147,11 @@ def assert_clean(code, floats=()):
             assert f".{kind}" not in line, line
 
 
+WORDS = [*((size, (8, 0)) for size in (1, 2, 4, 8)), *((16, compute) for compute in COMPUTE)]
+
+
 @needs_compiler
-@pytest.mark.parametrize("compute", COMPUTE)
-@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize(("size", "compute"), WORDS)
 @pytest.mark.parametrize("name", MOVES)
 def test_moves_are_whole_words(name, size, compute):
     from seqformats import _cuda
@@ -164,17 +170,18 @@ def test_moves_are_whole_words(name, size, compute):
         assert not re.search(r"\b(div|rem)\.", code), "a division in the arithmetic of indices"
 
 
-def kinds_on_each_gpu():
-    """What to compile for which GPU: integers of less than 64 bits for one of them."""
+def arithmetic():
+    """What to compile for which GPU: float32 for all of them, the others for one."""
     for name, pairs in TAKEN.items():
         for items, out in pairs:
             for compute in COMPUTE:
-                if compute == (8, 0) or items in (None, "f4", "f8", "i8", "u8"):
-                    yield name, items, out, compute
+                if compute == (8, 0) or items in (None, "f4"):
+                    label = "-".join([name, *filter(None, (items, out)), "{}.{}".format(*compute)])
+                    yield pytest.param(name, items, out, compute, id=label)
 
 
 @needs_compiler
-@pytest.mark.parametrize(("name", "items", "out", "compute"), list(kinds_on_each_gpu()))
+@pytest.mark.parametrize(("name", "items", "out", "compute"), list(arithmetic()))
 def test_arithmetic(name, items, out, compute):
     from seqformats import _cuda
 
@@ -195,8 +202,20 @@ def test_arithmetic(name, items, out, compute):
 
 
 @needs_compiler
-@pytest.mark.parametrize("to", ["i8", "u8", "f2", "f4", "f8"])
-@pytest.mark.parametrize("of", ["u1", "i1", "i4", "u2", "u8", "f2", "f4", "f8"])
+@pytest.mark.parametrize(("items", "out"), [kinds for kinds in SUMS if kinds not in FLOATS])
+def test_sums_of_integers(items, out):
+    """Only what is divided goes through floats: the sum itself is stored as it came out of shared memory."""
+    function = module("sum_rows").cuda.function
+    code = ptx_of(function, kinds_of(function, items, out), (8, 0))
+    assert_clean(code, ["f64"])
+    sums = set(re.findall(r"\bld\.shared\.u64\s+(%rd\d+)", code))
+    stored = set(re.findall(r"\bst\.global\.u64\s+\[[^]]+\], (%rd\d+)", code))
+    assert sums & stored
+
+
+@needs_compiler
+@pytest.mark.parametrize("to", ["i8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("of", ["u1", "i4", "f2", "f4", "f8"])
 def test_changes_of_dtype(of, to):
     from seqformats import _cuda
 

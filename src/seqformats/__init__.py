@@ -7,6 +7,7 @@ from . import nested as _nested  # noqa: F401  registers the conversions of nest
 from ._threads import num_threads, set_num_threads
 from .attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
 from .batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
+from .beam import beam_backtrace, beam_step
 from .convert import convert, convert_like, explain
 from .errors import ConversionError, DeviceError, SeqFormatError, StructureError
 from .expand import expand, expand_as, repeat
@@ -69,6 +70,8 @@ __all__ = [
     "StructureError",
     "TensorArray",
     "argmax",
+    "beam_backtrace",
+    "beam_step",
     "block_mask",
     "buckets",
     "concat",

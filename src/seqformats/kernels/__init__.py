@@ -33,6 +33,10 @@ What attention asks for:
 
 - `number_rows`, `block_mask`           positions, segments; which rows see each other
 
+Decoding:
+
+- `select_beams`                        the best candidates of each source
+
 Structure, which lives on the host and has no CUDA twin:
 
 - `check_lengths`, `check_offsets`, `check_order`   is it valid, and what follows from it

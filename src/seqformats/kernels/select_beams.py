@@ -1,0 +1,193 @@
+"""One step of beam search for every source: the best candidates of all its prefixes (Paddle's beam_search operator).
+
+``scores (rows * width,)`` are the candidates of each prefix, accumulated, or probabilities where `accumulated` is 0;
+``ids (rows * width,)`` their tokens, or empty: the column is the token; ``pre_ids`` and ``pre_scores (rows,)`` are the
+prefix's last token and score.  Source s has the rows ``cum[s]`` to ``cum[s + 1]``.  A prefix that has ended, its token
+being `end`, has one candidate, itself.  The order is total: higher score, then earlier row, then earlier candidate;
+NaN and -inf are no candidates.
+
+Source s gets the places ``s * most`` on of ``values``, ``tokens`` and ``parents``, grouped by row, best first; ``counts
+(rows,)`` says how many each row has.  A source of which only ended prefixes are left gets none.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._kernel import compiled, compiled_for_cuda, shared
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import gpu, ln
+
+
+@shared
+def group(
+    values: Any,
+    tokens: Any,
+    parents: Any,
+    pre_ids: Any,
+    counts: Any,
+    cum: Any,
+    s: int,
+    begin: int,
+    found: int,
+    end: int,
+) -> None:
+    """The `found` best of a source, in their order, grouped by row; none where all have ended before."""
+    for r in range(cum[s], cum[s + 1]):
+        counts[r] = 0
+    ended = 0
+    for j in range(found):
+        if pre_ids[parents[begin + j]] == end:
+            ended += 1
+    if ended < found:
+        for j in range(found):
+            row, token, value = parents[begin + j], tokens[begin + j], values[begin + j]
+            counts[row] += 1
+            q = j
+            while q > 0 and parents[begin + q - 1] > row:
+                parents[begin + q] = parents[begin + q - 1]
+                tokens[begin + q] = tokens[begin + q - 1]
+                values[begin + q] = values[begin + q - 1]
+                q -= 1
+            parents[begin + q] = row
+            tokens[begin + q] = token
+            values[begin + q] = value
+
+
+@compiled
+def cpu(
+    scores: Any,
+    ids: Any,
+    pre_ids: Any,
+    pre_scores: Any,
+    values: Any,
+    tokens: Any,
+    parents: Any,
+    counts: Any,
+    cum: Any,
+    width: int,
+    most: int,
+    end: int,
+    accumulated: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Sources `lo` to `hi`."""
+    for s in range(lo, hi):
+        begin = s * most
+        found = 0
+        for r in range(cum[s], cum[s + 1]):
+            ended = pre_ids[r] == end
+            for c in range(1 if ended else width):
+                if ended:
+                    value = pre_scores[r]
+                elif accumulated:
+                    value = scores[r * width + c]
+                else:
+                    value = pre_scores[r] + np.log(scores[r * width + c])
+                if not value > -np.inf or (found == most and not value > values[begin + most - 1]):
+                    continue
+                j = found if found < most else most - 1
+                found = min(found + 1, most)
+                while j > 0 and values[begin + j - 1] < value:
+                    values[begin + j] = values[begin + j - 1]
+                    tokens[begin + j] = tokens[begin + j - 1]
+                    parents[begin + j] = parents[begin + j - 1]
+                    j -= 1
+                values[begin + j] = value
+                parents[begin + j] = r
+                tokens[begin + j] = c
+                if ended:
+                    tokens[begin + j] = end
+                elif ids.size != 0:
+                    tokens[begin + j] = ids[r * width + c]
+        group(values, tokens, parents, pre_ids, counts, cum, s, begin, found, end)
+
+
+@compiled_for_cuda(over="sequences")
+def cuda(
+    scores: Any,
+    ids: Any,
+    pre_ids: Any,
+    pre_scores: Any,
+    values: Any,
+    tokens: Any,
+    parents: Any,
+    counts: Any,
+    cum: Any,
+    width: int,
+    most: int,
+    end: int,
+    accumulated: int,
+) -> None:
+    """All sources, a block each: as many rounds as places, each for the best candidate behind the last one."""
+    best = gpu.shared.array(128, values.dtype)
+    place = gpu.shared.array(128, parents.dtype)
+    me = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    threads = gpu.blockDim.x * gpu.blockDim.y
+    s = gpu.blockIdx.x
+    while s < cum.size - 1:
+        first = cum[s] * width
+        last = cum[s + 1] * width
+        begin = s * most
+        found = 0
+        turn = 0
+        while turn < most and gpu.blockIdx.y == 0:
+            # position p is candidate p % width of row p // width; the order of positions is that of ties
+            place[me] = -1
+            p = first + me
+            while p < last:
+                r = p // width
+                ended = pre_ids[r] == end
+                value = scores[p]
+                if ended:
+                    value = pre_scores[r]
+                elif not accumulated:
+                    value = pre_scores[r] + ln(scores[p])
+                behind = True
+                if found > 0:
+                    top = values[begin + found - 1]
+                    behind = value < top or (value == top and p > tokens[begin + found - 1])
+                fits = behind and value == value and not (ended and p != r * width)
+                if math.isinf(value) and value < 0:
+                    fits = False
+                if fits and (place[me] < 0 or value > best[me]):
+                    best[me] = value
+                    place[me] = p
+                p += threads
+            gpu.syncthreads()
+            half = threads >> 1
+            while half > 0:
+                if me < half and place[me + half] >= 0:
+                    other = me + half
+                    tie = best[other] == best[me] and place[other] < place[me]
+                    if place[me] < 0 or best[other] > best[me] or tie:
+                        best[me] = best[other]
+                        place[me] = place[other]
+                gpu.syncthreads()
+                half >>= 1
+            if place[0] < 0:
+                turn = most
+            else:
+                if me == 0:
+                    values[begin + found] = best[0]
+                    tokens[begin + found] = place[0]  # the position, until all are found
+                found += 1
+                turn += 1
+            gpu.syncthreads()
+        if me == 0 and gpu.blockIdx.y == 0:
+            for j in range(found):
+                p = tokens[begin + j]
+                r = p // width
+                parents[begin + j] = r
+                if pre_ids[r] == end:
+                    tokens[begin + j] = end
+                elif ids.size != 0:
+                    tokens[begin + j] = ids[p]
+                else:
+                    tokens[begin + j] = p - r * width
+            group(values, tokens, parents, pre_ids, counts, cum, s, begin, found, end)
+        gpu.syncthreads()
+        s += gpu.gridDim.x
