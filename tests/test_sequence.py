@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import types
 
 import numpy as np
@@ -22,9 +23,11 @@ every_softmax = pytest.mark.parametrize("op", [sf.softmax, sf.log_softmax], ids=
 HALF = [np.dtype("f2"), *([strategies.BFLOAT16] if strategies.BFLOAT16 else [])]
 SUMMED = [dtype for dtype in strategies.DTYPES if dtype.kind in "bfciu" or dtype in HALF]
 ORDERED = [dtype for dtype in SUMMED if dtype.kind != "c"]
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 INTEGERS = [np.dtype(code) for code in ("i8", "u8", "i1", "u1", "i4", "u2", ">i8")]
 DOUBLE = [np.dtype("f8")]
 TRUTHS = st.sampled_from(oracle.FORMATS)
+SHAPES = [*strategies.ITEM_SHAPES, (17,)]  # many columns go another way than few
 
 
 # ------------------------------------------------------------------------------------------------ helpers
@@ -185,7 +188,7 @@ def assert_softmax(op, x, truth):
 @every_format
 @given(data=st.data())
 def test_softmax(kind, op, data):
-    truth, x = data.draw(strategies.encoded(kind, kinds=ORDERED))
+    truth, x = data.draw(strategies.encoded(kind, kinds=ORDERED, shapes=SHAPES))
     assert_softmax(op, x, truth)
 
 
@@ -262,7 +265,7 @@ def assert_cumsum(x, truth):
 @every_format
 @given(data=st.data())
 def test_cumsum(kind, data):
-    truth, x = data.draw(strategies.encoded(kind, kinds=SUMMED))
+    truth, x = data.draw(strategies.encoded(kind, kinds=SUMMED, shapes=SHAPES))
     assert_cumsum(x, truth)
 
 
@@ -446,7 +449,11 @@ def test_erase(kind, data):
     tokens = data.draw(st.lists(values.filter(lambda value: value < 2**63), max_size=5))
     wanted = mapped(truth, lambda items, _: [item for item in items if item.item() not in tokens])
     found = sf.erase(x, tokens if data.draw(st.booleans()) else np.array(tokens, np.int64))
-    assert_result(found, x, wanted)
+    if found is x:  # bare lists without items have no dtype
+        assert kind is list
+        assert not truth.rows()
+    else:
+        assert_result(found, x, wanted)
 
 
 def test_erase_makes_empties():
@@ -621,7 +628,7 @@ def arguments(op, x):
 
 def shapes_of(op):
     """Item shapes that the operation takes."""
-    return [(), (1,), (3,), (0,)] if op is sf.reshape else strategies.ITEM_SHAPES
+    return [shape for shape in SHAPES if len(shape) < 2] if op is sf.reshape else SHAPES
 
 
 @every_operation
@@ -651,12 +658,13 @@ def test_the_structure_is_the_callers(op, data):
         assert structure_of(y) == structure_of(x)
 
 
+@pytest.mark.parametrize("item_shape", [(), (3,), (20,)])
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("op", [sf.softmax, sf.log_softmax, sf.cumsum], ids=lambda op: op.__name__)
-def test_neighbours_do_not_matter(op, dtype):
+def test_neighbours_do_not_matter(op, dtype, item_shape):
     """Bit for bit the same alone, among others, and in every encoding."""
     rng = np.random.default_rng(0)
-    items = [rng.normal(size=(length, 3)).astype(dtype) for length in (7, 0, 301, 1, 64)]
+    items = [rng.normal(size=(length, *item_shape)).astype(dtype) for length in (7, 0, 301, 1, 64)]
     alone = [op([item])[0] for item in items]
     for kind in oracle.ENCODINGS:
         oracle.assert_nested(list(sf.convert(op(sf.convert(items, kind)), sf.List).items), alone)
@@ -665,8 +673,8 @@ def test_neighbours_do_not_matter(op, dtype):
 @every_operation
 def test_threads_do_not_matter(op):
     rng = np.random.default_rng(1)
-    lengths = rng.integers(0, 700, 400)
-    lengths[7] = 200_000
+    lengths = rng.integers(0, 7 if INTERPRETED else 700, 400)
+    lengths[7] = 2_000 if INTERPRETED else 200_000
     x = sf.Ragged(rng.normal(size=(int(lengths.sum()), 4)).astype("f4"), lengths)
     found = []
     try:
