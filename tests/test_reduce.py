@@ -2,6 +2,7 @@
 
 import fractions
 import math
+import os
 
 import numpy as np
 import oracle
@@ -13,6 +14,8 @@ from test_grad import dot, rows, with_rows
 from test_wrap import structure_of
 
 import seqformats as sf
+
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 # ------------------------------------------------------------------------------------------- the slow truth
 
@@ -77,6 +80,7 @@ formats = st.sampled_from(oracle.FORMATS)
 from_an_end = pytest.mark.parametrize("reduction", ENDS, ids=operation_name)
 
 FLOAT = [np.dtype("f8")]
+SHAPES = [*strategies.ITEM_SHAPES, (17,)]  # many columns go another way than few
 HALF = [np.dtype("f2"), *([strategies.BFLOAT16] if strategies.BFLOAT16 else [])]
 REAL = [np.dtype(code) for code in ("f4", "f8", ">f4", "?", "i1", "i2", "i4", "i8", ">i8", "u1", "u2", "u4", "u8")]
 REAL += HALF
@@ -203,7 +207,7 @@ def reduced(operation, x, *args, **options):
 @every_reduction
 @given(data=st.data())
 def test_against_plain_python(kind, reduction, data):
-    truth, x = data.draw(strategies.encoded(kind, kinds=dtypes_of(reduction)))
+    truth, x = data.draw(strategies.encoded(kind, kinds=dtypes_of(reduction), shapes=SHAPES))
     if truth.dtype.kind == "c" and not np.isfinite(truth.data()).all():
         return  # Python divides complex infinities in its own way
     assert_reduced(reduction, reduced(reduction, x), truth)
@@ -212,7 +216,7 @@ def test_against_plain_python(kind, reduction, data):
 @every_format
 @given(data=st.data())
 def test_argmax_against_plain_python(kind, data):
-    truth, x = data.draw(strategies.encoded(kind, kinds=REAL))
+    truth, x = data.draw(strategies.encoded(kind, kinds=REAL, shapes=SHAPES))
     found = without_levels(sf.argmax(x), truth)
     wanted = np.full((len(truth.sequences()), *truth.item_shape), -1)
     for place, column in columns_of(truth):
@@ -224,7 +228,7 @@ def test_argmax_against_plain_python(kind, data):
 @every_format
 @given(data=st.data())
 def test_topk_mean_against_plain_python(kind, data):
-    truth, x = data.draw(strategies.encoded(kind, kinds=REAL))
+    truth, x = data.draw(strategies.encoded(kind, kinds=REAL, shapes=SHAPES))
     topks = data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 100]), max_size=3))
     found = without_levels(reduced(sf.topk_mean, x, topks), truth)
     dtype = result_dtype(sf.topk_mean, truth.dtype)
@@ -490,13 +494,14 @@ def test_bare_lists(reduction):
 
 
 @every_operation
+@pytest.mark.parametrize("item_shape", [(), (3,), (20,)])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "c8"])
-def test_neighbours_do_not_matter(operation, dtype):
+def test_neighbours_do_not_matter(operation, item_shape, dtype):
     """Bit for bit the same alone, among others, and in every encoding."""
     if dtype == "c8" and operation in ORDERED:
         return
     rng = np.random.default_rng(0)
-    items = [rng.normal(size=(length, 3)).astype(dtype) for length in (7, 0, 301, 1, 64)]
+    items = [rng.normal(size=(length, *item_shape)).astype(dtype) for length in (7, 0, 301, 1, 64)]
     alone = np.concatenate([run(operation, [item]) for item in items])
     for kind in oracle.ENCODINGS:
         oracle.assert_bits(run(operation, sf.convert(items, kind)), alone)
@@ -516,20 +521,21 @@ def with_threads(compute):
         sf.set_num_threads(None)
 
 
-def large_batch(kind):
-    """Large enough for several threads, with one sequence longer than a thread's part."""
+def large_batch(kind, width=12):
+    """Large enough for threads (but where kernels are interpreted); one sequence is longer than a thread's part."""
     rng = np.random.default_rng(1)
-    lengths = rng.integers(0, 400, 400)
-    lengths[7] = 20_000
-    x = sf.Ragged(rng.normal(size=(int(lengths.sum()), 12)).astype("f4"), lengths)
+    lengths = rng.integers(0, 50, 20) if INTERPRETED else rng.integers(0, 400, 400)
+    lengths[7] = 500 if INTERPRETED else 20_000
+    x = sf.Ragged(rng.normal(size=(int(lengths.sum()), width)).astype("f4"), lengths)
     return sf.convert(x if kind is not sf.Masked else x[8:], kind)
 
 
 @every_operation
+@pytest.mark.parametrize("width", [12, 18])
 @pytest.mark.parametrize("kind", [sf.Ragged, sf.Packed, sf.Masked], ids=oracle.format_name)
-def test_threads_do_not_matter(operation, kind):
+def test_threads_do_not_matter(operation, width, kind):
     """Bit for bit the same with any number of threads, on a batch large enough to use them."""
-    x = large_batch(kind)
+    x = large_batch(kind, width)
     first, *others = with_threads(lambda: run(operation, x))
     for other in others:
         oracle.assert_bits(other, first)
@@ -630,7 +636,7 @@ def assert_gradient_in(dx, x):
 @every_gradient
 @given(kind=formats, data=st.data())
 def test_gradients_against_finite_differences(operation, kind, data):
-    _, x = data.draw(strategies.encoded(kind, kinds=FLOAT))
+    _, x = data.draw(strategies.encoded(kind, kinds=FLOAT, shapes=SHAPES))
     x = distinct(x, 0)
     options = {} if operation is sf.topk_mean else {"empty": 3.0}
     y, pullback = sf.vjp(operation, x, *ARGS.get(operation, ()), **options)

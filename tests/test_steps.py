@@ -9,7 +9,7 @@ import pytest
 import strategies
 from hypothesis import given
 from hypothesis import strategies as st
-from test_grad import dot, rows
+from test_grad import dot
 from test_sequence import assert_kept, assert_slopes, layout_of, mapped, noise
 
 import seqformats as sf
@@ -427,68 +427,3 @@ def ragged_lod(*lengths):
 def test_errors(error, name, call):
     with pytest.raises(error, match=name.partition(": ")[2]):
         call()
-
-
-# ------------------------------------------------------------------------------------ a recurrent network
-
-
-HIDDEN, WIDTH = 3, 2
-RNG = np.random.default_rng(0)
-INPUT, STATE = RNG.normal(size=(WIDTH, 3 * HIDDEN)), RNG.normal(size=(HIDDEN, 3 * HIDDEN))
-
-
-def cell(x, h):
-    """One step of a gated recurrent unit, K. Cho et al., 2014."""
-    a, b = x @ INPUT, h @ STATE
-    reset, update = (1 / (1 + np.exp(-a[:, k : k + HIDDEN] - b[:, k : k + HIDDEN])) for k in (0, HIDDEN))
-    candidate = np.tanh(a[:, 2 * HIDDEN :] + reset * b[:, 2 * HIDDEN :])
-    return update * h + (1 - update) * candidate
-
-
-def over_steps(x):
-    steps = unpack(x)
-    h = np.zeros((len(steps[0]) if len(steps) else 0, HIDDEN))
-    outs = []
-    for t, step in enumerate(steps):
-        h = cell(step, sf.shrink(h, steps, t))
-        outs.append(h)
-    return steps.with_steps(outs).pack()
-
-
-@sf.with_padded
-def over_padded(x):
-    h = np.zeros((x.data.shape[1], HIDDEN))
-    outs = np.zeros((*x.data.shape[:2], HIDDEN))
-    for t, step in enumerate(x.data):
-        h = outs[t] = cell(step, h)
-    return outs
-
-
-@sf.with_packed
-def over_packed(x):
-    h = np.zeros((x.data.shape[0], HIDDEN))
-    outs, begin = [np.zeros((0, HIDDEN))], 0
-    for size in x.size_at_t:
-        h = cell(x.data[begin : begin + size], h[:size])
-        outs.append(h)
-        begin += size
-    return np.concatenate(outs)
-
-
-@every_encoding
-@given(data=st.data())
-def test_a_recurrent_network_in_three_ways(kind, data):
-    truth, x = data.draw(strategies.encoded(kind, kinds=DOUBLE, shapes=[(WIDTH,)], levels=1))
-    x = noise(x, 0)
-    items = []
-    for sequence in oracle.read(x).sequences():
-        h = np.zeros((1, HIDDEN))
-        for item in sequence:
-            h = cell(item[None], h)
-            items.append(h[0])
-    for way in (over_steps, over_padded, over_packed):
-        if truth.rows():
-            y = way(x)
-            assert type(y) is kind
-            assert oracle.read(y).counts() == truth.counts()
-            assert np.allclose(rows(y), items, rtol=1e-12)
