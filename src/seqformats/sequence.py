@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _flow, _launch
 from ._rows import (
+    HALF,
     calculate,
     combined,
     differentiable,
@@ -392,7 +393,7 @@ def erase(x: Any, tokens: Any) -> Any:
     name = name_of(own)
     if own.rows == 0 and not isinstance(x, Encoding):
         return x  # nested lists without items have no dtype
-    if not (name.startswith(("int", "uint"))):
+    if not name.startswith(("int", "uint")):
         raise TypeError(f"tokens are integers, but the items have dtype {name}")
     r, _, library = ready(convert(own, Ragged))
     items = r.data
@@ -475,10 +476,10 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
     def forward(operands: Any) -> Array:
         start, new = operands
         r = convert(new, Ragged)
-        added_in = "float32" if name in ("float16", "bfloat16") else name
-        data = library.astype(r.data, added_in)
-        out = library.astype(start, added_in)
-        out = library.copy(out) if out is start or (out.shape == start.shape and added_in == name) else out
+        added_in = "float32" if name in HALF else name
+        data, out = library.astype(r.data, added_in), library.astype(start, added_in)
+        if out is start:
+            out = library.copy(start)
         width = size_of(item)
         if width and structure.rows:
             work = _launch.Work(n, structure.rows, width * library.itemsize(data.dtype), structure.lengths)
