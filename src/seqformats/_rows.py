@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import _flow, _launch
 from .arrays import Array, Library, Shape, library_of, size_of
-from .convert import convert, ragged_to_list, source_of
+from .convert import checked_data, convert, ragged_to_list
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
 from .structure import Structure
 
@@ -73,12 +73,13 @@ def flat(structure: Structure) -> Layout:
     return Layout((cum, cum, cum), (-1, 0, 1), (structure.rows,), structure.lengths, False)
 
 
-def in_one(x: Any) -> Any:
-    """`x` as one array of data, after a look at whether that is still what was validated: a `List` is packed."""
-    if isinstance(x, List):
-        return convert(x, Ragged)
-    source_of(x)
-    return x
+def ready(x: Any) -> tuple[Any, Layout, Library]:
+    """The encoding with its data in one array, its layout, and whose array that is: a `List` is packed.
+
+    There has been a look at whether its data is still what was validated.
+    """
+    r = convert(x, Ragged) if isinstance(x, List) else x
+    return r, layout_of(r), checked_data(r)
 
 
 def new_rows(library: Library, layout: Layout, item_shape: Shape, dtype: Any, like: Array) -> Array:
@@ -146,12 +147,6 @@ def combined(function: Callable[..., Array], x: Any, *others: Any) -> Any:
 
 
 # --- dtypes ----------------------------------------------------------------------------------------------------------
-
-
-def ready(x: Any) -> tuple[Any, Layout, Library]:
-    """The encoding with its data in one array, its layout, and whose array that is."""
-    r = in_one(x)
-    return r, layout_of(r), library_of(r.data)
 
 
 def name_of(x: Any) -> str:

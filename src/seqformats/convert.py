@@ -85,10 +85,8 @@ class Source:
         return Source(self.library, self.like, self.item_shape, self.data, structure, starts)
 
 
-def source_of(x: Any) -> Source:
-    """Where the rows of an encoding lie, after a look at whether its data is still what was validated."""
-    if isinstance(x, List):
-        return _source_of_list(x)
+def checked_data(x: Any) -> Library:
+    """The library of an encoding's data, after a look at whether that is still what was validated; not for a `List`."""
     data = x.data
     library = library_of(data)
     if data.shape != x._shape or data.dtype != x._dtype or not library.contiguous(data):
@@ -96,7 +94,14 @@ def source_of(x: Any) -> Source:
             f"data was {_about(x._shape, x._dtype)} when this {type(x).__name__} was built, but is "
             f"{_about(data.shape, data.dtype, library.contiguous(data))} now; build a new one"
         )
-    structure = x._structure
+    return library
+
+
+def source_of(x: Any) -> Source:
+    """Where the rows of an encoding lie, after a look at whether its data is still what was validated."""
+    if isinstance(x, List):
+        return _source_of_list(x)
+    library, data, structure = checked_data(x), x.data, x._structure
     if isinstance(x, Masked):
         return Source(library, data, x.item_shape, data, structure, None, data.shape[1], int(x.side == "left"))
     if isinstance(x, Padded):

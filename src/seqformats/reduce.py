@@ -33,6 +33,7 @@ from .grad import Call, operation, single
 from .structure import Structure, frozen, integers
 
 _SUM, _MEAN, _SQRT = 0, 1, 2  # see kernels.sum_rows
+_ZERO, _LOWEST = 0.0, -np.inf  # what kernels leave for an empty sequence
 
 
 @operation
@@ -60,7 +61,7 @@ def reduce(x: Any, kind: str, *, empty: Any = None) -> Any:
 
 
 @operation
-def reduce_sum(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_sum(x: Any, *, empty: Any = _ZERO) -> Any:
     """The sum of every (innermost) sequence.
 
     Parameters
@@ -83,7 +84,7 @@ def reduce_sum(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @operation
-def reduce_mean(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_mean(x: Any, *, empty: Any = _ZERO) -> Any:
     """The mean of every (innermost) sequence; integers and bools give float64.  See `reduce_sum`.
 
     >>> import numpy as np
@@ -97,7 +98,7 @@ def reduce_mean(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @operation
-def reduce_sqrt(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_sqrt(x: Any, *, empty: Any = _ZERO) -> Any:
     """The sum of every (innermost) sequence, divided by the square root of its length.  See `reduce_mean`.
 
     >>> import numpy as np
@@ -109,7 +110,7 @@ def reduce_sqrt(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @operation
-def reduce_max(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_max(x: Any, *, empty: Any = _ZERO) -> Any:
     """The largest item of every (innermost) sequence, column by column; dtypes stay.  See `reduce_sum`.
 
     A NaN in a sequence gives NaN.  The gradient goes to the first of equal items.
@@ -125,7 +126,7 @@ def reduce_max(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @operation
-def reduce_min(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_min(x: Any, *, empty: Any = _ZERO) -> Any:
     """The least item of every (innermost) sequence, column by column.  See `reduce_max`.
 
     >>> import numpy as np
@@ -137,7 +138,7 @@ def reduce_min(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @operation
-def reduce_first(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_first(x: Any, *, empty: Any = _ZERO) -> Any:
     """The first item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
 
     >>> import numpy as np
@@ -149,7 +150,7 @@ def reduce_first(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @operation
-def reduce_last(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_last(x: Any, *, empty: Any = _ZERO) -> Any:
     """The last item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
 
     >>> import numpy as np
@@ -161,7 +162,7 @@ def reduce_last(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @operation
-def reduce_logsumexp(x: Any, *, empty: Any = -np.inf) -> Any:
+def reduce_logsumexp(x: Any, *, empty: Any = _LOWEST) -> Any:
     """The logarithm of the sum of exponentials of every (innermost) sequence, without overflow.  See `reduce_mean`.
 
     >>> import numpy as np
@@ -178,7 +179,7 @@ def reduce_logsumexp(x: Any, *, empty: Any = -np.inf) -> Any:
         data, width = library.astype(r.data, floats), size_of(r.item_shape)
         out, sums = (library.empty((r._structure.n, *r.item_shape), data.dtype, data) for _ in range(2))
         calculate("logsumexp_rows", library, layout, r._structure, (data,), (out, sums), width)
-        y = _finished(library.astype(out, result), r._structure, empty, -np.inf)
+        y = _finished(library.astype(out, result), r._structure, empty, _LOWEST)
         if not back:
             return _over_levels(y, z), None
         differentiable(name, "a logsumexp")
@@ -289,7 +290,7 @@ def _sums(x: Any, empty: Any, mode: int) -> Call:
     sums_in(name)
 
     def rule(z: Any, back: bool) -> tuple[Any, Any]:
-        y = _over_levels(_finished(summed(z, mode), z._structure, empty, 0.0), z)
+        y = _over_levels(_finished(summed(z, mode), z._structure, empty, _ZERO), z)
         if not back:
             return y, None
         differentiable(name, "a sum")
@@ -335,7 +336,7 @@ def _extremes(x: Any, empty: Any, least: int) -> Call:
 
     def rule(z: Any, back: bool) -> tuple[Any, Any]:
         values, places = _extreme(z, least, places=back)
-        y = _over_levels(_finished(values, z._structure, empty, 0.0), z)
+        y = _over_levels(_finished(values, z._structure, empty, _ZERO), z)
         if not back:
             return y, None
         differentiable(name, "a maximum" if least == 0 else "a minimum")
@@ -396,7 +397,7 @@ def _ends(x: Any, empty: Any, last: bool) -> Call:
     own, bare = _door(x, empty)
 
     def rule(z: Any, _: bool) -> tuple[Any, Any]:
-        y = _over_levels(_finished(_end(z, last), z._structure, empty, 0.0), z)
+        y = _over_levels(_finished(_end(z, last), z._structure, empty, _ZERO), z)
         shape = _flow.hollow(z)
         return y, lambda dy: linear(lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), _rows_of(dy))
 
@@ -463,6 +464,8 @@ def _rows_of(y: Any) -> Array:
 
 
 def _check_empty(structure: Structure, empty: Any) -> None:
+    if empty is _ZERO or empty is _LOWEST:
+        return
     if isinstance(empty, str):
         if empty != "raise":
             raise StructureError(f'empty must be a value or "raise", not {empty!r}')
@@ -475,7 +478,7 @@ def _check_empty(structure: Structure, empty: Any) -> None:
 
 def _finished(values: Array, structure: Structure, empty: Any, default: float) -> Array:
     """The result, with `empty` for empty sequences, where the kernel has left `default`."""
-    if isinstance(empty, str):
+    if empty is default or isinstance(empty, str):
         return values
     library = library_of(values)
     value = _fitting(empty, library.dtype_name(values.dtype))

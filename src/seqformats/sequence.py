@@ -15,7 +15,6 @@ from ._rows import (
     differentiable,
     in_floats,
     in_layout,
-    in_one,
     linear,
     move,
     name_of,
@@ -86,7 +85,7 @@ def _softmax(x: Any, log: int) -> Call:
         shape, kept = _flow.hollow(z), library.alias(out)
 
         def pullback(dy: Any) -> Any:
-            slopes = library.astype(in_one(dy).data, floats)
+            slopes = library.astype(ready(dy)[0].data, floats)
             dx = new_rows(library, layout, item, kept.dtype, kept)
             sums = library.empty((r._structure.n, *item), kept.dtype, kept)
             calculate("softmax_back", library, layout, r._structure, (slopes, kept), (dx, sums), width, log)
