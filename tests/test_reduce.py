@@ -479,7 +479,7 @@ def test_the_mean_of_means():
     means = sf.reduce_mean(x)
     assert means.data.tolist() == [2, 5, 9]
     assert sf.reduce_mean(means).tolist() == [3.5, 9, 0]
-    assert sf.reduce_mean([[[1, 3], [5]], [[9]], []]).to_nested() == [[2, 5], [9], []]
+    assert sf.reduce_mean([[[1, 3], [5]], [[9]], []]) == [[2, 5], [9], []]
 
 
 @every_reduction

@@ -69,9 +69,9 @@ def reduce_sum(x: Any, *, empty: Any = _ZERO) -> Any:
     x : an encoding, a list of arrays or nested lists, items of any shape
     empty : the result for an empty sequence, a value or "raise"
 
-    Returns an array ``(n, *item)`` in the library of `x`; of a `LoD` with more levels a `LoD` without its innermost.
-    Floats keep their dtype (float16 and bfloat16 are added up in float32), integers and bools give int64, unsigned
-    ones uint64.  Items are added in their order; a NaN in a sequence gives NaN.
+    Returns an array ``(n, *item)`` in the library of `x`; of a `LoD` with more levels a `LoD` without its innermost, of
+    nested lists with more levels nested lists.  Floats keep their dtype (float16 and bfloat16 are added up in float32),
+    integers and bools give int64, unsigned ones uint64.  Items are added in their order; a NaN in a sequence gives NaN.
 
     Errors: TypeError for dtypes without a sum, StructureError for an empty sequence with ``empty="raise"``.
 
@@ -170,7 +170,7 @@ def reduce_logsumexp(x: Any, *, empty: Any = _LOWEST) -> Any:
     >>> sf.reduce_logsumexp(sf.Ragged(np.array([1000.0, 1000.0]), [2])).round(3)
     array([1000.693])
     """
-    own, bare = _door(x, empty)
+    own, home, bare = _door(x, empty)
     name = name_of(own)
     floats, result = in_floats(name, "a logsumexp")
 
@@ -193,7 +193,7 @@ def reduce_logsumexp(x: Any, *, empty: Any = _LOWEST) -> Any:
 
         return _over_levels(y, z), pullback
 
-    return Call(own, rule, bare=bare, again=_logsumexp_again)
+    return Call(own, rule, home, bare, _logsumexp_again)
 
 
 def _logsumexp_again(x: Any, dy: Any) -> Any:
@@ -213,8 +213,9 @@ def argmax(x: Any) -> Any:
     >>> sf.argmax(sf.Ragged(np.array([3, 4, 4]), [3, 0]))
     array([ 1, -1])
     """
-    own, _, _ = single(x, _HINT)
-    return _over_levels(_extreme(own, 0, places=True)[1], own)
+    own, home, _ = _door(x)
+    y = _over_levels(_extreme(own, 0, places=True)[1], own)
+    return y if home is None else home(y)
 
 
 @operation
@@ -238,7 +239,7 @@ def topk_mean(x: Any, topks: Any) -> Any:
     array([[5. , 4.5],
            [1. , 0.5]])
     """
-    own, _, bare = single(x, _HINT)
+    own, home, bare = _door(x)
     name = name_of(own)
     floats, result = in_floats(name, "a mean of the largest")
     ks = frozen(integers(topks if not isinstance(topks, (int, np.integer)) else [topks], "topks"))
@@ -278,14 +279,14 @@ def topk_mean(x: Any, topks: Any) -> Any:
 
         return y, lambda dy: linear(spread_back, gathered, _rows_of(dy))
 
-    return Call(own, rule, bare=bare)
+    return Call(own, rule, home, bare)
 
 
 # --- sums ------------------------------------------------------------------------------------------------------------
 
 
 def _sums(x: Any, empty: Any, mode: int) -> Call:
-    own, bare = _door(x, empty)
+    own, home, bare = _door(x, empty)
     name = name_of(own)
     sums_in(name)
 
@@ -297,7 +298,7 @@ def _sums(x: Any, empty: Any, mode: int) -> Call:
         shape = _flow.hollow(z)
         return y, lambda dy: spread(_rows_of(dy), shape, mode)
 
-    return Call(own, rule, bare=bare)
+    return Call(own, rule, home, bare)
 
 
 def summed(x: Any, mode: int = _SUM) -> Array:
@@ -331,7 +332,7 @@ def _spread(rows: Array, shape: Any, mode: int) -> Any:
 
 
 def _extremes(x: Any, empty: Any, least: int) -> Call:
-    own, bare = _door(x, empty)
+    own, home, bare = _door(x, empty)
     name = name_of(own)
 
     def rule(z: Any, back: bool) -> tuple[Any, Any]:
@@ -346,7 +347,7 @@ def _extremes(x: Any, empty: Any, least: int) -> Call:
             lambda rows: _at_places(rows, places, shape), lambda dz: _picked(dz, places, each), _rows_of(dy)
         )
 
-    return Call(own, rule, bare=bare)
+    return Call(own, rule, home, bare)
 
 
 def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
@@ -394,14 +395,14 @@ def _picked(x: Any, places: Array, sequences: Array) -> Array:
 
 
 def _ends(x: Any, empty: Any, last: bool) -> Call:
-    own, bare = _door(x, empty)
+    own, home, bare = _door(x, empty)
 
     def rule(z: Any, _: bool) -> tuple[Any, Any]:
         y = _over_levels(_finished(_end(z, last), z._structure, empty, _ZERO), z)
         shape = _flow.hollow(z)
         return y, lambda dy: linear(lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), _rows_of(dy))
 
-    return Call(own, rule, bare=bare)
+    return Call(own, rule, home, bare)
 
 
 def _end(x: Any, last: bool) -> Array:
@@ -445,14 +446,14 @@ def _rows_of_ends(layout: Layout, structure: Structure, last: bool) -> Array:
 
 # --- what they share -------------------------------------------------------------------------------------------------
 
-_HINT = "reduce x.one and x.two"
 
-
-def _door(x: Any, empty: Any) -> tuple[Any, Any]:
-    """The batch as an encoding of this library, and the way back of its gradient."""
-    own, _, bare = single(x, _HINT)
+def _door(x: Any, empty: Any = _ZERO) -> tuple[Any, Any, Any]:
+    """The batch as an encoding of this library, and the ways back of its result and of its gradient."""
+    own, home, bare = single(x, "reduce x.one and x.two")
     _check_empty(own._structure, empty)
-    return own, bare
+    if not isinstance(x, (list, tuple)):
+        home = None
+    return own, (lambda y: home(y) if isinstance(y, LoD) else y) if home else None, bare
 
 
 def _over_levels(values: Array, x: Any) -> Any:
