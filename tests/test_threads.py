@@ -413,6 +413,7 @@ def test_an_interrupt_while_waiting_for_the_others():
         """
         import signal
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
         sf.set_num_threads(2)
         both = threading.Barrier(2)
         ended = []
@@ -444,6 +445,7 @@ def test_an_interrupt_in_the_callers_own_block():
         """
         import signal
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
         sf.set_num_threads(2)
         both = threading.Barrier(2)
         ended = []

@@ -57,10 +57,10 @@ def join_batches(batches: Sequence[Any]) -> Any:
     check_alike(owns, "batch")
     first = owns[0]
     if isinstance(first, LoD):
-        owns = tuple([convert(own, LoD) for own in owns])
         for k, own in enumerate(owns):
-            if len(own.lod) != len(first.lod):
-                raise StructureError(f"batch {k} has {len(own.lod)} levels, but batch 0 has {len(first.lod)}")
+            levels = len(own.lod) if isinstance(own, LoD) else 1
+            if levels != len(first.lod):
+                raise StructureError(f"batch {k} has {levels} levels, but batch 0 has {len(first.lod)}")
     shapes = tuple([_flow.hollow(own) for own in owns])
     counts = [len(own) if isinstance(first, LoD) else own._structure.n for own in owns]
     ends = np.cumsum([0, *counts]).tolist()
@@ -78,6 +78,7 @@ def join_batches(batches: Sequence[Any]) -> Any:
 def _joined(parts: Sequence[Any]) -> Any:
     first = parts[0]
     if isinstance(first, LoD):
+        parts = [convert(part, LoD) for part in parts]
         levels = [_one_after_the_other([part._levels[k] for part in parts]) for k in range(len(first.lod))]
         return build_lod(
             library_of(first.data).concatenate([convert(part, Ragged).data for part in parts]), tuple(levels)

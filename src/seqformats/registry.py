@@ -298,7 +298,7 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
     try:
         return _gradients[operation]
     except (KeyError, TypeError):
-        known = ", ".join(sorted(operation.__name__ for operation in _gradients))
+        known = ", ".join(sorted(operation.__qualname__ for operation in _gradients))
         name = getattr(operation, "__name__", repr(operation))
         raise TypeError(f"{name} has no gradient rule; operations that have one: {known}") from None
 
