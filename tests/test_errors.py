@@ -248,10 +248,11 @@ SENTENCES = [
         lambda: sf.vjp(sf.lengths, ragged()),
         TypeError,
         (
-            "lengths has no gradient rule; operations that have one: TensorArray.pack, TensorArray.unpack, concat, conv, "
-            "convert, convert_like, cumsum, expand, expand_as, join_batches, log_softmax, ngrams, reduce, reduce_first, "
-            "reduce_last, reduce_logsumexp, reduce_max, reduce_mean, reduce_min, reduce_sqrt, reduce_sum, reorder, repeat, "
-            "reshape, reverse, scatter, select, shrink, slice, softmax, sort_by_length, split_batches, topk_mean, window"
+            "lengths has no gradient rule; operations that have one: TensorArray.pack, TensorArray.unpack, "
+            "concat, conv, convert, convert_like, cumsum, expand, expand_as, join_batches, log_softmax, ngrams, "
+            "reduce, reduce_first, reduce_last, reduce_logsumexp, reduce_max, reduce_mean, reduce_min, "
+            "reduce_sqrt, reduce_sum, reorder, repeat, reshape, reverse, scatter, select, shrink, slice, softmax,"
+            " sort_by_length, split_batches, topk_mean, window"
         ),
     ),
     (
