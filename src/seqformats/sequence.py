@@ -373,7 +373,7 @@ def erase(x: Any, tokens: Any) -> Any:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists of integers, with item shape () or (1,)
-    tokens : integers
+    tokens : integers, in any order, or one
 
     Returns the same encoding with other lengths.  Data on a GPU is marked there; which items stay is copied to the host
     once, since the lengths depend on it.  There is no gradient.
@@ -388,7 +388,9 @@ def erase(x: Any, tokens: Any) -> Any:
     own, home, _ = single(x)
     if size_of(own.item_shape) != 1 or len(own.item_shape) > 1:
         raise StructureError(f"erase is for tokens, items of shape () or (1,), but they have shape {own.item_shape}")
-    wanted = frozen(np.unique(integers(tokens, "tokens")))
+    if isinstance(tokens, (set, frozenset)):
+        tokens = list(tokens)
+    wanted = frozen(np.unique(integers([tokens] if isinstance(tokens, (int, np.integer)) else tokens, "tokens")))
     name = name_of(own)
     if own.rows == 0 and not isinstance(x, Encoding):
         return x  # nested lists without items have no dtype
