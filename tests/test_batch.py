@@ -425,3 +425,39 @@ ERRORS = [(error, name, call) for error, calls in ERRORS.items() for name, call 
 def test_errors(error, name, call):
     with pytest.raises(error, match=name.partition(": ")[2]):
         call()
+
+
+def shrunk(kind):
+    """A batch whose data was resized behind its back."""
+    if kind is sf.Padded:
+        data = np.zeros((2, 2))
+        x = sf.Padded(data, [2, 2], [2, 2], [0, 1])
+    else:
+        data = np.zeros(4)
+        x = sf.Ragged(data, [2, 2])
+    data.resize((1,) * data.ndim, refcheck=False)
+    return x
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: sf.join_batches([shrunk(sf.Ragged)] * 2),
+        lambda: sf.sort_by_length(shrunk(sf.Padded)),
+        lambda: sf.scatter(np.zeros((2, 2)), sf.Ragged(np.array([0, 1, 0, 1]), [2, 2]), shrunk(sf.Ragged)),
+        lambda: sf.reshape(shrunk(sf.Ragged), 1),
+        lambda: sf.concat([shrunk(sf.Ragged)]),
+        lambda: sf.expand_as(shrunk(sf.Ragged), sf.Ragged(np.zeros(4), [1] * 4)),
+        lambda: sf.reorder(shrunk(sf.Ragged), [1, 0]),
+    ],
+)
+def test_data_that_was_resized_is_noticed(use):
+    with pytest.raises(sf.StructureError, match="build a new one"):
+        use()
+
+
+def test_lengths_of_bare_lists():
+    batch = [np.zeros(3), np.zeros(2)]
+    assert sf.convert(sf.buckets(batch, 3), list) == [[0], [1]]
+    assert sf.convert(sf.pack_bins([[1, 2, 3], [4, 5]], 5), list) == [[0, 1]]
+    assert sf.mask(batch).tolist() == [[True, True, True], [True, True, False]]

@@ -308,3 +308,16 @@ def test_ids_and_scores_must_be_as_many():
         sf.beam_backtrace([ONE], [ONE, ONE], beam_size=1, end=END)
     with pytest.raises(sf.StructureError, match="rows"):
         sf.beam_backtrace([ONE], [sf.LoD(np.zeros(2), [[0, 1], [0, 2]])], beam_size=1, end=END)
+
+
+def test_a_beam_may_be_far_too_large():
+    step = sf.beam_step(
+        np.array([1]), np.zeros(1), None, lod_of(np.array([[0.5, 0.25]]), [[0]]), beam_size=10**15, end=0
+    )
+    assert read(step) == [[[(0.5, 0), (0.25, 1)]]]
+
+
+def test_steps_of_different_dtypes():
+    wide = sf.LoD(np.array([300, 4]), [[0, 1], [0, 2]])
+    with pytest.raises(sf.StructureError, match="ids of step 1 has dtype int64"):
+        sf.beam_backtrace([sf.LoD(np.array([7], "i1"), ONE.lod), wide], [ONE, ONE], beam_size=2, end=0)

@@ -567,3 +567,9 @@ def test_options_that_there_are_not():
             op(np.ones(1), other, axis=0)
         with pytest.raises(TypeError, match="object|dtype"):
             op(np.array([None]), other)
+
+
+def test_gradients_in_another_byte_order():
+    x = sf.Ragged(np.array([1.0, 2.0, 3.0], ">f8"), [2, 1])
+    assert sf.vjp(sf.repeat, x, 2)[1](np.ones(6, ">f8")).data.tolist() == [2, 2, 2]
+    assert sf.vjp(sf.select, x, [0, 0, 1])[1](np.ones(5, ">f8")).data.tolist() == [2, 2, 1]

@@ -890,3 +890,23 @@ def test_different_libraries(monkeypatch):
     ):
         with pytest.raises(sf.DeviceError, match="numpy|other"):
             call()
+
+
+def test_scatter_leaves_its_base_alone():
+    """Whatever NumPy thinks of two dtypes that are the same."""
+    index = sf.Ragged(np.array([0, 2, 1]), [2, 1])
+    for dtype in (np.dtype(np.longlong), np.dtype(np.float64, metadata={"unit": "m"}), np.dtype(">f8")):
+        base = np.zeros((2, 3), dtype)
+        found = sf.scatter(base, index, sf.Ragged(np.array([1, 2, 3], dtype), [2, 1]))
+        assert not base.any()
+        assert found.tolist() == [[1, 0, 2], [0, 3, 0]]
+
+
+def test_erase_in_another_byte_order():
+    for code in (">u8", ">i8", ">u4", ">i2"):
+        assert sf.erase(sf.Ragged(np.array([1, 2, 3, 2], code), [3, 1]), [2]).data.tolist() == [1, 3]
+
+
+def test_erase_takes_one_token_or_a_set():
+    x = sf.Ragged(np.array([1, 2, 3, 2]), [3, 1])
+    assert sf.erase(x, 2).data.tolist() == sf.erase(x, {2}).data.tolist() == [1, 3]

@@ -427,3 +427,17 @@ def ragged_lod(*lengths):
 def test_errors(error, name, call):
     with pytest.raises(error, match=name.partition(": ")[2]):
         call()
+
+
+def test_a_step_that_was_resized_is_noticed():
+    data = np.arange(2.0)
+    steps = sf.TensorArray.unpack(sf.Ragged(np.arange(4.0), [2, 2])).with_steps([data, np.arange(2.0)])
+    data.resize(1, refcheck=False)
+    with pytest.raises(sf.StructureError, match="alive"):
+        steps.pack()
+
+
+def test_bare_lists_come_back():
+    found = sf.TensorArray.unpack([np.arange(2), np.arange(3)]).pack()
+    assert [item.tolist() for item in found] == [[0, 1], [0, 1, 2]]
+    assert sf.TensorArray.unpack([[1, 2], [], [3]]).pack() == [[1, 2], [], [3]]

@@ -229,3 +229,106 @@ def test_reductions_are_segment_reduce_with_its_gradients():
         (one,) = torch.autograd.grad(mine, data, slopes)
         (two,) = torch.autograd.grad(theirs, data, slopes)
         assert torch.allclose(one, two)
+
+
+@pytest.mark.parametrize("operation", [sf.reduce_logsumexp, sf.softmax, sf.log_softmax], ids=lambda f: f.__name__)
+def test_what_was_changed_since_is_noticed(operation):
+    data = rows()
+    y = tensor_of(operation(sf.Ragged(data * 1, LENGTHS)))
+    with torch.no_grad():
+        y.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("operation", [lambda x: sf.convert(x, sf.Masked), sf.reverse, lambda x: sf.window(x, 1, 0)])
+def test_results_may_be_changed_in_place(operation):
+    """Where the gradient does not need them."""
+    data = rows()
+    y = operation(sf.Ragged(data, LENGTHS)).data
+    y.mul_(2)
+    y.sum().backward()
+    assert data.grad.min() >= 2
+
+
+def test_a_weight_that_was_changed_since_is_noticed():
+    weight = torch.nn.Parameter(torch.ones(2, 1, dtype=torch.float64))
+    y = sf.conv(sf.Ragged(rows(), LENGTHS), weight, 0, 0).data
+    with torch.no_grad():
+        weight.mul_(100)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("kind", [sf.Padded, sf.Masked], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("operation", [sf.reduce_logsumexp, sf.softmax, sf.log_softmax], ids=lambda f: f.__name__)
+def test_gradients_are_the_same_on_the_way_to_second_ones(operation, kind):
+    x = sf.convert(sf.Ragged(rows().detach(), [3, 1, 2]), kind, fill=1e9, width=4)
+    found = []
+    for again in (False, True):
+        data = x.data.clone().requires_grad_()
+        data.data[0, 0] = -torch.inf
+        y = tensor_of(operation(rebuilt(x, data)))
+        (slopes,) = torch.autograd.grad(y[torch.isfinite(y)].sum(), data, create_graph=again)
+        found.append(slopes.detach())
+    assert torch.allclose(*found, equal_nan=True)
+    assert not sf.convert(rebuilt(x, found[1]), kind, fill=0).data.ne(found[1]).any()
+
+
+def rebuilt(x, data):
+    if isinstance(x, sf.Masked):
+        return sf.Masked(data, x.lengths, x.side)
+    return sf.Padded(data, x.size_at_t, x.lengths, x.indices)
+
+
+def test_logsumexp_of_minus_infinity_has_no_slope():
+    for again in (False, True):
+        data = torch.full((2,), -torch.inf, dtype=torch.float64, requires_grad=True)
+        y = sf.reduce_logsumexp(sf.Ragged(data, [2]))
+        (slopes,) = torch.autograd.grad(y, data, torch.ones(1, dtype=torch.float64), create_graph=again)
+        assert slopes.tolist() == [0, 0]
+
+
+def test_vjp_is_connected_to_the_graph():
+    data = rows()
+    for operation in (sf.reverse, sf.softmax, sf.reduce_mean, sf.reduce_logsumexp):
+        y, pullback = sf.vjp(operation, sf.Ragged(data, LENGTHS))
+        assert tensor_of(y).requires_grad
+        slopes = torch.ones_like(tensor_of(y)).requires_grad_()
+        assert tensor_of(pullback(slopes)).requires_grad
+
+
+def test_a_gradient_of_another_library():
+    _, pullback = sf.vjp(sf.reduce_sum, sf.Ragged(torch.rand(3), [2, 1]))
+    with pytest.raises(sf.DeviceError, match="of numpy"):
+        pullback(np.ones(2, np.float32))
+
+
+def test_complex_convolutions_learn():
+    data = torch.rand(4, 2, dtype=torch.complex128, requires_grad=True)
+    weight = torch.rand(6, 2, dtype=torch.complex128, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, w: sf.conv(sf.Ragged(x, [3, 1]), w, 1, 1).data, (data, weight))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_unsigned_integers(dtype):
+    x = sf.Ragged(torch.tensor([1, 2, 3], dtype=dtype), [3, 0])
+    assert sf.erase(x, [2]).data.tolist() == [1, 3]
+    assert sf.reduce_max(x, empty=7).tolist() == [3, 7]
+    assert sf.select(x, [1, 0]).data.tolist() == [1, 2, 3]
+
+
+def test_beams():
+    scores = sf.LoD(torch.tensor([[0.5, 0.25]], dtype=torch.bfloat16), [[0, 1], [0, 1]])
+    first = sf.LoD(torch.tensor([7]), scores.lod)
+    step = sf.beam_step(first, torch.zeros(1, dtype=torch.bfloat16), None, scores, beam_size=2, end=1)
+    assert (step.scores.dtype, step.ids.to_nested()) == (torch.bfloat16, [[[0, 1]]])
+    start = sf.LoD(torch.zeros(1, dtype=torch.bfloat16), scores.lod)
+    found = sf.beam_backtrace([first, step.ids], [start, step.scores], beam_size=2, end=1)
+    assert found.ids.to_nested() == [[[7, 0], [7, 1]]]
+    assert found.scores.to_nested() == [[[0, 0.5], [0, 0.25]]]
+    live = sf.LoD(torch.rand(1, 2, requires_grad=True), scores.lod)
+    with pytest.raises(TypeError, match="no gradient"):
+        sf.beam_step(first, torch.zeros(1), None, live, beam_size=2, end=1)
+    with torch.no_grad():
+        assert sf.beam_step(first, torch.zeros(1), None, live, beam_size=1, end=1).parents.tolist() == [0]

@@ -167,13 +167,17 @@ def _torch_function() -> Any:
             outputs = call.forward(tensors)
             ctx.call = call
             if call.again is not None:
-                ctx.save_for_backward(*tensors)
+                ctx.save_for_backward(*tensors, *outputs)
+                ctx.count = len(tensors)
             ctx.mark_non_differentiable(*[t for t in outputs if not (t.is_floating_point() or t.is_complex())])
             return outputs
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
             given = [adopt(g, "the gradient")[1] for g in gradients]
-            return None, *ctx.call.backward(given, ctx.saved_tensors if torch.is_grad_enabled() else ())
+            if ctx.call.again is None:
+                return None, *ctx.call.backward(given, ())
+            saved = ctx.saved_tensors[: ctx.count]  # which looks whether they, or the results, have been changed
+            return None, *ctx.call.backward(given, saved if torch.is_grad_enabled() else ())
 
     return Operation

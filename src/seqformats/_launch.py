@@ -94,7 +94,7 @@ def arithmetic(
     device = library.kind(outputs[0])
     kernel = registry.kernel(name, device)
     if device == "cpu":
-        data = [library.operand(x) for x in inputs] + [library.native(x) for x in outputs]
+        data = [library.operand(x) for x in inputs] + [library.result(x) for x in outputs]
         args = (*data, *arrays, *numbers)
         if work.rows * work.row < _THREADS_FROM:
             kernel(*args, 0, work.units)

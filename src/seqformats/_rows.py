@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from . import _flow, _launch
 from .arrays import Array, Library, Shape, library_of, size_of
 from .convert import checked_data, convert, ragged_to_list
+from .errors import ConversionError
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
 from .structure import Structure
 
@@ -85,7 +86,11 @@ def ready(x: Any) -> tuple[Any, Layout, Library]:
 def new_rows(library: Library, layout: Layout, item_shape: Shape, dtype: Any, like: Array) -> Array:
     """A new array beside `like` for items in this layout; its padding is zero."""
     make = library.zeros if layout.padded else library.empty
-    return make((*layout.lead, *item_shape), dtype, like)
+    shape = (*layout.lead, *item_shape)
+    try:
+        return make(shape, dtype, like)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise ConversionError(f"no memory can hold shape {shape}: {error}") from None
 
 
 def in_layout(x: Any, data: Array) -> Any:

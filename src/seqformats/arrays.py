@@ -114,6 +114,10 @@ class Library:
         flat.setflags(False)
         return flat
 
+    def result(self, x: Array) -> Array:
+        """`native`, to be written: never a copy."""
+        return self.native(x)
+
     def aligned(self, x: Array) -> Array:
         """`x`, or a copy of it whose address suits its items."""
         return x if int(self.addresses([x])[0]) % self.itemsize(x.dtype) == 0 else self.copy(x)
@@ -262,6 +266,10 @@ class NumPy(Library):
         flat = x.reshape(-1)
         return flat.view(np.uint8) if flat.dtype.kind == "b" else flat
 
+    def result(self, x: Array) -> Array:
+        assert x.dtype.isnative, "a kernel would write into a copy"
+        return self.native(x)
+
     def astype(self, x: Array, dtype: str) -> Array:
         if x.dtype is _DTYPES.get(dtype) and x.flags.aligned:
             return x
@@ -390,8 +398,10 @@ class Torch(Library):
         if like.device.type != "cpu" or size == 0:
             make = torch.empty if make is np.empty else torch.zeros
             return make(shape, dtype=dtype, device=like.device)
-        # NumPy asks for huge pages, torch does not: 40 MB cost a quarter of the time
-        return torch.from_numpy(make(size, np.uint8)).view(dtype).view(shape)
+        # NumPy asks for huge pages, torch does not: 40 MB cost a quarter of the time.  A tensor of its own over that
+        # memory, since autograd forbids to change a view in place.
+        memory = torch.from_numpy(make(size, np.uint8)).untyped_storage()
+        return torch.empty(0, dtype=dtype).set_(memory, 0, shape)
 
     def source(self, x: Array) -> Array:
         if x.numel() == 0:
@@ -459,7 +469,19 @@ class Torch(Library):
         return tuple(x.split(lengths.tolist())) if lengths.size else ()
 
     def take(self, x: Array, index: Array, axis: int) -> Array:
-        return x.index_select(axis, self.from_host(index, x))
+        plain = self._selectable(x)
+        return plain.index_select(axis, self.from_host(index, x)).view(x.dtype)
+
+    def overwrite(self, x: Array, index: Array, value: Any) -> None:
+        plain = self._selectable(x)
+        if plain is not x:
+            value = np.array(value, self.dtype_name(x.dtype)).view(self.dtype_name(plain.dtype)).item()
+        plain[self.from_host(index, x)] = value
+
+    def _selectable(self, x: Array) -> Array:
+        """`x`, or where torch can neither select nor assign its dtype, the same bits as another."""
+        other = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}.get(self.dtype_name(x.dtype))
+        return x if other is None else x.view(self.dtype(other))
 
     def addresses(self, arrays: Sequence[Array]) -> Array:
         return np.array([a.data_ptr() for a in arrays], np.int64)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from . import _launch
-from .arrays import NUMPY, Array, Library, adopt, is_array, library_of
+from .arrays import Array, Library, adopt, is_array, library_of
 from .convert import at_least, is_encoding, mask_beside
 from .errors import ConversionError, StructureError
 from .grad import single
-from .select import lengths as lengths_of
+from .select import lengths_given
 from .sequence import per_sequence
 from .structure import Structure, frozen, integers
 
@@ -36,18 +36,15 @@ def mask(lengths: Any, *, width: int | None = None, side: str = "right") -> Arra
            [ True,  True,  True]])
     """
     library: Library
-    if is_encoding(lengths) and not isinstance(lengths, (list, tuple)):
-        own, _, _ = single(lengths)
-        like, found = own._like(), lengths_of(own)
-        library, lead = library_of(like), found.shape
-    elif is_array(lengths):
+    if is_array(lengths):
         library, like = adopt(lengths, "lengths")
         lead = tuple(like.shape)
         found = integers(library.to_numpy(like).reshape(-1), "lengths")
     else:
-        library, like, found = NUMPY, np.empty(0), integers(lengths, "lengths")
-        lead = found.shape
-    structure = Structure.of_lengths(found.copy())
+        found = lengths_given(lengths)
+        like = single(lengths)[0]._like() if is_encoding(lengths) else np.empty(0)
+        library, lead = library_of(like), found.shape
+    structure = Structure.of_lengths(found)
     if not isinstance(side, str) or side not in ("right", "left"):
         raise ConversionError(f'side must be "right" or "left", not {side!r}')
     room = structure.longest if width is None else at_least(width, "width", 0)

@@ -10,10 +10,9 @@ import numpy as np
 
 from . import _flow, registry
 from .arrays import Array, adopt, is_array, library_of
-from .convert import at_least, convert, is_encoding, restored, to_masked, to_padded
+from .convert import at_least, checked_data, convert, is_encoding, restored, rows_of, to_masked, to_padded
 from .errors import StructureError
 from .formats import (
-    Encoding,
     List,
     LoD,
     Masked,
@@ -25,7 +24,7 @@ from .formats import (
     build_ragged,
 )
 from .grad import Call, cotangent, operation, single
-from .select import getitem, lengths, selected
+from .select import getitem, lengths, lengths_given, selected
 from .sequence import check_alike
 from .structure import Structure, frozen, integers
 
@@ -80,14 +79,12 @@ def _joined(parts: Sequence[Any]) -> Any:
     if isinstance(first, LoD):
         parts = [convert(part, LoD) for part in parts]
         levels = [_one_after_the_other([part._levels[k] for part in parts]) for k in range(len(first.lod))]
-        return build_lod(
-            library_of(first.data).concatenate([convert(part, Ragged).data for part in parts]), tuple(levels)
-        )
+        return build_lod(library_of(first.data).concatenate([rows_of(part) for part in parts]), tuple(levels))
     structure = _one_after_the_other([part._structure for part in parts])
     if isinstance(first, List):
         arrays = tuple([array for part in parts for array in convert(part, List).items])
         return build_list(arrays, structure, arrays[0] if arrays else first._like())
-    r = build_ragged(library_of(first.data).concatenate([convert(part, Ragged).data for part in parts]), structure)
+    r = build_ragged(library_of(first.data).concatenate([rows_of(part) for part in parts]), structure)
     if isinstance(first, Masked):
         widths = [part._shape[1] for part in parts if isinstance(part, Masked)]
         return to_masked(r, side=first.side, width=max([*widths, structure.longest]))
@@ -200,6 +197,7 @@ def sort_by_length(x: Any) -> tuple[Any, Array]:
     """
     order = Structure.of_lengths(lengths(x, 0).copy()).order.indices
     if isinstance(x, Padded) and x._structure.stable and not _flow.wants_grad(x):
+        checked_data(x)
         structure = Structure.of_lengths(x.lengths.copy())
         return build_padded(x.data, structure), order  # its columns are in that order
     return reorder(x, order), order
@@ -292,11 +290,7 @@ def pack_bins(lengths: Any, capacity: int) -> Ragged:
 def _falling(given: Any, limit: Any, what: str) -> tuple[Any, int]:
     """The lengths in falling order, and the limit that they keep."""
     limit = at_least(limit, what, 0)
-    if isinstance(given, Encoding) or (is_encoding(given) and not isinstance(given, (list, tuple))):
-        found = lengths(given)
-    else:
-        found = integers(given, "lengths")
-    structure = Structure.of_lengths(found.copy())
+    structure = Structure.of_lengths(lengths_given(given))
     if structure.longest > limit:
         i = int(structure.lengths.argmax())
         raise StructureError(f"sequence {i} has {structure.longest} items, more than {what}={limit}")

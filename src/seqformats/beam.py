@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from . import _launch
+from . import _flow, _launch
 from ._rows import HALF, SUMS_IN
 from .arrays import Array, Library, adopt, is_array, library_of
 from .convert import at_least, source_of
 from .errors import DeviceError, StructureError
 from .formats import LoD, build_lod, level_index, rows_of_level
+from .sequence import check_alike
 from .steps import TensorArray
 from .structure import Structure, frozen, whole
 
@@ -88,6 +89,8 @@ def beam_step(
     if len(scores.item_shape) != 1:
         raise StructureError(f"scores must have the axes (prefixes, K), but have shape {tuple(scores.data.shape)}")
     rows, width = tuple(scores.data.shape)
+    for part in (scores, pre_scores):
+        _no_gradient(part)
     floats = "float32" if name in HALF else name
     data = library.astype(scores.data, floats)
     before = library.astype(_beside(pre_scores, library, scores, (rows,), "pre_scores"), floats)
@@ -95,6 +98,7 @@ def beam_step(
     given = library.empty((0,), library.dtype("int64"), data)
     if ids is not None:
         given = _integers(ids, library, scores, (rows, width), "ids")
+    most = min(most, max(sources.longest * width, 1))  # no source has more candidates
     int64 = library.dtype("int64")
     found = [library.empty((sources.n * most,), dtype, data) for dtype in (data.dtype, int64, int64)]
     counts = library.zeros((rows,), int64, data)
@@ -115,6 +119,12 @@ def beam_step(
         parents,
         (per_source.offsets, frozen(np.arange(index.size + 1))),
     )
+
+
+def _no_gradient(x: Any) -> None:
+    """Selection is no function that could be differentiated, and nothing detaches silently."""
+    if _flow.wants_grad(x):
+        raise TypeError("beam search has no gradient; give scores.detach(), or call it under torch.no_grad()")
 
 
 def _beside(x: Any, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
@@ -183,6 +193,10 @@ def beam_backtrace(ids: Any, scores: Any, *, beam_size: int, end: int) -> Hypoth
     at_least(beam_size, "beam_size", 1)
     last = whole(end, "end")
     steps, values = _steps(ids, "ids"), _steps(scores, "scores")
+    check_alike(steps, "ids of step")
+    check_alike(values, "scores of step")
+    for part in (*steps, *values):
+        _no_gradient(part.data)
     if len(steps) != len(values):
         raise StructureError(f"there are {len(steps)} steps of ids, but {len(values)} of scores")
     for t, (step, value) in enumerate(zip(steps, values, strict=True)):
@@ -191,7 +205,9 @@ def beam_backtrace(ids: Any, scores: Any, *, beam_size: int, end: int) -> Hypoth
     library, like = library_of(steps[0].data), steps[0].data
     score_library, score_like = library_of(values[0].data), values[0].data
     tokens = [library.to_numpy(step.data) for step in steps]
-    numbers = [score_library.to_numpy(value.data) for value in values]
+    name = score_library.dtype_name(score_like.dtype)
+    exact = "float32" if name in HALF else name  # NumPy cannot hold torch's bfloat16
+    numbers = [score_library.to_numpy(score_library.astype(value.data, exact)) for value in values]
     of, rows, ends = _hypotheses(steps)
     n = len(steps[0])
     finals = np.array([numbers[t][r] for t, r in ends.tolist()], np.float64)
@@ -215,7 +231,7 @@ def beam_backtrace(ids: Any, scores: Any, *, beam_size: int, end: int) -> Hypoth
         place[keep] += 1
     return Hypotheses(
         build_lod(library.from_host(out_ids, like), (outer, inner)),
-        build_lod(score_library.from_host(out_scores, score_like), (outer, inner)),
+        build_lod(score_library.astype(score_library.from_host(out_scores, score_like), name), (outer, inner)),
     )
 
 

@@ -97,6 +97,13 @@ def checked_data(x: Any) -> Library:
     return library
 
 
+def rows_of(x: Any) -> Array:
+    """The rows of an encoding, one sequence after the other, after the same look."""
+    r = convert(x, Ragged)
+    checked_data(r)
+    return r.data
+
+
 def source_of(x: Any) -> Source:
     """Where the rows of an encoding lie, after a look at whether its data is still what was validated."""
     if isinstance(x, List):

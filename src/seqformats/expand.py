@@ -9,8 +9,8 @@ import numpy as np
 from . import _flow
 from ._rows import differentiable, flat, in_layout, layout_of, linear, move, new_rows, sums_in
 from .arrays import Array, Library, adopt, is_array, library_of, size_of
-from .convert import convert, convert_like, move_rows, restored, source_of, structure_of
-from .errors import DeviceError, StructureError
+from .convert import convert_like, move_rows, restored, rows_of, source_of, structure_of
+from .errors import ConversionError, DeviceError, StructureError
 from .formats import LoD, Ragged, build_lod, build_ragged
 from .grad import Call, operation, single
 from .reduce import summed
@@ -97,7 +97,7 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
         library, rows = adopt(x, "x")
     else:
         given, _, bare_of_x = single(x)
-        rows = convert(given, Ragged).data
+        rows = rows_of(given)
         library = library_of(rows)
 
         def bare(dx: Array) -> Any:
@@ -146,7 +146,10 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     if out is not None and not isinstance(own, (Ragged, LoD)):
         raise TypeError(f"out= takes the rows of an array, a Ragged or a LoD, but x is a {type(own).__name__}")
     outer = structure_of(own, 0)  # of a LoD, each outermost sequence with all its rows
-    index = np.repeat(np.arange(len(own)), counts)
+    try:
+        index = np.repeat(np.arange(len(own)), counts)
+    except ValueError as error:
+        raise ConversionError(f"no memory can hold {copies.rows} sequences: {error}") from None
     repeated = Structure.of_lengths(outer.lengths[index])
     room = into(out, library, own._like(), repeated.rows, own.item_shape)
     shape = _flow.hollow(own)
@@ -158,7 +161,7 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
         return build_lod(room, levels_of(z, index)) if isinstance(z, LoD) else build_ragged(room, repeated)
 
     def back(dy: Any) -> Any:
-        rows = sum_of_copies(convert(dy, Ragged).data, copies, repeated, outer)
+        rows = sum_of_copies(rows_of(dy), copies, repeated, outer)
         return restored(build_ragged(rows, outer), shape)
 
     def rule(z: Any, wanted: bool) -> tuple[Any, Any]:

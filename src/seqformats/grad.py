@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _flow, registry
 from .arrays import adopt, is_array, library_of
 from .convert import (
@@ -22,7 +24,7 @@ from .convert import (
     leg_vjp,
     restored,
 )
-from .errors import StructureError
+from .errors import DeviceError, StructureError
 from .formats import Encoding, List, LoD, Pairs, Ragged, shown
 
 Pullback = Callable[[Any], Any]
@@ -64,9 +66,15 @@ def operation(plan: Callable[..., Call]) -> Callable[..., Any]:
         y, back = call.rule(call.operands, True)
         assert back is not None
         like = _flow.hollow(y)
+        if _flow.wants_grad(call.operands):  # the result belongs to the caller's graph
+            y = _flow.apply(lambda x: call.rule(x, True), call.operands, call.again)
 
         def pullback(dy: Any) -> Any:
-            dx = back(_in_dtype(cotangent(dy, like), like))
+            dy = _in_dtype(cotangent(dy, like), like)
+            if call.again is not None and _flow.wants_grad((call.operands, dy)):
+                dx = call.again(call.operands, dy)
+            else:
+                dx = back(dy)
             return dx if call.bare is None else call.bare(dx)
 
         return y if call.home is None else call.home(y), pullback
@@ -75,8 +83,11 @@ def operation(plan: Callable[..., Call]) -> Callable[..., Any]:
 
 
 def _in_dtype(dy: Any, y: Any) -> Any:
-    """A gradient in the dtype of the result."""
+    """A gradient in the dtype of the result; DeviceError for one of another library."""
     found, wanted = _flow.leaves(dy), _flow.leaves(y)
+    for a, b in zip(found, wanted, strict=True):
+        if isinstance(a.dtype, np.dtype) is not isinstance(b.dtype, np.dtype):
+            raise DeviceError(f"the gradient holds {a.dtype} of {library_of(a).name}, but the result {b.dtype}")
     if all(a.dtype == b.dtype for a, b in zip(found, wanted, strict=True)):
         return dy
     name = [library_of(a).dtype_name(b.dtype) for a, b in zip(found, wanted, strict=True)]

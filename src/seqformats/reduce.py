@@ -26,7 +26,7 @@ from ._rows import (
     sums_in,
 )
 from .arrays import Array, library_of, size_of
-from .convert import Source, convert, move_rows, source_of
+from .convert import Source, convert, move_rows, source_of, without_padding
 from .errors import ConversionError, StructureError
 from .formats import List, LoD, Ragged, build_lod
 from .grad import Call, operation, single
@@ -197,9 +197,12 @@ def reduce_logsumexp(x: Any, *, empty: Any = _LOWEST) -> Any:
 
 
 def _logsumexp_again(x: Any, dy: Any) -> Any:
+    """The gradient of logsumexp, made of operations that have gradients themselves."""
     shape = _flow.hollow(x)
-    logs = spread(_rows_of(reduce_logsumexp(x, empty=0.0)), shape, _SUM)
-    return combined(lambda a, b, c: c * (a - b).exp(), x, logs, spread(_rows_of(dy), shape, _SUM))
+    logs = _rows_of(reduce_logsumexp(x))
+    logs = logs.masked_fill(logs == _LOWEST, 0.0)  # a sequence of -inf alone has no slope
+    slopes = combined(lambda a, b, c: c * (a - b).exp(), x, spread(logs, shape), spread(_rows_of(dy), shape))
+    return without_padding(slopes)
 
 
 def argmax(x: Any) -> Any:
@@ -469,7 +472,7 @@ def _check_empty(structure: Structure, empty: Any) -> None:
         return
     if isinstance(empty, str):
         if empty != "raise":
-            raise StructureError(f'empty must be a value or "raise", not {empty!r}')
+            raise ConversionError(f'empty must be a value or "raise", not {empty!r}')
         if (structure.lengths == 0).any():
             i = int((structure.lengths == 0).argmax())
             raise StructureError(f"sequence {i} is empty; give empty=0.0 or another value for it")

@@ -41,7 +41,7 @@ from .formats import (
     level_index,
 )
 from .grad import Call, operation, single
-from .structure import Structure, frozen, whole
+from .structure import Structure, frozen, integers, whole
 
 # --- what an index means ---------------------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ def sum_of_copies(rows: Array, copies: Structure, repeated: Structure, structure
     """
     library = library_of(rows)
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
-    data = library.astype(rows, "float32") if name in HALF else rows
+    data = library.astype(rows, "float32" if name in HALF else name)
     total = library.empty((structure.rows, *item), data.dtype, data)
     width = size_of(item)
     if width and structure.n:
@@ -369,6 +369,15 @@ def lengths(x: Any, level: int = -1) -> Array:
         x = convert(x, LoD if kind_of(x) is not None and registry.keeps_levels(type(x)) else Ragged)
     k = level_index(x, level)
     return x._levels[k].lengths if isinstance(x, LoD) else x._structure.lengths
+
+
+def lengths_given(given: Any) -> Array:
+    """The lengths that a caller means: an encoding's or a bare list's own, or the integers given; a private copy."""
+    if not is_array(given):
+        first = given[0] if isinstance(given, (list, tuple)) and given else None
+        if isinstance(first, (list, tuple)) or np.ndim(to_host(first)) > 0 or kind_of(given) is not None:
+            return lengths(given).copy()
+    return integers(given, "lengths")
 
 
 def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:

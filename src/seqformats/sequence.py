@@ -23,7 +23,7 @@ from ._rows import (
     sums_in,
 )
 from .arrays import Array, adopt, is_array, library_of, size_of, to_host
-from .convert import at_least, convert, convert_like, move_rows, restored, source_of
+from .convert import at_least, convert, convert_like, move_rows, restored, rows_of, source_of, without_padding
 from .errors import DeviceError, StructureError
 from .formats import Encoding, List, LoD, Ragged, build_ragged, shown
 from .grad import Call, operation, single
@@ -97,15 +97,16 @@ def _softmax(x: Any, log: int) -> Call:
 
 
 def _softmax_again(x: Any, dy: Any) -> Any:
+    """The gradient of softmax, made of operations that have gradients themselves."""
     y = softmax(x)
     total = spread(_rows(reduce_sum(combined(lambda a, b: a * b, y, dy))), _flow.hollow(x))
-    return combined(lambda a, b, c: a * (b - c), y, dy, total)
+    return without_padding(combined(lambda a, b, c: a * (b - c), y, dy, total))
 
 
 def _log_softmax_again(x: Any, dy: Any) -> Any:
     y = log_softmax(x)
     total = spread(_rows(reduce_sum(dy)), _flow.hollow(x))
-    return combined(lambda a, b, c: b - a.exp() * c, y, dy, total)
+    return without_padding(combined(lambda a, b, c: b - a.exp() * c, y, dy, total))
 
 
 def _rows(y: Any) -> Array:
@@ -267,7 +268,7 @@ def slice(x: Any, start: Any, length: Any) -> Any:
     x : an encoding, a list of arrays or nested lists
     start, length : an integer for all, or n integers, one a sequence
 
-    Returns the same encoding; of a `List` views.
+    Returns the same encoding; of a `List` views, and `x` itself where nothing is cut off.
 
     Errors: StructureError for a range that goes beyond its sequence, or another number of integers.
 
@@ -359,10 +360,10 @@ def reshape(x: Any, width: int) -> Any:
     shape = _flow.hollow(own)
 
     def forward(z: Any) -> Any:
-        return convert_like(build_ragged(convert(z, Ragged).data.reshape(reshaped.rows, width), reshaped), shape)
+        return convert_like(build_ragged(rows_of(z).reshape(reshaped.rows, width), reshaped), shape)
 
     def back(dy: Any) -> Any:
-        return restored(build_ragged(convert(dy, Ragged).data.reshape(structure.rows, *item), structure), shape)
+        return restored(build_ragged(rows_of(dy).reshape(structure.rows, *item), structure), shape)
 
     return Call(own, lambda z, _: (forward(z), lambda dy: linear(back, forward, dy)), home, bare)
 
@@ -399,7 +400,8 @@ def erase(x: Any, tokens: Any) -> Any:
     r, _, library = ready(convert(own, Ragged))
     items = r.data
     if name == "uint64":  # beside int64 it would be compared as float64; no token is over int64
-        items, wanted = items.view(library.dtype("int64")), frozen(wanted[wanted >= 0])
+        items = library.astype(items, name).view(library.dtype("int64"))
+        wanted = frozen(wanted[wanted >= 0])
     flags = library.empty((r.rows,), library.dtype("uint8"), items)
     work = _launch.Work(r.rows, r.rows, library.itemsize(items.dtype))
     _launch.arithmetic("keep_rows", library, (items,), (flags,), (wanted,), (1,), work, None)
@@ -462,7 +464,7 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
     name = library.dtype_name(array.dtype)
     if sums_in(name) and name == "bool":
         raise TypeError("bools cannot be added up in place; give integers")
-    places = to_host(convert(where, Ragged).data).reshape(-1)
+    places = to_host(rows_of(where)).reshape(-1)
     if places.dtype.kind not in "iu" and places.size:
         raise TypeError(f"index must hold integers, not {places.dtype}")
     wrong = (places < 0) | (places >= room)
@@ -476,11 +478,11 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
 
     def forward(operands: Any) -> Array:
         start, new = operands
-        r = convert(new, Ragged)
+        rows = rows_of(new)
         added_in = "float32" if name in HALF else name
-        data, out = library.astype(r.data, added_in), library.astype(start, added_in)
-        if out is start:
-            out = library.copy(start)
+        data, out = library.astype(rows, added_in), library.astype(start, added_in)
+        if library.addresses([out])[0] == library.addresses([start])[0]:  # the caller's own memory
+            out = library.copy(out)
         width = size_of(item)
         if width and structure.rows:
             work = _launch.Work(n, structure.rows, width * library.itemsize(data.dtype), structure.lengths)
@@ -652,8 +654,8 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
         z, matrix = operands
         r, slopes = convert(z, Ragged), convert(dy, Ragged)
         windows = linear(lambda a: _window(a, before, after, None), lambda a: _window_back(a, before, after, item), r)
-        dwindows = build_ragged(library.product(slopes.data, matrix.T), r._structure)
+        dwindows = build_ragged(library.product(slopes.data, matrix.T.conj()), r._structure)
         dx = linear(lambda a: _window_back(a, before, after, item), lambda a: _window(a, before, after, None), dwindows)
-        return restored(dx, shape), library.product(windows.data.T, slopes.data)
+        return restored(dx, shape), library.product(windows.data.T.conj(), slopes.data)
 
     return Call((own, w), rule, home, lambda ds: (ds[0] if bare is None else bare(ds[0]), ds[1]), again)

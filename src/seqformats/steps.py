@@ -11,9 +11,9 @@ import numpy as np
 
 from . import _flow, registry
 from .arrays import Array, adopt, is_array, library_of
-from .convert import convert, convert_like, restored
+from .convert import checked_data, convert, convert_like, restored
 from .errors import StructureError
-from .formats import Encoding, LoD, Packed, Ragged, build_lod, build_packed, build_ragged
+from .formats import LoD, Packed, Ragged, build_lod, build_packed, build_ragged
 from .grad import cotangent, single
 from .select import getitem, lengths, lod_slice, selected, take_rows
 from .sequence import check_alike
@@ -51,9 +51,7 @@ class TensorArray:
             raise TypeError(f"steps must be a list or tuple, not {type(self.steps).__name__}")
         steps = tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(self.steps)])
         object.__setattr__(self, "steps", steps)
-        if self.like is not None and not isinstance(self.like, Encoding):
-            object.__setattr__(self, "like", single(self.like)[0])
-        _check(steps, self.like)
+        _check(steps, self._own())
 
     def __reduce__(self) -> Any:
         return type(self), (self.steps, self.like)
@@ -95,7 +93,7 @@ class TensorArray:
             structure = packed._structure
             ends = structure.order.steps[: structure.longest + 1].tolist()
             steps = [packed.data[a:b] for a, b in pairwise(ends)]
-        return cls(tuple(steps), own)
+        return cls(tuple(steps), x)
 
     def with_steps(self, steps: Sequence[Any]) -> TensorArray:
         """Other steps over the same sequences: as many, each with as many rows or sequences; items may differ.
@@ -120,27 +118,37 @@ class TensorArray:
 
         StructureError where there is neither a step nor `like`.
         """
-        like = self.like
         if not self.steps:
-            if like is None:
+            if self.like is None:
                 raise StructureError("there is no step, so neither a dtype nor an item shape; give like")
-            return like
+            return self.like
+        _check(self.steps, self._own())  # a step may have been resized under us
+        if self.like is None:
+            return self._pack(None)
+        _, home, _ = single(self.like)
+        y = self._pack(self._own())
+        return y if home is None else home(y)
+
+    def _own(self) -> Any:
+        return None if self.like is None else single(self.like)[0]
+
+    def _pack(self, like: Any) -> Any:
         if isinstance(self.steps[0], LoD):
-            return self._pack_levels()
+            return self._pack_levels(like)
         outer = _structure_of_steps(self.steps) if like is None else _outermost(like).in_order()
         packed = build_packed(library_of(self.steps[0]).concatenate(self.steps), outer)
         if like is None or (isinstance(like, LoD) and len(like.lod) > 1):
             return build_lod(convert(packed, Ragged).data, (outer,))
         return convert_like(packed, like)
 
-    def _pack_levels(self) -> LoD:
+    def _pack_levels(self, like: Any) -> LoD:
         levels = tuple(
             Structure.of_lengths(np.concatenate([step._levels[k].lengths for step in self.steps]))
             for k in range(len(self.steps[0].lod))
         )
         library = library_of(self.steps[0].data)
         ordered = build_lod(library.concatenate([step.data for step in self.steps]), levels)
-        outer = _structure_of_steps(self.steps) if self.like is None else _outermost(self.like)
+        outer = _structure_of_steps(self.steps) if like is None else _outermost(like)
         place = np.empty(outer.rows, np.int64)
         place[_by_steps(outer)] = np.arange(outer.rows)
         inner = getitem(ordered, place)
@@ -187,6 +195,7 @@ def _check(steps: tuple[Any, ...], like: Any) -> None:
     if steps and deep[0]:
         check_alike(steps, "step")
         for t, step in enumerate(steps):
+            checked_data(step)
             if len(step.lod) != len(steps[0].lod):
                 raise StructureError(f"steps[{t}] has {len(step.lod)} levels, but steps[0] has {len(steps[0].lod)}")
     elif steps:
