@@ -291,10 +291,17 @@ def test_logsumexp_of_minus_infinity_has_no_slope():
 
 def test_vjp_is_connected_to_the_graph():
     data = rows()
-    for operation in (sf.reverse, sf.softmax, sf.reduce_mean, sf.reduce_logsumexp):
-        y, pullback = sf.vjp(operation, sf.Ragged(data, LENGTHS))
+    for operation, *args in (
+        (sf.convert, sf.Masked),
+        (sf.convert, sf.List),
+        (sf.reverse,),
+        (sf.softmax,),
+        (sf.reduce_mean,),
+        (sf.reduce_logsumexp,),
+    ):
+        y, pullback = sf.vjp(operation, sf.Ragged(data, LENGTHS), *args)
         assert tensor_of(y).requires_grad
-        slopes = torch.ones_like(tensor_of(y)).requires_grad_()
+        slopes = y if isinstance(y, sf.List) else torch.ones_like(tensor_of(y)).requires_grad_()
         assert tensor_of(pullback(slopes)).requires_grad
 
 

@@ -213,6 +213,8 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
             pullbacks.append(pullback)
     shape = _flow.hollow(y) if isinstance(y, Encoding) else y
     result = convert(y, list) if nested else convert(y, To, copy=True) if copy else y
+    if _flow.wants_grad(x):  # the result belongs to the caller's graph
+        result = convert(given, To, copy=copy, **options)
 
     def pull(dy: Any) -> Any:
         dy = cotangent(dy, shape)
