@@ -461,3 +461,13 @@ def test_lengths_of_bare_lists():
     assert sf.convert(sf.buckets(batch, 3), list) == [[0], [1]]
     assert sf.convert(sf.pack_bins([[1, 2, 3], [4, 5]], 5), list) == [[0, 1]]
     assert sf.mask(batch).tolist() == [[True, True, True], [True, True, False]]
+
+
+def test_pullbacks_take_keywords_and_give_the_dtype():
+    x = sf.Ragged(np.ones(3, "f4"), [1, 2])
+    parts, pullback = sf.vjp(sf.split_batches, x=x, sizes=[1, 1])
+    assert len(parts) == 2
+    found = pullback([np.ones(1), np.ones(2)])
+    assert (found.dtype, found.data.tolist()) == (np.float32, [1, 1, 1])
+    (y, _), pullback = sf.vjp(sf.sort_by_length, x=x)
+    assert sf.equal(pullback(y), x)

@@ -178,6 +178,8 @@ GOOD = {"pre_ids": np.ones(2, int), "pre_scores": np.zeros(2), "ids": None, "sco
         ({"beam_size": 0}, sf.ConversionError, "beam_size must be at least 1"),
         ({"beam_size": 1.5}, TypeError, "beam_size"),
         ({"end": None}, TypeError, "end must be an integer"),
+        ({"end": 2**70}, sf.StructureError, "end must fit int64"),
+        ({"pre_scores": np.zeros(2, complex)}, TypeError, "pre_scores must be real"),
         ({"accumulated": 1}, TypeError, "accumulated"),
     ],
 )

@@ -829,3 +829,12 @@ def test_a_gradient_of_a_wrong_kind(operation):
     for dy in (None, 3, "text", object(), {}):
         with pytest.raises(TypeError, match="gradient"):
             pullback(dy)
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+@every_encoding
+def test_maxima_of_half_precision_have_gradients(kind, dtype):
+    x = sf.convert([np.array([1, 3], dtype), np.array([2], dtype)], kind)
+    found = sf.vjp(sf.reduce_max, x)[1](np.array([5, 7], dtype))
+    assert type(found) is kind
+    assert sf.convert(found, sf.Ragged).data.astype(float).tolist() == [0, 5, 7]

@@ -441,3 +441,11 @@ def test_bare_lists_come_back():
     found = sf.TensorArray.unpack([np.arange(2), np.arange(3)]).pack()
     assert [item.tolist() for item in found] == [[0, 1], [0, 1, 2]]
     assert sf.TensorArray.unpack([[1, 2], [], [3]]).pack() == [[1, 2], [], [3]]
+
+
+def test_shrink_is_a_view_and_takes_keywords():
+    x = sf.Ragged(np.arange(6.0), [3, 2, 1])
+    assert np.shares_memory(sf.shrink(x, x, 1).data, x.data)
+    assert np.shares_memory(sf.shrink(x.data, x, 0), x.data)
+    y, pullback = sf.vjp(sf.shrink, x=x, like=x, step=1)
+    assert pullback(y).data.tolist() == [0, 1, 2, 3, 4, 0]

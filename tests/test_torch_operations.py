@@ -339,3 +339,22 @@ def test_beams():
         sf.beam_step(first, torch.zeros(1), None, live, beam_size=2, end=1)
     with torch.no_grad():
         assert sf.beam_step(first, torch.zeros(1), None, live, beam_size=1, end=1).parents.tolist() == [0]
+
+
+def test_a_buffer_that_was_needed_is_noticed():
+    weight, buffer = torch.ones(3, requires_grad=True), torch.ones(3)
+    total = (weight * buffer).sum()
+    sf.repeat(torch.rand(3), 1, out=buffer)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+def test_indexing_learns():
+    data = rows()
+    for kind in FORMATS:
+        x = sf.convert(sf.Ragged(data, LENGTHS), kind)
+        for index in ([2, 0, 0], slice(1, 3), [True, False, True, True]):
+            assert torch.autograd.gradcheck(
+                lambda part, kind=kind, index=index: tensor_of(sf.convert(sf.Ragged(part, LENGTHS), kind)[index]), data
+            )
+        assert tensor_of(x[1:]).requires_grad

@@ -149,6 +149,9 @@ class Library:
         """May a result be written into `x`?"""
         return self.contiguous(x)
 
+    def written(self, x: Array) -> None:
+        """Tell the library that `x` has been written, where it keeps an account of that."""
+
     def product(self, x: Array, y: Array) -> Array:
         """The matrix product; TypeError where the library has none."""
         return x @ y
@@ -456,6 +459,9 @@ class Torch(Library):
     def writable(self, x: Array) -> bool:
         return self.contiguous(x) and not x.requires_grad
 
+    def written(self, x: Array) -> None:
+        x[:0].zero_()  # counts as a change of the whole tensor, so autograd notices where it had been saved
+
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         return self.torch.cat(tuple(arrays))
 
@@ -470,7 +476,8 @@ class Torch(Library):
 
     def take(self, x: Array, index: Array, axis: int) -> Array:
         plain = self._selectable(x)
-        return plain.index_select(axis, self.from_host(index, x)).view(x.dtype)
+        chosen = plain.index_select(axis, self.from_host(index, x))
+        return chosen if plain is x else chosen.view(x.dtype)  # integers alone, so no graph is lost
 
     def overwrite(self, x: Array, index: Array, value: Any) -> None:
         plain = self._selectable(x)

@@ -23,9 +23,9 @@ from .formats import (
     build_padded,
     build_ragged,
 )
-from .grad import Call, cotangent, operation, single
+from .grad import Call, fitting, operation, single
 from .select import getitem, lengths, lengths_given, selected
-from .sequence import check_alike
+from .sequence import check_alike, each_home
 from .structure import Structure, frozen, integers
 
 
@@ -68,10 +68,7 @@ def join_batches(batches: Sequence[Any]) -> Any:
         parts = [getitem(dy, slice(a, b)) for a, b in pairwise(ends)]
         return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
 
-    def bare(gradients: Any) -> Any:
-        return tuple([g if door[2] is None else door[2](g) for g, door in zip(gradients, doors, strict=True)])
-
-    return Call(owns, lambda zs, _: (_joined(zs), parted), doors[0][1], bare)
+    return Call(owns, lambda zs, _: (_joined(zs), parted), doors[0][1], each_home(doors))
 
 
 def _joined(parts: Sequence[Any]) -> Any:
@@ -124,22 +121,23 @@ def split_batches(x: Any, sizes: Any) -> list[Any]:
     return parts if home is None else [home(part) for part in parts]
 
 
-@registry.gradient(split_batches)
-def _split_batches(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
-    x = args[0]
+def _split_with_pullback(x: Any, sizes: Any) -> tuple[Any, Callable[[Any], Any]]:
     own, _, bare = single(x)
-    parts = split_batches(*args, **options)
+    parts = split_batches(x, sizes)
     shapes = [_flow.hollow(single(part)[0]) for part in parts]
     shape = _flow.hollow(own)
 
     def pullback(dys: Any) -> Any:
         if len(dys) != len(shapes):
             raise StructureError(f"there are {len(shapes)} batches, but {len(dys)} gradients")
-        given = [cotangent(dy, like) for dy, like in zip(dys, shapes, strict=True)]
+        given = [fitting(dy, like) for dy, like in zip(dys, shapes, strict=True)]
         dx = restored(_joined(given), shape) if given else own
         return dx if bare is None else bare(dx)
 
     return parts, pullback
+
+
+registry.gradient(split_batches)(lambda args, options: _split_with_pullback(*args, **options))
 
 
 @operation
@@ -203,11 +201,13 @@ def sort_by_length(x: Any) -> tuple[Any, Array]:
     return reorder(x, order), order
 
 
-@registry.gradient(sort_by_length)
-def _sort_by_length(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
-    _, order = sort_by_length(*args, **options)
-    y, pullback = registry.gradient_rule(reorder)((args[0], order), {})
+def _sort_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    _, order = sort_by_length(x)
+    y, pullback = registry.gradient_rule(reorder)((x, order), {})
     return (y, order), lambda dy: pullback(dy[0] if isinstance(dy, tuple) and len(dy) == 2 else dy)
+
+
+registry.gradient(sort_by_length)(lambda args, options: _sort_with_pullback(*args, **options))
 
 
 def inverse_order(order: Any) -> Array:

@@ -16,7 +16,7 @@ from .errors import DeviceError, StructureError
 from .formats import LoD, build_lod, level_index, rows_of_level
 from .sequence import check_alike
 from .steps import TensorArray
-from .structure import Structure, frozen, whole
+from .structure import Structure, frozen, integers, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def beam_step(
     """
     if not isinstance(scores, LoD):
         raise TypeError(f"scores must be a LoD, source by source, not {type(scores).__name__}")
-    most, last = at_least(beam_size, "beam_size", 1), whole(end, "end")
+    most, last = at_least(beam_size, "beam_size", 1), _token(end)
     if not isinstance(accumulated, (bool, np.bool_)):
         raise TypeError(f"accumulated must be True or False, not {accumulated!r}")
     sources = Structure.of_offsets(rows_of_level(scores, level_index(scores, level)).copy())
@@ -93,7 +93,10 @@ def beam_step(
         _no_gradient(part)
     floats = "float32" if name in HALF else name
     data = library.astype(scores.data, floats)
-    before = library.astype(_beside(pre_scores, library, scores, (rows,), "pre_scores"), floats)
+    before = _beside(pre_scores, library, scores, (rows,), "pre_scores")
+    if library.dtype_name(before.dtype).startswith("complex"):
+        raise TypeError(f"pre_scores must be real numbers, not {library.dtype_name(before.dtype)}")
+    before = library.astype(before, floats)
     tokens = _integers(pre_ids, library, scores, (rows,), "pre_ids")
     given = library.empty((0,), library.dtype("int64"), data)
     if ids is not None:
@@ -119,6 +122,11 @@ def beam_step(
         parents,
         (per_source.offsets, frozen(np.arange(index.size + 1))),
     )
+
+
+def _token(end: Any) -> int:
+    whole(end, "end")
+    return int(integers([end], "end")[0])
 
 
 def _no_gradient(x: Any) -> None:
@@ -172,7 +180,7 @@ def beam_backtrace(ids: Any, scores: Any, *, beam_size: int, end: int) -> Hypoth
     ids, scores : the results of the steps: sequences of 1-d `LoD`, or a `TensorArray`, over
         ``[source -> prefixes, prefix -> selected]``, where the prefixes of a step are the rows of the step before; the
         first holds the start tokens
-    beam_size : how many a source has kept at most, as given to `beam_step`
+    beam_size : how many a source has kept at most, as given to `beam_step`; the steps themselves say how many there are
     end : the token that ends a hypothesis; of several at the end one stays
 
     Hypotheses of a source are those of the last step in which it has any: any number, or none.  They are sorted by
@@ -191,7 +199,7 @@ def beam_backtrace(ids: Any, scores: Any, *, beam_size: int, end: int) -> Hypoth
     [[[7, 4], [7, 3]]]
     """
     at_least(beam_size, "beam_size", 1)
-    last = whole(end, "end")
+    last = _token(end)
     steps, values = _steps(ids, "ids"), _steps(scores, "scores")
     check_alike(steps, "ids of step")
     check_alike(values, "scores of step")

@@ -70,7 +70,7 @@ def operation(plan: Callable[..., Call]) -> Callable[..., Any]:
             y = _flow.apply(lambda x: call.rule(x, True), call.operands, call.again)
 
         def pullback(dy: Any) -> Any:
-            dy = _in_dtype(cotangent(dy, like), like)
+            dy = fitting(dy, like)
             if call.again is not None and _flow.wants_grad((call.operands, dy)):
                 dx = call.again(call.operands, dy)
             else:
@@ -82,8 +82,9 @@ def operation(plan: Callable[..., Call]) -> Callable[..., Any]:
     return run
 
 
-def _in_dtype(dy: Any, y: Any) -> Any:
-    """A gradient in the dtype of the result; DeviceError for one of another library."""
+def fitting(dy: Any, y: Any) -> Any:
+    """`cotangent` in the dtype of the result; DeviceError for one of another library."""
+    dy = cotangent(dy, y)
     found, wanted = _flow.leaves(dy), _flow.leaves(y)
     for a, b in zip(found, wanted, strict=True):
         if isinstance(a.dtype, np.dtype) is not isinstance(b.dtype, np.dtype):
@@ -119,9 +120,10 @@ def vjp(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Pullba
     Returns
     -------
     result : ``op(*args, **options)``
-    pullback : ``pullback(dy)`` is the gradient for the first argument, in its encoding and structure.  `dy` is an
-        encoding over the same sequences as the result, or an array laid out like the result's data; one that does not
-        fit raises StructureError.
+    pullback : ``pullback(dy)`` is the gradient for the first argument, in its encoding and structure; a tuple of
+        gradients for `concat` and `join_batches` (one a part), `conv` (x, weight) and `scatter` (base, updates).  `dy`
+        is an encoding over the same sequences as the result, or an array laid out like the result's data; one that does
+        not fit raises StructureError.
 
     A move of rows has a pullback for every dtype; arithmetic on integers has none and raises TypeError.
 

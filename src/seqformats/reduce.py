@@ -186,7 +186,7 @@ def reduce_logsumexp(x: Any, *, empty: Any = _LOWEST) -> Any:
         logs, shape = library.alias(out), _flow.hollow(z)
 
         def pullback(dy: Any) -> Any:
-            slopes = library.astype(_rows_of(dy), floats)
+            slopes = library.astype(rows_or_data(dy), floats)
             dx = new_rows(library, layout, r.item_shape, data.dtype, data)
             calculate("spread_exp", library, layout, r._structure, (slopes, data, logs), (dx,), width)
             return in_layout(shape, library.astype(dx, name))
@@ -199,9 +199,9 @@ def reduce_logsumexp(x: Any, *, empty: Any = _LOWEST) -> Any:
 def _logsumexp_again(x: Any, dy: Any) -> Any:
     """The gradient of logsumexp, made of operations that have gradients themselves."""
     shape = _flow.hollow(x)
-    logs = _rows_of(reduce_logsumexp(x))
+    logs = rows_or_data(reduce_logsumexp(x))
     logs = logs.masked_fill(logs == _LOWEST, 0.0)  # a sequence of -inf alone has no slope
-    slopes = combined(lambda a, b, c: c * (a - b).exp(), x, spread(logs, shape), spread(_rows_of(dy), shape))
+    slopes = combined(lambda a, b, c: c * (a - b).exp(), x, spread(logs, shape), spread(rows_or_data(dy), shape))
     return without_padding(slopes)
 
 
@@ -280,7 +280,7 @@ def topk_mean(x: Any, topks: Any) -> Any:
             parts = [chosen[:, : min(k, kept)].sum(1) / k for k in ks.tolist()]
             return library.stack(parts, chosen).swapaxes(0, 1)
 
-        return y, lambda dy: linear(spread_back, gathered, _rows_of(dy))
+        return y, lambda dy: linear(spread_back, gathered, rows_or_data(dy))
 
     return Call(own, rule, home, bare)
 
@@ -299,7 +299,7 @@ def _sums(x: Any, empty: Any, mode: int) -> Call:
             return y, None
         differentiable(name, "a sum")
         shape = _flow.hollow(z)
-        return y, lambda dy: spread(_rows_of(dy), shape, mode)
+        return y, lambda dy: spread(rows_or_data(dy), shape, mode)
 
     return Call(own, rule, home, bare)
 
@@ -347,7 +347,7 @@ def _extremes(x: Any, empty: Any, least: int) -> Call:
         shape = _flow.hollow(z)
         each = np.arange(z._structure.n)
         return y, lambda dy: linear(
-            lambda rows: _at_places(rows, places, shape), lambda dz: _picked(dz, places, each), _rows_of(dy)
+            lambda rows: _at_places(rows, places, shape), lambda dz: _picked(dz, places, each), rows_or_data(dy)
         )
 
     return Call(own, rule, home, bare)
@@ -369,13 +369,11 @@ def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
 
 def _at_places(rows: Array, places: Array, shape: Any) -> Any:
     library, layout = library_of(rows), layout_of(shape)
-    out = new_rows(library, layout, tuple(rows.shape[1:]), rows.dtype, rows)
-    name = library.dtype_name(rows.dtype)
-    if name in HALF:
-        return in_layout(shape, library.astype(_at_places(library.astype(rows, "float32"), places, shape).data, name))
-    width = size_of(rows.shape[1:])
-    calculate("spread_places", library, layout, shape._structure, (rows, places), (out,), width)
-    return in_layout(shape, out)
+    name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
+    data = library.astype(rows, "float32" if name in HALF else name)
+    out = new_rows(library, layout, item, data.dtype, data)
+    calculate("spread_places", library, layout, shape._structure, (data, places), (out,), size_of(item))
+    return in_layout(shape, library.astype(out, name))
 
 
 def _picked(x: Any, places: Array, sequences: Array) -> Array:
@@ -403,7 +401,9 @@ def _ends(x: Any, empty: Any, last: bool) -> Call:
     def rule(z: Any, _: bool) -> tuple[Any, Any]:
         y = _over_levels(_finished(_end(z, last), z._structure, empty, _ZERO), z)
         shape = _flow.hollow(z)
-        return y, lambda dy: linear(lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), _rows_of(dy))
+        return y, lambda dy: linear(
+            lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), rows_or_data(dy)
+        )
 
     return Call(own, rule, home, bare)
 
@@ -463,7 +463,8 @@ def _over_levels(values: Array, x: Any) -> Any:
     return build_lod(values, x._levels[:-1]) if isinstance(x, LoD) and len(x.lod) > 1 else values
 
 
-def _rows_of(y: Any) -> Array:
+def rows_or_data(y: Any) -> Array:
+    """The rows of a reduction: an array, or the data of a `LoD`."""
     return y.data if isinstance(y, LoD) else y
 
 

@@ -255,14 +255,12 @@ def select(x: Any, index: Any, level: int = 0) -> Any:
     own, home, bare = single(x)
     k = level_index(own, level)
     structure = own._levels[k] if isinstance(own, LoD) else own._structure
-    where = places(index, structure.n)
-    if isinstance(where, slice):
-        where = np.arange(where.start, where.stop)
-    return selected(own, where, home, bare, k)
+    return selected(own, places(index, structure.n), home, bare, k)
 
 
-def selected(own: Any, where: Array, home: Any, bare: Any, level: int = 0) -> Call:
-    """The chosen sequences of a level, or rows of an array, and the way back."""
+def selected(own: Any, chosen: slice | Array, home: Any, bare: Any, level: int = 0) -> Call:
+    """The chosen sequences of a level, or rows of an array, and the way back; of a slice views where there are any."""
+    where = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
     twice = np.unique(where).size < where.size
     name = library_of(own).dtype_name(own.dtype) if is_array(own) else name_of(own)
 
@@ -276,7 +274,7 @@ def selected(own: Any, where: Array, home: Any, bare: Any, level: int = 0) -> Ca
         structure = Structure.of_lengths(np.ones(own.shape[0], np.int64))
 
         def rows_of(z: Any) -> Array:
-            return library_of(z).take(z, where, 0)
+            return z[chosen] if isinstance(chosen, slice) else library_of(z).take(z, where, 0)
 
         def placed_rows(dy: Any) -> Array:
             one = Structure.of_lengths(np.ones(where.size, np.int64))
@@ -297,14 +295,14 @@ def selected(own: Any, where: Array, home: Any, bare: Any, level: int = 0) -> Ca
 
     def forward(z: Any) -> Any:
         if not level:
-            return getitem(z, where)
-        chosen = getitem(lod_slice(z, level, 0, z._levels[level].n), where)
-        return build_lod(chosen.data, (*z._levels[: level - 1], above, *chosen._levels))
+            return getitem(z, chosen)
+        inner = getitem(lod_slice(z, level, 0, z._levels[level].n), where)
+        return build_lod(inner.data, (*z._levels[: level - 1], above, *inner._levels))
 
     def back(dy: Any) -> Any:
         r = convert(dy, LoD) if isinstance(own, LoD) else convert(dy, Ragged)
-        chosen = lod_to_ragged(r, level=level) if isinstance(r, LoD) else r
-        return restored(_placed(chosen, where, structure_of(shape, level)), shape)
+        r = lod_to_ragged(r, level=level) if isinstance(r, LoD) else r
+        return restored(_placed(r, where, structure_of(shape, level)), shape)
 
     def rule(z: Any, wanted: bool) -> tuple[Any, Any]:
         check(wanted)

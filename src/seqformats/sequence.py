@@ -27,7 +27,7 @@ from .convert import at_least, convert, convert_like, move_rows, restored, rows_
 from .errors import DeviceError, StructureError
 from .formats import Encoding, List, LoD, Ragged, build_ragged, shown
 from .grad import Call, operation, single
-from .reduce import reduce_sum, spread
+from .reduce import reduce_sum, rows_or_data, spread
 from .structure import Structure, frozen, integers, whole
 
 # --- softmax and running sums ----------------------------------------------------------------------------------------
@@ -99,18 +99,14 @@ def _softmax(x: Any, log: int) -> Call:
 def _softmax_again(x: Any, dy: Any) -> Any:
     """The gradient of softmax, made of operations that have gradients themselves."""
     y = softmax(x)
-    total = spread(_rows(reduce_sum(combined(lambda a, b: a * b, y, dy))), _flow.hollow(x))
+    total = spread(rows_or_data(reduce_sum(combined(lambda a, b: a * b, y, dy))), _flow.hollow(x))
     return without_padding(combined(lambda a, b, c: a * (b - c), y, dy, total))
 
 
 def _log_softmax_again(x: Any, dy: Any) -> Any:
     y = log_softmax(x)
-    total = spread(_rows(reduce_sum(dy)), _flow.hollow(x))
+    total = spread(rows_or_data(reduce_sum(dy)), _flow.hollow(x))
     return without_padding(combined(lambda a, b, c: b - a.exp() * c, y, dy, total))
-
-
-def _rows(y: Any) -> Array:
-    return y.data if isinstance(y, LoD) else y
 
 
 @operation
@@ -233,10 +229,12 @@ def concat(parts: Sequence[Any]) -> Any:
             found.append(restored(build_ragged(out, structure), shape))
         return tuple(found)
 
-    def bare(gradients: Any) -> Any:
-        return tuple([g if door[2] is None else door[2](g) for g, door in zip(gradients, doors, strict=True)])
+    return Call(owns, lambda zs, _: (joined(zs), lambda dy: linear(parted, joined, dy)), doors[0][1], each_home(doors))
 
-    return Call(owns, lambda zs, _: (joined(zs), lambda dy: linear(parted, joined, dy)), doors[0][1], bare)
+
+def each_home(doors: Sequence[Any]) -> Any:
+    """The way back of gradients for several batches, each to its caller's kind (see `single`)."""
+    return lambda dxs: tuple([dx if door[2] is None else door[2](dx) for dx, door in zip(dxs, doors, strict=True)])
 
 
 def check_alike(owns: Sequence[Encoding], what: str) -> None:

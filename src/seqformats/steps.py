@@ -14,7 +14,7 @@ from .arrays import Array, adopt, is_array, library_of
 from .convert import checked_data, convert, convert_like, restored
 from .errors import StructureError
 from .formats import LoD, Packed, Ragged, build_lod, build_packed, build_ragged
-from .grad import cotangent, single
+from .grad import fitting, operation, single
 from .select import getitem, lengths, lod_slice, selected, take_rows
 from .sequence import check_alike
 from .structure import Structure, whole
@@ -74,7 +74,7 @@ class TensorArray:
         """The steps of a batch: an encoding, a list of arrays or nested lists.
 
         Of a `LoD` with more levels, step t is a `LoD` of the t-th inner sequence of every outermost one.  One move puts
-        all steps in order; the steps are views.
+        all steps in order, where they are not (a `Packed`); the steps are views of that.
 
         >>> import numpy as np
         >>> import seqformats as sf
@@ -274,6 +274,7 @@ def _paths(steps: Sequence[LoD]) -> LoD:
     return build_lod(data, (Structure.of_offsets(begin[sources].astype(np.int64)), paths))
 
 
+@operation
 def shrink(x: Any, like: Any, step: int) -> Any:
     """The first sequences of `x`, or rows of an array: as many as `like` has sequences longer than `step`.
 
@@ -299,54 +300,37 @@ def shrink(x: Any, like: Any, step: int) -> Any:
         alive = len(like.steps[t]) if t < len(like.steps) else 0
     else:
         alive = int((lengths(like, 0) > t).sum())
-    own, home, _ = (adopt(x)[1], None, None) if is_array(x) else single(x)
+    own, home, bare = (adopt(x)[1], None, None) if is_array(x) else single(x)
     if len(own) < alive:
         raise StructureError(f"x has {len(own)} sequences, but {alive} of like are longer than {t}")
-    y = own[:alive] if is_array(own) else getitem(own, slice(0, alive))
-    return y if home is None else home(y)
+    return selected(own, slice(0, alive), home, bare)
 
 
-@registry.gradient(shrink)
-def _shrink(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
-    y = shrink(*args, **options)
-    x = args[0]
-    own, _, bare = (adopt(x)[1], None, None) if is_array(x) else single(x)
-    call = selected(own, np.arange(len(y)), None, bare)
-    _, back = call.rule(own, True)
-    like = _flow.hollow(y if is_array(y) else single(y)[0])
-    assert back is not None
-
-    def pullback(dy: Any) -> Any:
-        dx = back(cotangent(dy, like))
-        return dx if bare is None else bare(dx)
-
-    return y, pullback
-
-
-@registry.gradient(TensorArray.unpack)
-def _unpack(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
-    y = TensorArray.unpack(*args, **options)
-    bare = single(args[0])[2]
+def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    y = TensorArray.unpack(x)
+    bare = single(x)[2]
     likes = [_flow.hollow(step) for step in y]
 
     def pullback(dy: Any) -> Any:
         given = tuple(dy)
         if len(given) != len(likes):
             raise StructureError(f"there are {len(likes)} steps, but {len(given)} gradients")
-        dx = y.with_steps([cotangent(d, like) for d, like in zip(given, likes, strict=True)]).pack()
+        steps = [fitting(d, like) for d, like in zip(given, likes, strict=True)]
+        dx = TensorArray(tuple(steps), single(x)[0]).pack()
         return dx if bare is None else bare(dx)
 
     return y, pullback
 
 
-@registry.gradient(TensorArray.pack)
-def _pack(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
-    y = TensorArray.pack(*args, **options)
-    x = args[0]
-    like = _flow.hollow(y)
+def _pack_with_pullback(x: TensorArray) -> tuple[Any, Callable[[Any], Any]]:
+    y = x.pack()
+    like = _flow.hollow(single(y)[0])
 
     def pullback(dy: Any) -> Any:
-        given = restored(cotangent(dy, like), like)
-        return TensorArray(TensorArray.unpack(given).steps, x.like)
+        return TensorArray(TensorArray.unpack(restored(fitting(dy, like), like)).steps, x.like)
 
     return y, pullback
+
+
+registry.gradient(TensorArray.unpack)(lambda args, options: _unpack_with_pullback(*args, **options))
+registry.gradient(TensorArray.pack)(lambda args, options: _pack_with_pullback(*args, **options))
