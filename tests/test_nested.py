@@ -342,3 +342,8 @@ def test_nothing_is_changed():
     sf.convert(lists, list, copy=True)[0].append(5)
     assert lists == [[1, 2], [], [3]]
     assert [a.tolist() for a in arrays] == [[1, 2], [3]]
+
+
+def test_arrays_of_text_in_a_dtype():
+    x = sf.LoD.from_nested([[np.array(["a", "bcd"])]], "<U2", levels=2)
+    assert x.to_nested() == [[["a", "bc"]]]

@@ -853,7 +853,7 @@ ERRORS = {
         "erase: tokens are integers.*float64": lambda: sf.erase(ragged(2), [1]),
         "erase: tokens are integers.*bool": lambda: sf.erase(ragged(2, dtype="?"), [1]),
         "erase: tokens must be integers": lambda: sf.erase(ragged(2, dtype="i8"), [1.0]),
-        "erase: tokens must be a sequence": lambda: sf.erase(ragged(2, dtype="i8"), 1),
+        "erase: tokens must be a sequence": lambda: sf.erase(ragged(2, dtype="i8"), 1.5),
         "window: before must be an integer": lambda: sf.window(ragged(2), 0.0, 0),
         "conv: weight": lambda: sf.conv(ragged(2), [[1.0]], 0, 0),
         "scatter: index must hold integers": lambda: sf.scatter(np.zeros((1, 2)), [[0.0]], ragged(1)),

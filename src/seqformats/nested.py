@@ -111,7 +111,11 @@ def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
             sequence = _beside(sequence, first, dtype)
         items.append(sequence)
     data = convert(List(tuple(items)), Ragged).data
-    return data if dtype is None else library_of(data).astype(data, np.dtype(dtype).name)
+    if dtype is None:
+        return data
+    if type(data) is np.ndarray:  # whose dtypes include some that no name stands for
+        return data.astype(dtype, copy=False)
+    return library_of(data).astype(data, np.dtype(dtype).name)
 
 
 def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
