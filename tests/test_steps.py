@@ -67,7 +67,9 @@ def test_unpack_and_pack(kind, data):
     steps = unpack(x)
     assert_steps(steps, truth)
     y = steps.pack()
-    if kind is list:
+    if kind is list and not truth.rows():
+        assert len(y) == len(x)  # nested lists without items keep neither dtype nor item shape
+    elif kind is list:
         oracle.assert_holds(sf.convert(y, sf.LoD), truth)
     else:
         oracle.assert_same(y, x)
