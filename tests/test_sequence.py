@@ -102,7 +102,7 @@ def assert_near(found, x, truth, size):
     wide = "c16" if wanted.dtype.kind == "c" else "f8"
     a, b = got.data().astype(wide), wanted.data().astype(wide)
     with np.errstate(invalid="ignore"):
-        near = np.abs(a - b) <= 8 * epsilon(wanted.dtype) * size
+        near = np.abs(a - b) <= 8 * max(epsilon(wanted.dtype), epsilon(truth.dtype)) * size
     assert np.all(near | (a == b) | (np.isnan(a) & np.isnan(b))), (a, b)
 
 

@@ -131,7 +131,8 @@ class Library:
         try:
             return _names[dtype]
         except KeyError:  # NumPy puts it together anew each time, at many times the cost of a small sum
-            return _names.setdefault(dtype, str(dtype.name))
+            name = dtype.str if dtype.kind in "SU" else dtype.name  # "str96" is no name that NumPy takes back
+            return _names.setdefault(dtype, str(name))
 
     def dtype(self, name: str) -> Any:
         """The dtype of this NumPy name."""
