@@ -1,18 +1,17 @@
 """The step of beam search and the way back from its results, against plain Python."""
 
 import math
-import os
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_cuda import on_each_library
 
 import seqformats as sf
 
 END = 0
-SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 SPECIAL = [-math.inf, math.nan, math.inf]
 
 
@@ -97,24 +96,25 @@ def test_the_step(given_, beam_size, accumulated):
     if accumulated:
         assert_step(step, wanted, sources)
     else:  # the logarithm may differ in its last bit
-        assert [[len(f) for f in found] for found in read(step)] == [[len(f) for f in found] for found in wanted]
+        tokens = [[[token for _, token in f] for f in found] for found in wanted]
+        assert step.ids.to_nested() == tokens
+        numbers = [score for found in wanted for f in found for score, _ in f]
+        np.testing.assert_allclose(step.scores.data, numbers, rtol=1e-6)
 
 
-@pytest.mark.skipif(not SIMULATED, reason="the simulator is off, and the GPU has tests of its own")
+@on_each_library
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@given(inputs(), st.integers(1, 4))
-def test_the_step_on_a_device(given_, beam_size):
+@given(given_=inputs(), beam_size=st.integers(1, 4))
+def test_the_step_on_a_device(gpu, given_, beam_size):
+    gpu.need()
     pre_ids, pre_scores, ids, scores, sources = given_
     wanted = slow_step(pre_ids, pre_scores, ids, scores, sources, beam_size)
-    up = [None if x is None else sf.to_device(x, "cuda") for x in (pre_ids, pre_scores, ids)]
-    step = sf.beam_step(*up, sf.to_device(lod_of(scores, sources), "cuda"), beam_size=beam_size, end=END)
+    up = [None if x is None else gpu.up(x) for x in (pre_ids, pre_scores, ids)]
+    step = sf.beam_step(*up, gpu.up(lod_of(scores, sources)), beam_size=beam_size, end=END)
     if len(scores):
         assert step.scores.device.startswith("cuda")
-    assert_step(
-        sf.beam_step(pre_ids, pre_scores, ids, lod_of(scores, sources), beam_size=beam_size, end=END), wanted, sources
-    )
     assert read(step) == wanted
-    assert sf.to_device(step.parents, "cpu").tolist() == parents_of(wanted, sources)
+    assert gpu.down(step.parents).tolist() == parents_of(wanted, sources)
 
 
 @given(inputs(), st.integers(1, 4))

@@ -29,7 +29,7 @@ simulated = not hasattr(gpu, "as_cuda_array")
 
 # Threads of a block, and how many of them lie side by side in a row.  The simulator takes 0.07 ms a thread.
 _THREADS, _ACROSS = (16, 4) if simulated else (256, 128)
-# `sum_rows` has shared memory for this many; the order of its sums depends on it.
+# Kernels over sequences have shared memory for 128; the order of sums depends on the number.
 _SUM_THREADS, _SUM_ACROSS = (16, 4) if simulated else (128, 128)
 # Kernels loop over what the grid does not cover.
 _MOST_BLOCKS = 4 if simulated else 1 << 16
@@ -142,9 +142,51 @@ def _tree_max(parts: Any, place: int) -> None:
         half >>= 1
 
 
+def _column_max(
+    x: Any, parts: Any, place: int, k: int, first: int, length: int, steps: Any, width: int, step: int
+) -> Any:
+    """The largest item of column k of a sequence, 0 where it is empty; all threads of the block come here.
+
+    The threads of a column share its items; `parts` is the room for what each has found, `place` the thread's own.
+    """
+    parts[place] = 0
+    if length != 0 and k < width:
+        parts[place] = x[first * width + k]
+        t = gpu.threadIdx.y
+        while t < length:
+            value = x[(first + along(t, steps, step)) * width + k]
+            if beyond(value, parts[place], 0):
+                parts[place] = value
+            t += gpu.blockDim.y
+    tree_max(parts, place)
+    top = parts[gpu.threadIdx.x]
+    gpu.syncthreads()  # before the room is used again
+    return top
+
+
+def _column_powers(
+    x: Any, parts: Any, place: int, k: int, first: int, length: int, steps: Any, width: int, step: int, top: Any
+) -> Any:
+    """The sum of ``exp(item - top)`` over column k of a sequence, in the same way."""
+    parts[place] = 0
+    total = parts[place]  # zero in the dtype of x
+    if k < width:
+        t = gpu.threadIdx.y
+        while t < length:
+            total += exp(x[(first + along(t, steps, step)) * width + k] - top)
+            t += gpu.blockDim.y
+    parts[place] = total
+    tree_sum(parts, place)
+    total = parts[gpu.threadIdx.x]
+    gpu.syncthreads()
+    return total
+
+
 find: Any = shared(_find)
 tree_sum: Any = shared(_tree_sum)
 tree_max: Any = shared(_tree_max)
+column_max: Any = shared(_column_max)
+column_powers: Any = shared(_column_powers)
 
 # Python's own raise where a GPU gives infinity.
 exp, ln = (np.exp, np.log) if simulated else (math.exp, math.log)
@@ -156,6 +198,8 @@ _NAMES = {
     "find": find,
     "tree_sum": tree_sum,
     "tree_max": tree_max,
+    "column_max": column_max,
+    "column_powers": column_powers,
     "exp": exp,
     "ln": ln,
 }

@@ -122,7 +122,7 @@ def split_batches(x: Any, sizes: Any) -> list[Any]:
 
 
 def _split_with_pullback(x: Any, sizes: Any) -> tuple[Any, Callable[[Any], Any]]:
-    own, _, bare = single(x)
+    own, _, home_dx = single(x)
     parts = split_batches(x, sizes)
     shapes = [_flow.hollow(single(part)[0]) for part in parts]
     shape = _flow.hollow(own)
@@ -132,7 +132,7 @@ def _split_with_pullback(x: Any, sizes: Any) -> tuple[Any, Callable[[Any], Any]]
             raise StructureError(f"there are {len(shapes)} batches, but {len(dys)} gradients")
         given = [fitting(dy, like) for dy, like in zip(dys, shapes, strict=True)]
         dx = restored(_joined(given), shape) if given else own
-        return dx if bare is None else bare(dx)
+        return dx if home_dx is None else home_dx(dx)
 
     return parts, pullback
 
@@ -158,9 +158,9 @@ def reorder(x: Any, permutation: Any) -> Any:
     >>> sf.reorder(sf.Ragged(np.arange(3), [1, 2]), [1, 0]).data
     array([1, 2, 0])
     """
-    own, home, bare = (adopt(x)[1], None, None) if is_array(x) else single(x)
+    own, home, home_dx = (adopt(x)[1], None, None) if is_array(x) else single(x)
     index = _permutation(permutation, len(own))
-    return selected(own, index, home, bare)
+    return selected(own, index, home, home_dx)
 
 
 def _permutation(given: Any, n: int) -> Array:

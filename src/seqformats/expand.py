@@ -92,17 +92,17 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
     """
     own, home, _ = single(like)
     structure = own._structure
-    bare = None
+    home_dx = None
     if is_array(x):
         library, rows = adopt(x, "x")
     else:
-        given, _, bare_of_x = single(x)
+        given, _, home_dx_of_x = single(x)
         rows = rows_of(given)
         library = library_of(rows)
 
-        def bare(dx: Array) -> Any:
+        def home_dx(dx: Array) -> Any:
             y = convert_like(build_ragged(dx, given._structure), given)
-            return y if bare_of_x is None else bare_of_x(y)
+            return y if home_dx_of_x is None else home_dx_of_x(y)
 
     if _with_rows(rows).shape[0] != structure.n:
         raise StructureError(f"x has {len(rows)} rows, but like has {structure.n} innermost sequences")
@@ -124,7 +124,7 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
             _summable(name)
         return y, lambda dy: linear(summed, forward, dy)
 
-    return Call(rows, rule, home, bare)
+    return Call(rows, rule, home, home_dx)
 
 
 def _with_rows(x: Array) -> Array:
@@ -137,7 +137,7 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     if is_array(x):
         library, rows = adopt(x, "x")
         return _repeated_rows(library, _with_rows(rows), counts, out, have)
-    own, home, bare = single(x)
+    own, home, home_dx = single(x)
     if len(own) != counts.size:
         raise StructureError(f"x has {len(own)} sequences, but {have.format(n=counts.size)}")
     copies = Structure.of_lengths(counts.copy(), None, "counts")
@@ -170,7 +170,7 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
             _summable(name)
         return y, lambda dy: linear(back, forward, dy)
 
-    return Call(own, rule, home, bare)
+    return Call(own, rule, home, home_dx)
 
 
 def _repeated_rows(library: Library, rows: Array, counts: Array, out: Any, have: str) -> Call:

@@ -38,7 +38,7 @@ class Call(NamedTuple):
         [Any, bool], tuple[Any, Pullback | None]
     ]  # (operands, back) -> the result, and if `back` its pullback
     home: Callable[[Any], Any] | None = None  # gives the result as the caller gets it
-    bare: Callable[[Any], Any] | None = None  # gives the gradient as the caller gets it
+    home_dx: Callable[[Any], Any] | None = None  # gives the gradient as the caller gets it
     again: Callable[[Any, Any], Any] | None = (
         None  # for operations that are not linear: (x, dy) -> dx, to differentiate
     )
@@ -75,7 +75,7 @@ def operation(plan: Callable[..., Call]) -> Callable[..., Any]:
                 dx = call.again(call.operands, dy)
             else:
                 dx = back(dy)
-            return dx if call.bare is None else call.bare(dx)
+            return dx if call.home_dx is None else call.home_dx(dx)
 
         return y if call.home is None else call.home(y), pullback
 
@@ -96,7 +96,10 @@ def fitting(dy: Any, y: Any) -> Any:
 
 
 def single(x: Any, what: str = "take x.one and x.two") -> tuple[Any, Pullback | None, Pullback | None]:
-    """One batch as an encoding of this library; the ways back of a result, and of a gradient, to the caller's kind."""
+    """One batch as ``(own, home, home_dx)``: an encoding of this library, and the ways back to the caller's kind.
+
+    `home` is for a result, `home_dx` for a gradient; None where there is nothing to do.
+    """
     if isinstance(x, Encoding):
         return x, None, None
     if isinstance(x, (list, tuple)):
@@ -193,7 +196,7 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     check_target(To)
     options = dict(options)
     copy = options.pop("copy", False)
-    x, bare = bared(given)
+    x, home_dx = bared(given)
     if isinstance(x, Pairs):
         given_copy = {**options, "copy": copy}
         (one, back_one), (two, back_two) = (_member(part, To, given_copy) for part in (x.one, x.two))
@@ -222,7 +225,7 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
         dy = cotangent(dy, shape)
         for pullback in reversed(pullbacks):
             dy = pullback(dy)
-        return bare(restored(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)
+        return home_dx(restored(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)
 
     return result, pull
 
@@ -244,8 +247,8 @@ def _convert_like(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, 
     if len(args) != 2 or options:
         raise TypeError("vjp(convert_like, y, x) takes y and x")
     given, like = args
-    y, bare = bared(given)
+    y, home_dx = bared(given)
     result = convert_like(y, like)
     encoded = as_encoding(result)
     shape = _flow.hollow(encoded)
-    return result, lambda dz: bare(convert_like(cotangent(dz, shape), y))
+    return result, lambda dz: home_dx(convert_like(cotangent(dz, shape), y))

@@ -53,11 +53,12 @@ def reduce(x: Any, kind: str, *, empty: Any = None) -> Any:
     """
     if not isinstance(kind, str):
         raise TypeError(f"a reduction is called by its name, not {kind!r}")
-    named = _BY_NAME.get(kind.lower())
-    if named is None:
+    name = kind.lower()
+    if name not in _BY_NAME:
         raise ConversionError(f"no reduction is called {kind!r}; there are: {', '.join(_BY_NAME)}")
-    plan = named.__wrapped__  # type: ignore[attr-defined]
-    return plan(x) if empty is None else plan(x, empty=empty)
+    if empty is None:
+        empty = _LOWEST if name == "logsumexp" else _ZERO
+    return _BY_NAME[name](x, empty)
 
 
 @operation
@@ -170,39 +171,7 @@ def reduce_logsumexp(x: Any, *, empty: Any = _LOWEST) -> Any:
     >>> sf.reduce_logsumexp(sf.Ragged(np.array([1000.0, 1000.0]), [2])).round(3)
     array([1000.693])
     """
-    own, home, bare = _door(x, empty)
-    name = name_of(own)
-    floats, result = in_floats(name, "a logsumexp")
-
-    def rule(z: Any, back: bool) -> tuple[Any, Any]:
-        r, layout, library = ready(z)
-        data, width = library.astype(r.data, floats), size_of(r.item_shape)
-        out, sums = (library.empty((r._structure.n, *r.item_shape), data.dtype, data) for _ in range(2))
-        calculate("logsumexp_rows", library, layout, r._structure, (data,), (out, sums), width)
-        y = _finished(library.astype(out, result), r._structure, empty, _LOWEST)
-        if not back:
-            return _over_levels(y, z), None
-        differentiable(name, "a logsumexp")
-        logs, shape = library.alias(out), _flow.hollow(z)
-
-        def pullback(dy: Any) -> Any:
-            slopes = library.astype(rows_or_data(dy), floats)
-            dx = new_rows(library, layout, r.item_shape, data.dtype, data)
-            calculate("spread_exp", library, layout, r._structure, (slopes, data, logs), (dx,), width)
-            return in_layout(shape, library.astype(dx, name))
-
-        return _over_levels(y, z), pullback
-
-    return Call(own, rule, home, bare, _logsumexp_again)
-
-
-def _logsumexp_again(x: Any, dy: Any) -> Any:
-    """The gradient of logsumexp, made of operations that have gradients themselves."""
-    shape = _flow.hollow(x)
-    logs = rows_or_data(reduce_logsumexp(x))
-    logs = logs.masked_fill(logs == _LOWEST, 0.0)  # a sequence of -inf alone has no slope
-    slopes = combined(lambda a, b, c: c * (a - b).exp(), x, spread(logs, shape), spread(rows_or_data(dy), shape))
-    return without_padding(slopes)
+    return _logsumexp(x, empty)
 
 
 def argmax(x: Any) -> Any:
@@ -242,7 +211,7 @@ def topk_mean(x: Any, topks: Any) -> Any:
     array([[5. , 4.5],
            [1. , 0.5]])
     """
-    own, home, bare = _door(x)
+    own, home, home_dx = _door(x)
     name = name_of(own)
     floats, result = in_floats(name, "a mean of the largest")
     ks = frozen(integers(topks if not isinstance(topks, (int, np.integer)) else [topks], "topks"))
@@ -282,14 +251,14 @@ def topk_mean(x: Any, topks: Any) -> Any:
 
         return y, lambda dy: linear(spread_back, gathered, rows_or_data(dy))
 
-    return Call(own, rule, home, bare)
+    return Call(own, rule, home, home_dx)
 
 
 # --- sums ------------------------------------------------------------------------------------------------------------
 
 
 def _sums(x: Any, empty: Any, mode: int) -> Call:
-    own, home, bare = _door(x, empty)
+    own, home, home_dx = _door(x, empty)
     name = name_of(own)
     sums_in(name)
 
@@ -301,7 +270,7 @@ def _sums(x: Any, empty: Any, mode: int) -> Call:
         shape = _flow.hollow(z)
         return y, lambda dy: spread(rows_or_data(dy), shape, mode)
 
-    return Call(own, rule, home, bare)
+    return Call(own, rule, home, home_dx)
 
 
 def summed(x: Any, mode: int = _SUM) -> Array:
@@ -331,11 +300,50 @@ def _spread(rows: Array, shape: Any, mode: int) -> Any:
     return in_layout(shape, library.astype(out, name))
 
 
+# --- logsumexp -------------------------------------------------------------------------------------------------------
+
+
+def _logsumexp(x: Any, empty: Any) -> Call:
+    own, home, home_dx = _door(x, empty)
+    name = name_of(own)
+    floats, result = in_floats(name, "a logsumexp")
+
+    def rule(z: Any, back: bool) -> tuple[Any, Any]:
+        r, layout, library = ready(z)
+        data, width = library.astype(r.data, floats), size_of(r.item_shape)
+        out, sums = (library.empty((r._structure.n, *r.item_shape), data.dtype, data) for _ in range(2))
+        calculate("logsumexp_rows", library, layout, r._structure, (data,), (out, sums), width)
+        y = _finished(library.astype(out, result), r._structure, empty, _LOWEST)
+        if not back:
+            return _over_levels(y, z), None
+        differentiable(name, "a logsumexp")
+        logs, shape = library.alias(out), _flow.hollow(z)
+
+        def pullback(dy: Any) -> Any:
+            slopes = library.astype(rows_or_data(dy), floats)
+            dx = new_rows(library, layout, r.item_shape, data.dtype, data)
+            calculate("spread_exp", library, layout, r._structure, (slopes, data, logs), (dx,), width)
+            return in_layout(shape, library.astype(dx, name))
+
+        return _over_levels(y, z), pullback
+
+    return Call(own, rule, home, home_dx, _logsumexp_again)
+
+
+def _logsumexp_again(x: Any, dy: Any) -> Any:
+    """The gradient of logsumexp, made of operations that have gradients themselves."""
+    shape = _flow.hollow(x)
+    logs = rows_or_data(reduce_logsumexp(x))
+    logs = logs.masked_fill(logs == _LOWEST, 0.0)  # a sequence of -inf alone has no slope
+    slopes = combined(lambda a, b, c: c * (a - b).exp(), x, spread(logs, shape), spread(rows_or_data(dy), shape))
+    return without_padding(slopes)
+
+
 # --- the largest -----------------------------------------------------------------------------------------------------
 
 
 def _extremes(x: Any, empty: Any, least: int) -> Call:
-    own, home, bare = _door(x, empty)
+    own, home, home_dx = _door(x, empty)
     name = name_of(own)
 
     def rule(z: Any, back: bool) -> tuple[Any, Any]:
@@ -350,7 +358,7 @@ def _extremes(x: Any, empty: Any, least: int) -> Call:
             lambda rows: _at_places(rows, places, shape), lambda dz: _picked(dz, places, each), rows_or_data(dy)
         )
 
-    return Call(own, rule, home, bare)
+    return Call(own, rule, home, home_dx)
 
 
 def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
@@ -396,7 +404,7 @@ def _picked(x: Any, places: Array, sequences: Array) -> Array:
 
 
 def _ends(x: Any, empty: Any, last: bool) -> Call:
-    own, home, bare = _door(x, empty)
+    own, home, home_dx = _door(x, empty)
 
     def rule(z: Any, _: bool) -> tuple[Any, Any]:
         y = _over_levels(_finished(_end(z, last), z._structure, empty, _ZERO), z)
@@ -405,7 +413,7 @@ def _ends(x: Any, empty: Any, last: bool) -> Call:
             lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), rows_or_data(dy)
         )
 
-    return Call(own, rule, home, bare)
+    return Call(own, rule, home, home_dx)
 
 
 def _end(x: Any, last: bool) -> Array:
@@ -452,11 +460,11 @@ def _rows_of_ends(layout: Layout, structure: Structure, last: bool) -> Array:
 
 def _door(x: Any, empty: Any = _ZERO) -> tuple[Any, Any, Any]:
     """The batch as an encoding of this library, and the ways back of its result and of its gradient."""
-    own, home, bare = single(x, "reduce x.one and x.two")
+    own, home, home_dx = single(x, "reduce x.one and x.two")
     _check_empty(own._structure, empty)
     if not isinstance(x, (list, tuple)):
         home = None
-    return own, (lambda y: home(y) if isinstance(y, LoD) else y) if home else None, bare
+    return own, (lambda y: home(y) if isinstance(y, LoD) else y) if home else None, home_dx
 
 
 def _over_levels(values: Array, x: Any) -> Any:
@@ -531,14 +539,14 @@ _LARGEST = {
     "float64": 1.7976931348623157e308,
 }
 
-_BY_NAME: dict[str, Callable[..., Any]] = {
-    "sum": reduce_sum,
-    "mean": reduce_mean,
-    "average": reduce_mean,
-    "sqrt": reduce_sqrt,
-    "max": reduce_max,
-    "min": reduce_min,
-    "first": reduce_first,
-    "last": reduce_last,
-    "logsumexp": reduce_logsumexp,
+_BY_NAME: dict[str, Callable[[Any, Any], Call]] = {
+    "sum": lambda x, empty: _sums(x, empty, _SUM),
+    "mean": lambda x, empty: _sums(x, empty, _MEAN),
+    "average": lambda x, empty: _sums(x, empty, _MEAN),
+    "sqrt": lambda x, empty: _sums(x, empty, _SQRT),
+    "max": lambda x, empty: _extremes(x, empty, 0),
+    "min": lambda x, empty: _extremes(x, empty, 1),
+    "first": lambda x, empty: _ends(x, empty, last=False),
+    "last": lambda x, empty: _ends(x, empty, last=True),
+    "logsumexp": _logsumexp,
 }

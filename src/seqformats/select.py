@@ -252,13 +252,13 @@ def select(x: Any, index: Any, level: int = 0) -> Any:
     >>> sf.select(x, [True, True, False], level=1).to_nested()
     [[[0], [1, 2]], []]
     """
-    own, home, bare = single(x)
+    own, home, home_dx = single(x)
     k = level_index(own, level)
     structure = own._levels[k] if isinstance(own, LoD) else own._structure
-    return selected(own, places(index, structure.n), home, bare, k)
+    return selected(own, places(index, structure.n), home, home_dx, k)
 
 
-def selected(own: Any, chosen: slice | Array, home: Any, bare: Any, level: int = 0) -> Call:
+def selected(own: Any, chosen: slice | Array, home: Any, home_dx: Any, level: int = 0) -> Call:
     """The chosen sequences of a level, or rows of an array, and the way back; of a slice views where there are any."""
     where = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
     twice = np.unique(where).size < where.size
@@ -308,7 +308,7 @@ def selected(own: Any, chosen: slice | Array, home: Any, bare: Any, level: int =
         check(wanted)
         return forward(z), lambda dy: linear(back, forward, dy)
 
-    return Call(own, rule, home, bare)
+    return Call(own, rule, home, home_dx)
 
 
 def _placed(dy: Ragged, where: Array, structure: Structure) -> Ragged:

@@ -67,7 +67,7 @@ def log_softmax(x: Any) -> Any:
 
 
 def _softmax(x: Any, log: int) -> Call:
-    own, home, bare = single(x)
+    own, home, home_dx = single(x)
     name = name_of(own)
     floats, result = in_floats(name, "a softmax")
 
@@ -93,7 +93,7 @@ def _softmax(x: Any, log: int) -> Call:
 
         return y, pullback
 
-    return Call(own, rule, home, bare, _log_softmax_again if log else _softmax_again)
+    return Call(own, rule, home, home_dx, _log_softmax_again if log else _softmax_again)
 
 
 def _softmax_again(x: Any, dy: Any) -> Any:
@@ -123,7 +123,7 @@ def cumsum(x: Any) -> Any:
     >>> sf.cumsum(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([1, 3, 6, 4])
     """
-    own, home, bare = single(x)
+    own, home, home_dx = single(x)
     name = name_of(own)
     sums_in(name)
 
@@ -133,7 +133,7 @@ def cumsum(x: Any) -> Any:
             differentiable(name, "a running sum")
         return y, lambda dy: linear(lambda d: _cumsum(d, 1), lambda d: _cumsum(d, 0), dy)
 
-    return Call(own, rule, home, bare)
+    return Call(own, rule, home, home_dx)
 
 
 def _cumsum(x: Any, back: int) -> Any:
@@ -161,8 +161,8 @@ def reverse(x: Any) -> Any:
     >>> sf.reverse(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([3, 2, 1, 4])
     """
-    own, home, bare = single(x)
-    return Call(own, lambda z, _: (_reversed(z), lambda dy: linear(_reversed, _reversed, dy)), home, bare)
+    own, home, home_dx = single(x)
+    return Call(own, lambda z, _: (_reversed(z), lambda dy: linear(_reversed, _reversed, dy)), home, home_dx)
 
 
 def _reversed(x: Any) -> Any:
@@ -237,20 +237,21 @@ def each_home(doors: Sequence[Any]) -> Any:
     return lambda dxs: tuple([dx if door[2] is None else door[2](dx) for dx, door in zip(dxs, doors, strict=True)])
 
 
-def check_alike(owns: Sequence[Encoding], what: str) -> None:
-    """StructureError or DeviceError where batches differ in what one array must have in common."""
-    first = owns[0]
-    library = library_of(first._like())
-    for k, own in enumerate(owns):
-        other = library_of(own._like())
+def check_alike(parts: Sequence[Any], what: str) -> None:
+    """StructureError or DeviceError where batches, or arrays of rows, differ in what one array must have in common."""
+    arrays = [part._like() if isinstance(part, Encoding) else part for part in parts]
+    items = [part.item_shape if isinstance(part, Encoding) else tuple(part.shape[1:]) for part in parts]
+    library, first = library_of(arrays[0]), arrays[0]
+    for k, (array, item) in enumerate(zip(arrays, items, strict=True)):
+        other = library_of(array)
         if other is not library:
             raise DeviceError(f"{what} {k} holds arrays of {other.name}, but {what} 0 of {library.name}")
-        if own.device != first.device:
-            raise DeviceError(f"{what} {k} is on {own.device}, but {what} 0 on {first.device}")
-        if own.dtype != first.dtype:
-            raise StructureError(f"{what} {k} has dtype {own.dtype}, but {what} 0 has {first.dtype}")
-        if own.item_shape != first.item_shape:
-            raise StructureError(f"{what} {k} has item shape {own.item_shape}, but {what} 0 has {first.item_shape}")
+        if library.device(array) != library.device(first):
+            raise DeviceError(f"{what} {k} is on {library.device(array)}, but {what} 0 on {library.device(first)}")
+        if array.dtype != first.dtype:
+            raise StructureError(f"{what} {k} has dtype {array.dtype}, but {what} 0 has {first.dtype}")
+        if item != items[0]:
+            raise StructureError(f"{what} {k} has item shape {item}, but {what} 0 has {items[0]}")
 
 
 def _same_outside(a: LoD, b: LoD) -> bool:
@@ -275,7 +276,7 @@ def slice(x: Any, start: Any, length: Any) -> Any:
     >>> sf.slice(sf.Ragged(np.arange(5), [3, 2]), [1, 0], [2, 1]).data
     array([1, 2, 3])
     """
-    own, home, bare = single(x)
+    own, home, home_dx = single(x)
     structure = own._structure
     begin = per_sequence(start, structure.n, "start")
     size = per_sequence(length, structure.n, "length")
@@ -307,7 +308,7 @@ def slice(x: Any, start: Any, length: Any) -> Any:
         move_rows(source, out, starts=starts)
         return restored(build_ragged(out, structure), shape)
 
-    return Call(own, lambda z, _: (cut(z), lambda dy: linear(placed, cut, dy)), home, bare)
+    return Call(own, lambda z, _: (cut(z), lambda dy: linear(placed, cut, dy)), home, home_dx)
 
 
 def per_sequence(value: Any, n: int, what: str) -> Array:
@@ -341,7 +342,7 @@ def reshape(x: Any, width: int) -> Any:
     array([[0, 1, 2, 3],
            [4, 5, 6, 7]])
     """
-    own, home, bare = single(x)
+    own, home, home_dx = single(x)
     width = at_least(width, "width", 1)
     item = own.item_shape
     if len(item) > 1:
@@ -363,7 +364,7 @@ def reshape(x: Any, width: int) -> Any:
     def back(dy: Any) -> Any:
         return restored(build_ragged(rows_of(dy).reshape(structure.rows, *item), structure), shape)
 
-    return Call(own, lambda z, _: (forward(z), lambda dy: linear(back, forward, dy)), home, bare)
+    return Call(own, lambda z, _: (forward(z), lambda dy: linear(back, forward, dy)), home, home_dx)
 
 
 def erase(x: Any, tokens: Any) -> Any:
@@ -437,7 +438,7 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
     """
     library, array = adopt(base, "base")
     where, _, _ = single(index)
-    own, _, bare = single(updates)
+    own, _, home_dx = single(updates)
     if len(array.shape) < 2:
         raise StructureError(f"base must have the axes (n, m, *item), but has shape {tuple(array.shape)}")
     n, room, item = array.shape[0], array.shape[1], tuple(array.shape[2:])
@@ -499,7 +500,7 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
             differentiable(name, "a sum")
         return forward(operands), lambda dy: linear(gathered, forward, dy)
 
-    return Call((array, own), rule, bare=lambda ds: (ds[0], ds[1] if bare is None else bare(ds[1])))
+    return Call((array, own), rule, home_dx=lambda ds: (ds[0], ds[1] if home_dx is None else home_dx(ds[1])))
 
 
 # --- windows ---------------------------------------------------------------------------------------------------------
@@ -526,9 +527,9 @@ def window(x: Any, before: int, after: int) -> Any:
            [1, 2, 0],
            [0, 3, 0]])
     """
-    own, home, bare = single(x)
+    own, home, home_dx = single(x)
     before, after = at_least(before, "before", 0), at_least(after, "after", 0)
-    return _windows(own, home, bare, before, after, 0)
+    return _windows(own, home, home_dx, before, after, 0)
 
 
 @operation
@@ -551,11 +552,11 @@ def ngrams(x: Any, size: int, *, fill: Any = 0) -> Any:
     >>> sf.ngrams(sf.Ragged(np.array([1, 2, 3, 4, 5]), [3, 2]), 2, fill=9).data.tolist()
     [[1, 2], [2, 3], [3, 9], [4, 5], [5, 9]]
     """
-    own, home, bare = single(x)
-    return _windows(own, home, bare, 0, at_least(size, "size", 1) - 1, fill)
+    own, home, home_dx = single(x)
+    return _windows(own, home, home_dx, 0, at_least(size, "size", 1) - 1, fill)
 
 
-def _windows(own: Any, home: Any, bare: Any, before: int, after: int, fill: Any) -> Call:
+def _windows(own: Any, home: Any, home_dx: Any, before: int, after: int, fill: Any) -> Call:
     name, item, shape = name_of(own), own.item_shape, _flow.hollow(own)
     zero = isinstance(fill, int) and fill == 0
     filling = None if zero else library_of(own._like()).item(fill, own.dtype, item)
@@ -575,7 +576,7 @@ def _windows(own: Any, home: Any, bare: Any, before: int, after: int, fill: Any)
             lambda d: _window_back(d, before, after, item), lambda d: _window(d, before, after, None), dy
         )
 
-    return Call(own, rule, home, bare)
+    return Call(own, rule, home, home_dx)
 
 
 def _window(x: Any, before: int, after: int, filling: Array | None) -> Any:
@@ -623,7 +624,7 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
     >>> sf.conv(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 1]), np.ones((3, 1)), 1, 1).data.tolist()
     [[3.0], [3.0], [3.0]]
     """
-    own, home, bare = single(x)
+    own, home, home_dx = single(x)
     before, after = at_least(before, "before", 0), at_least(after, "after", 0)
     library, w = adopt(weight, "weight")
     item = own.item_shape
@@ -656,4 +657,4 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
         dx = linear(lambda a: _window_back(a, before, after, item), lambda a: _window(a, before, after, None), dwindows)
         return restored(dx, shape), library.product(windows.data.T.conj(), slopes.data)
 
-    return Call((own, w), rule, home, lambda ds: (ds[0] if bare is None else bare(ds[0]), ds[1]), again)
+    return Call((own, w), rule, home, lambda ds: (ds[0] if home_dx is None else home_dx(ds[0]), ds[1]), again)

@@ -13,7 +13,7 @@ from . import _flow, registry
 from .arrays import Array, adopt, is_array, library_of
 from .convert import checked_data, convert, convert_like, restored
 from .errors import StructureError
-from .formats import LoD, Packed, Ragged, build_lod, build_packed, build_ragged
+from .formats import LoD, Packed, Ragged, build_lod, build_packed
 from .grad import fitting, operation, single
 from .select import getitem, lengths, lod_slice, selected, take_rows
 from .sequence import check_alike
@@ -201,7 +201,7 @@ def _check(steps: tuple[Any, ...], like: Any) -> None:
     elif steps:
         if any(len(step.shape) < 1 for step in steps):
             raise StructureError("a step must have the axes (alive, *item), but one is a single number")
-        check_alike([build_ragged(step, Structure.of_lengths(np.ones(len(step), np.int64))) for step in steps], "step")
+        check_alike(steps, "step")
     if like is not None:
         outer, have = _outermost(like), [len(step) for step in steps]
         wanted = outer.order.size_at_t[: outer.longest].tolist()
@@ -300,15 +300,15 @@ def shrink(x: Any, like: Any, step: int) -> Any:
         alive = len(like.steps[t]) if t < len(like.steps) else 0
     else:
         alive = int((lengths(like, 0) > t).sum())
-    own, home, bare = (adopt(x)[1], None, None) if is_array(x) else single(x)
+    own, home, home_dx = (adopt(x)[1], None, None) if is_array(x) else single(x)
     if len(own) < alive:
         raise StructureError(f"x has {len(own)} sequences, but {alive} of like are longer than {t}")
-    return selected(own, slice(0, alive), home, bare)
+    return selected(own, slice(0, alive), home, home_dx)
 
 
 def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     y = TensorArray.unpack(x)
-    bare = single(x)[2]
+    home_dx = single(x)[2]
     likes = [_flow.hollow(step) for step in y]
 
     def pullback(dy: Any) -> Any:
@@ -317,7 +317,7 @@ def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
             raise StructureError(f"there are {len(likes)} steps, but {len(given)} gradients")
         steps = [fitting(d, like) for d, like in zip(given, likes, strict=True)]
         dx = TensorArray(tuple(steps), single(x)[0]).pack()
-        return dx if bare is None else bare(dx)
+        return dx if home_dx is None else home_dx(dx)
 
     return y, pullback
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @compiled
-def cpu(x: Any, out: Any, tokens: Any, width: int, lo: int, hi: int) -> None:  # noqa: ARG001
+def cpu(x: Any, out: Any, tokens: Any, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
     """Rows `lo` to `hi`."""
     items = x[lo:hi]
     keep = out[lo:hi]
@@ -30,7 +30,7 @@ def cpu(x: Any, out: Any, tokens: Any, width: int, lo: int, hi: int) -> None:  #
 
 
 @compiled_for_cuda(over="units")
-def cuda(x: Any, out: Any, tokens: Any, width: int) -> None:  # noqa: ARG001
+def cuda(x: Any, out: Any, tokens: Any, width: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
     """All rows, a thread each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < out.size:

@@ -12,7 +12,7 @@ import numpy as np
 from .._kernel import along, best_of_column, beyond, compiled, compiled_for_cuda, exp, locate, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, ln, tree_max, tree_sum
+    from .._cuda import column_max, column_powers, gpu, ln
 
 
 @shared
@@ -50,7 +50,7 @@ def cpu(
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         top = out[i * width : (i + 1) * width]
-        if width < 16 and step == 1 and length != 0:
+        if width < 4 and step == 1 and length != 0:
             narrow(x[first * width : (first + length) * width], top)
             continue
         total = sums[i * width : (i + 1) * width]
@@ -98,31 +98,11 @@ def cuda(
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
-            parts[place] = 0
-            if length != 0 and k < width:
-                parts[place] = x[first * width + k]
-                t = gpu.threadIdx.y
-                while t < length:
-                    value = x[(first + along(t, steps, step)) * width + k]
-                    if beyond(value, parts[place], 0):
-                        parts[place] = value
-                    t += gpu.blockDim.y
-            tree_max(parts, place)
-            top = parts[gpu.threadIdx.x]
-            gpu.syncthreads()
-            parts[place] = 0
-            total = parts[place]  # zero in the dtype of x
+            top = column_max(x, parts, place, k, first, length, steps, width, step)
             if math.isinf(top):
-                top = total  # inf - inf would be NaN
-            if k < width:
-                t = gpu.threadIdx.y
-                while t < length:
-                    total += exp(x[(first + along(t, steps, step)) * width + k] - top)
-                    t += gpu.blockDim.y
-            parts[place] = total
-            tree_sum(parts, place)
+                top = out.dtype.type(0)  # inf - inf would be NaN
+            total = column_powers(x, parts, place, k, first, length, steps, width, step, top)
             if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = top + ln(parts[place])
-            gpu.syncthreads()
+                out[i * width + k] = top + ln(total)
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x

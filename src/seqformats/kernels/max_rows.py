@@ -40,7 +40,7 @@ def cpu(
                 best[k] = x[first * width + k]
         for k in range(where.size):
             where[k] = 0 if length != 0 else -1
-        if width < 16 and step == 1 and where.size == 0 and length != 0:
+        if width < 4 and step == 1 and where.size == 0 and length != 0:
             block = x[first * width : (first + length) * width]
             for k in range(width):  # with a constant, so that the loop compares in one way only
                 best[k] = best_of_column(block, k, width, 1) if least else best_of_column(block, k, width, 0)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @compiled
-def cpu(out: Any, cum: Any, first: Any, width: int, segments: int, lo: int, hi: int) -> None:  # noqa: ARG001
+def cpu(out: Any, cum: Any, first: Any, width: int, segments: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
         part = out[cum[i] : cum[i + 1]]
@@ -22,7 +22,7 @@ def cpu(out: Any, cum: Any, first: Any, width: int, segments: int, lo: int, hi: 
 
 
 @compiled_for_cuda(over="rows")
-def cuda(out: Any, cum: Any, first: Any, width: int, segments: int) -> None:  # noqa: ARG001
+def cuda(out: Any, cum: Any, first: Any, width: int, segments: int) -> None:  # noqa: ARG001  as in every kernel
     """All rows, a thread each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < cum[cum.size - 1]:

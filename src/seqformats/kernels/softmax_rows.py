@@ -11,7 +11,7 @@ import numpy as np
 from .._kernel import along, best_of_column, beyond, compiled, compiled_for_cuda, exp, locate, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, ln, tree_max, tree_sum
+    from .._cuda import column_max, column_powers, gpu, ln
 
 
 @shared
@@ -122,28 +122,8 @@ def cuda(
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
-            parts[place] = 0
-            if length != 0 and k < width:
-                parts[place] = x[first * width + k]
-                t = gpu.threadIdx.y
-                while t < length:
-                    value = x[(first + along(t, steps, step)) * width + k]
-                    if beyond(value, parts[place], 0):
-                        parts[place] = value
-                    t += gpu.blockDim.y
-            tree_max(parts, place)
-            top = parts[gpu.threadIdx.x]
-            gpu.syncthreads()
-            parts[place] = 0
-            total = parts[place]  # zero in the dtype of x
-            if k < width:
-                t = gpu.threadIdx.y
-                while t < length:
-                    total += exp(x[(first + along(t, steps, step)) * width + k] - top)
-                    t += gpu.blockDim.y
-            parts[place] = total
-            tree_sum(parts, place)
-            total = parts[gpu.threadIdx.x]
+            top = column_max(x, parts, place, k, first, length, steps, width, step)
+            total = column_powers(x, parts, place, k, first, length, steps, width, step, top)
             if k < width:
                 shift = ln(total) if log else total
                 t = gpu.threadIdx.y
@@ -151,6 +131,5 @@ def cuda(
                     d = (first + along(t, steps, step)) * width + k
                     out[d] = x[d] - top - shift if log else exp(x[d] - top) / shift
                     t += gpu.blockDim.y
-            gpu.syncthreads()
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x

@@ -34,14 +34,11 @@ def cpu(
         total = out[i * width : (i + 1) * width]
         for k in range(total.size):
             total[k] = 0
-        if width < 16 and step == 1:  # a few columns, each in one go: loops over short rows cost more than the sums
-            block = x[first * width : (first + length) * width]
+        if width < 4:  # a few columns, each in one go: loops over short rows cost more than the sums
             for k in range(width):
                 column = total[k]
-                j = k
-                while j < block.size:
-                    column += block[j]
-                    j += width
+                for t in range(length):
+                    column += x[(first + along(t, steps, step)) * width + k]
                 total[k] = column
         else:
             for t in range(length):
