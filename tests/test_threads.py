@@ -59,7 +59,12 @@ def run(code, **environment):
     """Run `code` in a fresh process; it ends with exit code 0 and says nothing but "done"."""
     here = pathlib.Path(__file__).parent
     code = "import test_threads\nfrom test_threads import *\n" + textwrap.dedent(code) + "\nprint('done')\n"
-    env = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    # A coverage measurement has a lock of its own, which another thread may hold when this one forks.
+    env = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.endswith("_NUM_THREADS") and not key.startswith("COVERAGE_")
+    }
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-W", "ignore::DeprecationWarning", "-c", code],
         cwd=here,
