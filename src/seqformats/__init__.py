@@ -7,7 +7,23 @@ from . import nested as _nested  # noqa: F401  registers the conversions of nest
 from ._threads import num_threads, set_num_threads
 from .attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
 from .batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
-from .beam import beam_backtrace, beam_step
+from .beam import (
+    AllowedTokens,
+    BannedTokens,
+    BeamDecoder,
+    DiverseGroups,
+    ForcedPrefix,
+    ForcedTokens,
+    LexicalConstraints,
+    NoRepeatNgram,
+    Prune,
+    RepetitionPenalty,
+    Stochastic,
+    Trie,
+    beam_backtrace,
+    beam_search,
+    beam_step,
+)
 from .convert import convert, convert_like, explain
 from .errors import ConversionError, DeviceError, SeqFormatError, StructureError
 from .expand import expand, expand_as, repeat
@@ -57,20 +73,33 @@ from .wrap import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllowedTokens",
+    "BannedTokens",
+    "BeamDecoder",
     "ConversionError",
     "DeviceError",
+    "DiverseGroups",
+    "ForcedPrefix",
+    "ForcedTokens",
+    "LexicalConstraints",
     "List",
     "LoD",
     "Masked",
+    "NoRepeatNgram",
     "Packed",
     "Padded",
     "Pairs",
+    "Prune",
     "Ragged",
+    "RepetitionPenalty",
     "SeqFormatError",
+    "Stochastic",
     "StructureError",
     "TensorArray",
+    "Trie",
     "argmax",
     "beam_backtrace",
+    "beam_search",
     "beam_step",
     "block_mask",
     "buckets",

@@ -433,7 +433,9 @@ def launch_arithmetic(
         width = numbers[0] * _real(library.dtype_name(out.dtype))[1]
         grid: tuple[int, int]
         block: tuple[int, int]
-        if kernel.over == "sequences":
+        if kernel.over == "blocks":
+            grid, block = (_between(work.units), 1), (_SUM_THREADS, 1)
+        elif kernel.over == "sequences":
             across = _power(width, _SUM_ACROSS)
             grid = (_between(work.units), min(-(-width // across), _MOST_RUNS))
             block = (across, _SUM_THREADS // across)

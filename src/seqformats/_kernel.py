@@ -8,6 +8,7 @@ import ctypes
 import functools
 import hashlib
 import logging
+import math
 import os
 import pathlib
 from collections.abc import Callable
@@ -75,7 +76,7 @@ class CudaKernel:
     """A kernel for CUDA, compiled when it is first started: importing its file for the CPU loads no CUDA package.
 
     `over` says what the grid counts: "rows"; "runs" of free rows; "units", a thread for each column of items of a
-    sequence; "sequences", a block for each.
+    sequence; "sequences", a block for each, with threads for its columns; "blocks", a block for each unit.
     """
 
     def __init__(self, function: Callable[..., None], over: str) -> None:
@@ -145,6 +146,41 @@ def best_of_column(block: Any, k: int, width: int, least: int) -> Any:
         best = value if (value < best if least else value > best) | (value != value) else best
         j += width
     return best
+
+
+@shared
+def put(values: Any, ids: Any, begin: int, found: int, most: int, value: Any, id: int) -> int:
+    """Insert a candidate into a list of the `most` best at `begin`, if it is good enough; the new length of the list.
+
+    The order: higher value, then smaller id.  NaN and -inf are no candidates.
+    """
+    if not value > -math.inf or most == 0:
+        return found
+    j = begin + found
+    if found == most:
+        j -= 1
+        if values[j] > value or (values[j] == value and ids[j] < id):
+            return found
+    while j > begin and (values[j - 1] < value or (values[j - 1] == value and ids[j - 1] > id)):
+        values[j] = values[j - 1]
+        ids[j] = ids[j - 1]
+        j -= 1
+    values[j] = value
+    ids[j] = id
+    return found + 1 if found < most else found
+
+
+@shared
+def place_of(tokens: Any, lo: int, hi: int, token: int) -> int:
+    """Where `token` stands in ``tokens[lo:hi]``, which rise, or -1."""
+    stop = hi
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if tokens[middle] < token:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo if lo < stop and tokens[lo] == token else -1
 
 
 def exp(x: Any) -> Any:
@@ -300,3 +336,179 @@ def _peek_compiled(address):
 @overload(peek_int)
 def _peek_int_compiled(address):
     return lambda address: _peek32(address)
+
+
+# --- blocks of float32, a vector at a time ---------------------------------------------------------------------------
+
+_BLOCK = 128  # numbers
+_LANES = 64  # of them in a vector, which LLVM divides into what the CPU has
+
+
+def largest(x: Any, p: int, n: int) -> Any:
+    """The largest of ``x[p:p + n]``, float32, n from 1 to 128; NaN is passed over."""
+    found = np.float32(-np.inf)
+    for value in x[p : p + n]:
+        found = max(found, value)
+    return found
+
+
+def powers(x: Any, p: int, n: int, top: Any) -> Any:
+    """The sum of ``exp(x[p:p + n] - top)``, float32, n from 1 to 128 and `top` the largest of all, or NaN.
+
+    Each to 2 units in the last place, those below 1.2e-38 being that.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.exp(x[p : p + n] - top).sum(dtype=np.float32)
+
+
+@shared
+def powers_of_row(row: Any, maxima: Any) -> Any:
+    """The largest of a row of float32, and the sum of ``exp(row - largest)``: NaN where the row holds NaN or +inf.
+
+    The largest of each 128 come to `maxima`, where there is room.
+    """
+    top = np.float32(-np.inf)
+    total = np.float32(0)
+    for b in range((row.size + 127) // 128):
+        count = min(row.size - b * 128, 128)
+        best = largest(row, b * 128, count)
+        if maxima.size:
+            maxima[b] = best
+        if best > top:
+            total *= np.float32(math.exp(top - best))
+            top = best
+        if top > -np.inf:
+            total += powers(row, b * 128, count, top)
+        else:  # all are -inf, or NaN, which has been passed over
+            for k in range(b * 128, b * 128 + count):
+                total += row[k] if row[k] != row[k] else np.float32(0)
+    return top, total
+
+
+def _vector(kind: Any) -> Any:
+    return ir.VectorType(kind, _LANES)
+
+
+_F32, _I32, _I1 = ir.FloatType(), ir.IntType(32), ir.IntType(1)
+
+
+def _each(kind: Any, value: Any) -> Any:
+    return ir.Constant(_vector(kind), [value] * _LANES)
+
+
+def _splat(builder: Any, value: Any) -> Any:
+    undefined = ir.Constant(_vector(value.type), ir.Undefined)
+    one = builder.insert_element(undefined, value, _I32(0))
+    return builder.shuffle_vector(one, undefined, _each(_I32, 0))
+
+
+def _called(builder: Any, name: str, result: Any, *args: Any) -> Any:
+    signature = ir.FunctionType(result, [arg.type for arg in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), args)
+
+
+def _loaded(builder: Any, data: Any, start: int, count: Any) -> tuple[Any, Any]:
+    """The vector that begins `start` behind `data`, and which of its numbers are among `count`, -inf standing for the
+    others; None: all are."""
+    place = builder.bitcast(builder.gep(data, [_I32(start)]), _vector(_F32).as_pointer())
+    if count is None:
+        return builder.load(place, align=4), None
+    lanes = ir.Constant(_vector(_I32), list(range(start, start + _LANES)))
+    there = builder.icmp_signed("<", lanes, _splat(builder, count))
+    name = f"llvm.masked.load.v{_LANES}f32.p0"
+    return _called(builder, name, _vector(_F32), place, _I32(4), there, _each(_F32, -np.inf)), there
+
+
+def _folded(builder: Any, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
+    """One number of all in a vector: its halves are joined until one is left."""
+    count = _LANES
+    while count > 1:
+        count //= 2
+        undefined = ir.Constant(vector.type, ir.Undefined)
+        low, high = (
+            builder.shuffle_vector(
+                vector, undefined, ir.Constant(ir.VectorType(_I32, count), list(range(k, k + count)))
+            )
+            for k in (0, count)
+        )
+        vector = join(low, high)
+    return builder.extract_element(vector, _I32(0))
+
+
+def _over_block(begin: Any, each: Any, join: Any, *more: Any) -> tuple[Any, Any]:
+    """Intrinsics that fold ``each(vector)`` over a block by `join`: for all of a block, and for its first few."""
+
+    def intrinsic_for(full: bool) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            data = context.make_array(sig.args[0])(context, builder, args[0]).data
+            data = builder.gep(data, [args[1]])
+            count = None if full else builder.trunc(args[2], _I32)
+            found = _each(_F32, begin)
+            for start in range(0, _BLOCK, _LANES):
+                vector, there = _loaded(builder, data, start, count)
+                result = each(builder, vector, *[_splat(builder, x) for x in args[3:]])
+                if there is not None:
+                    result = builder.select(there, result, _each(_F32, begin))
+                found = join(builder, found, result)
+            return _folded(builder, found, lambda a, b: join(builder, a, b))
+
+        if more:
+
+            @intrinsic
+            def fold(typingctx: Any, x: Any, p: Any, n: Any, top: Any) -> Any:
+                return types.float32(x, types.int64, types.int64, types.float32), generate
+        else:
+
+            @intrinsic
+            def fold(typingctx: Any, x: Any, p: Any, n: Any) -> Any:
+                return types.float32(x, types.int64, types.int64), generate
+
+        return fold
+
+    return intrinsic_for(True), intrinsic_for(False)
+
+
+def _larger(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", b, a), b, a)  # NaN is never larger; `a` never is one
+
+
+def _powers(builder: Any, x: Any, top: Any) -> Any:
+    """``2 ** t``: t is split into an integer, which goes into the exponent, and a rest for a polynomial."""
+    t = builder.fmul(builder.fsub(x, top), _each(_F32, _LOG2_E))
+    t = builder.select(builder.fcmp_ordered("<", t, _each(_F32, -126.0)), _each(_F32, -126.0), t)  # NaN stays
+    shifted = builder.fadd(t, _each(_F32, _SHIFT))
+    rest = builder.fsub(t, builder.fsub(shifted, _each(_F32, _SHIFT)))
+    power = _each(_F32, _EXP2[-1])
+    for factor in _EXP2[-2::-1]:
+        power = _called(builder, f"llvm.fmuladd.v{_LANES}f32", x.type, power, rest, _each(_F32, factor))
+    exponent = builder.shl(builder.bitcast(shifted, _vector(_I32)), _each(_I32, 23))
+    return builder.bitcast(builder.add(builder.bitcast(power, _vector(_I32)), exponent), x.type)
+
+
+# adding 1.5 * 2^23 rounds to an integer, which is then in the low bits
+_SHIFT = 12582912.0
+_LOG2_E = float(np.float32(1.4426950408889634))
+# 2 ** f for f between -1/2 and 1/2, the polynomial of least relative error, 9e-8, that is exact at 0
+_EXP2 = [
+    float(np.float32(c))
+    for c in (
+        1.0,
+        0.693146977599166,
+        0.2402224208537667,
+        0.0555073374324839,
+        0.009671512639575691,
+        0.0013264727198255832,
+    )
+]
+_full_largest, _part_largest = _over_block(-np.inf, lambda _, x: x, _larger)
+_full_powers, _part_powers = _over_block(0.0, _powers, lambda builder, a, b: builder.fadd(a, b), True)
+
+
+@overload(largest)
+def _largest_compiled(x, p, n):
+    return lambda x, p, n: _full_largest(x, p, n) if n == 128 else _part_largest(x, p, n)
+
+
+@overload(powers)
+def _powers_compiled(x, p, n, top):
+    return lambda x, p, n, top: _full_powers(x, p, n, top) if n == 128 else _part_powers(x, p, n, top)

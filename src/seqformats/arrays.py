@@ -173,6 +173,15 @@ class Library:
         """A new array: `index` (host, int64) picks along `axis`."""
         raise NotImplementedError
 
+    def gather(self, x: Array, index: Array, out: Array) -> Array:
+        """``x[index]`` along the first axis, in `out` where the library can; `index` is an array of its own."""
+        return self.take(x, self.to_numpy(index), 0)
+
+    def overlap(self, x: Array, y: Array) -> bool:
+        """May the two, which are contiguous, have memory in common?"""
+        (a, b), sizes = self.addresses([x, y]), [size_of(z.shape) * self.itemsize(z.dtype) for z in (x, y)]
+        return bool(a < b + sizes[1] and b < a + sizes[0])
+
     def addresses(self, arrays: Sequence[Array]) -> Array:
         """The memory address of each array, int64."""
         raise NotImplementedError
@@ -312,6 +321,12 @@ class NumPy(Library):
 
     def take(self, x: Array, index: Array, axis: int) -> Array:
         return np.take(x, index, axis)
+
+    def gather(self, x: Array, index: Array, out: Array) -> Array:
+        return np.take(x, index, 0, out, "clip")  # the default checks the index by way of a copy
+
+    def overlap(self, x: Array, y: Array) -> bool:
+        return np.may_share_memory(x, y)
 
     def addresses(self, arrays: Sequence[Array]) -> Array:
         return np.array([a.__array_interface__["data"][0] for a in arrays], np.int64)
@@ -480,6 +495,10 @@ class Torch(Library):
         chosen = plain.index_select(axis, self.from_host(index, x))
         return chosen if plain is x else chosen.view(x.dtype)  # integers alone, so no graph is lost
 
+    def gather(self, x: Array, index: Array, out: Array) -> Array:
+        self.torch.index_select(self._selectable(x), 0, index, out=self._selectable(out))
+        return out
+
     def overwrite(self, x: Array, index: Array, value: Any) -> None:
         plain = self._selectable(x)
         if plain is not x:
@@ -589,6 +608,9 @@ class CuPy(Library):
 
     def take(self, x: Array, index: Array, axis: int) -> Array:
         return self.cupy.take(x, self.from_host(index, x), axis)
+
+    def gather(self, x: Array, index: Array, out: Array) -> Array:
+        return self.cupy.take(x, index, 0, out)
 
     def addresses(self, arrays: Sequence[Array]) -> Array:
         return np.array([a.data.ptr for a in arrays], np.int64)

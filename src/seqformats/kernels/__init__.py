@@ -35,12 +35,15 @@ What attention asks for:
 
 Decoding:
 
-- `select_beams`                        the best candidates of each source
+- `select_beams`                        the best candidates of each source, of some for each prefix
+- `best_tokens`, `merge_tokens`         the best candidates, of all tokens: of each source, or row by row and merged
+- `log_probabilities`, `perturb_scores` what hooks see; noise for sampling
 
 Structure, which lives on the host and has no CUDA twin:
 
 - `check_lengths`, `check_offsets`, `check_order`   is it valid, and what follows from it
 - `sort_lengths`                        the order by falling length
 - `cut_buckets`, `fill_bins`            batches of a limited size
+- `advance_beams`, `trace_nodes`        what beam search keeps, and the way back through it
 - `scan_list`                           lengths and addresses of a tuple of NumPy arrays
 """

@@ -1,0 +1,226 @@
+"""From the scores of all tokens to the candidates of each lane, on the device of the scores."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _threads, registry
+from ..arrays import Array, Library
+from .constraints import Plan
+
+# What the rows of scores are: scores; log-probabilities; scores that limits act on before they become such
+SCORES, LOGS, MASKED = range(3)
+
+_THREADS_FROM = 4 << 20  # bytes; below, waking a thread costs more than it brings
+_NO_FLOATS = np.empty(0, np.float32)
+_NO_NUMBERS = np.empty(0, np.int64)
+
+
+class Lanes(NamedTuple):
+    """Which rows a lane has, and how many candidates it wants; int64 on the host."""
+
+    begin: Array
+    end: Array
+    most: Array
+
+
+class Found(NamedTuple):
+    """The candidates of all lanes on the host: those of lane l at ``l * places``, in falling order of their keys."""
+
+    values: Array  # scores of the hypotheses so far, float32
+    keys: Array  # what they are sorted by; mostly the same array
+    ids: Array  # row * width + token
+    counts: Array  # of each lane; -1 - row where that row is bad
+    places: int
+    width: int
+
+
+class RowLists(NamedTuple):
+    """The candidates of each row apart, beside the scores: those of row r at ``r * room``."""
+
+    values: Array
+    ids: Array  # row * width + token
+    counts: Array  # -1 - r where row r is bad
+    room: int
+    width: int
+
+
+def log_probabilities(library: Library, x: Array) -> Array:
+    """The rows of `x`, float32, as log-probabilities."""
+    out = library.empty(tuple(x.shape), x.dtype, x)
+    rows, width = x.shape
+    if library.kind(x) == "cpu":
+        run("log_probabilities", (library.operand(x), library.result(out), width), rows, 4 * rows * width)
+    else:
+        start("log_probabilities", library, (x,), (out,), (), (width,), rows)
+    return out
+
+
+def select(library: Library, x: Array, form: int, running: Array, lanes: Lanes, plan: Plan | None) -> Found:
+    """The best candidates of every lane; `form` says what `x` holds, `running` are the scores of the rows so far."""
+    if library.kind(x) != "cpu":
+        return merged(library, row_lists(library, x, form, running, lanes, plan, None), lanes, x)
+    places = _places(lanes, x.shape[1])
+    count = lanes.begin.size
+    values = np.empty(count * places, np.float32)
+    ids, counts = np.empty(count * places, np.int64), np.empty(count, np.int64)
+    _best_tokens(library.operand(x), x.shape, running, (values, ids, counts), lanes, plan, places, form)
+    return Found(values, values, ids, counts, places, x.shape[1])
+
+
+def row_lists(
+    library: Library,
+    x: Array,
+    form: int,
+    running: Array,
+    lanes: Lanes,
+    plan: Plan | None,
+    per_parent: int | None,
+) -> RowLists:
+    """The best candidates of every row, at most `per_parent`, where they are."""
+    rows, width = x.shape
+    room = min(_places(lanes, width), width, per_parent or width)
+    if library.kind(x) == "cpu":
+        values, ids, counts = (
+            np.empty(rows * room, np.float32),
+            np.empty(rows * room, np.int64),
+            np.empty(rows, np.int64),
+        )
+        out = (values, ids, counts)
+        _best_tokens(library.operand(x), x.shape, running, out, lanes, plan, room, form, apart=True)
+        return RowLists(values, ids, counts, room, width)
+    int64 = library.dtype("int64")
+    values = library.empty((rows * room,), x.dtype, x)
+    ids, counts = (library.empty((size,), int64, x) for size in (rows * room, rows))
+    blocks = library.empty((1,), x.dtype, x)
+    plan = plan or Plan.none()
+    inputs = [library.from_host(array, x) for array in (running, plan.factors, plan.addends)]
+    arrays = (*lanes, plan.allowed_from, plan.allowed_to, plan.allowed, plan.edited_at, plan.edited)
+    numbers = (width, room, form, 1)
+    start("best_tokens", library, (x, *inputs), (values, ids, counts, blocks), arrays, numbers, rows)
+    return RowLists(values, ids, counts, room, width)
+
+
+def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Found:
+    """The best candidates of every lane, of the lists of its rows; one copy from a GPU."""
+    longest = int((lanes.end - lanes.begin).max(initial=0))
+    places = max(min(int(lanes.most.max(initial=0)), longest * lists.room), 1)
+    count = lanes.begin.size
+    size = count * (2 * places + 1)
+    if type(lists.values) is np.ndarray:
+        out = np.empty(size)
+        args = (lists.values, lists.ids, lists.counts, out, *lanes, lists.room, places)
+        run("merge_tokens", args, count, 0)
+    else:
+        there = library.empty((size,), library.dtype("float64"), like)
+        inputs = (lists.values, lists.ids, lists.counts)
+        start("merge_tokens", library, inputs, (there,), tuple(lanes), (lists.room, places), count)
+        out = library.to_numpy(there)
+    size = count * places
+    values = out[:size].astype(np.float32)
+    with np.errstate(invalid="ignore"):  # where there is no candidate there is nothing sensible
+        ids = out[size : 2 * size].astype(np.int64)
+    return Found(values, values, ids, out[2 * size :].astype(np.int64), places, lists.width)
+
+
+def ranked(values: Array, ids: Array, width: int, lanes: Lanes, before: tuple[Array, ...] = ()) -> Found:
+    """The best of any candidates, on the host, as `select` has them: NaN and -inf are none.
+
+    `before` are keys that count more than the values, the last one most; small ones first.
+    """
+    count = lanes.begin.size
+    lane = np.full(int(lanes.end.max(initial=0)), -1)
+    for k in np.flatnonzero(lanes.end > lanes.begin).tolist():
+        lane[lanes.begin[k] : lanes.end[k]] = k
+    of = np.append(lane, -1)[np.minimum(ids // width, lane.size)]
+    order = np.lexsort((ids, -values, *before, of))
+    order = order[(values[order] > -np.inf) & (of[order] >= 0)]
+    of = of[order]
+    rank = np.arange(order.size) - np.searchsorted(of, of)
+    kept = rank < lanes.most[of]
+    order, of, rank = order[kept], of[kept], rank[kept]
+    places = max(int(rank.max(initial=0)) + 1, 1)
+    best, names = np.empty(count * places, np.float32), np.empty(count * places, np.int64)
+    best[of * places + rank], names[of * places + rank] = values[order], ids[order]
+    return Found(best, best, names, np.bincount(of, minlength=count).astype(np.int64), places, width)
+
+
+def used(found: Found) -> Array:
+    """The places where there is a candidate, lane by lane, in their order."""
+    lane = np.repeat(np.arange(found.counts.size), found.counts)
+    return lane * found.places + np.arange(lane.size) - np.searchsorted(lane, lane)
+
+
+def interleaved(parts: list[Found]) -> Found:
+    """The candidates of all lanes, of which each part has every so many."""
+    groups, places = len(parts), max(part.places for part in parts)
+    count = parts[0].counts.size
+
+    def joined(name: str) -> Array:
+        out = np.empty((count, places), getattr(parts[0], name).dtype)
+        for g, part in enumerate(parts):
+            out[g::groups, : part.places] = getattr(part, name).reshape(count, part.places)[g::groups]
+        return out.reshape(-1)
+
+    counts = np.empty(count, np.int64)
+    for g, part in enumerate(parts):
+        counts[g::groups] = part.counts[g::groups]
+    values = joined("values")
+    return Found(values, values, joined("ids"), counts, places, parts[0].width)
+
+
+def _places(lanes: Lanes, width: int) -> int:
+    """The most candidates that any lane wants, and can have."""
+    longest = int((lanes.end - lanes.begin).max(initial=0))
+    return max(min(int(lanes.most.max(initial=0)), longest * width), 1)
+
+
+def _best_tokens(
+    x: Array,
+    shape: Any,
+    running: Array,
+    out: tuple[Array, ...],
+    lanes: Lanes,
+    plan: Plan | None,
+    room: int,
+    form: int,
+    apart: bool = False,
+) -> None:
+    rows, width = shape
+    blocks = np.empty(rows * -(-width // 128), np.float32)
+    edits: tuple[Array, ...] = (_NO_FLOATS, _NO_FLOATS)
+    limits: tuple[Array, ...] = (_NO_NUMBERS,) * 5
+    if plan is not None:
+        edits = (plan.factors, plan.addends)
+        limits = (plan.allowed_from, plan.allowed_to, plan.allowed, plan.edited_at, plan.edited)
+    most = np.minimum(lanes.most, room)
+    args = (x, running, *edits, *out, blocks, lanes.begin, lanes.end, most, *limits, width, room)
+    run("best_tokens", (*args, form, int(apart)), lanes.begin.size, 4 * rows * width)
+
+
+def run(name: str, args: tuple[Any, ...], units: int, size: int) -> None:
+    """A kernel on the host, over the thread pool where it reads many bytes."""
+    kernel = registry.kernel(name, "cpu")
+    if size < _THREADS_FROM or _threads.num_threads() < 2:
+        kernel(*args, 0, units)
+    else:
+        blocks = min(4 * _threads.num_threads(), units)
+        _threads.run(kernel, args, [units * k // blocks for k in range(blocks + 1)])
+
+
+def start(
+    name: str,
+    library: Library,
+    inputs: tuple[Array, ...],
+    outputs: tuple[Array, ...],
+    arrays: tuple[Array, ...],
+    numbers: tuple[int, ...],
+    units: int,
+) -> None:
+    """A kernel on a GPU, a block for each unit."""
+    from .. import _launch
+
+    work = _launch.Work(units, units, 1)
+    _launch.arithmetic(name, library, inputs, outputs, arrays, numbers, work, None)

@@ -1,0 +1,135 @@
+"""What tells the beam searches of different decoders apart: a table, read by one loop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array
+from ..convert import at_least
+from ..errors import ConversionError
+
+BEST, FIRST, BEAM, ALL = range(4)  # see Rule.pool
+PLAIN, LENGTH, GNMT = range(3)  # see Rule.norm
+OPEN, FULL, NEVER, COUNT, TOP, BOUND, EMPTY = range(7)  # see Rule.stop
+
+
+class Rule(NamedTuple):
+    """How finished hypotheses are kept and scored, and when a source is done; k is its beam size.
+
+    The fields from `first_only` to `stop` go to the kernel `advance_beams` in this order.
+    """
+
+    candidates: int
+    """How many candidates a source keeps, in beam sizes."""
+    first_only: bool
+    """May only the first k candidates end a hypothesis?"""
+    at_limit: bool
+    """Is a hypothesis of the greatest length finished without an end?"""
+    pool: int
+    """Which finished ones are kept: the k BEST; the FIRST k; those that stay in the BEAM beside the live; ALL."""
+    norm: int
+    """What a score is divided by: nothing (PLAIN), ``LENGTH ** penalty``, ``((5 + length) / 6) ** penalty`` (GNMT)."""
+    shrinks: bool = False
+    """Does every finished hypothesis take a place of the beam, and a candidate, away?"""
+    stop: int = EMPTY
+    """When a source is done, beside having no live hypothesis: when no live one, as long as it is, can be among the
+    finished any more (OPEN); or as soon as those are k (FULL); when none can at its best length (NEVER); when k have
+    finished (COUNT); the same, or without a length penalty when the best one has (TOP); when none can at the greatest
+    length (BOUND); only then (EMPTY)."""
+    forced_end: bool = False
+    """Must the last token be an end?"""
+    masks_first: bool = False
+    """Do limits act on the scores before they become log-probabilities, so that these still add up to one?"""
+
+
+RULES = {
+    # transformers: GenerationMixin._beam_search
+    "hf": Rule(2, first_only=True, at_limit=True, pool=BEST, norm=LENGTH, stop=OPEN),
+    # CTranslate2: BeamSearch
+    "ct2": Rule(2, first_only=True, at_limit=True, pool=ALL, norm=LENGTH, stop=TOP, masks_first=True),
+    # fairseq: SequenceGenerator
+    "fairseq": Rule(2, first_only=True, at_limit=False, pool=FIRST, norm=LENGTH, stop=COUNT, forced_end=True),
+    # Marian: BeamSearch
+    "marian": Rule(1, first_only=False, at_limit=True, pool=ALL, norm=LENGTH, shrinks=True, stop=COUNT),
+    # Wu et al. 2016, as tensor2tensor and T5X have it
+    "gnmt": Rule(2, first_only=False, at_limit=False, pool=BEST, norm=GNMT, stop=BOUND),
+    # PaddlePaddle: the operators beam_search and beam_search_decode
+    "paddle": Rule(1, first_only=False, at_limit=True, pool=BEAM, norm=PLAIN),
+}
+_EARLY = {False: OPEN, True: FULL, "never": NEVER}
+
+
+def rule_of(name: Any, early_stopping: Any) -> Rule:
+    """The rule of this name; `early_stopping` belongs to "hf"."""
+    if not isinstance(name, str) or name not in RULES:
+        raise ConversionError(f"there is no rule {name!r}; there are: {', '.join(RULES)}")
+    if isinstance(early_stopping, np.bool_):
+        early_stopping = bool(early_stopping)
+    if not isinstance(early_stopping, (bool, str)) or early_stopping not in _EARLY:
+        raise ConversionError(f'early_stopping must be False, True or "never", not {early_stopping!r}')
+    if name == "hf":
+        return RULES[name]._replace(stop=_EARLY[early_stopping])
+    if early_stopping is not False:
+        raise ConversionError(f'early_stopping belongs to the rule "hf"; "{name}" stops in a way of its own')
+    return RULES[name]
+
+
+@dataclass(frozen=True)
+class Prune:
+    """Which candidates of a source are dropped, however many places its beam has (Freitag and Al-Onaizan 2017).
+
+    Parameters
+    ----------
+    relative : a candidate needs this part of the probability of the best one; above 0, at most 1
+    absolute : a candidate's log-probability may be this far below that of the best one; at least 0
+    local : the token alone needs this part of the probability of the best candidate's token; above 0, at most 1
+    per_parent : a hypothesis has at most so many candidates; at least 1
+    safe : stop a source once its `n_best` best finished hypotheses cannot be beaten any more, as long as scores fall
+
+    Errors: ConversionError for numbers out of their range, TypeError for what is no number.
+
+    Source: M. Freitag, Y. Al-Onaizan, "Beam Search Strategies for Neural Machine Translation", arXiv 1702.01806.
+
+    >>> import seqformats as sf
+    >>> sf.Prune(absolute=2.5, per_parent=3)
+    Prune(relative=None, absolute=2.5, local=None, per_parent=3, safe=False)
+    """
+
+    relative: float | None = None
+    absolute: float | None = None
+    local: float | None = None
+    per_parent: int | None = None
+    safe: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("relative", "local"):
+            value = getattr(self, name)
+            if value is not None and not 0 < number(value, name) <= 1:
+                raise ConversionError(f"{name} must be above 0 and at most 1, not {value!r}")
+        if self.absolute is not None and not number(self.absolute, "absolute") >= 0:
+            raise ConversionError(f"absolute must be at least 0, not {self.absolute!r}")
+        if self.per_parent is not None:
+            at_least(self.per_parent, "per_parent", 1)
+        if not isinstance(self.safe, (bool, np.bool_)):
+            raise TypeError(f"safe must be True or False, not {self.safe!r}")
+
+    def thresholds(self) -> Array:
+        """How far a candidate, and its token, may be below the best one: two log-probabilities, float32."""
+        far = math.inf if self.absolute is None else float(self.absolute)
+        if self.relative is not None:
+            far = min(far, -math.log(self.relative))
+        return np.array([far, math.inf if self.local is None else -math.log(self.local)], np.float32)
+
+
+def number(value: Any, what: str) -> float:
+    """A real number of any library as a float; TypeError for everything else."""
+    try:
+        if not isinstance(value, (bool, str, bytes)):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise TypeError(f"{what} must be a number, not {value!r}")

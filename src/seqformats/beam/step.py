@@ -1,0 +1,162 @@
+"""One step of ragged beam search: the best candidates of every source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _flow, _launch
+from .._rows import HALF, SUMS_IN
+from ..arrays import Array, Library, adopt, is_array
+from ..convert import at_least, source_of
+from ..errors import DeviceError, StructureError
+from ..formats import LoD, build_lod, level_index, rows_of_level
+from ..structure import Structure, frozen, integers, whole
+
+
+@dataclass(frozen=True, eq=False)
+class BeamStep:
+    """What `beam_step` has selected.
+
+    ids, scores : 1-d `LoD` over ``[source -> prefixes, prefix -> selected]``, grouped by prefix, best first
+    parents : ``(selected,)`` int64, the prefix that each goes on, in the library of the scores
+    next_lod : offsets ``[source -> prefixes, prefix -> one row]`` of the next step's input
+    """
+
+    ids: LoD
+    scores: LoD
+    parents: Array
+    next_lod: tuple[Array, Array]
+
+
+def beam_step(
+    pre_ids: Any,
+    pre_scores: Any,
+    ids: Any,
+    scores: LoD,
+    *,
+    beam_size: int,
+    end: int,
+    accumulated: bool = True,
+    level: int = 0,
+) -> BeamStep:
+    """The best candidates of each source, over all its prefixes (Paddle's beam_search operator).
+
+    Parameters
+    ----------
+    pre_ids, pre_scores : arrays ``(prefixes,)`` or ``(prefixes, 1)``, or `LoD` of such: the last token of each prefix,
+        and its score
+    ids : `LoD` or array ``(prefixes, K)``, the token of each candidate; None: the column is the token
+    scores : `LoD` of data ``(prefixes, K)``, floats
+    beam_size : how many candidates a source keeps at most
+    end : the token that ends a hypothesis
+    accumulated : are `scores` those of whole hypotheses?  Otherwise they are probabilities, and ``pre_scores +
+        log(scores)`` counts
+    level : the level of `scores` whose sequences are the sources
+
+    A prefix whose last token is `end` has one candidate: itself.  The order is total: higher score, then earlier
+    prefix, then earlier candidate.  NaN and -inf are never selected.  A source of which only ended prefixes are left
+    selects nothing, so a hypothesis ends once.  A source may have any number of prefixes, or none.
+
+    How many are selected is copied from a GPU to the host once, since the result's structure depends on it.  There is
+    no gradient.
+
+    Errors: TypeError for scores that are no `LoD` of floats, StructureError for arrays that do not fit each other,
+    ConversionError for a `beam_size` below 1, IndexError for a level that does not exist.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> scores = sf.LoD(np.array([[0.6, 0.9], [0.5, 0.3]]), [[0, 2], [0, 1, 2]])
+    >>> step = sf.beam_step(np.array([1, 2]), np.array([0.1, 0.2]), None, scores, beam_size=2, end=0)
+    >>> step.ids.to_nested(), step.parents
+    ([[[1, 0], []]], array([0, 0]))
+    """
+    if not isinstance(scores, LoD):
+        raise TypeError(f"scores must be a LoD, source by source, not {type(scores).__name__}")
+    most, last = at_least(beam_size, "beam_size", 1), token(end)
+    if not isinstance(accumulated, (bool, np.bool_)):
+        raise TypeError(f"accumulated must be True or False, not {accumulated!r}")
+    sources = Structure.of_offsets(rows_of_level(scores, level_index(scores, level)).copy())
+    library = source_of(scores).library
+    name = library.dtype_name(scores.dtype)
+    if not (name in HALF or name in ("float32", "float64")):
+        raise TypeError(f"scores must be floats, not {name}")
+    if len(scores.item_shape) != 1:
+        raise StructureError(f"scores must have the axes (prefixes, K), but have shape {tuple(scores.data.shape)}")
+    rows, width = tuple(scores.data.shape)
+    for part in (scores, pre_scores):
+        no_gradient(part)
+    floats = "float32" if name in HALF else name
+    data = library.astype(scores.data, floats)
+    before = _beside(pre_scores, library, scores, (rows,), "pre_scores")
+    if library.dtype_name(before.dtype).startswith("complex"):
+        raise TypeError(f"pre_scores must be real numbers, not {library.dtype_name(before.dtype)}")
+    before = library.astype(before, floats)
+    tokens = _integers(pre_ids, library, scores, (rows,), "pre_ids")
+    given = library.empty((0,), library.dtype("int64"), data)
+    if ids is not None:
+        given = _integers(ids, library, scores, (rows, width), "ids")
+    most = min(most, max(sources.longest * width, 1))  # no source has more candidates
+    int64 = library.dtype("int64")
+    found = [library.empty((sources.n * most,), dtype, data) for dtype in (data.dtype, int64, int64)]
+    counts = library.zeros((rows,), int64, data)
+    if rows and width:
+        work = _launch.Work(sources.n, rows, width * library.itemsize(data.dtype), sources.lengths)
+        numbers = (width, most, last, int(accumulated))
+        inputs, outputs = (data, given, tokens, before), (*found, counts)
+        _launch.arithmetic("select_beams", library, inputs, outputs, (sources.offsets,), numbers, work, sources)
+    selected = Structure.of_lengths(np.array(library.to_numpy(counts)))
+    per_source = Structure.of_lengths(np.diff(selected.offsets[sources.offsets]))
+    index = np.repeat(np.arange(sources.n) * most - per_source.offsets[:-1], per_source.lengths)
+    index += np.arange(index.size)
+    values, chosen, parents = (library.take(array, index, 0) for array in found)
+    levels = (sources, selected)
+    return BeamStep(
+        build_lod(chosen, levels),
+        build_lod(library.astype(values, name), levels),
+        parents,
+        (per_source.offsets, frozen(np.arange(index.size + 1))),
+    )
+
+
+def token(end: Any) -> int:
+    whole(end, "end")
+    return int(integers([end], "end")[0])
+
+
+def no_gradient(x: Any) -> None:
+    """Selection is no function that could be differentiated, and nothing detaches silently."""
+    if _flow.wants_grad(x):
+        raise no_gradient_error()
+
+
+def no_gradient_error() -> TypeError:
+    """What to say of arrays that ask for a gradient."""
+    return TypeError("beam search has no gradient; give scores.detach(), or call it under torch.no_grad()")
+
+
+def _beside(x: Any, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
+    """An array, or the data of a `LoD`, that stands beside the scores."""
+    if isinstance(x, LoD):
+        source_of(x)
+        x = x.data
+    if not is_array(x):
+        raise TypeError(f"{what} must be an array or a LoD, not {type(x).__name__}")
+    other, array = adopt(x, what)
+    if other is not library or other.device(array) != scores.device:
+        raise DeviceError(f"{what} is an array of {other.name} on {other.device(array)}; scores are on {scores.device}")
+    if tuple(array.shape) not in (shape, (*shape, 1)):
+        raise StructureError(
+            f"{what} must have shape {shape}, as scores have {shape[0]} rows, not {tuple(array.shape)}"
+        )
+    return array.reshape(shape)
+
+
+def _integers(x: Any, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
+    array = _beside(x, library, scores, shape, what)
+    name = library.dtype_name(array.dtype)
+    if SUMS_IN.get(name) not in ("int64", "uint64") or name == "bool":
+        raise TypeError(f"{what} must be integers, not {name}")
+    return library.astype(array, "int64")

@@ -1,0 +1,80 @@
+"""Log-probabilities of rows of scores: ``out = (x - max) - log(sum(exp(x - max)))``, as `best_tokens` has them.
+
+``x`` and ``out (rows * width,)`` float32; a row of -inf stays one.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._kernel import compiled, compiled_for_cuda, powers_of_row
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import exp, gpu, ln
+
+
+@compiled
+def cpu(x: Any, out: Any, width: int, lo: int, hi: int) -> None:
+    """Rows `lo` to `hi`."""
+    for r in range(lo, hi):
+        row = x[r * width : (r + 1) * width]
+        result = out[r * width : (r + 1) * width]
+        top, total = powers_of_row(row, row[:0])
+        log = np.float32(0)
+        if top > -np.inf:
+            log = np.float32(np.log(total))
+        else:
+            top = np.float32(0)
+        for k in range(width):
+            result[k] = (row[k] - top) - log
+
+
+@compiled_for_cuda(over="blocks")
+def cuda(x: Any, out: Any, width: int) -> None:
+    """All rows, a block each."""
+    parts = gpu.shared.array(128, x.dtype)
+    me = gpu.threadIdx.x
+    threads = gpu.blockDim.x
+    r = gpu.blockIdx.x
+    while r * width < x.size:
+        top = x.dtype.type(-math.inf)
+        k = me
+        while k < width:
+            top = max(top, x[r * width + k])
+            k += threads
+        parts[me] = top
+        gpu.syncthreads()
+        half = threads >> 1
+        while half > 0:
+            if me < half:
+                parts[me] = max(parts[me], parts[me + half])
+            gpu.syncthreads()
+            half >>= 1
+        top = parts[0]
+        gpu.syncthreads()
+        empty = math.isinf(top) and top < 0
+        if empty:
+            top = x.dtype.type(0)
+        total = x.dtype.type(0)
+        k = me
+        while k < width:
+            total += exp(x[r * width + k] - top)
+            k += threads
+        parts[me] = total
+        gpu.syncthreads()
+        half = threads >> 1
+        while half > 0:
+            if me < half:
+                parts[me] += parts[me + half]
+            gpu.syncthreads()
+            half >>= 1
+        log = x.dtype.type(0)
+        if not empty:
+            log = ln(parts[0])
+        k = me
+        while k < width:
+            out[r * width + k] = (x[r * width + k] - top) - log
+            k += threads
+        gpu.syncthreads()
+        r += gpu.gridDim.x

@@ -1,0 +1,99 @@
+"""Gumbel noise for sampling without replacement (Kool, van Hoof and Welling 2019, "Stochastic Beams").
+
+``x (rows * width,)`` float32 are log-probabilities, ``running (rows,)`` the log-probability of each row so far,
+``limits (rows,)`` its perturbed one; ``hashes (rows,)`` int64 stand for its tokens.  ``out (rows * width,)`` becomes
+the perturbed log-probability of every candidate, so shifted that the largest of a row is its limit.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._kernel import compiled, compiled_for_cuda, exp, shared
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .._cuda import gpu
+
+
+@shared
+def mixed(x: Any) -> Any:
+    """A hash of 32 bits, in an integer of 64: xor-shifts and multiplications (C. Wellons, hash-prospector)."""
+    x ^= x >> 15
+    x = (x * 0x2C1B3C6D) & 0xFFFFFFFF
+    x ^= x >> 12
+    x = (x * 0x297A2D39) & 0xFFFFFFFF
+    return x ^ (x >> 15)
+
+
+@shared
+def noisy(x: Any, running: Any, key: int, token: int) -> Any:
+    """The log-probability of a candidate with Gumbel noise that depends on its tokens alone."""
+    bits = mixed(mixed(key) ^ (token + 1))
+    u = (np.float32(bits) + np.float32(0.5)) * np.float32(2.0**-32)  # fine near 0, where the noise is large
+    u = min(u, np.float32(0.9999999))
+    return (running + x) - np.float32(math.log(-np.float32(math.log1p(-u))))
+
+
+@shared
+def shifted(g: Any, top: Any, limit: Any) -> Any:
+    """A noisy value of a row whose largest is `top`, on condition that the largest were `limit`."""
+    if not g < top:
+        return limit
+    v = limit - g + np.float32(math.log1p(-exp(g - top)))
+    return limit - max(v, np.float32(0)) - np.float32(math.log1p(exp(-abs(v))))
+
+
+@compiled
+def cpu(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int, lo: int, hi: int) -> None:
+    """Rows `lo` to `hi`."""
+    none = np.float32(-np.inf)
+    for r in range(lo, hi):
+        top = none
+        for token in range(width):
+            place = r * width + token
+            out[place] = none
+            if x[place] != x[place]:
+                out[place] = x[place]
+            elif x[place] > none:
+                out[place] = noisy(x[place], running[r], hashes[r], token)
+                top = max(top, out[place])
+        for place in range(r * width, (r + 1) * width):
+            if out[place] > none:
+                out[place] = shifted(out[place], top, limits[r])
+
+
+@compiled_for_cuda(over="blocks")
+def cuda(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int) -> None:
+    """All rows, a block each."""
+    parts = gpu.shared.array(128, x.dtype)
+    me = gpu.threadIdx.x
+    none = x.dtype.type(-math.inf)
+    r = gpu.blockIdx.x
+    while r < running.size:
+        parts[me] = none
+        token = me
+        while token < width:
+            place = r * width + token
+            out[place] = none
+            if x[place] != x[place]:
+                out[place] = x[place]
+            elif x[place] > none:
+                out[place] = noisy(x[place], running[r], hashes[r], token)
+                parts[me] = max(parts[me], out[place])
+            token += gpu.blockDim.x
+        gpu.syncthreads()
+        half = gpu.blockDim.x >> 1
+        while half > 0:
+            if me < half:
+                parts[me] = max(parts[me], parts[me + half])
+            gpu.syncthreads()
+            half >>= 1
+        token = me
+        while token < width:
+            place = r * width + token
+            if out[place] > none:
+                out[place] = shifted(out[place], parts[0], limits[r])
+            token += gpu.blockDim.x
+        gpu.syncthreads()
+        r += gpu.gridDim.x
