@@ -183,6 +183,36 @@ def place_of(tokens: Any, lo: int, hi: int, token: int) -> int:
     return lo if lo < stop and tokens[lo] == token else -1
 
 
+@shared
+def edit(value: Any, factor: Any, addend: Any) -> Any:
+    """A log-probability after a multiplication, which makes it less likely on both sides of zero, and an addition."""
+    return (value / factor if value > 0 else value * factor) + addend
+
+
+@shared
+def limited(
+    value: Any,
+    token: int,
+    r: int,
+    factors: Any,
+    addends: Any,
+    allowed_from: Any,
+    allowed_to: Any,
+    allowed: Any,
+    edited_at: Any,
+    edited: Any,
+) -> Any:
+    """A score or log-probability of row r under its limits, -inf where the token must not follow."""
+    if edited_at.size != 0:
+        e = place_of(edited, edited_at[r], edited_at[r + 1], token)
+        if e >= 0:
+            value = edit(value, factors[e], addends[e])
+    chosen = allowed_from.size != 0 and allowed_from[r] >= 0
+    if chosen and place_of(allowed, allowed_from[r], allowed_to[r], token) < 0:
+        value = value - value - math.inf
+    return value
+
+
 def exp(x: Any) -> Any:
     """The exponential function; of float32 to about 2 units in the last place, results below 1.2e-38 being zero.
 

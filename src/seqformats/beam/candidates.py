@@ -47,15 +47,26 @@ class RowLists(NamedTuple):
     width: int
 
 
-def log_probabilities(library: Library, x: Array) -> Array:
-    """The rows of `x`, float32, as log-probabilities."""
+def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
+    """The rows of `x`, float32, as log-probabilities; limits act on them before."""
     out = library.empty(tuple(x.shape), x.dtype, x)
     rows, width = x.shape
+    floats, numbers = _limits(plan)
     if library.kind(x) == "cpu":
-        run("log_probabilities", (library.operand(x), library.result(out), width), rows, 4 * rows * width)
+        args = (library.operand(x), *floats, library.result(out), *numbers, width)
+        run("log_probabilities", args, rows, 4 * rows * width)
     else:
-        start("log_probabilities", library, (x,), (out,), (), (width,), rows)
+        inputs = [library.from_host(array, x) for array in floats]
+        start("log_probabilities", library, (x, *inputs), (out,), numbers, (width,), rows)
     return out
+
+
+def _limits(plan: Plan | None) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+    """A plan as kernels take it."""
+    if plan is None:
+        return (_NO_FLOATS, _NO_FLOATS), (_NO_NUMBERS,) * 5
+    numbers = (plan.allowed_from, plan.allowed_to, plan.allowed, plan.edited_at, plan.edited)
+    return (plan.factors, plan.addends), numbers
 
 
 def select(library: Library, x: Array, form: int, running: Array, lanes: Lanes, plan: Plan | None) -> Found:
@@ -95,9 +106,9 @@ def row_lists(
     values = library.empty((rows * room,), x.dtype, x)
     ids, counts = (library.empty((size,), int64, x) for size in (rows * room, rows))
     blocks = library.empty((1,), x.dtype, x)
-    plan = plan or Plan.none()
-    inputs = [library.from_host(array, x) for array in (running, plan.factors, plan.addends)]
-    arrays = (*lanes, plan.allowed_from, plan.allowed_to, plan.allowed, plan.edited_at, plan.edited)
+    edits, limits = _limits(plan)
+    inputs = [library.from_host(array, x) for array in (running, *edits)]
+    arrays = (*lanes, *limits)
     numbers = (width, room, form, 1)
     start("best_tokens", library, (x, *inputs), (values, ids, counts, blocks), arrays, numbers, rows)
     return RowLists(values, ids, counts, room, width)
@@ -119,9 +130,8 @@ def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Foun
         start("merge_tokens", library, inputs, (there,), tuple(lanes), (lists.room, places), count)
         out = library.to_numpy(there)
     size = count * places
-    values = out[:size].astype(np.float32)
-    with np.errstate(invalid="ignore"):  # where there is no candidate there is nothing sensible
-        ids = out[size : 2 * size].astype(np.int64)
+    with np.errstate(invalid="ignore", over="ignore"):  # where there is no candidate there is nothing sensible
+        values, ids = out[:size].astype(np.float32), out[size : 2 * size].astype(np.int64)
     return Found(values, values, ids, out[2 * size :].astype(np.int64), places, lists.width)
 
 
@@ -190,11 +200,7 @@ def _best_tokens(
 ) -> None:
     rows, width = shape
     blocks = np.empty(rows * -(-width // 128), np.float32)
-    edits: tuple[Array, ...] = (_NO_FLOATS, _NO_FLOATS)
-    limits: tuple[Array, ...] = (_NO_NUMBERS,) * 5
-    if plan is not None:
-        edits = (plan.factors, plan.addends)
-        limits = (plan.allowed_from, plan.allowed_to, plan.allowed, plan.edited_at, plan.edited)
+    edits, limits = _limits(plan)
     most = np.minimum(lanes.most, room)
     args = (x, running, *edits, *out, blocks, lanes.begin, lanes.end, most, *limits, width, room)
     run("best_tokens", (*args, form, int(apart)), lanes.begin.size, 4 * rows * width)

@@ -55,11 +55,6 @@ class Plan:
         self.factors = self.addends = np.empty(0, np.float32)
         self._edits: list[tuple[Array, Array, Array, Array]] = []
 
-    @classmethod
-    def none(cls) -> Plan:
-        """No limits at all."""
-        return cls(0, 0)
-
     def copy(self) -> Plan:
         """Another plan with the same limits so far."""
         twin = copy.copy(self)

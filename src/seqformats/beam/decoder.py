@@ -326,13 +326,14 @@ class BeamDecoder:
         rows = self._beams.source.size
         library, x = self._scores(scores)
         check_rows(memory, rows, "memory")
-        own_scores = bool(self._hooks["on_scores"] or self._lexical or self._sampling)
-        if own_scores:
-            x = candidates.log_probabilities(library, x)
+        plan = self._plan(x.shape[1])
+        form = candidates.MASKED if self._rule.masks_first else candidates.SCORES
+        if self._hooks["on_scores"] or self._lexical or self._sampling:
+            x = candidates.log_probabilities(library, x, plan if self._rule.masks_first else None)
             for hook in self._hooks["on_scores"]:
                 x = self._changed_scores(hook(x, self.state), library, x)
-        form = candidates.LOGS if own_scores else candidates.MASKED if self._rule.masks_first else candidates.SCORES
-        found = self._found(library, x, form)
+            form, plan = candidates.LOGS, None if self._rule.masks_first else plan
+        found = self._found(library, x, form, plan)
         for hook in self._hooks["on_selected"]:
             found = self._after(hook, library, x, found)
         same = self._advance(found)
@@ -438,10 +439,9 @@ class BeamDecoder:
             constraint.limit(beams, plan)
         return plan.done()
 
-    def _found(self, library: Library, x: Array, form: int) -> Found:
+    def _found(self, library: Library, x: Array, form: int, plan: Plan | None) -> Found:
         """The best candidates of each lane."""
         lanes = Lanes(*self._lanes[:3])
-        plan = self._plan(x.shape[1])
         running = self._values[0]
         if self._sampling is not None:
             noisy = self._sampling.perturbed(library, x, running, self._values[1])

@@ -22,40 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, exp, place_of, powers_of_row, put, shared
+from .._kernel import compiled, compiled_for_cuda, edit, exp, limited, place_of, powers_of_row, put
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, ln
-
-
-@shared
-def edit(value: Any, factor: Any, addend: Any) -> Any:
-    """A log-probability after a multiplication, which makes it less likely on both sides of zero, and an addition."""
-    return (value / factor if value > 0 else value * factor) + addend
-
-
-@shared
-def limited(
-    value: Any,
-    token: int,
-    r: int,
-    factors: Any,
-    addends: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
-) -> Any:
-    """A score or log-probability of row r under its limits, -inf where the token must not follow."""
-    if edited_at.size != 0:
-        e = place_of(edited, edited_at[r], edited_at[r + 1], token)
-        if e >= 0:
-            value = edit(value, factors[e], addends[e])
-    chosen = allowed_from.size != 0 and allowed_from[r] >= 0
-    if chosen and place_of(allowed, allowed_from[r], allowed_to[r], token) < 0:
-        value = value - value - math.inf
-    return value
 
 
 @compiled

@@ -1,6 +1,7 @@
 """Log-probabilities of rows of scores: ``out = (x - max) - log(sum(exp(x - max)))``, as `best_tokens` has them.
 
-``x`` and ``out (rows * width,)`` float32; a row of -inf stays one.
+``x`` and ``out (rows * width,)`` float32; a row of -inf stays one.  The limits of `best_tokens`, where there are any,
+act on the scores.
 """
 
 import math
@@ -8,30 +9,62 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, powers_of_row
+from .._kernel import compiled, compiled_for_cuda, limited, powers_of_row
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import exp, gpu, ln
 
 
 @compiled
-def cpu(x: Any, out: Any, width: int, lo: int, hi: int) -> None:
+def cpu(
+    x: Any,
+    factors: Any,
+    addends: Any,
+    out: Any,
+    allowed_from: Any,
+    allowed_to: Any,
+    allowed: Any,
+    edited_at: Any,
+    edited: Any,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
     """Rows `lo` to `hi`."""
     for r in range(lo, hi):
         row = x[r * width : (r + 1) * width]
         result = out[r * width : (r + 1) * width]
-        top, total = powers_of_row(row, row[:0])
+        if allowed_from.size != 0 or edited_at.size != 0:
+            for k in range(width):
+                result[k] = limited(
+                    row[k], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited
+                )
+            top, total = powers_of_row(result, result[:0])
+        else:
+            top, total = powers_of_row(row, result[:0])
         log = np.float32(0)
         if top > -np.inf:
             log = np.float32(np.log(total))
         else:
             top = np.float32(0)
         for k in range(width):
-            result[k] = (row[k] - top) - log
+            value = row[k] if allowed_from.size == 0 and edited_at.size == 0 else result[k]
+            result[k] = (value - top) - log
 
 
 @compiled_for_cuda(over="blocks")
-def cuda(x: Any, out: Any, width: int) -> None:
+def cuda(
+    x: Any,
+    factors: Any,
+    addends: Any,
+    out: Any,
+    allowed_from: Any,
+    allowed_to: Any,
+    allowed: Any,
+    edited_at: Any,
+    edited: Any,
+    width: int,
+) -> None:
     """All rows, a block each."""
     parts = gpu.shared.array(128, x.dtype)
     me = gpu.threadIdx.x
@@ -41,7 +74,9 @@ def cuda(x: Any, out: Any, width: int) -> None:
         top = x.dtype.type(-math.inf)
         k = me
         while k < width:
-            top = max(top, x[r * width + k])
+            place = r * width + k
+            out[place] = limited(x[place], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+            top = max(top, out[place])
             k += threads
         parts[me] = top
         gpu.syncthreads()
@@ -59,7 +94,7 @@ def cuda(x: Any, out: Any, width: int) -> None:
         total = x.dtype.type(0)
         k = me
         while k < width:
-            total += exp(x[r * width + k] - top)
+            total += exp(out[r * width + k] - top)
             k += threads
         parts[me] = total
         gpu.syncthreads()
@@ -74,7 +109,7 @@ def cuda(x: Any, out: Any, width: int) -> None:
             log = ln(parts[0])
         k = me
         while k < width:
-            out[r * width + k] = (x[r * width + k] - top) - log
+            out[r * width + k] = (out[r * width + k] - top) - log
             k += threads
         gpu.syncthreads()
         r += gpu.gridDim.x
