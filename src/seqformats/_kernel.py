@@ -152,21 +152,20 @@ def best_of_column(block: Any, k: int, width: int, least: int) -> Any:
 def put(values: Any, ids: Any, begin: int, found: int, most: int, value: Any, id: int) -> int:
     """Insert a candidate into a list of the `most` best at `begin`, if it is good enough; the new length of the list.
 
-    The order: higher value, then smaller id.  NaN and -inf are no candidates.
+    The order: higher value, then whoever came first.  NaN and -inf are no candidates.
     """
-    if not value > -math.inf or most == 0:
+    place = begin
+    for j in range(begin, begin + found):  # counted without branches, which random numbers would mislead
+        place += values[j] >= value
+    if place == begin + most or not value > -math.inf:
         return found
-    j = begin + found
-    if found == most:
-        j -= 1
-        if values[j] > value or (values[j] == value and ids[j] < id):
-            return found
-    while j > begin and (values[j - 1] < value or (values[j - 1] == value and ids[j - 1] > id)):
+    j = begin + found if found < most else begin + most - 1
+    while j > place:
         values[j] = values[j - 1]
         ids[j] = ids[j - 1]
         j -= 1
-    values[j] = value
-    ids[j] = id
+    values[place] = value
+    ids[place] = id
     return found + 1 if found < most else found
 
 
@@ -209,7 +208,7 @@ def limited(
             value = edit(value, factors[e], addends[e])
     chosen = allowed_from.size != 0 and allowed_from[r] >= 0
     if chosen and place_of(allowed, allowed_from[r], allowed_to[r], token) < 0:
-        value = value - value - math.inf
+        value = factors.dtype.type(-math.inf)  # a plain -math.inf would make everything float64
     return value
 
 
@@ -392,44 +391,57 @@ def powers(x: Any, p: int, n: int, top: Any) -> Any:
 
 
 @shared
-def powers_of_row(row: Any, maxima: Any) -> Any:
-    """The largest of a row of float32, and the sum of ``exp(row - largest)``: NaN where the row holds NaN or +inf.
+def powers_of_row(x: Any, begin: int, width: int, maxima: Any, at: int, block: int) -> Any:
+    """The largest of ``x[begin:begin + width]``, and the sum of ``exp(x - largest)``: NaN where there is NaN or +inf.
 
-    The largest of each 128 come to `maxima`, where there is room.
+    The largest of every `block` come to ``maxima[at:]``, unless `at` is -1; a block is 16 where `width` is up to 1024,
+    and 128 beyond.
     """
     top = np.float32(-np.inf)
     total = np.float32(0)
-    for b in range((row.size + 127) // 128):
-        count = min(row.size - b * 128, 128)
-        best = largest(row, b * 128, count)
-        if maxima.size:
-            maxima[b] = best
+    wide = width > 1024  # then it is read once, and what has been added up follows the largest so far
+    step = 128 if at < 0 else block
+    p = 0
+    while p < width:
+        count = min(width - p, step)
+        best = largest(x, begin + p, count)
+        if at >= 0:
+            maxima[at] = best
+            at += 1
         if best > top:
-            total *= np.float32(math.exp(top - best))
+            if total > 0:
+                total *= np.float32(math.exp(top - best))
             top = best
-        if top > -np.inf:
-            total += powers(row, b * 128, count, top)
-        else:  # all are -inf, or NaN, which has been passed over
-            for k in range(b * 128, b * 128 + count):
-                total += row[k] if row[k] != row[k] else np.float32(0)
+        if wide and top > -np.inf:
+            total += powers(x, begin + p, count, top)
+        p += step
+    p = 0
+    while p < width and not wide and top > -np.inf:
+        total += powers(x, begin + p, min(width - p, 128), top)
+        p += 128
+    p = 0
+    while p < width and not x[begin + p] > -np.inf:  # NaN may stand before the first number, or alone
+        total += x[begin + p] if x[begin + p] != x[begin + p] else np.float32(0)
+        p += 1
     return top, total
 
 
-def _vector(kind: Any) -> Any:
-    return ir.VectorType(kind, _LANES)
+def _vector(kind: Any, lanes: int) -> Any:
+    return ir.VectorType(kind, lanes)
 
 
 _F32, _I32, _I1 = ir.FloatType(), ir.IntType(32), ir.IntType(1)
 
 
-def _each(kind: Any, value: Any) -> Any:
-    return ir.Constant(_vector(kind), [value] * _LANES)
+def _each(like: Any, value: Any) -> Any:
+    """A constant in every lane."""
+    return ir.Constant(like, [value] * like.count)
 
 
-def _splat(builder: Any, value: Any) -> Any:
-    undefined = ir.Constant(_vector(value.type), ir.Undefined)
+def _splat(builder: Any, value: Any, lanes: int) -> Any:
+    undefined = ir.Constant(_vector(value.type, lanes), ir.Undefined)
     one = builder.insert_element(undefined, value, _I32(0))
-    return builder.shuffle_vector(one, undefined, _each(_I32, 0))
+    return builder.shuffle_vector(one, undefined, _each(_vector(_I32, lanes), 0))
 
 
 def _called(builder: Any, name: str, result: Any, *args: Any) -> Any:
@@ -437,65 +449,49 @@ def _called(builder: Any, name: str, result: Any, *args: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), args)
 
 
-def _loaded(builder: Any, data: Any, start: int, count: Any) -> tuple[Any, Any]:
-    """The vector that begins `start` behind `data`, and which of its numbers are among `count`, -inf standing for the
-    others; None: all are."""
-    place = builder.bitcast(builder.gep(data, [_I32(start)]), _vector(_F32).as_pointer())
-    if count is None:
-        return builder.load(place, align=4), None
-    lanes = ir.Constant(_vector(_I32), list(range(start, start + _LANES)))
-    there = builder.icmp_signed("<", lanes, _splat(builder, count))
-    name = f"llvm.masked.load.v{_LANES}f32.p0"
-    return _called(builder, name, _vector(_F32), place, _I32(4), there, _each(_F32, -np.inf)), there
-
-
-def _folded(builder: Any, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
+def _folded(builder: Any, vector: Any, join: Callable[..., Any]) -> Any:
     """One number of all in a vector: its halves are joined until one is left."""
-    count = _LANES
+    count = vector.type.count
     while count > 1:
         count //= 2
         undefined = ir.Constant(vector.type, ir.Undefined)
         low, high = (
-            builder.shuffle_vector(
-                vector, undefined, ir.Constant(ir.VectorType(_I32, count), list(range(k, k + count)))
-            )
+            builder.shuffle_vector(vector, undefined, ir.Constant(_vector(_I32, count), list(range(k, k + count))))
             for k in (0, count)
         )
-        vector = join(low, high)
+        vector = join(builder, low, high)
     return builder.extract_element(vector, _I32(0))
 
 
-def _over_block(begin: Any, each: Any, join: Any, *more: Any) -> tuple[Any, Any]:
-    """Intrinsics that fold ``each(vector)`` over a block by `join`: for all of a block, and for its first few."""
+def _over_block(begin: Any, each: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:
+    """Code that folds ``each(vector)`` by `join` over ``x[p:p + n]``, over a whole block where `n` is None."""
 
-    def intrinsic_for(full: bool) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            data = context.make_array(sig.args[0])(context, builder, args[0]).data
-            data = builder.gep(data, [args[1]])
-            count = None if full else builder.trunc(args[2], _I32)
-            found = _each(_F32, begin)
+    def generate(context: Any, builder: Any, kind: Any, x: Any, p: Any, n: Any, *more: Any) -> Any:
+        data = builder.gep(context.make_array(kind)(context, builder, x).data, [p])
+        if n is None:
+            like = _vector(_F32, _LANES)
+            found = _each(like, begin)
+            splats = [_splat(builder, value, _LANES) for value in more]
             for start in range(0, _BLOCK, _LANES):
-                vector, there = _loaded(builder, data, start, count)
-                result = each(builder, vector, *[_splat(builder, x) for x in args[3:]])
-                if there is not None:
-                    result = builder.select(there, result, _each(_F32, begin))
-                found = join(builder, found, result)
-            return _folded(builder, found, lambda a, b: join(builder, a, b))
+                place = builder.bitcast(builder.gep(data, [_I32(start)]), like.as_pointer())
+                found = join(builder, found, each(builder, builder.load(place, align=4), *splats))
+            return _folded(builder, found, join)
+        lanes = 16
+        like = _vector(_F32, lanes)
+        splats = [_splat(builder, value, lanes) for value in more]
+        found = cgutils.alloca_once_value(builder, _each(like, begin))
+        numbers = ir.Constant(_vector(_I32, lanes), list(range(lanes)))
+        with cgutils.for_range_slice(builder, _INT(0), n, _INT(lanes), inc=True) as (start, _):
+            left = builder.trunc(builder.sub(n, start), _I32)
+            there = builder.icmp_signed("<", numbers, _splat(builder, left, lanes))
+            place = builder.bitcast(builder.gep(data, [start]), like.as_pointer())
+            name = f"llvm.masked.load.v{lanes}f32.p0"
+            vector = _called(builder, name, like, place, _I32(4), there, _each(like, -np.inf))
+            result = builder.select(there, each(builder, vector, *splats), _each(like, begin))
+            builder.store(join(builder, builder.load(found), result), found)
+        return _folded(builder, builder.load(found), join)
 
-        if more:
-
-            @intrinsic
-            def fold(typingctx: Any, x: Any, p: Any, n: Any, top: Any) -> Any:
-                return types.float32(x, types.int64, types.int64, types.float32), generate
-        else:
-
-            @intrinsic
-            def fold(typingctx: Any, x: Any, p: Any, n: Any) -> Any:
-                return types.float32(x, types.int64, types.int64), generate
-
-        return fold
-
-    return intrinsic_for(True), intrinsic_for(False)
+    return generate
 
 
 def _larger(builder: Any, a: Any, b: Any) -> Any:
@@ -504,15 +500,16 @@ def _larger(builder: Any, a: Any, b: Any) -> Any:
 
 def _powers(builder: Any, x: Any, top: Any) -> Any:
     """``2 ** t``: t is split into an integer, which goes into the exponent, and a rest for a polynomial."""
-    t = builder.fmul(builder.fsub(x, top), _each(_F32, _LOG2_E))
-    t = builder.select(builder.fcmp_ordered("<", t, _each(_F32, -126.0)), _each(_F32, -126.0), t)  # NaN stays
-    shifted = builder.fadd(t, _each(_F32, _SHIFT))
-    rest = builder.fsub(t, builder.fsub(shifted, _each(_F32, _SHIFT)))
-    power = _each(_F32, _EXP2[-1])
+    like, integers = x.type, _vector(_I32, x.type.count)
+    t = builder.fmul(builder.fsub(x, top), _each(like, _LOG2_E))
+    t = builder.select(builder.fcmp_ordered("<", t, _each(like, -126.0)), _each(like, -126.0), t)  # NaN stays
+    shifted = builder.fadd(t, _each(like, _SHIFT))
+    rest = builder.fsub(t, builder.fsub(shifted, _each(like, _SHIFT)))
+    power = _each(like, _EXP2[-1])
     for factor in _EXP2[-2::-1]:
-        power = _called(builder, f"llvm.fmuladd.v{_LANES}f32", x.type, power, rest, _each(_F32, factor))
-    exponent = builder.shl(builder.bitcast(shifted, _vector(_I32)), _each(_I32, 23))
-    return builder.bitcast(builder.add(builder.bitcast(power, _vector(_I32)), exponent), x.type)
+        power = _called(builder, f"llvm.fmuladd.v{like.count}f32", like, power, rest, _each(like, factor))
+    exponent = builder.shl(builder.bitcast(shifted, integers), _each(integers, 23))
+    return builder.bitcast(builder.add(builder.bitcast(power, integers), exponent), like)
 
 
 # adding 1.5 * 2^23 rounds to an integer, which is then in the low bits
@@ -530,15 +527,48 @@ _EXP2 = [
         0.0013264727198255832,
     )
 ]
-_full_largest, _part_largest = _over_block(-np.inf, lambda _, x: x, _larger)
-_full_powers, _part_powers = _over_block(0.0, _powers, lambda builder, a, b: builder.fadd(a, b), True)
+_INT = ir.IntType(64)
+_fold_largest = _over_block(-np.inf, lambda _, x: x, _larger)
+_fold_powers = _over_block(0.0, _powers, lambda builder, a, b: builder.fadd(a, b))
+
+
+@intrinsic
+def _largest(typingctx: Any, x: Any, p: Any, n: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _fold_largest(context, builder, sig.args[0], args[0], args[1], args[2])
+
+    return types.float32(x, types.int64, types.int64), generate
+
+
+@intrinsic
+def _largest_of_block(typingctx: Any, x: Any, p: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _fold_largest(context, builder, sig.args[0], args[0], args[1], None)
+
+    return types.float32(x, types.int64), generate
+
+
+@intrinsic
+def _sum(typingctx: Any, x: Any, p: Any, n: Any, top: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _fold_powers(context, builder, sig.args[0], *args)
+
+    return types.float32(x, types.int64, types.int64, types.float32), generate
+
+
+@intrinsic
+def _sum_of_block(typingctx: Any, x: Any, p: Any, top: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _fold_powers(context, builder, sig.args[0], args[0], args[1], None, args[2])
+
+    return types.float32(x, types.int64, types.float32), generate
 
 
 @overload(largest)
 def _largest_compiled(x, p, n):
-    return lambda x, p, n: _full_largest(x, p, n) if n == 128 else _part_largest(x, p, n)
+    return lambda x, p, n: _largest_of_block(x, p) if n == 128 else _largest(x, p, n)
 
 
 @overload(powers)
 def _powers_compiled(x, p, n, top):
-    return lambda x, p, n, top: _full_powers(x, p, n, top) if n == 128 else _part_powers(x, p, n, top)
+    return lambda x, p, n, top: _sum_of_block(x, p, top) if n == 128 else _sum(x, p, n, top)

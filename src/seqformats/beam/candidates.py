@@ -19,11 +19,17 @@ _NO_NUMBERS = np.empty(0, np.int64)
 
 
 class Lanes(NamedTuple):
-    """Which rows a lane has, and how many candidates it wants; int64 on the host."""
+    """Which rows a lane has, and how many candidates it wants: int64 on the host, and the most of both."""
 
     begin: Array
     end: Array
     most: Array
+    longest: int
+    largest: int
+
+    def places(self, width: int) -> int:
+        """The most candidates that any lane wants, and can have of so many tokens."""
+        return max(min(self.largest, self.longest * width), 1)
 
 
 class Found(NamedTuple):
@@ -73,7 +79,7 @@ def select(library: Library, x: Array, form: int, running: Array, lanes: Lanes, 
     """The best candidates of every lane; `form` says what `x` holds, `running` are the scores of the rows so far."""
     if library.kind(x) != "cpu":
         return merged(library, row_lists(library, x, form, running, lanes, plan, None), lanes, x)
-    places = _places(lanes, x.shape[1])
+    places = lanes.places(x.shape[1])
     count = lanes.begin.size
     values = np.empty(count * places, np.float32)
     ids, counts = np.empty(count * places, np.int64), np.empty(count, np.int64)
@@ -92,7 +98,7 @@ def row_lists(
 ) -> RowLists:
     """The best candidates of every row, at most `per_parent`, where they are."""
     rows, width = x.shape
-    room = min(_places(lanes, width), width, per_parent or width)
+    room = min(lanes.places(width), width, per_parent or width)
     if library.kind(x) == "cpu":
         values, ids, counts = (
             np.empty(rows * room, np.float32),
@@ -108,7 +114,7 @@ def row_lists(
     blocks = library.empty((1,), x.dtype, x)
     edits, limits = _limits(plan)
     inputs = [library.from_host(array, x) for array in (running, *edits)]
-    arrays = (*lanes, *limits)
+    arrays = (*lanes[:3], *limits)
     numbers = (width, room, form, 1)
     start("best_tokens", library, (x, *inputs), (values, ids, counts, blocks), arrays, numbers, rows)
     return RowLists(values, ids, counts, room, width)
@@ -116,18 +122,17 @@ def row_lists(
 
 def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Found:
     """The best candidates of every lane, of the lists of its rows; one copy from a GPU."""
-    longest = int((lanes.end - lanes.begin).max(initial=0))
-    places = max(min(int(lanes.most.max(initial=0)), longest * lists.room), 1)
+    places = lanes.places(lists.room)
     count = lanes.begin.size
     size = count * (2 * places + 1)
     if type(lists.values) is np.ndarray:
         out = np.empty(size)
-        args = (lists.values, lists.ids, lists.counts, out, *lanes, lists.room, places)
+        args = (lists.values, lists.ids, lists.counts, out, *lanes[:3], lists.room, places)
         run("merge_tokens", args, count, 0)
     else:
         there = library.empty((size,), library.dtype("float64"), like)
         inputs = (lists.values, lists.ids, lists.counts)
-        start("merge_tokens", library, inputs, (there,), tuple(lanes), (lists.room, places), count)
+        start("merge_tokens", library, inputs, (there,), lanes[:3], (lists.room, places), count)
         out = library.to_numpy(there)
     size = count * places
     with np.errstate(invalid="ignore", over="ignore"):  # where there is no candidate there is nothing sensible
@@ -181,12 +186,6 @@ def interleaved(parts: list[Found]) -> Found:
     return Found(values, values, joined("ids"), counts, places, parts[0].width)
 
 
-def _places(lanes: Lanes, width: int) -> int:
-    """The most candidates that any lane wants, and can have."""
-    longest = int((lanes.end - lanes.begin).max(initial=0))
-    return max(min(int(lanes.most.max(initial=0)), longest * width), 1)
-
-
 def _best_tokens(
     x: Array,
     shape: Any,
@@ -199,9 +198,10 @@ def _best_tokens(
     apart: bool = False,
 ) -> None:
     rows, width = shape
-    blocks = np.empty(rows * -(-width // 128), np.float32)
+    block = 16 if width <= 1024 else 128
+    blocks = np.empty(rows * (-(-width // block) + 2), np.float32)
     edits, limits = _limits(plan)
-    most = np.minimum(lanes.most, room)
+    most = np.minimum(lanes.most, room) if apart else lanes.most  # a lane has room for all that it can find
     args = (x, running, *edits, *out, blocks, lanes.begin, lanes.end, most, *limits, width, room)
     run("best_tokens", (*args, form, int(apart)), lanes.begin.size, 4 * rows * width)
 

@@ -63,25 +63,23 @@ class Plan:
 
     def allow(self, begin: Array, end: Array, tokens: Array) -> None:
         """Row r goes on with ``tokens[begin[r]:end[r]]`` only, which rise; with anything where ``begin[r]`` is -1."""
+        if tokens.size and tokens.max() >= self.width:
+            raise StructureError(f"token {tokens.max()} is asked for, but scores have {self.width} columns")
         if self.allowed_from.size:
             begin, end, tokens = self._common(begin, end, tokens)
         self.allowed_from, self.allowed_to, self.allowed = begin, end, tokens
 
     def _common(self, begin: Array, end: Array, tokens: Array) -> tuple[Array, Array, Array]:
         """What these allow and those before."""
-        found: list[Array] = []
-        for r in range(self.rows):
-            one = self.allowed[self.allowed_from[r] : self.allowed_to[r]]
-            two = tokens[begin[r] : end[r]]
-            if self.allowed_from[r] >= 0 and begin[r] >= 0:
-                found.append(np.intersect1d(one, two))
-            else:
-                found.append(two if begin[r] >= 0 else one)
+        rows_before, places_before = _spread(self.allowed_from, self.allowed_to)
+        rows, places = _spread(begin, end)
+        before, now = rows_before * self.width + self.allowed[places_before], rows * self.width + tokens[places]
+        in_both = np.isin(before, now, assume_unique=True)
+        kept = np.concatenate([before[in_both | (begin < 0)[rows_before]], now[(self.allowed_from < 0)[rows]]])
+        kept.sort()
+        at = np.searchsorted(kept, np.arange(self.rows + 1) * self.width)
         free = (self.allowed_from < 0) & (begin < 0)
-        lengths = np.array([0 if free[r] else found[r].size for r in range(self.rows)], np.int64)
-        ends = np.cumsum(lengths)
-        kept = [found[r] for r in range(self.rows) if not free[r]]
-        return np.where(free, -1, ends - lengths), ends, np.concatenate([np.empty(0, np.int64), *kept])
+        return np.where(free, -1, at[:-1]), np.where(free, -1, at[1:]), kept % self.width
 
     def change(self, rows: Array, tokens: Array, factor: Any = 1.0, addend: Any = 0.0) -> None:
         """The log-probability of ``tokens[i]`` behind ``rows[i]`` is multiplied (divided above 0) and increased."""
@@ -94,29 +92,40 @@ class Plan:
         """``tokens[i]`` does not follow ``rows[i]``."""
         self.change(rows, tokens, addend=-np.inf)
 
-    def allows(self, row: int, token: int) -> bool:
-        """May the token follow with the log-probability that it has?"""
+    def limited(self, row: int, token: int, value: Any) -> Any:
+        """The log-probability that a token has behind a row, where it was `value`."""
         begin = self.allowed_from[row] if self.allowed_from.size else -1
         if begin >= 0 and token not in self.allowed[begin : self.allowed_to[row]]:
-            return False
+            return np.float32(-np.inf)
         if not self.edited_at.size:
-            return True
-        return token not in self.edited[self.edited_at[row] : self.edited_at[row + 1]]
+            return value
+        begin, end = self.edited_at[row : row + 2]
+        place = begin + np.searchsorted(self.edited[begin:end], token)
+        if place == end or self.edited[place] != token:
+            return value
+        factor = self.factors[place]
+        return (value / factor if value > 0 else value * factor) + self.addends[place]
 
     def done(self) -> Plan:
         """In the form that kernels read."""
-        if self.allowed.size and (self.allowed.min() < 0 or self.allowed.max() >= self.width):
-            wrong = self.allowed[(self.allowed < 0) | (self.allowed >= self.width)][0]
-            raise StructureError(f"token {wrong} is asked for, but scores have {self.width} columns")
         if self._edits:
             rows, tokens, factors, addends = (np.concatenate(parts) for parts in zip(*self._edits, strict=True))
-            places, which = np.unique(rows * self.width + tokens, return_inverse=True)
-            self.factors, self.addends = np.ones(places.size, np.float32), np.zeros(places.size, np.float32)
-            np.multiply.at(self.factors, which, factors)
-            np.add.at(self.addends, which, addends)
-            self.edited = places % self.width
-            self.edited_at = np.searchsorted(places, np.arange(self.rows + 1) * self.width).astype(np.int64)
+            places = rows * self.width + tokens
+            order = np.argsort(places, kind="stable")
+            places = places[order]
+            first = np.flatnonzero(np.diff(places, prepend=-1))
+            self.factors = np.multiply.reduceat(factors[order], first)
+            self.addends = np.add.reduceat(addends[order], first)
+            self.edited = places[first] % self.width
+            self.edited_at = np.searchsorted(places[first], np.arange(self.rows + 1) * self.width).astype(np.int64)
         return self
+
+
+def _spread(begin: Array, end: Array) -> tuple[Array, Array]:
+    """The places from each begin to its end, one after the other, and of which of them each is."""
+    lengths = end - begin
+    of = np.repeat(np.arange(begin.size), lengths)
+    return of, np.arange(of.size) + (begin - np.cumsum(lengths) + lengths)[of]
 
 
 class Constraint:
@@ -150,7 +159,15 @@ def is_token(x: Any) -> bool:
     return not isinstance(x, (list, tuple)) and not (is_array(x) and len(x.shape))
 
 
-def sequences(given: Any, what: str) -> list[Array]:
+def is_nested(given: Any) -> bool:
+    """Are these sequences of tokens for each source, and not for all?"""
+    if isinstance(given, LoD):
+        return len(given.lod) > 1
+    lists = (list, tuple)
+    return isinstance(given, lists) and any(isinstance(s, lists) and not all(map(is_token, s)) for s in given)
+
+
+def token_lists(given: Any, what: str) -> list[Array]:
     """Sequences of tokens, from a list of lists, an encoding, ..."""
     if isinstance(given, Encoding):
         given = convert(given, Ragged if isinstance(given, LoD) else List)
@@ -182,7 +199,7 @@ class Trie:
     end: Array
 
     def __init__(self, sequences: Any) -> None:
-        found = sequences(sequences, "sequences")
+        found = token_lists(sequences, "sequences")
         self._build(found, np.zeros(len(found), np.int64), 1)
 
     @classmethod
@@ -193,42 +210,43 @@ class Trie:
         return trie
 
     def _build(self, sequences: list[Array], node: Array, count: int) -> None:
-        self.sequences, self._roots = sequences, node
+        self._sequences = sequences
+        self._ended: dict[tuple[int, ...], Trie] = {}  # the same with ends behind them
         lengths = np.array([s.size for s in sequences], np.int64)
         starts = np.cumsum(lengths) - lengths
-        flat = np.concatenate([np.empty(0, np.int64), *sequences])
-        tokens, parents = [np.full(count, -1, np.int64)], [np.full(count, -1, np.int64)]
+        self._known, flat = np.unique(np.concatenate([np.empty(0, np.int64), *sequences]), return_inverse=True)
+        width = max(self._known.size, 1)
+        # one number for a node and a token: children of a node come one after the other, in rising order
+        self._keys = np.empty(0, np.int64)
         size, depth, alive = count, 0, np.flatnonzero(lengths > 0)
         while alive.size:
-            # node by node, token by token: children of a node come one after the other
-            pair = np.stack([node[alive], flat[starts[alive] + depth]], 1)
-            new, which = np.unique(pair, axis=0, return_inverse=True)
-            parents.append(new[:, 0])
-            tokens.append(new[:, 1])
+            new, which = np.unique(node[alive] * width + flat[starts[alive] + depth], return_inverse=True)
+            self._keys = np.append(self._keys, new)
             node = node.copy()
-            node[alive] = size + which.reshape(-1)
-            size += len(new)
+            node[alive] = size + which
+            size += new.size
             depth += 1
             alive = alive[lengths[alive] > depth]
-        self.tokens = np.concatenate(tokens)
-        of = np.concatenate(parents)
-        self.begin = np.searchsorted(of, np.arange(size), "left")
-        self.end = np.searchsorted(of, np.arange(size), "right")
+        parents, known = np.divmod(self._keys, width)
+        self.tokens = np.concatenate([np.full(count, -1), self._known[known]])
+        self.begin, self.end = (count + np.searchsorted(parents, np.arange(size), side) for side in ("left", "right"))
         self.begin[self.begin == self.end] = size
         self.end[self.begin == size] = size
-        self._keys = self._key(of, self.tokens)
 
-    def _key(self, nodes: Array, tokens: Array) -> Array:
-        """One number for a node and a token; those of the nodes rise."""
-        key: Array = nodes * (int(self.tokens.max(initial=0)) + 2) + tokens
-        return key
+    @property
+    def largest(self) -> int:
+        """The largest token; -1 where there is none."""
+        return int(self._known[-1]) if self._known.size else -1
 
     def child(self, nodes: Array, tokens: Array) -> Array:
         """The child of each node with each token; -1 where there is none, or no node."""
-        known = (nodes >= 0) & (tokens >= 0) & (tokens <= int(self.tokens.max(initial=0)))
-        key = self._key(nodes, tokens)
+        if not self._keys.size:
+            return np.full(nodes.shape, -1)
+        known = np.minimum(np.searchsorted(self._known, tokens), self._known.size - 1)
+        key = nodes * self._known.size + known
         place = np.minimum(np.searchsorted(self._keys, key), self._keys.size - 1)
-        return np.where(known & (self._keys[place] == key), place, -1)
+        there = (nodes >= 0) & (self._known[known] == tokens) & (self._keys[place] == key)
+        return np.where(there, self.tokens.size - self._keys.size + place, -1)
 
 
 class AllowedTokens(Constraint):
@@ -251,31 +269,40 @@ class AllowedTokens(Constraint):
     def __init__(self, trie_or_lists: Any) -> None:
         self._own: list[list[Array]] | None = None
         self._shared: list[Array] = []
+        self._ended: dict[tuple[int, ...], Trie] = {}
         if isinstance(trie_or_lists, Trie):
-            self._shared = trie_or_lists.sequences
+            self._shared, self._ended = trie_or_lists._sequences, trie_or_lists._ended
             return
+        each = is_nested(trie_or_lists)
         if isinstance(trie_or_lists, LoD):
             trie_or_lists = trie_or_lists.to_nested()
-        if isinstance(trie_or_lists, (list, tuple)) and any(
-            isinstance(s, (list, tuple)) and any(not is_token(x) for x in s) for s in trie_or_lists
-        ):
-            self._own = [sequences(part, "the allowed sequences") for part in trie_or_lists]
+        if each:
+            self._own = [token_lists(part, "the allowed sequences") for part in trie_or_lists]
         else:
-            self._shared = sequences(trie_or_lists, "the allowed sequences")
+            self._shared = token_lists(trie_or_lists, "the allowed sequences")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        if self._own is not None and len(self._own) != n:
-            raise StructureError(f"there are allowed sequences for {len(self._own)} sources, but {n} sources")
-        same = self._own is None and all(np.array_equal(ends[0], other) for other in ends)
-        roots, sequences = [], []
-        for i in range(min(n, 1) if same else n):
-            for sequence in self._shared if self._own is None else self._own[i]:
-                for end in ends[i].tolist() or [None]:
-                    done = end is None or (sequence.size and sequence[-1] in ends[i])
-                    sequences.append(sequence if done else np.append(sequence, end))
-                    roots.append(i)
-        trie = Trie._of(sequences, np.array(roots, np.int64), max(1 if same else n, 1))
-        return _Allowed(trie, np.zeros(n, np.int64) if same else np.arange(n))
+        if self._own is not None:
+            if len(self._own) != n:
+                raise StructureError(f"there are allowed sequences for {len(self._own)} sources, but {n} sources")
+        elif all(np.array_equal(ends[0], other) for other in ends):
+            key = tuple(ends[0].tolist()) if n else ()
+            if key not in self._ended:
+                self._ended[key] = _with_ends([self._shared], [np.array(key, np.int64)])
+            return _Allowed(self._ended[key], np.zeros(n, np.int64))
+        return _Allowed(_with_ends(self._own or [self._shared] * n, ends), np.arange(n))
+
+
+def _with_ends(parts: Sequence[list[Array]], ends: Sequence[Array]) -> Trie:
+    """A tree for each part, whose sequences go on with each of its ends."""
+    roots, found = [], []
+    for root, (part, last) in enumerate(zip(parts, ends, strict=True)):
+        for sequence in part:
+            done = not last.size or (sequence.size and sequence[-1] in last)
+            more = [sequence] if done else [np.append(sequence, end) for end in last]
+            found += more
+            roots += [root] * len(more)
+    return Trie._of(found, np.array(roots, np.int64), len(parts))
 
 
 class _Allowed(Running):
@@ -283,9 +310,13 @@ class _Allowed(Running):
         self.trie, self.nodes = trie, roots
 
     def limit(self, beams: Beams, plan: Plan) -> None:
+        if self.trie.largest >= plan.width:
+            raise StructureError(f"token {self.trie.largest} is allowed, but scores have {plan.width} columns")
         inside = self.nodes >= 0
         begin, end = (np.where(inside, array[self.nodes], 0) for array in (self.trie.begin, self.trie.end))
-        plan.allow(begin, end, np.maximum(self.trie.tokens, 0))
+        places = _spread(begin, end)[1]
+        ends = np.cumsum(end - begin)
+        plan.allow(ends - (end - begin), ends, self.trie.tokens[places])
 
     def follow(self, beams: Beams) -> None:
         self.nodes = self.trie.child(self.nodes[beams.parents], beams.tokens)
@@ -308,7 +339,7 @@ class ForcedPrefix(Constraint):
         if is_array(tokens) or (isinstance(tokens, (list, tuple)) and all(map(is_token, tokens))):
             self._shared = tokens_of(tokens, "the forced prefix")
         else:
-            self._own = sequences(tokens, "the forced prefix")
+            self._own = token_lists(tokens, "the forced prefix")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         own = [self._shared] * n if self._own is None else self._own
@@ -376,7 +407,7 @@ class BannedTokens(Constraint):
 
     def __init__(self, tokens: Any) -> None:
         if isinstance(tokens, Encoding):
-            tokens = sequences(tokens, "the banned tokens")
+            tokens = token_lists(tokens, "the banned tokens")
         if is_token(tokens):
             tokens = [tokens]
         phrases = [[x] if is_token(x) else list(x) for x in tokens]
@@ -393,8 +424,11 @@ class BannedTokens(Constraint):
 class _Banned(Running):
     def __init__(self, single: Array, phrases: list[Array]) -> None:
         self.single, self.phrases = single, phrases
+        self.largest = max([-1, *single.tolist(), *(int(phrase.max()) for phrase in phrases)])
 
     def limit(self, beams: Beams, plan: Plan) -> None:
+        if self.largest >= plan.width:
+            raise StructureError(f"token {self.largest} is banned, but scores have {plan.width} columns")
         rows = beams.source.size
         plan.ban(np.repeat(np.arange(rows), self.single.size), np.tile(self.single, rows))
         for phrase in self.phrases:
@@ -430,11 +464,12 @@ class _NoRepeat(Running):
         before = self.n - 1
         if beams.t <= before:
             return
-        prefixes = beams.prefixes
-        last = prefixes[:, beams.t - before :]
-        for i in range(beams.t - before):
-            here = np.flatnonzero((prefixes[:, i : i + before] == last).all(1))
-            plan.ban(here, prefixes[here, i + before])
+        prefixes, places = beams.prefixes, beams.t - before
+        same = np.ones((beams.source.size, places), bool)
+        for j in range(before):
+            same &= prefixes[:, j : j + places] == prefixes[:, places + j : places + j + 1]
+        rows, at = np.nonzero(same)
+        plan.ban(rows, prefixes[rows, at + before])
 
 
 class RepetitionPenalty(Constraint):
@@ -462,9 +497,9 @@ class _Repetition(Running):
         self.penalty = penalty
 
     def limit(self, beams: Beams, plan: Plan) -> None:
-        rows = np.repeat(np.arange(beams.source.size), beams.t)
-        once = np.unique(np.stack([rows, beams.prefixes.reshape(-1)], 1), axis=0)
-        plan.change(once[:, 0], once[:, 1], factor=self.penalty)
+        ordered = np.sort(beams.prefixes, axis=1)
+        rows, at = np.nonzero(np.diff(ordered, axis=1, prepend=-1))
+        plan.change(rows, ordered[rows, at], factor=self.penalty)
 
 
 class DiverseGroups(Constraint):
@@ -492,7 +527,7 @@ class DiverseGroups(Constraint):
 def ends_of(given: Any, n: int) -> tuple[list[Array], Array, Array]:
     """The tokens that end a hypothesis of each source; also as offsets and tokens."""
     if isinstance(given, Encoding):
-        found = sequences(given, "end")
+        found = token_lists(given, "end")
         if len(found) != n:
             raise StructureError(f"end has the ids of {len(found)} sources, but there are {n} sources")
     elif is_token(given):

@@ -13,7 +13,7 @@ from .. import registry
 from ..arrays import NUMPY, Array, Library, adopt, is_array, to_host
 from ..batch import inverse_order
 from ..convert import at_least, source_of
-from ..errors import ConversionError, DeviceError, StructureError
+from ..errors import ConversionError, StructureError
 from ..formats import LoD, Ragged, build_lod, build_ragged
 from ..steps import TensorArray
 from ..structure import Structure, integers, whole
@@ -21,7 +21,7 @@ from . import candidates
 from .candidates import Found, Lanes
 from .constraints import Beams, Constraint, DiverseGroups, Plan, ends_of
 from .lexical import LexicalSearch
-from .memory import Memories, check_rows, library_and_like
+from .memory import Memories, check_memory, check_place, check_rows, library_and_like
 from .rules import BEAM, RULES, Prune, number, rule_of
 from .sampling import Stochastic
 from .step import no_gradient
@@ -290,6 +290,9 @@ class BeamDecoder:
         self._lanes = np.zeros((8, lane_source.size), np.int64)
         self._lanes[:5] = lane_source, lane_source + 1, most[lane_source], width[lane_source], limit[lane_source]
         self._lanes[2:4] //= self._groups
+        self._longest, self._largest = 1, int(self._lanes[2].max(initial=0))
+        self._early = int(self._least.max(initial=0))
+        self._last_end = int(self._ends.max(initial=-1))
         self._penalties = _penalties(length_penalty, n)[lane_source]
         self._pool_room = 2 * int(width.max(initial=1))
         self._pool_scores = np.empty(lane_source.size * self._pool_room, np.float32)
@@ -325,7 +328,7 @@ class BeamDecoder:
             raise StructureError("the search has ended; result() has the hypotheses")
         rows = self._beams.source.size
         library, x = self._scores(scores)
-        check_rows(memory, rows, "memory")
+        check_memory(memory, rows, self._library, self._like)
         plan = self._plan(x.shape[1])
         form = candidates.MASKED if self._rule.masks_first else candidates.SCORES
         if self._hooks["on_scores"] or self._lexical or self._sampling:
@@ -394,22 +397,23 @@ class BeamDecoder:
 
     def _scores(self, scores: Any) -> tuple[Library, Array]:
         """The scores as float32, beside the memories."""
-        if not is_array(scores):
-            raise TypeError(f"scores must be an array (rows, vocabulary), not {type(scores).__name__}")
-        no_gradient(scores)
-        library, x = adopt(scores, "scores")
-        if self._like is not None and (library is not self._library or library.device(x) != library.device(self._like)):
-            raise DeviceError(
-                f"scores are an array of {library.name} on {library.device(x)}, "
-                f"but the memories of {self._library.name} on {self._library.device(self._like)}"
-            )
+        if type(scores) is np.ndarray and self._library is NUMPY:
+            library: Library = NUMPY
+            x = scores if scores.flags.c_contiguous else adopt(scores, "scores")[1]
+        else:
+            if not is_array(scores):
+                raise TypeError(f"scores must be an array (rows, vocabulary), not {type(scores).__name__}")
+            no_gradient(scores)
+            library, x = adopt(scores, "scores")
+            if self._like is not None:
+                check_place(library, x, self._library, self._like, "scores")
         rows = self._beams.source.size
         if len(x.shape) != 2 or x.shape[0] != rows or x.shape[1] == 0:
             raise StructureError(f"scores must have shape ({rows}, vocabulary), but have {tuple(x.shape)}")
         if not library.dtype_name(x.dtype).startswith(("float", "bfloat")):
             raise TypeError(f"scores must be floats, not {library.dtype_name(x.dtype)}")
-        if self._ends.size and self._ends.max() >= x.shape[1]:
-            raise StructureError(f"end is {self._ends.max()}, but scores have {x.shape[1]} columns")
+        if self._last_end >= x.shape[1]:
+            raise StructureError(f"end is {self._last_end}, but scores have {x.shape[1]} columns")
         return library, library.astype(x, "float32")
 
     def _changed_scores(self, given: Any, library: Library, x: Array) -> Array:
@@ -419,9 +423,15 @@ class BeamDecoder:
             raise StructureError(f"on_scores must return scores of shape {tuple(x.shape)}, not {tuple(y.shape)}")
         return y
 
+    def _open_lanes(self) -> Lanes:
+        begin, end, most = self._lanes[:3]
+        return Lanes(begin, end, most, self._longest, self._largest)
+
     def _plan(self, width: int) -> Plan | None:
         """What may follow; None where anything may."""
         beams, t = self._beams, self._beams.t
+        if not (self._constraints or t < self._early or self._rule.forced_end):
+            return None
         source = beams.source
         early = self._least[source] > t
         last = self._lanes[4, :: self._groups][source] == t + 1 if self._rule.forced_end else early[:0]
@@ -441,7 +451,7 @@ class BeamDecoder:
 
     def _found(self, library: Library, x: Array, form: int, plan: Plan | None) -> Found:
         """The best candidates of each lane."""
-        lanes = Lanes(*self._lanes[:3])
+        lanes = self._open_lanes()
         running = self._values[0]
         if self._sampling is not None:
             noisy = self._sampling.perturbed(library, x, running, self._values[1])
@@ -459,7 +469,7 @@ class BeamDecoder:
         parts: list[Found] = []
         for g in range(self._groups):
             mine = np.arange(lanes.begin.size) % self._groups == g
-            part = Lanes(np.where(mine, lanes.begin, 0), np.where(mine, lanes.end, 0), lanes.most)
+            part = lanes._replace(begin=np.where(mine, lanes.begin, 0), end=np.where(mine, lanes.end, 0))
             chosen = self._diverse(plan, parts, x.shape[1])
             parts.append(self._best(library, x, form, running, part, chosen))
         return candidates.interleaved(parts)
@@ -498,7 +508,7 @@ class BeamDecoder:
         parents = integers(to_host(parents), "parents")
         if parents.size and (parents.min() < 0 or parents.max() >= rows):
             raise StructureError(f"parents must be rows, from 0 to {rows - 1}, but on_selected returned {parents}")
-        lanes = Lanes(self._lanes[0], self._lanes[1], np.full_like(self._lanes[2], max(parents.size, 1)))
+        lanes = self._open_lanes()._replace(most=np.full_like(self._lanes[2], max(parents.size, 1)))
         return self._ranked("on_selected", scores, ids, parents, lanes, found.width)
 
     def _ranked(self, name: str, scores: Any, ids: Any, parents: Array, lanes: Lanes, width: int) -> Found:
@@ -552,10 +562,10 @@ class BeamDecoder:
     def _advance(self, found: Found) -> bool:
         """Let the rule decide; are the rows what they were?"""
         beams = self._beams
-        total = max(int(found.counts.sum()), 0)
+        total = min(found.counts.size, self._groups * beams.source.size) * found.places
         self._nodes.make_room(total)
         live, values = np.empty((4, total), np.int64), np.empty((2, total), np.float32)
-        info = np.array([0, self._nodes.count, 0, -1])
+        info = np.array([0, self._nodes.count, 0, -1, 0, 0])
         registry.kernel("advance_beams", "cpu")(
             found.values,
             found.keys,
@@ -585,10 +595,11 @@ class BeamDecoder:
             self._n_best,
             self._prune.safe,
         )
-        rows, count, same, bad = info.tolist()
+        rows, count, same, bad, longest, largest = info.tolist()
         if bad >= 0:
             self._raise_bad(bad)
         self._nodes.add(count)
+        self._longest, self._largest = longest, largest
         self._values = values[:, :rows]
         self._beams = Beams(beams.t + 1, live[3, :rows], live[0, :rows], live[1, :rows], live[2, :rows], self._nodes)
         return bool(same)

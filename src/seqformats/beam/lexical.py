@@ -12,11 +12,11 @@ from ..errors import StructureError
 from ..formats import Encoding, LoD
 from . import candidates
 from .candidates import Found, Lanes
-from .constraints import Beams, Constraint, Plan, Running, is_token, sequences, tokens_of
+from .constraints import Beams, Constraint, Plan, Running, is_nested, is_token, token_lists, tokens_of
 
 
 class LexicalConstraints(Constraint):
-    """Every hypothesis has all of some phrases, in any order and anywhere.
+    """Every hypothesis that ends has all of some phrases, in any order and anywhere.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ class LexicalConstraints(Constraint):
     """
 
     def __init__(self, phrases: Any) -> None:
+        self._each = is_nested(phrases)
         if isinstance(phrases, Encoding):
-            phrases = phrases.to_nested() if isinstance(phrases, LoD) else sequences(phrases, "the phrases")
+            phrases = phrases.to_nested() if isinstance(phrases, LoD) else token_lists(phrases, "the phrases")
         if not isinstance(phrases, (list, tuple)):
             raise TypeError(f"phrases must be lists of tokens, not {type(phrases).__name__}")
         if phrases and all(is_token(x) for x in phrases):
             phrases = [phrases]
-        self._each = any(not is_token(x) for part in phrases for x in part)
         parts = phrases if self._each else [phrases]
         self._phrases = [[tokens_of(phrase, "a phrase").tolist() for phrase in part] for part in parts]
         if any(not phrase for part in self._phrases for phrase in part):
@@ -54,53 +54,90 @@ class LexicalConstraints(Constraint):
         """For `n` sources."""
         if self._each and len(self._phrases) != n:
             raise StructureError(f"there are phrases for {len(self._phrases)} sources, but {n} sources")
-        return LexicalSearch(self._phrases if self._each else self._phrases * n, list(ends))
+        return LexicalSearch(self._phrases if self._each else self._phrases * n, ends)
 
 
 class _Met(NamedTuple):
-    """How far a hypothesis is: the phrases it has, and the one that it is in, with its next place."""
+    """How far a hypothesis is: the phrases it has, and how much of the start of each other one is at its end."""
 
-    done: frozenset[int] = frozenset()
-    phrase: int = -1
-    place: int = 0
+    done: frozenset[int]
+    places: tuple[int, ...]
+
+
+class _Phrases:
+    """The phrases of one source, which a hypothesis meets wherever they are, even one in the other."""
+
+    def __init__(self, phrases: list[list[int]], ends: list[int]) -> None:
+        self.phrases = phrases
+        self.tokens = sorted({token for phrase in phrases for token in phrase})
+        self.known = frozenset(self.tokens)
+        self.ends = ends
+        self.none = _Met(frozenset(), (0,) * len(phrases))
+        self._shorter = [_borders(phrase) for phrase in phrases]
+
+    def behind(self, met: _Met, token: int) -> _Met:
+        """How far a hypothesis is with one token more."""
+        if token not in self.known:
+            return _Met(met.done, self.none.places)
+        places, done = [], set(met.done)
+        for i, phrase in enumerate(self.phrases):
+            place = met.places[i]
+            while place and phrase[place] != token:
+                place = self._shorter[i][place]
+            place += phrase[place] == token and i not in done
+            if place == len(phrase):
+                done.add(i)
+                place = 0
+            places.append(place)
+        return _Met(frozenset(done), tuple(places))
+
+    def wanted(self, met: _Met) -> set[int]:
+        """The tokens that bring a hypothesis further."""
+        left = [(phrase, met.places[i]) for i, phrase in enumerate(self.phrases) if i not in met.done]
+        return {token for phrase, place in left for token in (phrase[0], phrase[place])}
+
+    def progress(self, met: _Met) -> int:
+        """How many tokens of phrases it has, of those that have begun the longest alone."""
+        return sum(len(self.phrases[i]) for i in met.done) + max(met.places, default=0)
+
+    def early(self, met: _Met) -> list[int]:
+        """The ends with which a hypothesis would lack a phrase."""
+        if len(met.done) == len(self.phrases):
+            return []
+        return [end for end in self.ends if len(self.behind(met, end).done) < len(self.phrases)]
+
+
+def _borders(phrase: list[int]) -> list[int]:
+    """For every start of a phrase, the length of the longest shorter start that it ends with (Knuth, Morris, Pratt)."""
+    found = [0, 0]
+    for token in phrase[1:]:
+        length = found[-1]
+        while length and phrase[length] != token:
+            length = found[length]
+        found.append(length + (phrase[length] == token))
+    return found
 
 
 class LexicalSearch(Running):
     """The phrases of one search, and how many of them each row has."""
 
-    def __init__(self, phrases: list[list[list[int]]], ends: list[Array]) -> None:
-        self.phrases, self.ends = phrases, ends
-        self.met = [_Met()] * len(phrases)
+    def __init__(self, phrases: list[list[list[int]]], ends: Sequence[Array]) -> None:
+        self.sources = [_Phrases(part, last.tolist()) for part, last in zip(phrases, ends, strict=True)]
+        self.met = [source.none for source in self.sources]
+        self.largest = max((token for source in self.sources for token in source.tokens), default=-1)
 
     def limit(self, beams: Beams, plan: Plan) -> None:
         """No end before all phrases are there."""
-        for r, s in enumerate(beams.source.tolist()):
-            if len(self.met[r].done) < len(self.phrases[s]):
-                plan.ban(np.full(self.ends[s].size, r), self.ends[s])
+        if self.largest >= plan.width:
+            raise StructureError(f"token {self.largest} is in a phrase, but scores have {plan.width} columns")
+        early = [self.sources[s].early(met) for s, met in zip(beams.source.tolist(), self.met, strict=True)]
+        rows = np.repeat(np.arange(len(early)), [len(ends) for ends in early])
+        plan.ban(rows, np.array([end for ends in early for end in ends], np.int64))
 
     def follow(self, beams: Beams) -> None:
         """The rows have become these."""
         rows = zip(beams.parents.tolist(), beams.tokens.tolist(), beams.source.tolist(), strict=True)
-        self.met = [self.behind(self.met[parent], token, source) for parent, token, source in rows]
-
-    def behind(self, met: _Met, token: int, source: int) -> _Met:
-        """How far a hypothesis is with one token more."""
-        phrases = self.phrases[source]
-        phrase, place = met.phrase, met.place
-        if phrase < 0 or phrases[phrase][place] != token:
-            starts = (i for i, p in enumerate(phrases) if i not in met.done and p[0] == token)
-            phrase, place = next(starts, -1), 0
-            if phrase < 0:
-                return _Met(met.done)
-        if place + 1 == len(phrases[phrase]):
-            return _Met(met.done | {phrase})
-        return _Met(met.done, phrase, place + 1)
-
-    def wanted(self, met: _Met, source: int) -> list[int]:
-        """The tokens that bring a hypothesis further."""
-        phrases = self.phrases[source]
-        starts = {p[0] for i, p in enumerate(phrases) if i not in met.done}
-        return sorted(starts if met.phrase < 0 else starts | {phrases[met.phrase][met.place]})
+        self.met = [self.sources[source].behind(self.met[parent], token) for parent, token, source in rows]
 
     def found(self, library: Library, x: Array, running: Array, lanes: Lanes, plan: Plan | None, beams: Beams) -> Found:
         """The candidates of each source: of every degree of progress in turn the best one, the furthest first."""
@@ -111,15 +148,16 @@ class LexicalSearch(Running):
             return candidates.merged(library, lists, lanes, x)  # whose counts say which row is bad
         there = np.arange(lists.room) < counts[:, None]
         values, ids = (library.to_numpy(a).reshape(rows, lists.room)[there] for a in (lists.values, lists.ids))
-        source = beams.source.tolist()
-        wanted = [(r, token) for r in range(rows) for token in self.wanted(self.met[r], source[r]) if token < width]
-        more = np.array([r * width + token for r, token in wanted if plan is None or plan.allows(r, token)], np.int64)
-        more = np.setdiff1d(more, ids)
+        of_rows = [self.sources[source] for source in beams.source.tolist()]
+        wanted = [(r, token) for r, source in enumerate(of_rows) for token in source.wanted(self.met[r])]
+        more = np.setdiff1d(np.array([r * width + token for r, token in wanted], np.int64), ids)
         picked = library.to_numpy(library.take(x.reshape(-1), more, 0))
+        if plan is not None:
+            picked = np.array([plan.limited(*divmod(at, width), v) for at, v in zip(more.tolist(), picked, strict=True)])
         values, ids = np.concatenate([values, running[more // width] + picked]), np.concatenate([ids, more])
         parents, tokens = np.divmod(ids, width)
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)
-        far = np.array([self._progress(r, token, source[r]) for r, token in pairs], np.int64)
+        far = np.array([of_rows[r].progress(of_rows[r].behind(self.met[r], token)) for r, token in pairs], np.int64)
         of = beams.source[parents]
         order = np.lexsort((ids, -values, -far, of))
         bank = np.stack([of, far], 1)[order]
@@ -128,7 +166,3 @@ class LexicalSearch(Running):
         turn = np.empty_like(order)
         turn[order] = np.arange(order.size) - first
         return candidates.ranked(values, ids, width, lanes, (-far, turn))
-
-    def _progress(self, row: int, token: int, source: int) -> int:
-        met = self.behind(self.met[row], token, source)
-        return sum(len(self.phrases[source][i]) for i in met.done) + met.place

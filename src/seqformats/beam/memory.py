@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Library, adopt, is_array
+from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Pairs
 from ..select import getitem
@@ -70,6 +70,31 @@ def check_rows(memory: Any, rows: int | None, what: str) -> int | None:
     return rows
 
 
+def check_memory(memory: Any, rows: int, library: Library, like: Any) -> None:
+    """Can this follow the beams?  Errors are raised before anything has changed."""
+    if type(memory) is np.ndarray and library is NUMPY and memory.shape[:1] == (rows,) and not memory.dtype.hasobject:
+        return
+    check_rows(memory, rows, "memory")
+    for leaf in leaves(memory):
+        if is_array(leaf):
+            own, array = adopt(leaf, "memory")
+            if own.wants_grad((array,)):
+                raise no_gradient_error()
+            if like is not None:
+                check_place(own, array, library, like, "a memory")
+            elif own is not library:
+                raise DeviceError(f"a memory is an array of {own.name}, but at first there was none")
+
+
+def check_place(library: Library, array: Array, other: Library, like: Array, what: str) -> None:
+    """DeviceError unless an array is where the memories are."""
+    if library is not other or library.device(array) != library.device(like):
+        raise DeviceError(
+            f"{what} is an array of {library.name} on {library.device(array)}, "
+            f"but the first memory one of {other.name} on {other.device(like)}"
+        )
+
+
 class Memories:
     """Moves memories to the rows of the next step, into two sets of buffers in turn."""
 
@@ -90,12 +115,8 @@ class Memories:
             number += 1
             if not is_array(x):
                 return getitem(x, parents)
-            own, array = (library, x) if type(x) is np.ndarray else adopt(x, "memory")
-            if own is not library or own.device(array) != library.device(there):
-                raise _elsewhere(own, array, library, there)
-            if own.wants_grad((array,)):
-                raise no_gradient_error()
-            return own.gather(array, there, self._room(number, own, array, parents.size))
+            array = x if type(x) is np.ndarray else adopt(x, "memory")[1]
+            return library.gather(array, there, self._room(number, library, array, parents.size))
 
         return mapped(memory, moved)
 
@@ -115,13 +136,6 @@ class Memories:
         return room[:rows]
 
 
-def _elsewhere(library: Library, array: Array, other: Library, like: Array) -> DeviceError:
-    return DeviceError(
-        f"all memories must be of one array library and on one device; one is of {library.name} on "
-        f"{library.device(array)}, another of {other.name} on {other.device(like)}"
-    )
-
-
 def library_and_like(*memories: Any) -> tuple[Library | None, Any]:
     """The library of the first array, and that array; all must be on one device."""
     library, like = None, None
@@ -132,6 +146,6 @@ def library_and_like(*memories: Any) -> tuple[Library | None, Any]:
             other, array = adopt(leaf if is_array(leaf) else leaf._like(), "memory")
             if library is None:
                 library, like = other, array
-            elif other is not library or other.device(array) != library.device(like):
-                raise _elsewhere(other, array, library, like)
+            else:
+                check_place(other, array, library, like, "a memory")
     return library, like

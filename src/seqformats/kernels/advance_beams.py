@@ -19,8 +19,8 @@ The candidates of lane l are at ``l * places`` of ``values``, ``keys`` and ``ids
 `rules.Prune`.
 
 Of the new rows, ``live`` holds parent, token, node and source, and ``live_values`` value and key.  ``info`` becomes:
-rows, nodes, whether every row goes on from the row of the same number, and the first bad row or -1, in which case
-nothing has been changed.
+rows, nodes, whether every row goes on from the row of the same number, the first bad row or -1, in which case nothing
+has been changed, and the most rows, and wanted candidates, of a lane.
 """
 
 from typing import Any
@@ -202,3 +202,9 @@ def cpu(
     info[1] = nodes
     info[2] = same and rows == row_nodes.size
     info[3] = -1
+    info[4] = 0
+    info[5] = 0
+    for lane in range(begin.size):
+        if begin[lane] < end[lane]:
+            info[4] = max(info[4], end[lane] - begin[lane])
+            info[5] = max(info[5], most[lane])

@@ -14,7 +14,8 @@ Lane l has the rows ``begin[l]`` to ``end[l]`` and wants the ``most[l]`` best: t
 of ``values`` and ``ids``, best first, and ``counts[l]`` says how many; an id is ``row * width + token``.  Where `apart`
 is 1, every row has such a list of its own.  A row that holds NaN or +inf makes its count ``-1 - row``.
 
-``blocks (rows * ceil(width / 128),)`` is room for the work.
+``blocks`` is room for the work, ``rows * (ceil(width / block) + 2)`` numbers: what the best of each block is worth, and
+what turns the scores of each row into log-probabilities; a block is 16 up to a width of 1024, and 128 beyond.
 """
 
 import math
@@ -22,10 +23,140 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, edit, exp, limited, place_of, powers_of_row, put
+from .._kernel import compiled, compiled_for_cuda, edit, exp, limited, powers_of_row, put, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, ln
+
+
+@shared
+def normalise_limited(
+    x: Any,
+    begin: int,
+    width: int,
+    r: int,
+    factors: Any,
+    addends: Any,
+    allowed_from: Any,
+    allowed_to: Any,
+    allowed: Any,
+    edited_at: Any,
+    edited: Any,
+) -> Any:
+    """The largest of the scores that limits leave of a row, and the sum of ``exp(score - largest)``."""
+    top = np.float32(-np.inf)
+    for k in range(width):
+        top = max(
+            top, limited(x[begin + k], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+        )
+    total = np.float32(0)
+    for k in range(width):
+        value = limited(x[begin + k], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+        if value > -np.inf:
+            total += exp(value - top)
+    return top, total
+
+
+@shared
+def least_of_best(blocks: Any, lo: int, hi: int, values: Any, ids: Any, start: int, limit: int) -> Any:
+    """The `limit` best candidates are worth at least this: the same of what the best of each block are worth."""
+    low = np.float32(-np.inf)
+    if hi - lo < limit:
+        return low
+    if hi - lo <= 64:  # to compare all with all has no branch that random numbers mislead
+        low = np.float32(np.inf)
+        for i in range(lo, hi):
+            larger = 0
+            for j in range(lo, hi):
+                larger += blocks[j] > blocks[i]
+            low = min(low, blocks[i]) if larger < limit else low
+        return low
+    found = 0
+    for i in range(lo, hi):
+        if blocks[i] > low:
+            found = put(values, ids, start, found, limit, blocks[i], 0)
+            low = values[start + limit - 1] if found == limit else np.float32(-np.inf)
+    return low
+
+
+@shared
+def best_of_rows(
+    x: Any,
+    running: Any,
+    factors: Any,
+    addends: Any,
+    allowed_from: Any,
+    allowed_to: Any,
+    allowed: Any,
+    edited_at: Any,
+    edited: Any,
+    values: Any,
+    ids: Any,
+    blocks: Any,
+    first: int,
+    last: int,
+    start: int,
+    limit: int,
+    width: int,
+    form: int,
+) -> int:
+    """The `limit` best candidates of some rows, to the places from `start` on; how many, or -1 - r for a bad row."""
+    none = np.float32(-np.inf)
+    block = 16 if width <= 1024 else 128
+    count = (width + block - 1) // block
+    shifts = running.size * count
+    for r in range(first, last):
+        chosen = allowed_from.size != 0 and allowed_from[r] >= 0
+        free = not chosen and (edited_at.size == 0 or edited_at[r] == edited_at[r + 1])
+        top, total = powers_of_row(x, r * width, width, blocks, r * count, block)
+        if not total < np.inf:
+            return -1 - r
+        if form == 2 and not free:
+            top, total = normalise_limited(
+                x, r * width, width, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited
+            )
+        log = np.float32(np.log(total))
+        if form == 1:
+            top = np.float32(0)
+            log = np.float32(0)
+        blocks[shifts + 2 * r] = top
+        blocks[shifts + 2 * r + 1] = log
+        for b in range(r * count, (r + 1) * count):
+            blocks[b] = ((blocks[b] - top) - log) + running[r] if free else none
+    low = least_of_best(blocks, first * count, last * count, values, ids, start, limit)
+    found = 0
+    for r in range(first, last):
+        begin = r * width
+        top = blocks[shifts + 2 * r]
+        log = blocks[shifts + 2 * r + 1]
+        score = running[r]
+        e = edited_at[r] if edited_at.size != 0 else 0
+        edits = edited_at[r + 1] if edited_at.size != 0 else 0
+        chosen = allowed_from.size != 0 and allowed_from[r] >= 0
+        if not chosen and e == edits:
+            for b in range(count):
+                best = blocks[r * count + b]
+                if best >= low and best > none:
+                    for token in range(b * block, min((b + 1) * block, width)):
+                        value = ((x[begin + token] - top) - log) + score
+                        if value >= low and value > none:
+                            found = put(values, ids, start, found, limit, value, begin + token)
+                            low = values[start + limit - 1] if found == limit else low
+            continue
+        for j in range(allowed_from[r] if chosen else 0, allowed_to[r] if chosen else width):
+            token = allowed[j] if chosen else j
+            while e < edits and edited[e] < token:
+                e += 1
+            value = x[begin + token] if form == 2 else (x[begin + token] - top) - log
+            if e < edits and edited[e] == token:
+                value = edit(value, factors[e], addends[e])
+            if form == 2:
+                value = (value - top) - log
+            value += score
+            if value >= low and value > none:
+                found = put(values, ids, start, found, limit, value, begin + token)
+                low = values[start + limit - 1] if found == limit else low
+    return found
 
 
 @compiled
@@ -54,75 +185,35 @@ def cpu(
     hi: int,
 ) -> None:
     """Lanes `lo` to `hi`."""
-    per_row = (width + 127) // 128
-    none = np.float32(-np.inf)
     for lane in range(lo, hi):
-        limit = most[lane]
-        found = 0
-        start = lane * room
-        for r in range(begin[lane], end[lane]):
-            if apart:
-                found = 0
-                start = r * room
-            row = x[r * width : (r + 1) * width]
-            maxima = blocks[r * per_row : (r + 1) * per_row]
-            top, total = powers_of_row(row, maxima)
-            if not total < np.inf:
-                found = -1 - r
-                if apart:
-                    counts[r] = found
-                    continue
-                break
-            first = edited_at[r] if edited_at.size else 0
-            last = edited_at[r + 1] if edited_at.size else 0
-            chosen = allowed_from.size != 0 and allowed_from[r] >= 0
-            if form == 2 and (chosen or first < last):
-                top = none
-                for token in range(width):
-                    value = limited(
-                        row[token], token, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited
-                    )
-                    top = max(top, value)
-                total = np.float32(0)
-                for token in range(width):
-                    value = limited(
-                        row[token], token, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited
-                    )
-                    if value > none:
-                        total += exp(value - top)
-            log = np.float32(np.log(total))
-            if form == 1:
-                top = np.float32(0)
-                log = np.float32(0)
-            score = running[r]
-            if chosen:
-                for j in range(allowed_from[r], allowed_to[r]):
-                    token = allowed[j]
-                    if first == last or place_of(edited, first, last, token) < 0:
-                        value = ((row[token] - top) - log) + score
-                        found = put(values, ids, start, found, limit, value, r * width + token)
-            else:
-                least = values[start + limit - 1] if found == limit else none
-                for b in range(per_row):
-                    if not ((maxima[b] - top) - log) + score > least:
-                        continue
-                    for token in range(b * 128, min(b * 128 + 128, width)):
-                        value = ((row[token] - top) - log) + score
-                        if value > least and (first == last or place_of(edited, first, last, token) < 0):
-                            found = put(values, ids, start, found, limit, value, r * width + token)
-                            least = values[start + limit - 1] if found == limit else none
-            for e in range(first, last):
-                token = edited[e]
-                if not chosen or place_of(allowed, allowed_from[r], allowed_to[r], token) >= 0:
-                    if form == 2:
-                        value = ((edit(row[token], factors[e], addends[e]) - top) - log) + score
-                    else:
-                        value = edit((row[token] - top) - log, factors[e], addends[e]) + score
-                    found = put(values, ids, start, found, limit, value, r * width + token)
-            if apart:
-                counts[r] = found
-        if not apart:
-            counts[lane] = found
+        first = begin[lane]
+        last = end[lane]
+        if not apart and first == last:
+            counts[lane] = 0
+        while first < last:
+            behind = first + 1 if apart else last
+            place = first if apart else lane
+            counts[place] = best_of_rows(
+                x,
+                running,
+                factors,
+                addends,
+                allowed_from,
+                allowed_to,
+                allowed,
+                edited_at,
+                edited,
+                values,
+                ids,
+                blocks,
+                first,
+                behind,
+                place * room,
+                most[lane],
+                width,
+                form,
+            )
+            first = behind
 
 
 @compiled_for_cuda(over="blocks")

@@ -32,24 +32,23 @@ def cpu(
 ) -> None:
     """Rows `lo` to `hi`."""
     for r in range(lo, hi):
-        row = x[r * width : (r + 1) * width]
-        result = out[r * width : (r + 1) * width]
-        if allowed_from.size != 0 or edited_at.size != 0:
-            for k in range(width):
-                result[k] = limited(
-                    row[k], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited
-                )
-            top, total = powers_of_row(result, result[:0])
+        begin = r * width
+        unlimited = allowed_from.size == 0 and edited_at.size == 0
+        for k in range(0 if unlimited else width):
+            out[begin + k] = limited(
+                x[begin + k], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited
+            )
+        if unlimited:
+            top, total = powers_of_row(x, begin, width, out, -1, 128)
         else:
-            top, total = powers_of_row(row, result[:0])
-        log = np.float32(0)
-        if top > -np.inf:
-            log = np.float32(np.log(total))
-        else:
+            top, total = powers_of_row(out, begin, width, out, -1, 128)
+        log = np.float32(np.log(total))
+        if top == -np.inf:  # there is nothing to divide
             top = np.float32(0)
-        for k in range(width):
-            value = row[k] if allowed_from.size == 0 and edited_at.size == 0 else result[k]
-            result[k] = (value - top) - log
+            log = np.float32(0)
+        for k in range(begin, begin + width):
+            value = x[k] if unlimited else out[k]
+            out[k] = (value - top) - log
 
 
 @compiled_for_cuda(over="blocks")

@@ -8,36 +8,10 @@ counts.  A lane with a bad row r has the count ``-1 - r``.
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import compiled, compiled_for_cuda, put, shared
+from .._kernel import compiled, compiled_for_cuda, put
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu
-
-
-@shared
-def merge(
-    values: Any,
-    ids: Any,
-    counts: Any,
-    out: Any,
-    begin: Any,
-    end: Any,
-    most: Any,
-    room: int,
-    places: int,
-    lane: int,
-) -> None:
-    """One lane."""
-    size = begin.size * places
-    best, names = out[:size], out[size : 2 * size]
-    found = 0
-    for r in range(begin[lane], end[lane]):
-        if counts[r] < 0:
-            found = -1 - r
-            break
-        for j in range(r * room, r * room + counts[r]):
-            found = put(best, names, lane * places, found, most[lane], values[j], ids[j])
-    out[2 * size + lane] = found
 
 
 @compiled
@@ -55,8 +29,17 @@ def cpu(
     hi: int,
 ) -> None:
     """Lanes `lo` to `hi`."""
+    size = begin.size * places
+    best, names = out[:size], out[size : 2 * size]
     for lane in range(lo, hi):
-        merge(values, ids, counts, out, begin, end, most, room, places, lane)
+        found = 0
+        for r in range(begin[lane], end[lane]):
+            if counts[r] < 0:
+                found = -1 - r
+                break
+            for j in range(r * room, r * room + counts[r]):
+                found = put(best, names, lane * places, found, most[lane], values[j], ids[j])
+        out[2 * size + lane] = found
 
 
 @compiled_for_cuda(over="blocks")
@@ -71,9 +54,40 @@ def cuda(
     room: int,
     places: int,
 ) -> None:
-    """All lanes, a block each."""
+    """All lanes, a block each.  A candidate's place is the number of better ones, which each list tells by halving."""
+    size = begin.size * places
     lane = gpu.blockIdx.x
     while lane < begin.size:
+        first = begin[lane]
+        last = end[lane]
+        bad = last
+        total = 0
+        for r in range(first, last):
+            if counts[r] < 0:
+                bad = min(bad, r)
+            else:
+                total += counts[r]
+        j = first * room + gpu.threadIdx.x
+        while bad == last and j < last * room:
+            own = j // room
+            rank = j - own * room
+            if rank < counts[own]:
+                value = values[j]
+                for r in range(first, last):
+                    if r != own:
+                        low = r * room
+                        high = low + counts[r]
+                        while low < high:
+                            middle = (low + high) >> 1
+                            if values[middle] > value or (values[middle] == value and r < own):
+                                low = middle + 1
+                            else:
+                                high = middle
+                        rank += low - r * room
+                if rank < most[lane]:
+                    out[lane * places + rank] = value
+                    out[size + lane * places + rank] = ids[j]
+            j += gpu.blockDim.x
         if gpu.threadIdx.x == 0:
-            merge(values, ids, counts, out, begin, end, most, room, places, lane)
+            out[2 * size + lane] = min(total, most[lane]) if bad == last else -1 - bad
         lane += gpu.gridDim.x
