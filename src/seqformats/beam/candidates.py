@@ -100,13 +100,9 @@ def row_lists(
     rows, width = x.shape
     room = min(lanes.places(width), width, per_parent or width)
     if library.kind(x) == "cpu":
-        values, ids, counts = (
-            np.empty(rows * room, np.float32),
-            np.empty(rows * room, np.int64),
-            np.empty(rows, np.int64),
-        )
-        out = (values, ids, counts)
-        _best_tokens(library.operand(x), x.shape, running, out, lanes, plan, room, form, apart=True)
+        values, ids = np.empty(rows * room, np.float32), np.empty(rows * room, np.int64)
+        counts = np.zeros(rows, np.int64)  # not every row need be in a lane
+        _best_tokens(library.operand(x), x.shape, running, (values, ids, counts), lanes, plan, room, form, apart=True)
         return RowLists(values, ids, counts, room, width)
     int64 = library.dtype("int64")
     values = library.empty((rows * room,), x.dtype, x)

@@ -26,10 +26,18 @@ class Beams:
     there : the first three beside the memories, once they were brought there
     """
 
-    def __init__(self, t: int, source: Array, parents: Array, tokens: Array, nodes: Array, tree: Any) -> None:
+    def __init__(
+        self, t: int, source: Array, parents: Array, tokens: Array, nodes: Array, tree: Any, limit: Array
+    ) -> None:
         self.t, self.source, self.parents, self.tokens, self.nodes = t, source, parents, tokens, nodes
         self.there: Any = None
-        self._tree = tree
+        self._tree, self._limit = tree, limit
+
+    @property
+    def left(self) -> Array:
+        """How many tokens each row may still have, ``(rows,)``."""
+        left: Array = self._limit[self.source] - self.t
+        return left
 
     @cached_property
     def prefixes(self) -> Array:
@@ -91,6 +99,15 @@ class Plan:
     def ban(self, rows: Array, tokens: Array) -> None:
         """``tokens[i]`` does not follow ``rows[i]``."""
         self.change(rows, tokens, addend=-np.inf)
+
+    def bans(self) -> Plan:
+        """The same without what only changes a log-probability."""
+        twin = copy.copy(self)
+        banned = self.addends == -np.inf
+        twin.factors, twin.addends, twin.edited = self.factors[banned], self.addends[banned], self.edited[banned]
+        if self.edited_at.size:
+            twin.edited_at = np.append(0, np.cumsum(banned))[self.edited_at]
+        return twin
 
     def limited(self, row: int, token: int, value: Any) -> Any:
         """The log-probability that a token has behind a row, where it was `value`."""
@@ -250,7 +267,7 @@ class Trie:
 
 
 class AllowedTokens(Constraint):
-    """A hypothesis is one of the given sequences, with an end behind it.
+    """A hypothesis is one of the given sequences, with an end behind it; or, if it has no room, the beginning of one.
 
     Parameters
     ----------
@@ -534,5 +551,6 @@ def ends_of(given: Any, n: int) -> tuple[list[Array], Array, Array]:
         found = [np.array([at_least(to_host(given).item() if is_array(given) else given, "end", 0)])] * n
     else:
         found = [tokens_of(given, "end")] * n
+    found = [np.unique(e) for e in found]
     offsets = np.cumsum([0, *[e.size for e in found]]).astype(np.int64)
     return found, offsets, np.concatenate([np.empty(0, np.int64), *found])

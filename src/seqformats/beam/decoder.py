@@ -281,7 +281,19 @@ class BeamDecoder:
             if groups or self._lexical:
                 raise ConversionError("sampling goes neither with DiverseGroups nor with LexicalConstraints")
             self._sampling = sampling.begin(n)
-            self._rule = RULES["paddle"]  # what has ended stays in the sample
+            # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
+            self._rule = RULES["paddle"]._replace(masks_first=True)
+
+        if self._hooks["on_selected"] and (groups or self._lexical or self._sampling):
+            raise ConversionError("on_selected goes neither with sampling, DiverseGroups nor LexicalConstraints")
+        if self._hooks["on_candidates"] and self._lexical:
+            raise ConversionError(
+                "on_candidates does not go with LexicalConstraints, which choose candidates themselves"
+            )
+        if self._lexical and rule == "paddle":
+            raise ConversionError(
+                'the rule "paddle" compares scores alone, so LexicalConstraints cannot share out a beam'
+            )
 
         most = self._rule.candidates * width
         if rule == "hf" and self._sampling is None:  # so that k are left if all ends are among them
@@ -306,7 +318,8 @@ class BeamDecoder:
         self._rows = 0
         self._values = np.zeros((2, n), np.float32)  # of each row: its score so far, and its key
         rows = np.arange(n)
-        self._beams = Beams(0, rows, rows, first, -1 - rows, self._nodes)
+        self._limit = limit
+        self._beams = Beams(0, rows, rows, first, -1 - rows, self._nodes, limit)
         self.state = self._seen(memory)
 
     @property
@@ -335,7 +348,9 @@ class BeamDecoder:
             x = candidates.log_probabilities(library, x, plan if self._rule.masks_first else None)
             for hook in self._hooks["on_scores"]:
                 x = self._changed_scores(hook(x, self.state), library, x)
-            form, plan = candidates.LOGS, None if self._rule.masks_first else plan
+            form = candidates.LOGS
+            if plan is not None and self._rule.masks_first:
+                plan = plan.bans()
         found = self._found(library, x, form, plan)
         for hook in self._hooks["on_selected"]:
             found = self._after(hook, library, x, found)
@@ -463,7 +478,7 @@ class BeamDecoder:
             values[used] = running[ids // found.width] + library.to_numpy(library.take(x.reshape(-1), ids, 0))
             return found._replace(values=values)
         if self._lexical:
-            return self._lexical[0].found(library, x, running, lanes, plan, self._beams)
+            return self._lexical[0].found(library, x, running, lanes, plan, self._beams, self._prune.per_parent)
         if self._groups == 1:
             return self._best(library, x, form, running, lanes, plan)
         parts: list[Found] = []
@@ -601,7 +616,9 @@ class BeamDecoder:
         self._nodes.add(count)
         self._longest, self._largest = longest, largest
         self._values = values[:, :rows]
-        self._beams = Beams(beams.t + 1, live[3, :rows], live[0, :rows], live[1, :rows], live[2, :rows], self._nodes)
+        self._beams = Beams(
+            beams.t + 1, live[3, :rows], live[0, :rows], live[1, :rows], live[2, :rows], self._nodes, self._limit
+        )
         return bool(same)
 
     def _traced(self) -> BeamTrace:

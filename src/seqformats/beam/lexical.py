@@ -16,14 +16,15 @@ from .constraints import Beams, Constraint, Plan, Running, is_nested, is_token, 
 
 
 class LexicalConstraints(Constraint):
-    """Every hypothesis that ends has all of some phrases, in any order and anywhere.
+    """Every hypothesis has all of some phrases, in any order and anywhere, even one over the other.
 
     Parameters
     ----------
     phrases : a list of phrases (lists of tokens) for all sources; or for each its own (lists of lists of lists)
 
     An end is no candidate before all phrases are there.  The places of a beam are shared out by how much of the phrases
-    a hypothesis has, so that those that have begun one are not crowded out.
+    a hypothesis has, so that those that have begun one are not crowded out.  A source whose phrases do not come to fit
+    into `max_new_tokens` has no hypothesis.
 
     Source: M. Post, D. Vilar, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation", arXiv 1804.06609.
 
@@ -106,6 +107,17 @@ class _Phrases:
             return []
         return [end for end in self.ends if len(self.behind(met, end).done) < len(self.phrases)]
 
+    def missing(self, met: _Met) -> int:
+        """So many tokens at least come before a hypothesis has all phrases."""
+        left = [len(phrase) - met.places[i] for i, phrase in enumerate(self.phrases) if i not in met.done]
+        return max(left, default=0)
+
+    def in_time(self, met: _Met, left: int) -> list[int] | None:
+        """The tokens behind which the phrases may still fit into `left` tokens; None for all."""
+        if self.missing(_Met(met.done, self.none.places)) <= left:
+            return None
+        return [token for token in self.tokens if self.missing(self.behind(met, token)) <= left]
+
 
 def _borders(phrase: list[int]) -> list[int]:
     """For every start of a phrase, the length of the longest shorter start that it ends with (Knuth, Morris, Pratt)."""
@@ -127,22 +139,41 @@ class LexicalSearch(Running):
         self.largest = max((token for source in self.sources for token in source.tokens), default=-1)
 
     def limit(self, beams: Beams, plan: Plan) -> None:
-        """No end before all phrases are there."""
+        """No end before all phrases are there, and nothing behind which they cannot be any more."""
         if self.largest >= plan.width:
             raise StructureError(f"token {self.largest} is in a phrase, but scores have {plan.width} columns")
-        early = [self.sources[s].early(met) for s, met in zip(beams.source.tolist(), self.met, strict=True)]
+        states = [(self.sources[s], met) for s, met in zip(beams.source.tolist(), self.met, strict=True)]
+        early = [source.early(met) for source, met in states]
         rows = np.repeat(np.arange(len(early)), [len(ends) for ends in early])
         plan.ban(rows, np.array([end for ends in early for end in ends], np.int64))
+        in_time = [
+            source.in_time(met, left - 1) for (source, met), left in zip(states, beams.left.tolist(), strict=True)
+        ]
+        if any(tokens is not None for tokens in in_time):
+            ends = np.cumsum([len(tokens or ()) for tokens in in_time])
+            begin = np.append(0, ends)[:-1]
+            free = np.array([tokens is None for tokens in in_time])
+            tokens = np.array([token for tokens in in_time for token in tokens or ()], np.int64)
+            plan.allow(np.where(free, -1, begin), np.where(free, -1, ends), tokens)
 
     def follow(self, beams: Beams) -> None:
         """The rows have become these."""
         rows = zip(beams.parents.tolist(), beams.tokens.tolist(), beams.source.tolist(), strict=True)
         self.met = [self.sources[source].behind(self.met[parent], token) for parent, token, source in rows]
 
-    def found(self, library: Library, x: Array, running: Array, lanes: Lanes, plan: Plan | None, beams: Beams) -> Found:
+    def found(
+        self,
+        library: Library,
+        x: Array,
+        running: Array,
+        lanes: Lanes,
+        plan: Plan | None,
+        beams: Beams,
+        per_parent: int | None,
+    ) -> Found:
         """The candidates of each source: of every degree of progress in turn the best one, the furthest first."""
         rows, width = x.shape
-        lists = candidates.row_lists(library, x, candidates.LOGS, running, lanes, plan, None)
+        lists = candidates.row_lists(library, x, candidates.LOGS, running, lanes, plan, per_parent)
         counts = library.to_numpy(lists.counts)
         if counts.min() < 0:
             return candidates.merged(library, lists, lanes, x)  # whose counts say which row is bad
@@ -153,7 +184,9 @@ class LexicalSearch(Running):
         more = np.setdiff1d(np.array([r * width + token for r, token in wanted], np.int64), ids)
         picked = library.to_numpy(library.take(x.reshape(-1), more, 0))
         if plan is not None:
-            picked = np.array([plan.limited(*divmod(at, width), v) for at, v in zip(more.tolist(), picked, strict=True)])
+            picked = np.array(
+                [plan.limited(*divmod(at, width), v) for at, v in zip(more.tolist(), picked, strict=True)]
+            )
         values, ids = np.concatenate([values, running[more // width] + picked]), np.concatenate([ids, more])
         parents, tokens = np.divmod(ids, width)
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)

@@ -216,6 +216,26 @@ def cpu(
             first = behind
 
 
+@shared
+def key_of(value: Any, token: int) -> int:
+    """A number that is the larger, the better a candidate is: the bits of a float32 in their order, then the token."""
+    bits = np.int64((value + np.float32(0)).view(np.int32))  # -0.0 becomes 0.0, since they are equal
+    return (bits if bits >= 0 else bits ^ 0x7FFFFFFF) << 32 | (0xFFFFFFFF - token)
+
+
+@shared
+def value_of(key: int) -> Any:
+    """The value of a candidate."""
+    bits = key >> 32
+    return np.int32(bits if bits >= 0 else bits ^ 0x7FFFFFFF).view(np.float32)
+
+
+@shared
+def token_of(key: int) -> int:
+    """Its token."""
+    return 0xFFFFFFFF - (key & 0xFFFFFFFF)
+
+
 @compiled_for_cuda(over="blocks")
 def cuda(
     x: Any,
@@ -225,7 +245,7 @@ def cuda(
     values: Any,
     ids: Any,
     counts: Any,
-    blocks: Any,  # noqa: ARG001  shared memory is room enough
+    blocks: Any,
     begin: Any,  # noqa: ARG001  rows apart need no lanes
     end: Any,  # noqa: ARG001
     most: Any,  # noqa: ARG001  each row keeps as many as there is room for
@@ -239,111 +259,141 @@ def cuda(
     form: int,
     apart: int,  # noqa: ARG001  they always are
 ) -> None:
-    """All rows, a block each.  Each thread has its best candidate ready; the best of all is taken, `room` times."""
-    best = gpu.shared.array(128, x.dtype)
-    place = gpu.shared.array(128, ids.dtype)
-    me = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
-    threads = gpu.blockDim.x * gpu.blockDim.y
+    """All rows, a block each.
+
+    Every thread looks for its best candidate.  Threads of which `room` others have a better one are out; those that
+    remain list, best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each
+    block of the grid ``min(room, 128)`` lists of `room`.  A candidate's place is the number of better ones in all lists.
+    """
+    largest = gpu.shared.array(128, x.dtype)
+    sums = gpu.shared.array(128, x.dtype)
+    keys = gpu.shared.array(128, ids.dtype)
+    floors = gpu.shared.array(128, ids.dtype)
+    me = gpu.threadIdx.x
+    threads = gpu.blockDim.x
+    infinite = x.dtype.type(math.inf)
+    none = key_of(-infinite, 0xFFFFFFFF)
+    home = gpu.blockIdx.x * min(room, 128) * room
     r = gpu.blockIdx.x
     while r < counts.size:
-        begin_of = r * width
-        top = x.dtype.type(-math.inf)
-        wrong = 0
+        row = r * width
+        top = -infinite
+        total = x.dtype.type(0)
         k = me
         while k < width:
-            value = x[begin_of + k]
-            if value != value or value == math.inf:
-                wrong = 1
+            value = x[row + k]
+            if value != value or value == infinite:
+                total = infinite
             if form == 2:
                 value = limited(value, k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
-            if value > top:
+            if form != 1 and value > top:
+                total = total * exp(top - value) + x.dtype.type(1)
                 top = value
+            elif form != 1 and value > -infinite:
+                total += exp(value - top)
             k += threads
-        best[me] = top
-        place[me] = wrong
+        largest[me] = top
+        sums[me] = total
         gpu.syncthreads()
         half = threads >> 1
         while half > 0:
             if me < half:
-                if best[me + half] > best[me]:
-                    best[me] = best[me + half]
-                place[me] |= place[me + half]
+                other = largest[me + half]
+                top = max(largest[me], other)
+                if top > -infinite:
+                    total = sums[me] * exp(largest[me] - top) + sums[me + half] * exp(other - top)
+                else:
+                    total = sums[me] + sums[me + half]
+                largest[me] = top
+                sums[me] = total
             gpu.syncthreads()
             half >>= 1
-        top = best[0]
-        wrong = place[0]
-        gpu.syncthreads()
+        top = largest[0]
+        total = sums[0]
+        good = total < infinite
         log = x.dtype.type(0)
-        if form == 1 or math.isinf(top):
+        if form == 1 or not top > -infinite:
             top = x.dtype.type(0)
-        if form != 1:
-            total = x.dtype.type(0)
-            k = me
-            while k < width:
-                value = x[begin_of + k]
-                if form == 2:
-                    value = limited(value, k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
-                total += exp(value - top)
-                k += threads
-            best[me] = total
-            gpu.syncthreads()
-            half = threads >> 1
-            while half > 0:
-                if me < half:
-                    best[me] += best[me + half]
-                gpu.syncthreads()
-                half >>= 1
-            log = ln(best[0])
-            gpu.syncthreads()
+        else:
+            log = ln(total)
+        best = none
+        k = me
+        while good and k < width:
+            value = x[row + k]
+            if form != 2:
+                value = (value - top) - log
+            value = limited(value, k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+            if form == 2:
+                value = (value - top) - log
+            value += running[r]
+            if value > -infinite:
+                best = max(best, key_of(value, k))
+            k += threads
+        keys[me] = best
+        floors[me] = none
+        gpu.syncthreads()
+        rank = 0
+        lists = 0
+        for k in range(threads):
+            if keys[k] > best:
+                rank += 1
+            if keys[k] > none:
+                lists += 1
+        lists = min(lists, room)
+        chosen = rank < lists and best > none
+        if chosen and rank == room - 1:
+            floors[0] = best
+        gpu.syncthreads()
+        floor = floors[0]
+        mine = home + rank * room
         found = 0
-        last = x.dtype.type(math.inf)
-        taken = -1
-        look = 1  # has this thread to look for its next best?
-        turn = 0 if wrong == 0 else room
-        while turn < room:
-            if look == 1:
-                best[me] = x.dtype.type(-math.inf)
-                place[me] = width
-                k = me
-                while k < width:
-                    value = x[begin_of + k]
-                    if form != 2:
-                        value = (value - top) - log
-                    value = limited(value, k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
-                    if form == 2:
-                        value = (value - top) - log
-                    value += running[r]
-                    if value > best[me] and (value < last or (value == last and k > taken)):
-                        best[me] = value
-                        place[me] = k
-                    k += threads
-            mine = best[me]
-            own = place[me]
-            gpu.syncthreads()
-            half = threads >> 1
-            while half > 0:
-                if me < half:
-                    other = me + half
-                    if best[other] > best[me] or (best[other] == best[me] and place[other] < place[me]):
-                        best[me] = best[other]
-                        place[me] = place[other]
-                gpu.syncthreads()
-                half >>= 1
-            last = best[0]
-            taken = place[0]
-            gpu.syncthreads()
-            best[me] = mine
-            place[me] = own
-            look = 1 if own == taken else 0
-            if taken == width:
-                turn = room
-            else:
-                if me == 0:
-                    values[r * room + found] = last
-                    ids[r * room + found] = begin_of + taken
-                found += 1
-                turn += 1
+        k = me
+        while chosen and k < width:
+            value = x[row + k]
+            if form != 2:
+                value = (value - top) - log
+            value = limited(value, k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+            if form == 2:
+                value = (value - top) - log
+            value += running[r]
+            if value > -infinite:
+                key = key_of(value, k)
+                if key >= floor and (found < room or key > blocks[mine + room - 1]):
+                    j = mine + min(found, room - 1)
+                    found = min(found + 1, room)
+                    while j > mine and blocks[j - 1] < key:
+                        blocks[j] = blocks[j - 1]
+                        j -= 1
+                    blocks[j] = key
+            k += threads
+        if chosen:
+            keys[rank] = found
+        gpu.syncthreads()
+        k = me
+        while k < lists * room:
+            own = k // room
+            place = k - own * room
+            if place < keys[own]:
+                key = blocks[home + k]
+                for other in range(lists):
+                    if other != own:
+                        low = home + other * room
+                        high = low + keys[other]
+                        while low < high:
+                            middle = (low + high) >> 1
+                            if blocks[middle] > key:
+                                low = middle + 1
+                            else:
+                                high = middle
+                        place += low - (home + other * room)
+                if place < room:
+                    values[r * room + place] = value_of(key)
+                    ids[r * room + place] = row + token_of(key)
+            k += threads
         if me == 0:
-            counts[r] = found if wrong == 0 else -1 - r
+            found = 0
+            for k in range(lists):
+                found += keys[k]
+            counts[r] = min(found, room) if good else -1 - r
         gpu.syncthreads()
         r += gpu.gridDim.x
