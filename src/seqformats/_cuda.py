@@ -39,7 +39,7 @@ _LEAST_BLOCKS = 1 if simulated else 128
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
 WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
-_BYTE, _INT64 = WORDS[1], np.dtype(np.int64)
+_BYTE = WORDS[1]
 
 # --- what kernels share ----------------------------------------------------------------------------------------------
 
@@ -65,8 +65,18 @@ def _move_word(out: Any, d: int, src: Any, s: int) -> None:
         out[d] = src[s]
 
 
-def _intrinsics() -> tuple[Any, Any]:
-    """The two as code: an intrinsic is part of the kernel, and needs no GPU to be compiled."""
+def _bits_of(value: Any) -> Any:
+    """The bits of a float32 as an integer."""
+    return int(np.float32(value).view(np.int32))
+
+
+def _float_of(bits: int) -> Any:
+    """The float32 of these bits."""
+    return np.int32(bits).view(np.float32)
+
+
+def _intrinsics() -> tuple[Any, Any, Any, Any]:
+    """These as code: an intrinsic is part of the kernel, and needs no GPU to be compiled."""
     from llvmlite import ir
     from numba.cuda.extending import intrinsic
 
@@ -96,12 +106,28 @@ def _intrinsics() -> tuple[Any, Any]:
 
         return types.int64(cum, types.int64), generate
 
-    return move_word, search
+    @intrinsic
+    def bits_of(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+            return builder.sext(builder.bitcast(args[0], ir.IntType(32)), ir.IntType(64))
+
+        return types.int64(types.float32), generate
+
+    @intrinsic
+    def float_of(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:  # noqa: ARG001
+            return builder.bitcast(builder.trunc(args[0], ir.IntType(32)), ir.FloatType())
+
+        return types.float32(types.int64), generate
+
+    return move_word, search, bits_of, float_of
 
 
 move_word: Any
 search: Any
-move_word, search = (_move_word, _search) if simulated else _intrinsics()
+bits_of: Any
+float_of: Any
+move_word, search, bits_of, float_of = (_move_word, _search, _bits_of, _float_of) if simulated else _intrinsics()
 
 
 def _find(starts: Any, cum: Any, steps: Any, r: int, stride: int, left: int, step: int) -> Any:
@@ -195,6 +221,8 @@ _NAMES = {
     "gpu": gpu,
     "move_word": move_word,
     "search": search,
+    "bits_of": bits_of,
+    "float_of": float_of,
     "find": find,
     "tree_sum": tree_sum,
     "tree_max": tree_max,
@@ -272,13 +300,15 @@ class _Start:
         return self.view(x, size_of(x.shape) * parts, dtype)
 
     def uploaded(self, arrays: Sequence[Array], item: Array | None = None) -> tuple[list[Any], Array | None]:
-        """Arrays of int64 on the device, and a buffer that begins with `item`, bytes.
+        """Arrays of the host on the device, and a buffer that begins with `item`, bytes.
 
         What is missing goes up in one copy.  Arrays of the structure stay there, the others live as long as the call.
         """
         copies, own = self.resident()
         missing: dict[int, Array] = {}
         for array in arrays:
+            if not array.size:
+                continue
             address = array.ctypes.data
             # an array of the structure goes up whole, where this may be only its beginning
             whole: Any = own.get(address, array)
@@ -290,7 +320,7 @@ class _Start:
         event: Any = None
         ready: dict[int, Any] = {}
         for (address, array), offset in zip(missing.items(), offsets[len(parts) - len(missing) :], strict=True):
-            ready[address] = self.view(buffer, array.size, _INT64, offset)
+            ready[address] = self.view(buffer, array.size, array.dtype, offset)
             if address in own:
                 if event is None:
                     event = _event()
@@ -298,6 +328,9 @@ class _Start:
                 copies[address] = _Copy(array, ready[address], buffer, event, self.pointer)
         found = []
         for array in arrays:
+            if not array.size:
+                found.append(self.view(self.like, 0, array.dtype))
+                continue
             address = array.ctypes.data
             if address not in ready:
                 ready[address] = self.met(copies[address])
@@ -345,6 +378,17 @@ class _Memory:
             "data": (address, False),
             "version": 2,
         }
+
+
+def sent(library: Library, arrays: Sequence[Array], like: Array) -> list[Array]:
+    """Arrays of the host beside `like`, after one copy."""
+    offsets, packed = _packed(arrays)
+    if not packed.size:
+        return [library.empty(array.shape, library.dtype(array.dtype.name), like) for array in arrays]
+    buffer = library.upload(packed, like)
+    dtypes = [library.dtype(array.dtype.name) for array in arrays]
+    parts = zip(arrays, offsets, dtypes, strict=True)
+    return [buffer[offset : offset + array.nbytes].view(dtype) for array, offset, dtype in parts]
 
 
 def _packed(parts: Sequence[Array]) -> tuple[list[int], Array]:
@@ -421,20 +465,24 @@ def launch_arithmetic(
 ) -> None:
     """Start a kernel that calculates, on the current stream of the array's library; ``numbers[0]`` is the width.
 
-    Complex numbers are pairs of floats, so the kernels see real numbers only.
+    Complex numbers are pairs of floats, so the kernels see real numbers only.  Inputs may be on the host, and `arrays`
+    on the device.
     """
     if work.units == 0 or numbers[0] == 0:
         return
     out = outputs[0]
     with gpu.gpus[_index(library, out)]:
         start = _Start(library, out, structure)
-        found, _ = start.uploaded(arrays)
-        views = [start.typed(library.aligned(x)) for x in inputs] + [start.typed(x) for x in outputs]
+        given = (*inputs, *arrays)
+        host = iter(start.uploaded([x for x in given if type(x) is np.ndarray])[0])
+        views = [next(host) if type(x) is np.ndarray else start.typed(library.aligned(x)) for x in given]
+        found = views[len(inputs) :]
+        views[len(inputs) :] = [start.typed(x) for x in outputs]
         width = numbers[0] * _real(library.dtype_name(out.dtype))[1]
         grid: tuple[int, int]
         block: tuple[int, int]
         if kernel.over == "blocks":
-            grid, block = (_between(work.units), 1), (_SUM_THREADS, 1)
+            grid, block = (_between(work.units), 1), (_SUM_ACROSS, 1)
         elif kernel.over == "sequences":
             across = _power(width, _SUM_ACROSS)
             grid = (_between(work.units), min(-(-width // across), _MOST_RUNS))

@@ -106,6 +106,13 @@ def arithmetic(
     _cuda.launch_arithmetic(kernel, library, inputs, outputs, arrays, numbers, work, structure)
 
 
+def sent(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:
+    """Arrays of the host beside `like`, which is on a GPU, after one copy."""
+    from . import _cuda
+
+    return _cuda.sent(library, arrays, like)
+
+
 _launchers: dict[str, Callable[..., None]] = {"cpu": cpu, "cuda": cuda}
 
 

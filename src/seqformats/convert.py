@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from . import _flow, _launch, registry
-from .arrays import LAZY_ZEROS, Array, Library, Shape, is_array, is_array_type, library_of, size_of, zero_item
+from .arrays import LAZY_ZEROS, NUMPY, Array, Library, Shape, is_array, is_array_type, library_of, size_of, zero_item
 from .errors import ConversionError, StructureError
 from .formats import (
     Encoding,
@@ -106,6 +106,8 @@ def rows_of(x: Any) -> Array:
 
 def source_of(x: Any) -> Source:
     """Where the rows of an encoding lie, after a look at whether its data is still what was validated."""
+    if type(x) is Source:
+        return x
     if isinstance(x, List):
         return _source_of_list(x)
     library, data, structure = checked_data(x), x.data, x._structure
@@ -364,6 +366,14 @@ def _packed(source: Source, structure: Structure) -> Packed:
     return build_packed(out, structure)
 
 
+_FROM_SOURCE: dict[type, Callable[[Any], Any]] = {
+    Ragged: to_ragged,
+    Masked: to_masked,
+    Padded: to_padded,
+    Packed: to_packed,
+}
+
+
 def ragged_to_list(x: Ragged) -> List:
     """Views of the rows of each sequence."""
     source = source_of(x)
@@ -439,6 +449,15 @@ def _list_of(items: tuple[Any, ...]) -> List:
     return List(items) if scanned is None else build_list(items, Structure.of_lengths(scanned[0]), items[0])
 
 
+def _source_of_arrays(items: tuple[Any, ...]) -> Source | None:
+    """NumPy arrays as something to read rows from, with one look at them; None where that takes more than one."""
+    scanned = scan(items) if items and type(items[0]) is np.ndarray else None
+    if scanned is None:
+        return None
+    like = items[0]
+    return Source(NUMPY, like, like.shape[1:], 0, Structure.of_lengths(scanned[0]), frozen(scanned[1]))
+
+
 def is_list_of_arrays(x: Any) -> bool:
     """Is this bare list or tuple a `List`?  An empty one is."""
     return all(map(is_array_type, set(map(type, x))))
@@ -495,6 +514,11 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     """
     kind: Any = type(x)
     if not options and copy is False:
+        if (kind is list or kind is tuple) and registry.quick(List, To) is _FROM_SOURCE.get(To, ()):
+            items = tuple(x)  # held until their rows are moved
+            source = _source_of_arrays(items)
+            if source is not None:
+                return _FROM_SOURCE[To](source)
         # the usual call: one leg, and nothing that could carry a gradient
         function = registry.quick(kind, To)
         if function is not None and not _flow.wants_grad(x):

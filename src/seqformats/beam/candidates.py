@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _threads, registry
+from .. import _launch, _threads, registry
 from ..arrays import Array, Library
 from .constraints import Plan
 
@@ -18,6 +18,31 @@ _NO_FLOATS = np.empty(0, np.float32)
 _NO_NUMBERS = np.empty(0, np.int64)
 
 
+# Of how many lists of a row, and for how many rows at a time, a GPU needs room for the work.
+_LISTS, _MOST_ROOM = 128, 1 << 23
+
+
+class Sent:
+    """The rows of a step beside the memories, and on a GPU what its kernels ask for too: all in one copy."""
+
+    def __init__(self, library: Library, rows: tuple[Array, ...], more: tuple[Array, ...], like: Array) -> None:
+        self._host: tuple[Array, ...] = ()
+        if library.kind(like) == "cpu":
+            self.arrays = library.from_host(np.stack(rows), like)
+        else:
+            self._host = (*rows, *more)
+            self.arrays = _launch.sent(library, self._host, like)
+        self._known = {_address(host): there for host, there in zip(self._host, self.arrays, strict=False)}
+
+    def of(self, x: Array) -> Array:
+        """What was sent of an array of the host, or else itself."""
+        return self._known.get(_address(x), x) if type(x) is np.ndarray else x
+
+
+def _address(x: Array) -> tuple[int, int]:
+    return x.__array_interface__["data"][0], x.size
+
+
 class Lanes(NamedTuple):
     """Which rows a lane has, and how many candidates it wants: int64 on the host, and the most of both."""
 
@@ -26,6 +51,7 @@ class Lanes(NamedTuple):
     most: Array
     longest: int
     largest: int
+    sent: Sent | None = None
 
     def places(self, width: int) -> int:
         """The most candidates that any lane wants, and can have of so many tokens."""
@@ -51,6 +77,18 @@ class RowLists(NamedTuple):
     counts: Array  # -1 - r where row r is bad
     room: int
     width: int
+    buffer: Array = None  # on a GPU they lie in one
+
+    def on_host(self, library: Library) -> tuple[Array, Array, Array]:
+        """Values and ids, of the candidates alone, and counts; one copy from a GPU.  Of none where a row is bad."""
+        values, ids, counts = self[:3]
+        if self.buffer is not None:
+            places = (counts.shape[0], ids.shape[0])
+            found = library.to_numpy(self.buffer)
+            numbers = found[: 8 * sum(places)].view(np.int64)
+            counts, ids, values = numbers[: places[0]], numbers[places[0] :], found[8 * sum(places) :].view(np.float32)
+        there = (np.arange(self.room) < counts[:, None]).reshape(-1)
+        return values[there], ids[there], counts
 
 
 def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
@@ -62,8 +100,7 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
         args = (library.operand(x), *floats, library.result(out), *numbers, width)
         run("log_probabilities", args, rows, 4 * rows * width)
     else:
-        inputs = [library.from_host(array, x) for array in floats]
-        start("log_probabilities", library, (x, *inputs), (out,), numbers, (width,), rows)
+        start("log_probabilities", library, (x, *floats), (out,), numbers, (width,), rows)
     return out
 
 
@@ -104,16 +141,19 @@ def row_lists(
         counts = np.zeros(rows, np.int64)  # not every row need be in a lane
         _best_tokens(library.operand(x), x.shape, running, (values, ids, counts), lanes, plan, room, form, apart=True)
         return RowLists(values, ids, counts, room, width)
-    int64 = library.dtype("int64")
-    values = library.empty((rows * room,), x.dtype, x)
-    ids, counts = (library.empty((size,), int64, x) for size in (rows * room, rows))
-    blocks = library.empty((1,), x.dtype, x)
+    int64, size = library.dtype("int64"), rows * room
+    buffer = library.empty((8 * rows + 12 * size,), library.dtype("uint8"), x)
+    counts, ids = buffer[: 8 * rows].view(int64), buffer[8 * rows : 8 * (rows + size)].view(int64)
+    values = buffer[8 * (rows + size) :].view(x.dtype)
+    lists = min(room, _LISTS) * room
+    units = min(rows, max(_MOST_ROOM // lists, _LISTS))
+    blocks = library.empty((units * lists,), int64, x)
     edits, limits = _limits(plan)
-    inputs = [library.from_host(array, x) for array in (running, *edits)]
-    arrays = (*lanes[:3], *limits)
+    arrays = (_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, *limits)  # rows apart need no lanes
     numbers = (width, room, form, 1)
-    start("best_tokens", library, (x, *inputs), (values, ids, counts, blocks), arrays, numbers, rows)
-    return RowLists(values, ids, counts, room, width)
+    outputs = (values, ids, counts, blocks)
+    start("best_tokens", library, (x, running, *edits), outputs, arrays, numbers, units, lanes.sent)
+    return RowLists(values, ids, counts, room, width, buffer)
 
 
 def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Found:
@@ -128,7 +168,7 @@ def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Foun
     else:
         there = library.empty((size,), library.dtype("float64"), like)
         inputs = (lists.values, lists.ids, lists.counts)
-        start("merge_tokens", library, inputs, (there,), lanes[:3], (lists.room, places), count)
+        start("merge_tokens", library, inputs, (there,), lanes[:3], (lists.room, places), count, lanes.sent)
         out = library.to_numpy(there)
     size = count * places
     with np.errstate(invalid="ignore", over="ignore"):  # where there is no candidate there is nothing sensible
@@ -220,9 +260,10 @@ def start(
     arrays: tuple[Array, ...],
     numbers: tuple[int, ...],
     units: int,
+    sent: Sent | None = None,
 ) -> None:
-    """A kernel on a GPU, a block for each unit."""
-    from .. import _launch
-
+    """A kernel on a GPU, a block for each unit; inputs and arrays on the host go up in one copy, if not yet sent."""
+    if sent is not None:
+        inputs, arrays = tuple(map(sent.of, inputs)), tuple(map(sent.of, arrays))
     work = _launch.Work(units, units, 1)
     _launch.arithmetic(name, library, inputs, outputs, arrays, numbers, work, None)

@@ -23,7 +23,7 @@ class Beams:
     t : how many tokens each has
     source, parents, tokens, nodes : ``(rows,)`` int64: its source, its row in the step before, its last token (the
         start at first), and the node of that
-    there : the first three beside the memories, once they were brought there
+    there : the first three beside the memories, once they were brought there; see `candidates.Sent`
     """
 
     def __init__(

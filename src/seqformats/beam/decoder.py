@@ -16,7 +16,7 @@ from ..convert import at_least, source_of
 from ..errors import ConversionError, StructureError
 from ..formats import LoD, Ragged, build_lod, build_ragged
 from ..steps import TensorArray
-from ..structure import Structure, integers, whole
+from ..structure import Structure, frozen, integers, whole
 from . import candidates
 from .candidates import Found, Lanes
 from .constraints import Beams, Constraint, DiverseGroups, Plan, ends_of
@@ -261,42 +261,10 @@ class BeamDecoder:
         if n and self._n_best > width.max():
             raise ConversionError(f"n_best is {self._n_best}, but the beams have {width.max()} places at most")
         end_lists, self._ends_at, self._ends = ends_of(end, n)
-        given = _constraints(constraints)
-        groups = [one for one in given if isinstance(one, DiverseGroups)]
-        if len(groups) > 1:
-            raise ConversionError("there can be one DiverseGroups only")
-        self._groups = groups[0].groups if groups else 1
-        self._diversity = groups[0].penalty if groups else 0.0
-        if n and (width % self._groups).any():
-            wrong = int(width[width % self._groups > 0][0])
-            raise ConversionError(f"a beam_size of {wrong} cannot be divided into {self._groups} groups")
-        self._constraints = [one.begin(n, end_lists) for one in given if one not in groups]
-        self._lexical = [one for one in self._constraints if isinstance(one, LexicalSearch)]
-        if len(self._lexical) > 1 or (self._lexical and groups):
-            raise ConversionError("there can be one LexicalConstraints only, and not beside DiverseGroups")
-        self._sampling = None
-        if sampling is not None:
-            if not isinstance(sampling, Stochastic):
-                raise TypeError(f"sampling must be a Stochastic, not {type(sampling).__name__}")
-            if groups or self._lexical:
-                raise ConversionError("sampling goes neither with DiverseGroups nor with LexicalConstraints")
-            self._sampling = sampling.begin(n)
-            # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
-            self._rule = RULES["paddle"]._replace(masks_first=True)
-
-        if self._hooks["on_selected"] and (groups or self._lexical or self._sampling):
-            raise ConversionError("on_selected goes neither with sampling, DiverseGroups nor LexicalConstraints")
-        if self._hooks["on_candidates"] and self._lexical:
-            raise ConversionError(
-                "on_candidates does not go with LexicalConstraints, which choose candidates themselves"
-            )
-        if self._lexical and rule == "paddle":
-            raise ConversionError(
-                'the rule "paddle" compares scores alone, so LexicalConstraints cannot share out a beam'
-            )
+        self._begin_limits(constraints, sampling, end_lists, width)
 
         most = self._rule.candidates * width
-        if rule == "hf" and self._sampling is None:  # so that k are left if all ends are among them
+        if self._rule.spares:  # so that k are left if all ends are among them
             most = np.maximum(2, 1 + np.diff(self._ends_at)) * width
         lane_source = np.repeat(np.arange(n), self._groups)
         self._lanes = np.zeros((8, lane_source.size), np.int64)
@@ -309,7 +277,7 @@ class BeamDecoder:
         self._pool_room = 2 * int(width.max(initial=1))
         self._pool_scores = np.empty(lane_source.size * self._pool_room, np.float32)
         self._pool_nodes = np.empty(lane_source.size * self._pool_room, np.int64)
-        self._numbers = tuple(map(int, self._rule[1:7]))
+        self._numbers = tuple(map(int, self._rule[2:8]))
         self._thresholds = self._prune.thresholds()
         self._nodes = _Nodes()
         self._memories = Memories()
@@ -319,8 +287,36 @@ class BeamDecoder:
         self._values = np.zeros((2, n), np.float32)  # of each row: its score so far, and its key
         rows = np.arange(n)
         self._limit = limit
-        self._beams = Beams(0, rows, rows, first, -1 - rows, self._nodes, limit)
+        self._beams = Beams(0, rows, rows, first, frozen(-1 - rows), self._nodes, limit)
         self.state = self._seen(memory)
+
+    def _begin_limits(self, constraints: Any, sampling: Any, ends: list[Array], width: Array) -> None:
+        """What limits and draws hypotheses, made ready; ConversionError for what does not go together."""
+        n, given = self._n, _constraints(constraints)
+        groups = [one for one in given if isinstance(one, DiverseGroups)]
+        self._groups = groups[0].groups if groups else 1
+        self._diversity = groups[0].penalty if groups else 0.0
+        if (width % self._groups).any():
+            wrong = int(width[width % self._groups > 0][0])
+            raise ConversionError(f"a beam_size of {wrong} cannot be divided into {self._groups} groups")
+        self._constraints = [one.begin(n, ends) for one in given if one not in groups]
+        self._lexical = [one for one in self._constraints if isinstance(one, LexicalSearch)]
+        self._sampling = None
+        if sampling is not None:
+            if not isinstance(sampling, Stochastic):
+                raise TypeError(f"sampling must be a Stochastic, not {type(sampling).__name__}")
+            self._sampling = sampling.begin(n)
+            # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
+            self._rule = RULES["paddle"]._replace(masks_first=True)
+        own = {"DiverseGroups": len(groups), "LexicalConstraints": len(self._lexical), "sampling": sampling is not None}
+        used = [name for name, count in own.items() for _ in range(count)]
+        if len(used) > 1:
+            raise ConversionError(f"{' and '.join(used)} do not go together: each chooses candidates in its own way")
+        for hook, names in (("on_selected", used), ("on_candidates", ["LexicalConstraints"] if self._lexical else [])):
+            if self._hooks[hook] and names:
+                raise ConversionError(f"{hook} does not go with {names[0]}, which chooses candidates in its own way")
+        if self._lexical and self._rule.pool == BEAM:
+            raise ConversionError('LexicalConstraints do not go with the rule "paddle", which compares scores alone')
 
     @property
     def active(self) -> bool:
@@ -403,8 +399,9 @@ class BeamDecoder:
         if self._library is NUMPY:
             return beams.tokens, beams.source, beams.parents
         if beams.there is None:
-            beams.there = self._library.from_host(np.stack([beams.tokens, beams.source, beams.parents]), self._like)
-        return beams.there
+            rows, more = (beams.tokens, beams.source, beams.parents), (self._values[0], *self._lanes[:3])
+            beams.there = candidates.Sent(self._library, rows, more, self._like)
+        return beams.there.arrays
 
     def _seen(self, memory: Any) -> BeamState:
         there = self._there()
@@ -440,7 +437,7 @@ class BeamDecoder:
 
     def _open_lanes(self) -> Lanes:
         begin, end, most = self._lanes[:3]
-        return Lanes(begin, end, most, self._longest, self._largest)
+        return Lanes(begin, end, most, self._longest, self._largest, self._beams.there)
 
     def _plan(self, width: int) -> Plan | None:
         """What may follow; None where anything may."""
@@ -497,10 +494,8 @@ class BeamDecoder:
         lists = candidates.row_lists(library, x, form, running, lanes, plan, per_parent)
         if not hooks:
             return candidates.merged(library, lists, lanes, x)
-        counts = library.to_numpy(lists.counts)
+        values, ids, counts = lists.on_host(library)
         self._check(counts)
-        there = np.arange(lists.room) < counts[:, None]
-        values, ids = (library.to_numpy(a).reshape(-1, lists.room)[there] for a in (lists.values, lists.ids))
         levels = (self._rows_of_sources(), Structure.of_lengths(counts.astype(np.int64)))
         tokens, scores = (build_lod(library.from_host(a, x), levels) for a in (ids % lists.width, values))
         for hook in hooks:
@@ -614,6 +609,7 @@ class BeamDecoder:
         if bad >= 0:
             self._raise_bad(bad)
         self._nodes.add(count)
+        live.setflags(write=False)  # the state shows them
         self._longest, self._largest = longest, largest
         self._values = values[:, :rows]
         self._beams = Beams(

@@ -174,11 +174,9 @@ class LexicalSearch(Running):
         """The candidates of each source: of every degree of progress in turn the best one, the furthest first."""
         rows, width = x.shape
         lists = candidates.row_lists(library, x, candidates.LOGS, running, lanes, plan, per_parent)
-        counts = library.to_numpy(lists.counts)
+        values, ids, counts = lists.on_host(library)
         if counts.min() < 0:
             return candidates.merged(library, lists, lanes, x)  # whose counts say which row is bad
-        there = np.arange(lists.room) < counts[:, None]
-        values, ids = (library.to_numpy(a).reshape(rows, lists.room)[there] for a in (lists.values, lists.ids))
         of_rows = [self.sources[source] for source in beams.source.tolist()]
         wanted = [(r, token) for r, source in enumerate(of_rows) for token in source.wanted(self.met[r])]
         more = np.setdiff1d(np.array([r * width + token for r, token in wanted], np.int64), ids)

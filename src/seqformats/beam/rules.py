@@ -25,6 +25,8 @@ class Rule(NamedTuple):
 
     candidates: int
     """How many candidates a source keeps, in beam sizes."""
+    spares: bool
+    """Does it keep more where it has more than one end, so that k are left whatever ends?"""
     first_only: bool
     """May only the first k candidates end a hypothesis?"""
     at_limit: bool
@@ -48,17 +50,17 @@ class Rule(NamedTuple):
 
 RULES = {
     # transformers: GenerationMixin._beam_search
-    "hf": Rule(2, first_only=True, at_limit=True, pool=BEST, norm=LENGTH, stop=OPEN),
+    "hf": Rule(2, True, first_only=True, at_limit=True, pool=BEST, norm=LENGTH, stop=OPEN),
     # CTranslate2: BeamSearch
-    "ct2": Rule(2, first_only=True, at_limit=True, pool=ALL, norm=LENGTH, stop=TOP, masks_first=True),
+    "ct2": Rule(2, False, first_only=True, at_limit=True, pool=ALL, norm=LENGTH, stop=TOP, masks_first=True),
     # fairseq: SequenceGenerator
-    "fairseq": Rule(2, first_only=True, at_limit=False, pool=FIRST, norm=LENGTH, stop=COUNT, forced_end=True),
+    "fairseq": Rule(2, False, first_only=True, at_limit=False, pool=FIRST, norm=LENGTH, stop=COUNT, forced_end=True),
     # Marian: BeamSearch
-    "marian": Rule(1, first_only=False, at_limit=True, pool=ALL, norm=LENGTH, shrinks=True, stop=COUNT),
+    "marian": Rule(1, False, first_only=False, at_limit=True, pool=ALL, norm=LENGTH, shrinks=True, stop=COUNT),
     # Wu et al. 2016, as tensor2tensor and T5X have it
-    "gnmt": Rule(2, first_only=False, at_limit=False, pool=BEST, norm=GNMT, stop=BOUND),
+    "gnmt": Rule(2, False, first_only=False, at_limit=False, pool=BEST, norm=GNMT, stop=BOUND),
     # PaddlePaddle: the operators beam_search and beam_search_decode
-    "paddle": Rule(1, first_only=False, at_limit=True, pool=BEAM, norm=PLAIN),
+    "paddle": Rule(1, False, first_only=False, at_limit=True, pool=BEAM, norm=PLAIN),
 }
 _EARLY = {False: OPEN, True: FULL, "never": NEVER}
 

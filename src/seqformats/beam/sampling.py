@@ -62,7 +62,7 @@ class Sample:
             args = (library.operand(x), running, limits, library.result(out), self._hashes, width)
             candidates.run("perturb_scores", args, rows, 4 * rows * width)
         else:
-            inputs = (x, library.from_host(running, x), library.from_host(limits, x))
+            inputs = (x, running, limits)
             candidates.start("perturb_scores", library, inputs, (out,), (self._hashes,), (width,), rows)
         return out
 

@@ -122,6 +122,7 @@ def beam_step(
 
 
 def token(end: Any) -> int:
+    """A token as an int."""
     whole(end, "end")
     return int(integers([end], "end")[0])
 

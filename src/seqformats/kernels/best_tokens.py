@@ -26,7 +26,7 @@ import numpy as np
 from .._kernel import compiled, compiled_for_cuda, edit, exp, limited, powers_of_row, put, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, ln
+    from .._cuda import bits_of, float_of, gpu, ln
 
 
 @shared
@@ -217,9 +217,9 @@ def cpu(
 
 
 @shared
-def key_of(value: Any, token: int) -> int:
+def key_of(value: Any, token: int) -> Any:
     """A number that is the larger, the better a candidate is: the bits of a float32 in their order, then the token."""
-    bits = np.int64((value + np.float32(0)).view(np.int32))  # -0.0 becomes 0.0, since they are equal
+    bits = bits_of(value + np.float32(0))  # -0.0 becomes 0.0, since they are equal
     return (bits if bits >= 0 else bits ^ 0x7FFFFFFF) << 32 | (0xFFFFFFFF - token)
 
 
@@ -227,11 +227,11 @@ def key_of(value: Any, token: int) -> int:
 def value_of(key: int) -> Any:
     """The value of a candidate."""
     bits = key >> 32
-    return np.int32(bits if bits >= 0 else bits ^ 0x7FFFFFFF).view(np.float32)
+    return float_of(bits if bits >= 0 else bits ^ 0x7FFFFFFF)
 
 
 @shared
-def token_of(key: int) -> int:
+def token_of(key: int) -> Any:
     """Its token."""
     return 0xFFFFFFFF - (key & 0xFFFFFFFF)
 
@@ -261,9 +261,9 @@ def cuda(
 ) -> None:
     """All rows, a block each.
 
-    Every thread looks for its best candidate.  Threads of which `room` others have a better one are out; those that
-    remain list, best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each
-    block of the grid ``min(room, 128)`` lists of `room`.  A candidate's place is the number of better ones in all lists.
+    Every thread looks for its best candidate.  Where `room` others have a better one it is out; those that remain list,
+    best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each block of the grid
+    ``min(room, 128)`` lists of `room`.  A candidate's place is the number of better ones in all lists.
     """
     largest = gpu.shared.array(128, x.dtype)
     sums = gpu.shared.array(128, x.dtype)
