@@ -33,7 +33,7 @@ from .formats import (
     level_index,
     rows_of_level,
 )
-from .lists import scan
+from .lists import read, scan
 from .structure import Structure, frozen, whole
 
 # --- where rows lie --------------------------------------------------------------------------------------------------
@@ -451,11 +451,12 @@ def _list_of(items: tuple[Any, ...]) -> List:
 
 def _source_of_arrays(items: tuple[Any, ...]) -> Source | None:
     """NumPy arrays as something to read rows from, with one look at them; None where that takes more than one."""
-    scanned = scan(items) if items and type(items[0]) is np.ndarray else None
-    if scanned is None:
+    found = read(items)
+    if found is None:
         return None
+    lengths, offsets, addresses, longest = found
     like = items[0]
-    return Source(NUMPY, like, like.shape[1:], 0, Structure.of_lengths(scanned[0]), frozen(scanned[1]))
+    return Source(NUMPY, like, like.shape[1:], 0, Structure(lengths, offsets, longest), frozen(addresses))
 
 
 def is_list_of_arrays(x: Any) -> bool:

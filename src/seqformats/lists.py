@@ -37,21 +37,36 @@ def _native_layout() -> bool:
 
 
 def _scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
-    lengths, addresses = np.empty((2, len(items)), np.int64)
-    fault = registry.kernel("scan_list", "cpu")(id(items) + _TUPLE, _HEAD, id(np.ndarray), lengths, addresses)
-    return None if fault else (lengths, addresses)
+    found = _read(items)
+    return None if found is None else (found[0], found[2])
+
+
+def _read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
+    n = len(items)
+    table = np.empty(3 * n + 1, np.int64)
+    lengths, offsets, addresses = table[:n], table[n : 2 * n + 1], table[2 * n + 1 :]
+    kernel = registry.kernel("scan_list", "cpu")
+    longest = kernel(id(items) + _TUPLE, _HEAD, id(np.ndarray), lengths, offsets, addresses)
+    return None if longest < 0 else (lengths, offsets, addresses, longest)
+
+
+def read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
+    """Lengths, offsets, addresses and the greatest length of plain C-contiguous NumPy arrays of one dtype and item
+    shape, else None."""
+    global _works
+    if not items or type(items[0]) is not np.ndarray or items[0].dtype.hasobject:
+        return None
+    if _works is None:
+        _works = _native_layout()
+    return _read(items) if _works else None
 
 
 def scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
     """(lengths, addresses) of plain C-contiguous arrays of one library, device, dtype and item shape, else None."""
-    global _works
     if not items:
         return None
     if type(items[0]) is not np.ndarray:
         library = library_of_type(type(items[0]))
         return None if library is None else library.scan(items)
-    if items[0].dtype.hasobject:
-        return None
-    if _works is None:
-        _works = _native_layout()
-    return _scan(items) if _works else None
+    found = read(items)
+    return None if found is None else (found[0], found[2])
