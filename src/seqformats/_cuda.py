@@ -638,6 +638,12 @@ def take(library: Library, x: Array, index: Array, axis: int) -> Array:
     return out
 
 
+def gather(library: Library, x: Array, index: Array, out: Array) -> Array:
+    """``out[:] = x[index]``, rows (host, int64)."""
+    _copy(library, x, out, index, np.arange(index.size + 1), size_of(x.shape[1:]))
+    return out
+
+
 def concatenate(library: Library, arrays: Sequence[Array]) -> Array:
     """One new array of all rows."""
     first = arrays[0]

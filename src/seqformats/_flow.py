@@ -81,19 +81,28 @@ def _rebuild(x: Any, new: Any) -> Any:
 
 def _with_data(x: Any, data: Any) -> Any:
     """The same encoding over other data of the same shape, without a check."""
-    twin = object.__new__(type(x))
-    for kind in type(x).__mro__:
-        for name in getattr(kind, "__slots__", ()):
-            if name != "__weakref__":
-                object.__setattr__(twin, name, getattr(x, name))
-    object.__setattr__(twin, "data", data)
-    object.__setattr__(twin, "_shape", data.shape)
-    object.__setattr__(twin, "_dtype", data.dtype)
+    kind = type(x)
+    twin = object.__new__(kind)
+    put = object.__setattr__
+    for name in _slots(kind):
+        put(twin, name, getattr(x, name))
+    put(twin, "data", data)
+    put(twin, "_shape", data.shape)
+    put(twin, "_dtype", data.dtype)
     return twin
+
+
+@functools.cache
+def _slots(kind: type) -> tuple[str, ...]:
+    """What an encoding holds beside its data."""
+    names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
+    return tuple([name for name in names if name not in ("__weakref__", "data", "_shape", "_dtype")])
 
 
 def hollow(x: Any) -> Any:
     """`x` without its arrays: structure, shapes and dtypes alone."""
+    if isinstance(x, Encoding) and not isinstance(x, List):
+        return _with_data(x, Leaf(x._shape, x._dtype))
     return rebuild(x, [Leaf(leaf.shape, leaf.dtype) for leaf in leaves(x)])
 
 

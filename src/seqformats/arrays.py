@@ -173,9 +173,9 @@ class Library:
         """A new array: `index` (host, int64) picks along `axis`."""
         raise NotImplementedError
 
-    def gather(self, x: Array, index: Array, out: Array) -> Array:
-        """``x[index]`` along the first axis, in `out` where the library can; `index` is an array of its own."""
-        return self.take(x, self.to_numpy(index), 0)
+    def gather(self, x: Array, index: Array, there: Array, out: Array) -> Array:
+        """``x[index]`` along the first axis, in `out`; `there` is the index (host, int64) beside `x`."""
+        raise NotImplementedError
 
     def overlap(self, x: Array, y: Array) -> bool:
         """May the two, which are contiguous, have memory in common?"""
@@ -322,7 +322,7 @@ class NumPy(Library):
     def take(self, x: Array, index: Array, axis: int) -> Array:
         return np.take(x, index, axis)
 
-    def gather(self, x: Array, index: Array, out: Array) -> Array:
+    def gather(self, x: Array, index: Array, there: Array, out: Array) -> Array:
         return np.take(x, index, 0, out, "clip")  # the default checks the index by way of a copy
 
     def overlap(self, x: Array, y: Array) -> bool:
@@ -495,8 +495,8 @@ class Torch(Library):
         chosen = plain.index_select(axis, self.from_host(index, x))
         return chosen if plain is x else chosen.view(x.dtype)  # integers alone, so no graph is lost
 
-    def gather(self, x: Array, index: Array, out: Array) -> Array:
-        self.torch.index_select(self._selectable(x), 0, index, out=self._selectable(out))
+    def gather(self, x: Array, index: Array, there: Array, out: Array) -> Array:
+        self.torch.index_select(self._selectable(x), 0, there, out=self._selectable(out))
         return out
 
     def overwrite(self, x: Array, index: Array, value: Any) -> None:
@@ -609,8 +609,8 @@ class CuPy(Library):
     def take(self, x: Array, index: Array, axis: int) -> Array:
         return self.cupy.take(x, self.from_host(index, x), axis)
 
-    def gather(self, x: Array, index: Array, out: Array) -> Array:
-        return self.cupy.take(x, index, 0, out)
+    def gather(self, x: Array, index: Array, there: Array, out: Array) -> Array:
+        return self.cupy.take(x, there, 0, out)
 
     def addresses(self, arrays: Sequence[Array]) -> Array:
         return np.array([a.data.ptr for a in arrays], np.int64)
@@ -692,6 +692,9 @@ class NumbaDevice(Library):
 
     def take(self, x: Array, index: Array, axis: int) -> Array:
         return self.cuda.take(self, x, index, axis)
+
+    def gather(self, x: Array, index: Array, there: Array, out: Array) -> Array:
+        return self.cuda.gather(self, x, index, out)
 
     def addresses(self, arrays: Sequence[Array]) -> Array:
         return np.array([self.cuda.address_of(a) for a in arrays], np.int64)

@@ -27,10 +27,12 @@ class Sent:
 
     def __init__(self, library: Library, rows: tuple[Array, ...], more: tuple[Array, ...], like: Array) -> None:
         self._host: tuple[Array, ...] = ()
+        self.stream = 0
         if library.kind(like) == "cpu":
             self.arrays = library.from_host(np.stack(rows), like)
         else:
             self._host = (*rows, *more)
+            self.stream = library.stream(like)
             self.arrays = _launch.sent(library, self._host, like)
         self._known = {_address(host): there for host, there in zip(self._host, self.arrays, strict=False)}
 
@@ -149,7 +151,7 @@ def row_lists(
     units = min(rows, max(_MOST_ROOM // lists, _LISTS))
     blocks = library.empty((units * lists,), int64, x)
     edits, limits = _limits(plan)
-    arrays = (_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, *limits)  # rows apart need no lanes
+    arrays = (*lanes[:3], *limits)
     numbers = (width, room, form, 1)
     outputs = (values, ids, counts, blocks)
     start("best_tokens", library, (x, running, *edits), outputs, arrays, numbers, units, lanes.sent)
@@ -263,7 +265,7 @@ def start(
     sent: Sent | None = None,
 ) -> None:
     """A kernel on a GPU, a block for each unit; inputs and arrays on the host go up in one copy, if not yet sent."""
-    if sent is not None:
+    if sent is not None and sent.stream == library.stream(outputs[0]):  # another stream might come too early
         inputs, arrays = tuple(map(sent.of, inputs)), tuple(map(sent.of, arrays))
     work = _launch.Work(units, units, 1)
     _launch.arithmetic(name, library, inputs, outputs, arrays, numbers, work, None)

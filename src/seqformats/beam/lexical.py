@@ -46,6 +46,7 @@ class LexicalConstraints(Constraint):
             raise TypeError(f"phrases must be lists of tokens, not {type(phrases).__name__}")
         if phrases and all(is_token(x) for x in phrases):
             phrases = [phrases]
+        self._each |= bool(phrases) and not any(len(part) for part in phrases)  # as a phrase has a token
         parts = phrases if self._each else [phrases]
         self._phrases = [[tokens_of(phrase, "a phrase").tolist() for phrase in part] for part in parts]
         if any(not phrase for part in self._phrases for phrase in part):
@@ -172,7 +173,7 @@ class LexicalSearch(Running):
         per_parent: int | None,
     ) -> Found:
         """The candidates of each source: of every degree of progress in turn the best one, the furthest first."""
-        rows, width = x.shape
+        width = x.shape[1]
         lists = candidates.row_lists(library, x, candidates.LOGS, running, lanes, plan, per_parent)
         values, ids, counts = lists.on_host(library)
         if counts.min() < 0:
@@ -182,9 +183,8 @@ class LexicalSearch(Running):
         more = np.setdiff1d(np.array([r * width + token for r, token in wanted], np.int64), ids)
         picked = library.to_numpy(library.take(x.reshape(-1), more, 0))
         if plan is not None:
-            picked = np.array(
-                [plan.limited(*divmod(at, width), v) for at, v in zip(more.tolist(), picked, strict=True)]
-            )
+            pairs = zip(more.tolist(), picked, strict=True)
+            picked = np.array([plan.limited(*divmod(at, width), value) for at, value in pairs], np.float32)
         values, ids = np.concatenate([values, running[more // width] + picked]), np.concatenate([ids, more])
         parents, tokens = np.divmod(ids, width)
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)

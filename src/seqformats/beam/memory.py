@@ -116,7 +116,7 @@ class Memories:
             if not is_array(x):
                 return getitem(x, parents)
             array = x if type(x) is np.ndarray else adopt(x, "memory")[1]
-            return library.gather(array, there, self._room(number, library, array, parents.size))
+            return library.gather(array, parents, there, self._room(number, library, array, parents.size))
 
         return mapped(memory, moved)
 

@@ -246,9 +246,9 @@ def cuda(
     ids: Any,
     counts: Any,
     blocks: Any,
-    begin: Any,  # noqa: ARG001  rows apart need no lanes
-    end: Any,  # noqa: ARG001
-    most: Any,  # noqa: ARG001  each row keeps as many as there is room for
+    begin: Any,
+    end: Any,
+    most: Any,
     allowed_from: Any,
     allowed_to: Any,
     allowed: Any,
@@ -261,9 +261,9 @@ def cuda(
 ) -> None:
     """All rows, a block each.
 
-    Every thread looks for its best candidate.  Where `room` others have a better one it is out; those that remain list,
-    best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each block of the grid
-    ``min(room, 128)`` lists of `room`.  A candidate's place is the number of better ones in all lists.
+    Every thread looks for its best candidate.  Where as many as are wanted have a better one it is out; those that
+    remain list, best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each
+    block of the grid ``min(room, 128)`` lists of `room`.  A candidate's place is the number of better ones in all lists.
     """
     largest = gpu.shared.array(128, x.dtype)
     sums = gpu.shared.array(128, x.dtype)
@@ -275,11 +275,21 @@ def cuda(
     none = key_of(-infinite, 0xFFFFFFFF)
     home = gpu.blockIdx.x * min(room, 128) * room
     r = gpu.blockIdx.x
+    if me == 0:
+        floors[0] = 0
+    gpu.syncthreads()
     while r < counts.size:
+        lane = me
+        while lane < begin.size:
+            if begin[lane] <= r and r < end[lane]:
+                floors[0] = most[lane]
+            lane += threads
+        gpu.syncthreads()
+        limit = min(floors[0], room)  # 0 where the row is in no lane
         row = r * width
         top = -infinite
         total = x.dtype.type(0)
-        k = me
+        k = me if limit > 0 else width
         while k < width:
             value = x[row + k]
             if value != value or value == infinite:
@@ -310,7 +320,7 @@ def cuda(
             half >>= 1
         top = largest[0]
         total = sums[0]
-        good = total < infinite
+        good = total < infinite  # NaN is not
         log = x.dtype.type(0)
         if form == 1 or not top > -infinite:
             top = x.dtype.type(0)
@@ -318,7 +328,7 @@ def cuda(
             log = ln(total)
         best = none
         k = me
-        while good and k < width:
+        while good and limit > 0 and k < width:
             value = x[row + k]
             if form != 2:
                 value = (value - top) - log
@@ -339,9 +349,9 @@ def cuda(
                 rank += 1
             if keys[k] > none:
                 lists += 1
-        lists = min(lists, room)
+        lists = min(lists, limit)
         chosen = rank < lists and best > none
-        if chosen and rank == room - 1:
+        if chosen and rank == limit - 1:
             floors[0] = best
         gpu.syncthreads()
         floor = floors[0]
@@ -358,9 +368,9 @@ def cuda(
             value += running[r]
             if value > -infinite:
                 key = key_of(value, k)
-                if key >= floor and (found < room or key > blocks[mine + room - 1]):
-                    j = mine + min(found, room - 1)
-                    found = min(found + 1, room)
+                if key >= floor and (found < limit or key > blocks[mine + limit - 1]):
+                    j = mine + min(found, limit - 1)
+                    found = min(found + 1, limit)
                     while j > mine and blocks[j - 1] < key:
                         blocks[j] = blocks[j - 1]
                         j -= 1
@@ -386,7 +396,7 @@ def cuda(
                             else:
                                 high = middle
                         place += low - (home + other * room)
-                if place < room:
+                if place < limit:
                     values[r * room + place] = value_of(key)
                     ids[r * room + place] = row + token_of(key)
             k += threads
@@ -394,6 +404,7 @@ def cuda(
             found = 0
             for k in range(lists):
                 found += keys[k]
-            counts[r] = min(found, room) if good else -1 - r
+            counts[r] = min(found, limit) if good else -1 - r
+            floors[0] = 0
         gpu.syncthreads()
         r += gpu.gridDim.x
