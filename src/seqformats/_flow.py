@@ -84,7 +84,7 @@ def _with_data(x: Any, data: Any) -> Any:
     kind = type(x)
     twin = object.__new__(kind)
     put = object.__setattr__
-    for name in _slots(kind):
+    for name in _slots.get(kind) or _find_slots(kind):
         put(twin, name, getattr(x, name))
     put(twin, "data", data)
     put(twin, "_shape", data.shape)
@@ -92,11 +92,13 @@ def _with_data(x: Any, data: Any) -> Any:
     return twin
 
 
-@functools.cache
-def _slots(kind: type) -> tuple[str, ...]:
+_slots: dict[type, tuple[str, ...]] = {}
+
+
+def _find_slots(kind: type) -> tuple[str, ...]:
     """What an encoding holds beside its data."""
     names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    return tuple([name for name in names if name not in ("__weakref__", "data", "_shape", "_dtype")])
+    return _slots.setdefault(kind, tuple([n for n in names if n not in ("__weakref__", "data", "_shape", "_dtype")]))
 
 
 def hollow(x: Any) -> Any:

@@ -143,7 +143,7 @@ def to_nested(x: LoD) -> list[Any]:
     if x.item_shape:
         nested: list[Any] = list(library.split(x.data, inner.lengths, inner.offsets))
     else:
-        keep = getattr(x.dtype, "kind", "") in "mM"  # as Python objects some of these lose their unit
+        keep = getattr(x.dtype, "kind", "-") in "mM"  # as Python objects some of these lose their unit
         data = x.data if library.arithmetic else library.to_numpy(x.data)
         rows = list(data) if keep else data.tolist()
         nested = _grouped(rows, inner.offsets)

@@ -484,6 +484,7 @@ class BeamDecoder:
             part = lanes._replace(begin=np.where(mine, lanes.begin, 0), end=np.where(mine, lanes.end, 0))
             chosen = self._diverse(plan, parts, x.shape[1])
             parts.append(self._best(library, x, form, running, part, chosen))
+            self._check(parts[-1].counts)
         return candidates.interleaved(parts)
 
     def _best(self, library: Library, x: Array, form: int, running: Array, lanes: Lanes, plan: Plan | None) -> Found:
@@ -547,18 +548,22 @@ class BeamDecoder:
             used = candidates.used(part)
             lane, tokens = used // part.places, part.ids[used] % width
             source = lane // self._groups
-            ends = zip(source, tokens, strict=True)
-            going = np.array([t not in self._ends[self._ends_at[s] : self._ends_at[s + 1]] for s, t in ends], bool)
-            lane, tokens, source = lane[going], tokens[going], source[going]
+            going = ~np.isin(source * width + tokens, self._end_places(width))
+            lane, places = lane[going], (source * width + tokens)[going]
             rank = np.arange(lane.size) - np.searchsorted(lane, lane)
-            chosen.append((source * width + tokens)[rank < self._lanes[3, lane]])
+            chosen.append(places[rank < self._lanes[3, lane]])
         pairs, counts = np.unique(np.concatenate(chosen), return_counts=True)
         changed = Plan(self._beams.source.size, width) if plan is None else plan.copy()
-        for r, s in enumerate(self._beams.source.tolist()):
-            mine = slice(*np.searchsorted(pairs, [s * width, (s + 1) * width]))
-            tokens = pairs[mine] % width
-            changed.change(np.full(tokens.size, r), tokens, addend=-self._diversity * counts[mine])
+        # every row of a source meets all tokens chosen there
+        first, last = (np.searchsorted(pairs, (self._beams.source + k) * width) for k in (0, 1))
+        rows = np.repeat(np.arange(first.size), last - first)
+        places = np.arange(rows.size) - np.searchsorted(rows, rows) + first[rows]
+        changed.change(rows, pairs[places] % width, addend=-self._diversity * counts[places])
         return changed.done()
+
+    def _end_places(self, width: int) -> Array:
+        """The ends of all sources, as ``source * width + token``."""
+        return np.repeat(np.arange(self._n), np.diff(self._ends_at)) * width + self._ends
 
     def _check(self, counts: Array) -> None:
         """ValueError where a count says that a row is bad."""

@@ -183,8 +183,8 @@ class LexicalSearch(Running):
         more = np.setdiff1d(np.array([r * width + token for r, token in wanted], np.int64), ids)
         picked = library.to_numpy(library.take(x.reshape(-1), more, 0))
         if plan is not None:
-            pairs = zip(more.tolist(), picked, strict=True)
-            picked = np.array([plan.limited(*divmod(at, width), value) for at, value in pairs], np.float32)
+            given = zip(more.tolist(), picked, strict=True)
+            picked = np.array([plan.limited(at // width, at % width, value) for at, value in given], np.float32)
         values, ids = np.concatenate([values, running[more // width] + picked]), np.concatenate([ids, more])
         parents, tokens = np.divmod(ids, width)
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)

@@ -182,14 +182,14 @@ def cpu(
         elif stop == 3:
             enough |= finished[lane] >= k
         elif stop == 4:  # "ct2"
-            wanted = n_best if penalty == 0 else k
+            wanted = min(n_best, k) if penalty == 0 else k
             enough |= finished[lane] >= wanted and (penalty != 0 or topped[lane] == 1)
         elif stop == 5:  # "gnmt": even at full length
             enough |= full and worst > scored(best, limit[lane], norm, penalty)
-        if safe and size[lane] >= n_best:
+        if safe and size[lane] >= min(n_best, k):
             longest = limit[lane] if penalty > 0 else length
             bound = scored(best, longest, norm, penalty)
-            enough |= pool_scores[home + n_best - 1] >= bound
+            enough |= pool_scores[home + min(n_best, k) - 1] >= bound
         if enough:
             if size[lane] == 0:  # unless the rule finishes everything there, the live ones are the result
                 for r in range(begin[lane], rows):

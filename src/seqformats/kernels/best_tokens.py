@@ -122,7 +122,7 @@ def best_of_rows(
         blocks[shifts + 2 * r] = top
         blocks[shifts + 2 * r + 1] = log
         for b in range(r * count, (r + 1) * count):
-            blocks[b] = ((blocks[b] - top) - log) + running[r] if free else none
+            blocks[b] = ((blocks[b] - top) - log) + running[r] if free and blocks[b] > none else none
     low = least_of_best(blocks, first * count, last * count, values, ids, start, limit)
     found = 0
     for r in range(first, last):
@@ -263,7 +263,7 @@ def cuda(
 
     Every thread looks for its best candidate.  Where as many as are wanted have a better one it is out; those that
     remain list, best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each
-    block of the grid ``min(room, 128)`` lists of `room`.  A candidate's place is the number of better ones in all lists.
+    block of the grid ``min(room, 128)`` lists of `room`.  A candidate's place is the number of better ones in them all.
     """
     largest = gpu.shared.array(128, x.dtype)
     sums = gpu.shared.array(128, x.dtype)
