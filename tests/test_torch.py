@@ -410,3 +410,10 @@ def test_columns_follow_the_lengths_alone():
             difference = wrapper(lambda p, q: p.data - q.data)(first, second)
             assert not difference.data.any()
     assert sf.with_padded(lambda p: p)(packed).indices.tolist() == [2, 0, 1]
+
+
+def test_nested_lists_hold_numbers():
+    x = sf.Ragged(torch.tensor([1, 2, 3]), [1, 2])
+    nested = sf.convert(x, list)
+    assert nested == [[1], [2, 3]]
+    assert {type(item) for sequence in nested for item in sequence} == {int}
