@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # put among the globals of a kernel before it is compiled
     from seqformats._cuda import gpu
 
 HOST_ONLY = {"check_lengths", "check_offsets", "check_order", "cut_buckets", "fill_bins", "scan_list", "sort_lengths"}
+HOST_ONLY |= {"advance_beams", "trace_nodes"}
 FOLDER = pathlib.Path(kernels.__file__).parent
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 ON_CUDA = [name for name in NAMES if name not in HOST_ONLY]
@@ -23,6 +24,8 @@ COMPUTE = [(7, 5), (8, 0), (9, 0)]
 # Arguments that are arrays of int64, whatever the items are.
 STRUCTURE = {"starts", "out_starts", "cum", "indices", "steps", "offsets"}
 STRUCTURE |= {"counts", "first", "ids", "index", "ks", "parents", "places", "pre_ids", "tokens"}
+STRUCTURE |= {"allowed", "allowed_from", "allowed_to", "edited", "edited_at", "hashes"}
+STRUCTURE |= {"begin", "blocks", "end", "most"}
 
 # The dtypes of items and results that the library gives kernels that calculate.  Complex numbers are pairs of floats,
 # bools are bytes, and half precision is calculated with as float32.
@@ -32,12 +35,16 @@ SAME = [*FLOATS, *((kind, kind) for kind in [*SIGNED, *UNSIGNED])]
 SUMS = [*FLOATS, *((kind, "i8") for kind in [*SIGNED, "u1"]), *((kind, "u8") for kind in UNSIGNED)]
 MEANS = [(kind, "f8") for kind in [*SIGNED, *UNSIGNED]]
 TAKEN = {
+    "best_tokens": [("f4", "f4")],
     "block_mask": [(None, "u1")],
     "cumsum_rows": SUMS,
     "keep_rows": [(kind, "u1") for kind in [*SIGNED, "u1"]],  # uint64 comes as int64
+    "log_probabilities": [("f4", "f4")],
     "logsumexp_rows": FLOATS,
     "max_rows": SAME,
+    "merge_tokens": [("f4", "f8")],
     "number_rows": [(None, "i8")],
+    "perturb_scores": [("f4", "f4")],
     "scatter_rows": SAME,
     "select_beams": FLOATS,
     "softmax_back": FLOATS,
@@ -51,6 +58,9 @@ TAKEN = {
     "topk_rows": FLOATS,
     "window_back": FLOATS,
 }
+
+# Where the threads of a block that has a row to itself work together.
+TOGETHER = {"best_tokens", "log_probabilities", "perturb_scores"}
 
 needs_compiler = pytest.mark.skipif(
     any(
@@ -191,7 +201,7 @@ def test_arithmetic(name, items, out, compute):
     assert_clean(code, {"f4": ["f32"], "f8": ["f32", "f64"]}.get(out, ()))
     assert not re.search(r"\b(div|sqrt)\.(approx|full)", code), "a division or root that is not rounded as on the CPU"
     rooms = re.findall(r"\.shared \.align (\d+) \.b8 \w+\[(\d+)\]", code)
-    if kernel.over == "sequences":
+    if kernel.over == "sequences" or name in TOGETHER:
         assert "bar.sync" in code
         assert rooms, "threads of a block share no memory"
         for item, room in rooms:
