@@ -663,7 +663,7 @@ def test_groups_beside_limits_and_hooks(rule):
 
 # --- sampling --------------------------------------------------------------------------------------------------------
 
-SAMPLES = 400 if INTERPRETED else 6000
+SAMPLES = 1500 if INTERPRETED else 6000
 
 
 def sampled(model, n, k, seeds, **options):
@@ -751,6 +751,19 @@ def test_what_is_drawn_depends_on_the_seed_alone():
         assert alone.scores.tobytes() == result.scores[slice(*result.tokens.lod[0][i : i + 2])].tobytes()
     assert_same_bits(sampled(model, 6, 3, seeds.tolist(), max_new_tokens=5), result)
     assert sampled(model, 2, 3, 8, max_new_tokens=5).tokens.to_nested() == [found[4]] * 2
+
+
+def test_every_hypothesis_has_noise_of_its_own():
+    """Of hypotheses that differ in the first token alone, each draws its second one anew."""
+    model, n = Model(0, 4), 60
+    model.table[:] = [NONE, 0, 0, 0]
+    same = 0
+    for found in sampled(model, n, 9, np.arange(n), max_new_tokens=2).tokens.to_nested():
+        first = {}
+        for a, b in found:
+            first.setdefault(a, b)
+        same += len(first) == 3 and len(set(first.values())) == 1
+    assert 0 < same < n / 3  # 1 in 9
 
 
 def test_more_places_do_not_change_what_is_drawn_first():
