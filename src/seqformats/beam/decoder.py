@@ -270,6 +270,7 @@ class BeamDecoder:
         self._lanes = np.zeros((8, lane_source.size), np.int64)
         self._lanes[:5] = lane_source, lane_source + 1, most[lane_source], width[lane_source], limit[lane_source]
         self._lanes[2:4] //= self._groups
+        self._wanted = self._lanes[0], self._lanes[1], self._lanes[2]  # views, as the kernel keeps them
         self._longest, self._largest = 1, int(self._lanes[2].max(initial=0))
         self._early = int(self._least.max(initial=0))
         self._last_end = int(self._ends.max(initial=-1))
@@ -436,8 +437,8 @@ class BeamDecoder:
         return y
 
     def _open_lanes(self) -> Lanes:
-        begin, end, most = self._lanes[:3]
-        return Lanes(begin, end, most, self._longest, self._largest, self._beams.there)
+
+        return Lanes(*self._wanted, self._longest, self._largest, self._beams.there)
 
     def _plan(self, width: int) -> Plan | None:
         """What may follow; None where anything may."""
