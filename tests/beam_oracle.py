@@ -136,11 +136,9 @@ def pruned(candidates, count, options):
     if per_parent is not None:
         rows = [row for row, _ in ranked]
         ranked = [c for place, c in enumerate(ranked) if rows[:place].count(c[0]) < per_parent]
-    if not ranked:
-        return []
-    likeliest = max(path.parts[-1] for _, path in ranked)
-    best = float(ranked[0][1].score)
     ranked = ranked[:count]
+    best = max((float(path.score) for _, path in ranked), default=0)
+    likeliest = max((float(path.parts[-1]) for _, path in ranked), default=0)
     if relative is not None:
         ranked = [c for c in ranked if not c[1].score < best + math.log(relative)]
     if absolute is not None:

@@ -155,7 +155,7 @@ def prunes(draw):
     thresholds = {
         "relative": st.sampled_from([1.0, 0.5, 0.01, 1e-18]),
         "absolute": st.sampled_from([0.25, 2.5, 40.0, 40.25, 42.0]),
-        "local": st.sampled_from([1.0, 0.3, 1e-18]),
+        "local": st.sampled_from([0.98, 0.3, 1e-18]),
         "per_parent": st.integers(1, 3),
     }
     names = draw(st.lists(st.sampled_from(sorted(thresholds)), max_size=2, unique=True))
@@ -300,7 +300,7 @@ THRESHOLDS = [
     {"absolute": 0.75},
     {"absolute": 2.5},
     {"local": 0.2},
-    {"local": 1.0},
+    {"local": 0.98},
     {"per_parent": 1},
     {"per_parent": 2},
     {"relative": 0.01, "absolute": 3.0, "local": 0.05, "per_parent": 3},
