@@ -1191,3 +1191,30 @@ def test_memories_never_become_others(way, rule):
     own.check()
     assert [x.tolist() for x in memory] == [[[i] * 3 for i in range(4)]] * 2
     assert_same_bits(result, model.search(**options))
+
+
+def test_safe_stopping_draws_the_same_sample():
+    rng = np.random.default_rng(4)
+    table = rng.normal(size=(7, 7)).astype(np.float32) * 2
+    options = {"start": np.ones(100, int), "end": 0, "beam_size": 4, "n_best": 4, "max_new_tokens": 6}
+    seeds = sf.Stochastic(np.arange(100))
+    found = [
+        sf.beam_search(
+            lambda s: (table[s.tokens], None), None, **options, sampling=seeds, prune=sf.Prune(safe=safe)
+        ).tokens.to_nested()
+        for safe in (False, True)
+    ]
+    assert found[0] == found[1]
+
+
+def test_limits_act_once_on_every_group():
+    rng = np.random.default_rng(5)
+    table = rng.normal(size=(6, 6)).astype(np.float32)
+    options = {"start": [1], "end": 0, "beam_size": 4, "n_best": 4, "max_new_tokens": 4, "rule": "ct2"}
+    limits = [sf.RepetitionPenalty(3.0), sf.DiverseGroups(2, 0.0)]
+    found = [
+        sf.beam_search(lambda s: (table[s.tokens], None), None, **options, constraints=limits, on_scores=hook)
+        for hook in (None, lambda scores, state: scores)
+    ]
+    assert found[0].tokens.to_nested() == found[1].tokens.to_nested()
+    np.testing.assert_allclose(found[0].scores, found[1].scores, rtol=1e-5)

@@ -1,5 +1,6 @@
 """The ragged beam-search decoder against a slow one that sees one source at a time (`beam_oracle`)."""
 
+import collections
 import copy
 import functools
 import itertools
@@ -962,3 +963,90 @@ def test_a_step_that_is_no_function():
     arguments = dict(GOOD)
     with pytest.raises(TypeError, match="step"):
         sf.beam_search(3, arguments.pop("memory"), **arguments)
+
+
+# ------------------------------------------------------------------------------------------- bad numbers, errors
+
+
+@pytest.mark.parametrize("bits", [0x7FFFFFFF, 0xFFFFFFFF, 0x7FC00001, 0x7FC00000, 0x7F800001, 0xFF800001])
+@pytest.mark.parametrize("width", [20, 140, 2000])
+@pytest.mark.parametrize("place", [0, 7, -1])
+def test_every_nan_is_noticed(bits, width, place):
+    scores = np.zeros((1, width), np.float32)
+    scores.view(np.uint32)[0, place] = bits
+    decoder = sf.BeamDecoder(None, start=[1], end=0, beam_size=2, max_new_tokens=1)
+    with pytest.raises(ValueError, match="source 0 at step 0"):
+        decoder.step(scores)
+
+
+class Stumbling:
+    """A hook that keeps something for each row, and cannot."""
+
+    def __call__(self, scores, state):
+        return scores
+
+    def follow(self, parents):
+        raise RuntimeError("no")
+
+
+def test_a_step_that_an_error_has_cut_short_is_not_gone_on_from():
+    decoder = sf.BeamDecoder(None, start=[1], end=0, beam_size=3, max_new_tokens=4, on_scores=Stumbling())
+    with pytest.raises(RuntimeError, match="no"):
+        decoder.step(np.zeros((1, 5), np.float32))
+    with pytest.raises(sf.StructureError, match="cut one short"):
+        decoder.step(np.zeros((3, 5), np.float32))
+
+
+def test_an_error_before_anything_has_changed_can_be_mended():
+    decoder = sf.BeamDecoder(None, start=[1], end=0, beam_size=3, max_new_tokens=2)
+    with pytest.raises(sf.StructureError, match="shape"):
+        decoder.step(np.zeros((2, 5), np.float32))
+    decoder.step(np.zeros((1, 5), np.float32))
+    assert decoder.state.tokens.tolist() == [1, 2, 3]
+
+
+def test_a_step_within_a_step_is_refused():
+    def again(scores, state):
+        decoder.step(np.zeros((1, 5), np.float32))
+        return scores
+
+    decoder = sf.BeamDecoder(None, start=[1], end=0, beam_size=3, max_new_tokens=2, on_scores=again)
+    with pytest.raises(sf.StructureError, match="under way"):
+        decoder.step(np.zeros((1, 5), np.float32))
+
+
+def test_a_default_dict_follows():
+    memory = collections.defaultdict(list, h=np.arange(2.0))
+    decoder = sf.BeamDecoder(memory, start=1, end=0, beam_size=2, max_new_tokens=3)
+    decoder.step(np.zeros((2, 5), np.float32), memory)
+    assert decoder.state.memory["h"].tolist() == [0, 0, 1, 1]
+    assert type(decoder.state.memory) is collections.defaultdict
+
+
+def test_the_state_is_read_only():
+    decoder = sf.BeamDecoder(None, start=[1, 2], end=0, beam_size=2, max_new_tokens=3)
+    for _ in range(2):
+        state = decoder.state
+        for array in (state.tokens, state.source, state.parents, state.prefixes.data):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
+        decoder.step(np.zeros((len(state.tokens), 5), np.float32))
+
+
+@pytest.mark.parametrize("name", ["beam_size", "max_new_tokens", "min_new_tokens"])
+@pytest.mark.parametrize("value", [1 << 31, 1 << 62, 1 << 70])
+def test_huge_numbers_are_refused(name, value):
+    options = {"start": [1], "end": 0, "beam_size": 2, "max_new_tokens": 2, name: value}
+    with pytest.raises(sf.SeqFormatError, match=name):
+        sf.BeamDecoder(None, **options)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_candidates_that_are_no_numbers(value):
+    def spoil(ids, scores, state):
+        scores.data[...] = value
+        return ids, scores
+
+    decoder = sf.BeamDecoder(None, start=[1], end=0, beam_size=2, max_new_tokens=2, on_candidates=spoil)
+    with pytest.raises(ValueError, match="on_candidates"):
+        decoder.step(np.zeros((1, 5), np.float32))

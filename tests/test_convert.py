@@ -955,3 +955,9 @@ def test_a_registered_conversion_joins_the_routes():
     """In a process of its own, so that the table of this one stays as it is."""
     done = subprocess.run([sys.executable, "-c", REGISTERED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_lengths_of_arrays_without_items_do_not_overflow():
+    huge = np.empty((1 << 62, 0), np.int8)
+    with pytest.raises(sf.StructureError, match="more than int64"):
+        sf.convert([huge] * 4, sf.Ragged)

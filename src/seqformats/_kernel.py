@@ -509,7 +509,8 @@ def _powers(builder: Any, x: Any, top: Any) -> Any:
     for factor in _EXP2[-2::-1]:
         power = _called(builder, f"llvm.fmuladd.v{like.count}f32", like, power, rest, _each(like, factor))
     exponent = builder.shl(builder.bitcast(shifted, integers), _each(integers, 23))
-    return builder.bitcast(builder.add(builder.bitcast(power, integers), exponent), like)
+    result = builder.bitcast(builder.add(builder.bitcast(power, integers), exponent), like)
+    return builder.select(builder.fcmp_unordered("uno", t, t), t, result)  # the bits of a NaN would become a number
 
 
 # adding 1.5 * 2^23 rounds to an integer, which is then in the low bits

@@ -13,7 +13,7 @@ from ..arrays import Array, is_array, to_host
 from ..convert import at_least, convert
 from ..errors import ConversionError, StructureError
 from ..formats import Encoding, List, LoD, Ragged
-from ..structure import integers, whole
+from ..structure import frozen, integers, whole
 from .rules import number
 
 
@@ -43,7 +43,7 @@ class Beams:
     def prefixes(self) -> Array:
         """All tokens so far, ``(rows, t)``, the start excluded."""
         tokens: Array = self._tree.traced(self.nodes, np.arange(self.nodes.size + 1) * self.t)[0]
-        return tokens.reshape(self.nodes.size, self.t)
+        return frozen(tokens.reshape(self.nodes.size, self.t))
 
 
 class Plan:
@@ -107,6 +107,7 @@ class Plan:
         twin.factors, twin.addends, twin.edited = self.factors[banned], self.addends[banned], self.edited[banned]
         if self.edited_at.size:
             twin.edited_at = np.append(0, np.cumsum(banned))[self.edited_at]
+        twin._edits = [tuple(part[edit[3] == -np.inf] for part in edit) for edit in self._edits]
         return twin
 
     def limited(self, row: int, token: int, value: Any) -> Any:
@@ -502,8 +503,8 @@ class RepetitionPenalty(Constraint):
 
     def __init__(self, penalty: float) -> None:
         self._penalty = number(penalty, "penalty")
-        if not 0 < self._penalty < np.inf:
-            raise ConversionError(f"penalty must be above 0, not {penalty!r}")
+        if not 1e-30 < self._penalty < 1e30:
+            raise ConversionError(f"penalty must be above 0, and between 1e-30 and 1e30, not {penalty!r}")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         return _Repetition(self._penalty)

@@ -26,6 +26,7 @@ from .rules import BEAM, RULES, Prune, number, rule_of
 from .sampling import Stochastic
 from .step import no_gradient
 
+_MOST = (1 << 31) - 1  # tokens of a hypothesis, places of a beam
 Step = Callable[["BeamState"], tuple[Any, Any]]
 
 
@@ -56,7 +57,7 @@ class BeamState:
     def prefixes(self) -> Ragged:
         """The tokens of each row so far, without the start."""
         if self._prefixes is None:
-            structure = Structure.of_lengths(np.full(self._beams.source.size, self.t, np.int64))
+            structure = Structure.of_lengths(np.full(self._beams.source.size, self._beams.t, np.int64))
             self._prefixes = build_ragged(self._decoder._put(self._beams.prefixes.reshape(-1)), structure)
         return self._prefixes
 
@@ -123,7 +124,8 @@ def beam_search(
     step : ``step(state) -> (scores, memory)``: the model.  ``scores (rows, vocabulary)`` are logits, one row for each
         of the state; see `BeamState`
     memory : what the model remembers: an array, tuple, dict or dataclass of arrays of any library, nested, or None; the
-        first axis are rows, one a source at first.  It follows the hypotheses by itself
+        first axis are rows, one a source at first.  It follows the hypotheses by itself; what is neither an array nor a
+        container is passed on as it is
     start : the token before the first one, or an array with one a source
     end : a token that ends a hypothesis, several, or a `Ragged` with those of each source
     beam_size, max_new_tokens : how many hypotheses a source follows, and how long they are; or an array, one a source
@@ -285,8 +287,9 @@ class BeamDecoder:
         self._trace = trace
         self._start = first
         self._rows = 0
+        self._cut = False  # is a step under way, or cut short?
         self._values = np.zeros((2, n), np.float32)  # of each row: its score so far, and its key
-        rows = np.arange(n)
+        rows, first = frozen(np.arange(n)), frozen(first)  # the state shows them
         self._limit = limit
         self._beams = Beams(0, rows, rows, first, frozen(-1 - rows), self._nodes, limit)
         self.state = self._seen(memory)
@@ -336,6 +339,33 @@ class BeamDecoder:
         """
         if not self.active:
             raise StructureError("the search has ended; result() has the hypotheses")
+        if self._cut:
+            raise StructureError(
+                "a step of this search is under way, or an error has cut one short; start a new search"
+            )
+        self._cut = True
+        try:
+            found = self._selected(scores, memory)
+        except BaseException:
+            self._cut = False  # nothing has changed
+            raise
+        rows = self._beams.source.size
+        same = self._advance(found)
+        self._rows += rows
+        if not same:
+            memory = self._memories.follow(memory, self._library, self._beams.parents, self._there()[2])
+        self.state = self._seen(memory)
+        for constraint in self._constraints:
+            constraint.follow(self._beams)
+        if self._sampling is not None:
+            self._sampling.follow(self._beams)
+        for hook in {id(hook): hook for hooks in self._hooks.values() for hook in hooks}.values():
+            if hasattr(hook, "follow"):
+                hook.follow(self.state.parents)
+        self._cut = False
+
+    def _selected(self, scores: Any, memory: Any) -> Found:
+        """The best candidates of each lane, after all hooks."""
         rows = self._beams.source.size
         library, x = self._scores(scores)
         check_memory(memory, rows, self._library, self._like)
@@ -351,18 +381,7 @@ class BeamDecoder:
         found = self._found(library, x, form, plan)
         for hook in self._hooks["on_selected"]:
             found = self._after(hook, library, x, found)
-        same = self._advance(found)
-        self._rows += rows
-        if not same:
-            memory = self._memories.follow(memory, self._library, self._beams.parents, self._there()[2])
-        self.state = self._seen(memory)
-        for constraint in self._constraints:
-            constraint.follow(self._beams)
-        if self._sampling is not None:
-            self._sampling.follow(self._beams)
-        for hook in {id(hook): hook for hooks in self._hooks.values() for hook in hooks}.values():
-            if hasattr(hook, "follow"):
-                hook.follow(self.state.parents)
+        return found
 
     def result(self) -> BeamResult:
         """The hypotheses that are finished."""
@@ -437,7 +456,6 @@ class BeamDecoder:
         return y
 
     def _open_lanes(self) -> Lanes:
-
         return Lanes(*self._wanted, self._longest, self._largest, self._beams.there)
 
     def _plan(self, width: int) -> Plan | None:
@@ -526,6 +544,10 @@ class BeamDecoder:
     def _ranked(self, name: str, scores: Any, ids: Any, parents: Array, lanes: Lanes, width: int) -> Found:
         """Candidates from a hook, sorted."""
         values, tokens = (to_host(source_of(a).data if isinstance(a, LoD) else a).reshape(-1) for a in (scores, ids))
+        if values.dtype.kind not in "fiu":
+            raise TypeError(f"{name} must return real numbers as scores, not {values.dtype}")
+        if not (values < np.inf).all():
+            raise ValueError(f"the scores that {name} returned hold NaN or +inf, at step {self._beams.t}")
         if tokens.size and tokens.dtype.kind not in "iu":
             raise TypeError(f"{name} must return integers as ids, not {tokens.dtype}")
         if not values.size == tokens.size == parents.size:
@@ -569,7 +591,7 @@ class BeamDecoder:
     def _check(self, counts: Array) -> None:
         """ValueError where a count says that a row is bad."""
         if counts.size and counts.min() < 0:
-            self._raise_bad(-1 - int(counts.min()))
+            self._raise_bad(-1 - int(counts[counts < 0][0]))
 
     def _raise_bad(self, row: int) -> None:
         beams = self._beams
@@ -613,6 +635,7 @@ class BeamDecoder:
         )
         rows, count, same, bad, longest, largest = info.tolist()
         if bad >= 0:
+            self._cut = False
             self._raise_bad(bad)
         self._nodes.add(count)
         live.setflags(write=False)  # the state shows them
@@ -711,21 +734,21 @@ def _starts(start: Any, n: int | None) -> Array:
         if n is not None and found.size != n:
             raise StructureError(f"start has {found.size} tokens, but the memories are for {n} sources")
         return found
-    token = whole(start.item() if is_array(start) else start, "start")
+    token = int(integers([whole(start.item() if is_array(start) else start, "start")], "start")[0])
     if n is None:
         raise StructureError("how many sources are there?  Without a memory give start as an array, one token a source")
     return np.full(n, token, np.int64)
 
 
 def _per_source(value: Any, n: int, what: str, least: int) -> Array:
-    if _several(value):
-        found = integers(value, what)
-        if found.size != n:
-            raise StructureError(f"{what} has {found.size} numbers, but there are {n} sources")
-        if found.size:
-            at_least(int(found.min()), what, least)
-        return found
-    return np.full(n, at_least(value, what, least), np.int64)
+    found = integers(value if _several(value) else [value], what)
+    if _several(value) and found.size != n:
+        raise StructureError(f"{what} has {found.size} numbers, but there are {n} sources")
+    if found.size:
+        at_least(int(found.min()), what, least)
+        if found.max() > _MOST:
+            raise ConversionError(f"{what} must be at most {_MOST}, not {found.max()}")
+    return found if _several(value) else np.repeat(found, n)
 
 
 def _penalties(value: Any, n: int) -> Array:

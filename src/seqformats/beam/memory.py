@@ -44,7 +44,10 @@ def mapped(memory: Any, change: Callable[[Any], Any]) -> Any:
     if _is_leaf(memory):
         return change(memory)
     if isinstance(memory, dict):
-        return type(memory)((key, mapped(value, change)) for key, value in memory.items())
+        filled = copy.copy(memory)
+        for key, value in memory.items():
+            filled[key] = mapped(value, change)
+        return filled
     if isinstance(memory, (tuple, list)):
         values = [mapped(value, change) for value in memory]
         return type(memory)(*values) if hasattr(memory, "_fields") else type(memory)(values)

@@ -124,7 +124,9 @@ class Prune:
         far = math.inf if self.absolute is None else float(self.absolute)
         if self.relative is not None:
             far = min(far, -math.log(self.relative))
-        return np.array([far, math.inf if self.local is None else -math.log(self.local)], np.float32)
+        token = math.inf if self.local is None else -math.log(self.local)
+        with np.errstate(over="ignore"):
+            return np.array([far, token]).astype(np.float32)
 
 
 def number(value: Any, what: str) -> float:

@@ -172,7 +172,7 @@ def cpu(
         alive = rows - begin[lane]
         best = np.float32(-np.inf)
         for r in range(begin[lane], rows):
-            best = max(best, live_values[0, r])
+            best = max(best, live_values[1, r])
         full = size[lane] >= k
         worst = pool_scores[home + k - 1] if full else np.float32(-1e9)
         enough = alive == 0 or last

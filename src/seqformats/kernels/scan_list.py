@@ -39,5 +39,7 @@ def cpu(items: int, head: int, kind: int, lengths: Any, offsets: Any, addresses:
         lengths[i] = peek(dims)
         longest = max(longest, lengths[i])
         offsets[i + 1] = offsets[i] + lengths[i]
+        if offsets[i + 1] < 0:  # arrays without items may be that long
+            return -1 - i
         addresses[i] = peek(array + head)
     return longest
