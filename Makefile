@@ -1,5 +1,6 @@
 # make demo   the library at work:  make demo TEXT=some/file.txt WORDS='words to pronounce'
 # make test   lint, then three passes over the tests: compiled, interpreted with coverage, with bounds checks
+# make bench  the library beside its peers, into docs/benchmarks.md:  make bench ONLY=reduce (a family, or operations)
 #
 # Needs make and Python 3.11 or later (PYTHON=...); each target makes the environment it runs in.
 
@@ -13,7 +14,7 @@ WORKERS ?= 2
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
 
-.PHONY: help demo test lint jit interpreted bounds test-peers clean
+.PHONY: help demo test lint jit interpreted bounds test-peers bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -42,6 +43,11 @@ endef
 .venv-peers/test.stamp: pyproject.toml
 	$(new_environment)
 	@.venv-peers/bin/python $(PIP) --editable '.[peers]' '$(TORCH)'
+	@touch $@
+
+.venv-bench/bench.stamp: pyproject.toml
+	$(new_environment)
+	@.venv-bench/bin/python $(PIP) --editable '.[bench]' '$(TORCH)'
 	@touch $@
 
 export TEXT
@@ -78,6 +84,10 @@ bounds: .venv/test.stamp
 test-peers: .venv-peers/test.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/peers" .venv-peers/bin/python -m pytest -n $(WORKERS) -m peers
 
+# Kernels are measured as a user has them, compiled by the same process or read from its cache.
+bench: .venv-bench/bench.stamp
+	NUMBA_CACHE_DIR="$$PWD/.cache/bench" .venv-bench/bin/python -m benchmarks --only '$(ONLY)' $(BENCH)
+
 clean:
-	rm -rf .venv .venv-peers .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .venv-peers .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 	find src tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

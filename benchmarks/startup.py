@@ -1,4 +1,4 @@
-"""What starting costs: importing the library, and the first conversion of a process with a warm kernel cache.
+"""What starting costs: importing the library, and the first conversion of a process with a warm or a cold kernel cache.
 
     python benchmarks/startup.py [runs]
 
@@ -6,7 +6,9 @@ Fresh processes, alternating: NumPy alone against NumPy and seqformats; a script
 cached kernel of its own against a script that makes one conversion.  Medians, and the spread between the quartiles.
 """
 
+import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -26,34 +28,51 @@ SCRIPTS = {
     "import numpy, seqformats": "import numpy, seqformats",
     "one cached kernel of Numba": "import numpy as np; from one_kernel import total; total(np.zeros(3))",
     "one conversion": "import numpy as np, seqformats as sf; sf.convert([np.zeros((3, 4))], sf.Padded)",
+    "one reduction": "import numpy as np, seqformats as sf; sf.reduce_sum(sf.Ragged(np.zeros((3, 4)), [1, 2]))",
 }
+COLD = ("one conversion", "one reduction")
 
 
-def seconds(code: str, folder: str) -> float:
+def seconds(code: str, folder: str, cache: str | None = None) -> float:
     """How long a fresh process takes for `code`."""
+    environment = dict(os.environ, **({"NUMBA_CACHE_DIR": cache} if cache else {}))
     begin = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, env=environment)
     return time.perf_counter() - begin
+
+
+def measure(runs: int = 21) -> dict[str, dict[str, float]]:
+    """Median and quartiles in seconds, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "one_kernel.py").write_text(KERNEL)
+        times: dict[str, list[float]] = {name: [] for name in SCRIPTS}
+        times |= {f"{name}, cold cache": [] for name in COLD}
+        for code in SCRIPTS.values():  # bytecode and kernels into their caches
+            seconds(code, folder)
+        for turn in range(runs):
+            for name, code in SCRIPTS.items():
+                times[name].append(seconds(code, folder))
+            for name in COLD if turn % 3 == 0 else ():  # seconds each
+                cold = str(pathlib.Path(folder, "cold"))
+                shutil.rmtree(cold, ignore_errors=True)
+                times[f"{name}, cold cache"].append(seconds(SCRIPTS[name], folder, cold))
+    found = {}
+    for name, several in times.items():
+        low, middle, high = statistics.quantiles(several, n=4, method="inclusive") if len(several) > 1 else several * 3
+        found[name] = {"median": middle, "low": low, "high": high, "turns": len(several)}
+    return found
 
 
 def main() -> None:
     """Measure and print."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 21
-    with tempfile.TemporaryDirectory() as folder:
-        pathlib.Path(folder, "one_kernel.py").write_text(KERNEL)
-        times: dict[str, list[float]] = {name: [] for name in SCRIPTS}
-        for code in SCRIPTS.values():  # bytecode and kernels into their caches
-            seconds(code, folder)
-        for _ in range(runs):
-            for name, code in SCRIPTS.items():
-                times[name].append(seconds(code, folder))
-    middle = {}
-    for name, found in times.items():
-        low, middle[name], high = statistics.quantiles(found, n=4)
-        print(f"{name:30} {middle[name] * 1e3:6.0f} ms   quartiles {low * 1e3:.0f} to {high * 1e3:.0f}")
-    bare, library, kernel, conversion = middle.values()
-    print(f"seqformats over NumPy: {(library - bare) * 1e3:.0f} ms")
-    print(f"first conversion over one cached kernel: {(conversion - kernel) * 1e3:.0f} ms")
+    found = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 21)
+    for name, t in found.items():
+        quartiles = f"quartiles {t['low'] * 1e3:.0f} to {t['high'] * 1e3:.0f}"
+        print(f"{name:30} {t['median'] * 1e3:6.0f} ms   {quartiles}")
+    milliseconds = {name: t["median"] * 1e3 for name, t in found.items()}
+    print(f"seqformats over NumPy: {milliseconds['import numpy, seqformats'] - milliseconds['import numpy']:.0f} ms")
+    over = milliseconds["one conversion"] - milliseconds["one cached kernel of Numba"]
+    print(f"first conversion over one cached kernel: {over:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,236 @@
+"""One item of every sequence, and the gradients."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import seqformats as sf
+
+from .cells import Case, Limit, Peer, operation, plain
+from .data import FLOATS, Batch
+from .peers import ak, ops, torch
+
+NAMES = ("sum", "mean", "sqrt", "max", "min", "first", "last", "logsumexp")
+SEGMENT = ("sum", "mean", "max", "min")  # torch.segment_reduce
+
+
+def first(x: Any) -> Any:
+    """Thinc and torch give more than the values."""
+    return x[0] if isinstance(x, tuple) else x
+
+
+def numpy_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
+    flat, flat2, counts = b.flat, b.flat2, b.lengths32
+    begin, lengths = b.offsets[:-1], b.lengths.reshape(-1, *[1] * len(b.item))
+    found: dict[str, Callable[[], Any] | Peer] = {}
+    if name == "sum":
+        found["NumPy reduceat"] = lambda: np.add.reduceat(flat, begin)
+    elif name == "mean":
+        found["NumPy reduceat"] = lambda: np.add.reduceat(flat, begin) / lengths
+    elif name == "sqrt":
+        found["NumPy reduceat"] = lambda: np.add.reduceat(flat, begin) / np.sqrt(lengths)
+    elif name in ("max", "min"):
+        extreme = np.maximum if name == "max" else np.minimum
+        found["NumPy reduceat"] = lambda: extreme.reduceat(flat, begin)
+    elif name == "first":
+        found["NumPy index"] = lambda: flat[begin]
+    elif name == "last":
+        found["NumPy index"] = lambda: flat[b.offsets[1:] - 1]
+    else:
+
+        def composed() -> np.ndarray:
+            most = np.maximum.reduceat(flat, begin)
+            return np.log(np.add.reduceat(np.exp(flat - np.repeat(most, b.lengths, 0)), begin)) + most
+
+        found["NumPy reduceat"] = composed
+    if name in ("sum", "mean", "max", "first", "last"):
+        theirs = getattr(ops, f"reduce_{name}") if ops else None
+        found["Thinc"] = Peer(lambda: theirs(flat2, counts), first)
+    if name in ("sum", "mean", "max", "min") and b.name != "many":  # seconds a call there
+        awkward = {"sum": "sum", "mean": "mean", "max": "max", "min": "min"}[name]
+        found["Awkward"] = lambda: getattr(ak, awkward)(b.awkward, axis=1)
+    return found
+
+
+def torch_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
+    flat, counts, ends = b.flat, b.counts, b.ends
+    divisor = counts.reshape(-1, *[1] * len(b.item))
+    if name in SEGMENT:
+        found: dict[str, Callable[[], Any] | Peer] = {
+            "segment_reduce": lambda: torch.segment_reduce(flat, name, lengths=counts, axis=0, unsafe=True)
+        }
+        if name in ("sum", "mean"):
+            jagged = b.jagged
+            found["nested"] = lambda: getattr(jagged, name)(1)
+        return found
+    if name == "sqrt":
+        return {
+            "segment_reduce": lambda: (
+                torch.segment_reduce(flat, "sum", lengths=counts, axis=0, unsafe=True) / divisor.sqrt()
+            )
+        }
+    if name == "first":
+        return {"index_select": lambda: flat.index_select(0, ends[:-1])}
+    if name == "last":
+        return {"index_select": lambda: flat.index_select(0, ends[1:] - 1)}
+
+    def composed() -> Any:
+        most = torch.segment_reduce(flat, "max", lengths=counts, axis=0, unsafe=True)
+        shifted = flat - torch.repeat_interleave(most, counts, dim=0, output_size=b.rows)
+        return torch.segment_reduce(shifted.exp(), "sum", lengths=counts, axis=0, unsafe=True).log() + most
+
+    found = {"segment_reduce": composed}
+    if b.name != "skewed":
+        masked = sf.convert(b.ragged, sf.Masked, fill=-np.inf).data
+        found["padded with -inf"] = lambda: masked.logsumexp(1)
+    return found
+
+
+def reduction(name: str, b: Batch) -> Case:
+    ours, x = getattr(sf, f"reduce_{name}"), b.ragged
+    peers = (numpy_peers if b.arrays == "NumPy" else torch_peers)(name, b)
+    few = b.n * b.row_bytes
+    limit = Limit(few, few) if name in ("first", "last") else Limit(b.bytes, few)
+    return Case(lambda: ours(x), peers, limit, exact=False)
+
+
+def gradient(name: str, b: Batch) -> Case:
+    x, dy, flat, flat2 = b.ragged, b.rows_of_ones, b.flat, b.flat2
+    y, pullback = sf.vjp(getattr(sf, f"reduce_{name}"), x)
+    few = b.n * b.row_bytes
+    limit = Limit(few, b.bytes)
+    if name in ("max", "min", "logsumexp"):
+        limit = Limit(few + b.bytes, b.bytes)
+    lengths = b.lengths.reshape(-1, *[1] * len(b.item))
+    peers: dict[str, Callable[[], Any] | Peer] = {}
+    if b.arrays == "NumPy":
+        by = {"sum": 1, "mean": lengths, "sqrt": np.sqrt(lengths)}
+        if name in by:
+            root = by[name]
+            peers["NumPy repeat"] = lambda: np.repeat((dy / root).astype(dy.dtype, copy=False), b.lengths, 0)
+        elif name in ("first", "last"):
+            where = b.offsets[:-1] if name == "first" else b.offsets[1:] - 1
+
+            def placed() -> np.ndarray:
+                out = np.zeros_like(flat)
+                out[where] = dy
+                return out
+
+            peers["NumPy index"] = placed
+        elif name == "logsumexp":
+            peers["NumPy repeat"] = lambda: np.exp(flat - np.repeat(y, b.lengths, 0)) * np.repeat(dy, b.lengths, 0)
+        dy2 = dy.reshape(b.n, -1)
+        if name in ("sum", "mean"):
+            back = getattr(ops, f"backprop_reduce_{name}") if ops else None
+            peers["Thinc"] = lambda: back(dy2, b.lengths32)
+        elif name in ("max", "first", "last") and ops:
+            back, saved = getattr(ops, f"backprop_reduce_{name}"), getattr(ops, f"reduce_{name}")(flat2, b.lengths32)[1]
+            if name == "max":
+                peers["Thinc"] = lambda: back(dy2, saved, b.lengths32)
+            else:
+                peers["Thinc"] = lambda: back(dy2, saved)
+    else:
+        counts, ends = b.counts, b.ends
+        divisor = counts.reshape(-1, *[1] * len(b.item))
+        by = {"sum": None, "mean": divisor, "sqrt": divisor.sqrt()}
+        if name in by:
+            root = by[name]
+            peers["repeat_interleave"] = lambda: torch.repeat_interleave(
+                dy if root is None else dy / root, counts, dim=0, output_size=b.rows
+            )
+        elif name in ("first", "last"):
+            where = ends[:-1] if name == "first" else ends[1:] - 1
+            peers["index_copy"] = lambda: torch.zeros_like(flat).index_copy_(0, where, dy)
+        elif name == "logsumexp":
+            peers["repeat_interleave"] = lambda: (
+                (flat - torch.repeat_interleave(y, counts, dim=0, output_size=b.rows)).exp_()
+                * torch.repeat_interleave(dy, counts, dim=0, output_size=b.rows)
+            )
+        if name in SEGMENT:
+            peers["segment_reduce_backward"] = lambda: torch.ops.aten._segment_reduce_backward(
+                dy, y, flat, name, lengths=counts, axis=0
+            )
+    return Case(lambda: pullback(dy), peers, limit, exact=False)
+
+
+def through_autograd(name: str, b: Batch) -> Case:
+    """Forward and back, as a training step has it."""
+    leaf = b.flat.clone().requires_grad_()
+    dy, counts, lengths = b.rows_of_ones, b.counts, b.lengths
+    few = b.n * b.row_bytes
+
+    def ours() -> Any:
+        return torch.autograd.grad(getattr(sf, f"reduce_{name}")(sf.Ragged(leaf, lengths)), leaf, dy)[0]
+
+    def theirs() -> Any:
+        y = torch.segment_reduce(leaf, name, lengths=counts, axis=0, unsafe=True)
+        return torch.autograd.grad(y, leaf, dy)[0]
+
+    limit = Limit(b.bytes * (2 if name in ("max", "min") else 1) + few, b.bytes)
+    return Case(ours, {"segment_reduce": theirs}, limit, exact=False)
+
+
+for _name in NAMES:
+    operation(f"reduce_{_name}", FLOATS)(lambda b, name=_name: reduction(name, b))
+    operation(f"reduce_{_name} gradient", FLOATS)(lambda b, name=_name: gradient(name, b))
+for _name in SEGMENT:
+    operation(f"reduce_{_name} with autograd", FLOATS, ["PyTorch"])(lambda b, name=_name: through_autograd(name, b))
+
+
+@operation("argmax", FLOATS)
+def _(b: Batch) -> Case:
+    x, masked = b.ragged, sf.convert(b.ragged, sf.Masked, fill=-np.inf).data if b.name != "skewed" else None
+    peers = {}
+    if masked is not None:
+        peers["padded with -inf"] = lambda: masked.argmax(1)
+    if b.arrays == "NumPy":
+        peers["Thinc reduce_max"] = Peer(lambda: ops.reduce_max(b.flat2, b.lengths32)[1])
+    return Case(lambda: sf.argmax(x), peers, Limit(b.bytes, 2 * b.n * b.row_bytes))
+
+
+@operation("topk_mean", FLOATS)
+def _(b: Batch) -> Case:
+    x = b.ragged
+    limit = Limit(b.bytes, 2 * b.n * b.row_bytes)
+    if b.name in ("skewed", "many") or not b.item:
+        return Case(lambda: sf.topk_mean(x, [1, 3]), {}, limit)
+    masked = sf.convert(x, sf.Masked, fill=-np.inf).data
+    if b.longest < 3:
+        return Case(lambda: sf.topk_mean(x, [1, 3]), {}, limit)
+    if b.arrays == "NumPy":
+
+        def idiom() -> np.ndarray:
+            best = np.sort(np.partition(masked, masked.shape[1] - 3, axis=1)[:, -3:], axis=1)[:, ::-1]
+            best = np.where(np.isneginf(best), 0, best)
+            return np.stack([best[:, 0], best.sum(1) / 3], 1)
+
+        return Case(lambda: sf.topk_mean(x, [1, 3]), {"NumPy partition, padded": idiom}, limit, exact=False)
+
+    def with_topk() -> Any:
+        best = masked.topk(3, dim=1).values
+        best = best.masked_fill(best == -np.inf, 0)
+        return torch.stack([best[:, 0], best.sum(1) / 3], 1)
+
+    return Case(lambda: sf.topk_mean(x, [1, 3]), {"topk, padded": with_topk}, limit, exact=False)
+
+
+@operation("reduce_sum, from arrays", FLOATS)
+def _(b: Batch) -> Case:
+    """With the encoding made in the call."""
+    flat, lengths = b.flat, b.lengths
+    peers: dict[str, Any] = {}
+    if b.arrays == "NumPy":
+        flat2, counts = b.flat2, b.lengths32
+        peers["Thinc"] = lambda: ops.reduce_sum(flat2, counts)
+        peers["NumPy reduceat"] = lambda: np.add.reduceat(flat, np.cumsum(lengths) - lengths)
+    else:
+        counts = b.counts
+        peers["segment_reduce"] = lambda: torch.segment_reduce(flat, "sum", lengths=counts, axis=0)
+    return Case(
+        lambda: sf.reduce_sum(sf.Ragged(flat, lengths)),
+        peers,
+        Limit(b.bytes, b.n * b.row_bytes),
+        plain,
+        exact=False,
+    )

@@ -1,0 +1,271 @@
+"""What calls cost, in things that can be counted on any machine: kernels started, arrays made, Python functions called,
+copies of the data, variants compiled.
+
+Times are in docs/benchmarks.md. A number here that must rise is a change to be explained; one that can fall should.
+"""
+
+import gc
+import os
+import subprocess
+import sys
+import tracemalloc
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import seqformats as sf
+from seqformats import registry
+
+LENGTHS = np.array([3, 0, 7, 5, 1, 4] * 8)
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+compiled_only = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python functions")
+
+
+class Cost(NamedTuple):
+    """Of one call: the kernels started, in order; arrays made by `np.empty` and `np.zeros`; Python functions called;
+    memory at its highest, the result included, in copies of the batch's items.  All but the kernels: at most."""
+
+    kernels: str
+    arrays: int
+    calls: int
+    copies: float
+
+
+def batch(width=4):
+    data = np.arange(LENGTHS.sum() * width, dtype=np.float32).reshape(-1, width)
+    return sf.Ragged(data, LENGTHS)
+
+
+def fresh(x):
+    """The same batch, of which nothing is known yet: no order, no offsets."""
+    return sf.Ragged(x.data, x.lengths)
+
+
+def rows_of_ones(x):
+    return np.ones((len(x), *x.item_shape), np.float32)
+
+
+def arrays_of(x):
+    return [part.copy() for part in np.split(x.data, np.cumsum(LENGTHS)[:-1])]
+
+
+# What is prepared from a Ragged, what is called with it, and what that costs.
+CALLS = {
+    "Ragged": (lambda x: (x.data, x.lengths), lambda p: sf.Ragged(*p), Cost("check_lengths", 1, 15, 0.10)),
+    "list -> Ragged": (arrays_of, lambda x: sf.convert(x, sf.Ragged), Cost("scan_list copy_blocks", 2, 32, 1.10)),
+    "list -> Padded": (
+        arrays_of,
+        lambda x: sf.convert(x, sf.Padded),
+        Cost("scan_list sort_lengths blocks_to_steps pad_blocks", 3, 53, 2.20),
+    ),
+    "list -> Masked": (
+        arrays_of,
+        lambda x: sf.convert(x, sf.Masked),
+        Cost("scan_list copy_blocks pad_blocks", 2, 45, 2.20),
+    ),
+    "Ragged -> List": (fresh, lambda x: sf.convert(x, sf.List), Cost("", 0, 21, 0.10)),
+    "Ragged -> LoD": (fresh, lambda x: sf.convert(x, sf.LoD), Cost("", 0, 21, 0.10)),
+    "Ragged -> Padded": (
+        fresh,
+        lambda x: sf.convert(x, sf.Padded),
+        Cost("sort_lengths blocks_to_steps pad_blocks", 2, 54, 2.20),
+    ),
+    "Ragged -> Packed": (fresh, lambda x: sf.convert(x, sf.Packed), Cost("sort_lengths blocks_to_steps", 2, 40, 1.10)),
+    "Ragged -> Masked": (fresh, lambda x: sf.convert(x, sf.Masked), Cost("copy_blocks pad_blocks", 1, 47, 2.20)),
+    "Padded -> Ragged": (
+        lambda x: sf.convert(x, sf.Padded),
+        lambda x: sf.convert(x, sf.Ragged),
+        Cost("steps_to_blocks", 1, 34, 1.10),
+    ),
+    "Masked -> Ragged": (
+        lambda x: sf.convert(x, sf.Masked),
+        lambda x: sf.convert(x, sf.Ragged),
+        Cost("copy_blocks", 1, 33, 1.10),
+    ),
+    "Packed -> Padded": (
+        lambda x: sf.convert(x, sf.Packed),
+        lambda x: sf.convert(x, sf.Padded),
+        Cost("copy_blocks pad_blocks", 1, 51, 2.20),
+    ),
+    "x[index]": (fresh, lambda x: x[[3, 0, 2, 7, 9]], Cost("check_lengths copy_blocks", 2, 54, 0.20)),
+    "x[a:b]": (fresh, lambda x: x[2:40], Cost("", 0, 27, 0.10)),
+    "reduce_sum": (fresh, sf.reduce_sum, Cost("sum_rows", 1, 53, 0.40)),
+    "reduce_sum of Padded": (lambda x: sf.convert(x, sf.Padded), sf.reduce_sum, Cost("sum_rows", 1, 53, 0.40)),
+    "reduce_max": (fresh, sf.reduce_max, Cost("max_rows", 2, 57, 0.40)),
+    "reduce_first": (fresh, sf.reduce_first, Cost("check_lengths copy_blocks", 3, 59, 0.40)),
+    "reduce_mean gradient": (
+        lambda x: (sf.vjp(sf.reduce_mean, x)[1], rows_of_ones(x)),
+        lambda p: p[0](p[1]),
+        Cost("spread_rows", 1, 67, 1.10),
+    ),
+    "softmax": (fresh, sf.softmax, Cost("softmax_rows", 2, 54, 1.70)),
+    "window": (fresh, lambda x: sf.window(x, 1, 1), Cost("window_rows", 1, 58, 3.10)),
+    "reverse": (fresh, sf.reverse, Cost("reverse_rows", 1, 41, 1.10)),
+    "expand_as": (
+        lambda x: (rows_of_ones(x), x),
+        lambda p: sf.expand_as(*p),
+        Cost("repeat_rows", 1, 50, 1.10),
+    ),
+    "with_padded": (
+        lambda x: (sf.with_padded(lambda p: p), fresh(x)),
+        lambda p: p[0](p[1]),
+        Cost("sort_lengths blocks_to_steps pad_blocks steps_to_blocks", 3, 125, 3.20),
+    ),
+    "TensorArray": (
+        fresh,
+        lambda x: sf.TensorArray.unpack(x).pack(),
+        Cost("sort_lengths blocks_to_steps steps_to_blocks", 4, 249, 3.10),
+    ),
+}
+
+every_call = pytest.mark.parametrize("name", CALLS)
+
+
+def counted(monkeypatch, prepare, call):
+    """The kernels that a call starts, and how many arrays it makes; the second call, which compiles nothing."""
+    call(prepare(batch()))
+    x = prepare(batch())
+    kernels, arrays = [], []
+    find = registry.kernel
+
+    def kernel(name, device):
+        def start(*args):
+            kernels.append(name)
+            return found(*args)
+
+        found = find(name, device)
+        return start
+
+    def counting(make):
+        def made(*args, **options):
+            arrays.append(args)
+            return make(*args, **options)
+
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "kernel", kernel)
+        for make in ("empty", "zeros", "empty_like", "zeros_like"):
+            patch.setattr(np, make, counting(getattr(np, make)))
+        call(x)
+    return kernels, len(arrays)
+
+
+def functions_called(prepare, call):
+    """Python functions that a call enters, itself not counted."""
+    call(prepare(batch()))
+    x = prepare(batch())
+    count = 0
+
+    def profile(frame, event, _):
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    gc.collect()
+    gc.disable()
+    try:
+        sys.setprofile(profile)
+        call(x)
+    finally:
+        sys.setprofile(before)
+        gc.enable()
+    return count
+
+
+def copies(prepare, call):
+    """How much memory a call takes at its highest, its result included, over the items of the batch."""
+    wide = batch(2048)
+    call(prepare(wide))
+    x = prepare(wide)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        result = call(x)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    del result
+    return peak / wide.data.nbytes
+
+
+@every_call
+def test_kernels_and_arrays(monkeypatch, name):
+    prepare, call, cost = CALLS[name]
+    kernels, arrays = counted(monkeypatch, prepare, call)
+    assert kernels == cost.kernels.split()
+    assert arrays <= cost.arrays
+
+
+@compiled_only
+@every_call
+def test_python_functions(name):
+    prepare, call, cost = CALLS[name]
+    assert functions_called(prepare, call) <= cost.calls
+
+
+@compiled_only  # the temporary arrays of an interpreted kernel count too
+@every_call
+def test_copies_of_the_data(name):
+    prepare, call, cost = CALLS[name]
+    assert copies(prepare, call) <= cost.copies
+
+
+# Kernels that move bytes are compiled once for all dtypes; those that calculate, once for each dtype.
+CALLED = """
+import numpy as np
+import seqformats as sf
+from seqformats import registry
+
+for dtype in ("float32", "float64", "int64", "bool", "complex64", "S3"):
+    for item in ((), (4,), (2, 3)):
+        x = sf.Ragged(np.zeros((5, *item), dtype), [2, 0, 3])
+        for encoding in (sf.List, sf.Padded, sf.Packed, sf.Masked, sf.LoD):
+            y = sf.convert(x, encoding)
+            sf.convert(y, sf.Ragged)
+            sf.convert(y, sf.Masked, side="left")
+            y[[1, 0]]
+        sf.reverse(x), sf.window(x, 1, 1), sf.expand_as(x.data[:3], x)
+for dtype in ("float32", "float64"):
+    x = sf.Ragged(np.ones((5, 4), dtype), [2, 0, 3])
+    for y in (x, sf.convert(x, sf.Padded), sf.convert(x, sf.Packed), sf.convert(x, sf.Masked)):
+        for name in ("sum", "mean", "sqrt", "max", "min", "first", "last", "logsumexp"):
+            _, pullback = sf.vjp(getattr(sf, "reduce_" + name), y)
+            pullback(np.ones((3, 4), dtype))
+        for operation in (sf.softmax, sf.log_softmax, sf.cumsum):
+            z, pullback = sf.vjp(operation, y)
+            pullback(z)
+for (name, device), kernel in sorted(registry._kernels.items()):
+    print(name, len(kernel.signatures))
+"""
+SIGNATURES = {
+    "blocks_to_steps": 1,
+    "check_lengths": 1,
+    "copy_blocks": 2,  # from one array, and from many by their addresses
+    "cumsum_rows": 2,
+    "logsumexp_rows": 2,
+    "max_rows": 2,
+    "pad_blocks": 1,
+    "repeat_rows": 1,
+    "reverse_rows": 1,
+    "scan_list": 1,
+    "softmax_back": 2,
+    "softmax_rows": 2,
+    "sort_lengths": 1,
+    "spread_exp": 2,
+    "spread_places": 2,
+    "spread_rows": 2,
+    "steps_to_blocks": 1,
+    "sum_rows": 2,
+    "window_rows": 1,
+}
+
+
+@compiled_only
+def test_signatures():
+    """In a process of its own, which has compiled nothing else."""
+    run = subprocess.run([sys.executable, "-c", CALLED], capture_output=True, text=True, check=True)
+    found = {name: int(count) for name, count in map(str.split, run.stdout.splitlines())}
+    assert found.keys() == SIGNATURES.keys()
+    assert {name: count for name, count in found.items() if count > SIGNATURES[name]} == {}
