@@ -421,7 +421,8 @@ def powers_of_row(x: Any, begin: int, width: int, maxima: Any, at: int, block: i
         p += 128
     p = 0
     while p < width and not x[begin + p] > -np.inf:  # NaN may stand before the first number, or alone
-        total += x[begin + p] if x[begin + p] != x[begin + p] else np.float32(0)
+        if x[begin + p] != x[begin + p]:
+            total = np.float32(np.nan)
         p += 1
     return top, total
 
