@@ -44,6 +44,15 @@ def _cuts(work: Work) -> list[int]:
     return [0, *np.unique(inner[inner < units]).tolist(), units]
 
 
+def run(name: str, args: tuple[Any, ...], work: Work) -> None:
+    """Run a compiled kernel over all units, in blocks over the pool where the work is large."""
+    kernel: Callable[..., None] = registry.kernel(name, "cpu")
+    if work.rows * work.row < _THREADS_FROM:
+        kernel(*args, 0, work.units)
+    else:
+        _threads.run(kernel, args, _cuts(work))
+
+
 def cpu(
     name: str,
     library: Library,
@@ -55,13 +64,8 @@ def cpu(
     structure: Any,  # noqa: ARG001  launchers of other devices keep copies on it
 ) -> None:
     """Run the compiled kernel, in blocks over the pool where the move is large; `src` may be 0 (see `copy_blocks`)."""
-    kernel: Callable[..., None] = registry.kernel(name, "cpu")
     source = src if type(src) is int else library_of(src).source(src)
-    args = (source, library.target(out), *arrays, *numbers, work.row)
-    if work.rows * work.row < _THREADS_FROM:
-        kernel(*args, 0, work.units)
-    else:
-        _threads.run(kernel, args, _cuts(work))
+    run(name, (source, library.target(out), *arrays, *numbers, work.row), work)
 
 
 def cuda(
@@ -92,18 +96,13 @@ def arithmetic(
 ) -> None:
     """Start a kernel that calculates: it takes flat arrays of native dtypes, arrays of int64, then numbers."""
     device = library.kind(outputs[0])
-    kernel = registry.kernel(name, device)
     if device == "cpu":
         data = [library.operand(x) for x in inputs] + [library.result(x) for x in outputs]
-        args = (*data, *arrays, *numbers)
-        if work.rows * work.row < _THREADS_FROM:
-            kernel(*args, 0, work.units)
-        else:
-            _threads.run(kernel, args, _cuts(work))
+        run(name, (*data, *arrays, *numbers), work)
         return
     from . import _cuda
 
-    _cuda.launch_arithmetic(kernel, library, inputs, outputs, arrays, numbers, work, structure)
+    _cuda.launch_arithmetic(registry.kernel(name, device), library, inputs, outputs, arrays, numbers, work, structure)
 
 
 def sent(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:

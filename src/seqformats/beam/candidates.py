@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _launch, _threads, registry
+from .. import _launch
 from ..arrays import Array, Library
 from .constraints import Plan
 
 # What the rows of scores are: scores; log-probabilities; scores that limits act on before they become such
 SCORES, LOGS, MASKED = range(3)
 
-_THREADS_FROM = 4 << 20  # bytes; below, waking a thread costs more than it brings
 _NO_FLOATS = np.empty(0, np.float32)
 _NO_NUMBERS = np.empty(0, np.int64)
 
@@ -100,7 +99,7 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
     floats, numbers = _limits(plan)
     if library.kind(x) == "cpu":
         args = (library.operand(x), *floats, library.result(out), *numbers, width)
-        run("log_probabilities", args, rows, 4 * rows * width)
+        _launch.run("log_probabilities", args, _launch.Work(rows, rows, 4 * width))
     else:
         start("log_probabilities", library, (x, *floats), (out,), numbers, (width,), rows)
     return out
@@ -166,7 +165,7 @@ def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Foun
     if type(lists.values) is np.ndarray:
         out = np.empty(size)
         args = (lists.values, lists.ids, lists.counts, out, *lanes[:3], lists.room, places)
-        run("merge_tokens", args, count, 0)
+        _launch.run("merge_tokens", args, _launch.Work(count, 0, 0))
     else:
         there = library.empty((size,), library.dtype("float64"), like)
         inputs = (lists.values, lists.ids, lists.counts)
@@ -241,17 +240,7 @@ def _best_tokens(
     edits, limits = _limits(plan)
     most = np.minimum(lanes.most, room) if apart else lanes.most  # a lane has room for all that it can find
     args = (x, running, *edits, *out, blocks, lanes.begin, lanes.end, most, *limits, width, room)
-    run("best_tokens", (*args, form, int(apart)), lanes.begin.size, 4 * rows * width)
-
-
-def run(name: str, args: tuple[Any, ...], units: int, size: int) -> None:
-    """A kernel on the host, over the thread pool where it reads many bytes."""
-    kernel = registry.kernel(name, "cpu")
-    if size < _THREADS_FROM or _threads.num_threads() < 2:
-        kernel(*args, 0, units)
-    else:
-        blocks = min(4 * _threads.num_threads(), units)
-        _threads.run(kernel, args, [units * k // blocks for k in range(blocks + 1)])
+    _launch.run("best_tokens", (*args, form, int(apart)), _launch.Work(lanes.begin.size, rows, 4 * width))
 
 
 def start(
