@@ -292,7 +292,7 @@ class _Start:
         """`size` items of another dtype in the memory of `x`, from byte `offset` on, as kernels take them."""
         if simulated:
             return x.reshape(-1).view(_BYTE)[offset : offset + size * dtype.itemsize].view(dtype)
-        return gpu.as_cuda_array(_Memory(x, int(self.library.addresses([x])[0]) + offset, size, dtype), sync=False)
+        return gpu.as_cuda_array(_Memory(x, self.library.address(x) + offset, size, dtype), sync=False)
 
     def typed(self, x: Array) -> Any:
         """All items of an array, flat, in a dtype that kernels calculate with."""
@@ -435,11 +435,11 @@ def launch(
         if item is not None:
             src = buffer
         # the widest access that fits the rows and every address
-        bits = 16 | work.row | int(library.addresses([out])[0])
+        bits = 16 | work.row | library.address(out)
         if isinstance(src, int):
             bits |= int(np.bitwise_or.reduce(arrays[0]))
         else:
-            bits |= int(library.addresses([src])[0])
+            bits |= library.address(src)
         word = WORDS[bits & -bits]
         row = work.row // word.itemsize
         source = src if isinstance(src, int) else start.view(src, _bytes(library, src) // word.itemsize, word)

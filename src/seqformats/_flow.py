@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, adopt, is_array, library_of_type
-from .formats import Encoding, List, Pairs, build_list
+from .arrays import Array, adopt, is_array, library_of, library_of_type, with_autograd
+from .formats import Encoding, List, Pairs, Ragged, build_list, build_ragged
 
 Rule = Callable[[Any], tuple[Any, Callable[[Any], Any] | None]]
 
@@ -35,13 +35,15 @@ def leaves(x: Any) -> list[Array]:
         return list(x.items)
     if isinstance(x, Encoding):
         return [x.data]  # type: ignore[attr-defined]
+    if isinstance(x, Leaf) or is_array(x):
+        return [x]
     if isinstance(x, (list, tuple)):
         return [leaf for part in x for leaf in leaves(part)]
     if isinstance(x, Pairs):
         return leaves(x.one) + leaves(x.two)
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return [leaf for name in _array_fields(x) for leaf in leaves(getattr(x, name))]
-    return [x] if isinstance(x, Leaf) or is_array(x) else []
+    return []
 
 
 def _array_fields(x: Any) -> list[str]:
@@ -66,22 +68,26 @@ def _rebuild(x: Any, new: Any) -> Any:
         items = tuple([next(new) for _ in x.items])
         return build_list(items, x._structure, items[0] if items else x._like())
     if isinstance(x, Encoding):
-        return _with_data(x, next(new))
+        return with_data(x, next(new))
+    if isinstance(x, Leaf) or is_array(x):
+        return next(new)
     if isinstance(x, (list, tuple)):
         return type(x)([_rebuild(part, new) for part in x])
     if isinstance(x, Pairs):
         return Pairs(_rebuild(x.one, new), _rebuild(x.two, new))
-    if dataclasses.is_dataclass(x) and not isinstance(x, (type, Leaf)):
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
         twin = copy.copy(x)
         for name in _array_fields(x):
             object.__setattr__(twin, name, _rebuild(getattr(x, name), new))
         return twin
-    return next(new) if isinstance(x, Leaf) or is_array(x) else x
+    return x
 
 
-def _with_data(x: Any, data: Any) -> Any:
-    """The same encoding over other data of the same shape, without a check."""
+def with_data(x: Any, data: Any) -> Any:
+    """The same encoding (but a `List`) over other data with the same leading shape, without a check."""
     kind = type(x)
+    if kind is Ragged:
+        return build_ragged(data, x._structure)
     twin = object.__new__(kind)
     put = object.__setattr__
     for name in _slots.get(kind) or _find_slots(kind):
@@ -104,18 +110,17 @@ def _find_slots(kind: type) -> tuple[str, ...]:
 def hollow(x: Any) -> Any:
     """`x` without its arrays: structure, shapes and dtypes alone."""
     if isinstance(x, Encoding) and not isinstance(x, List):
-        return _with_data(x, Leaf(x._shape, x._dtype))
+        return with_data(x, Leaf(x._shape, x._dtype))
     return rebuild(x, [Leaf(leaf.shape, leaf.dtype) for leaf in leaves(x)])
 
 
 def wants_grad(x: Any) -> bool:
     """Does any leaf of `x` ask for a gradient right now?"""
+    if not with_autograd or type(x) is np.ndarray:
+        return False
     if isinstance(x, Encoding):  # one library, so a look at one array is mostly enough
-        first = (x.items[0] if x.items else x.like) if isinstance(x, List) else x.data  # type: ignore[attr-defined]
-        library = library_of_type(type(first))
-        if library is None or not library.autograd:
-            return False
-        return library.wants_grad(x.items if isinstance(x, List) else (first,))
+        own = library_of(x._like())
+        return own.autograd and own.wants_grad(x.items if isinstance(x, List) else (x.data,))  # type: ignore[attr-defined]
     for leaf in leaves(x):
         library = library_of_type(type(leaf))
         if library is not None and library.autograd and library.wants_grad((leaf,)):

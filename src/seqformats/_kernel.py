@@ -246,25 +246,24 @@ def _exp_compiled(x):
     return lambda x: np.exp(x)
 
 
-def move(out: Any, d: int, src: Any, s: int, size: int) -> None:
-    """Copy `size` bytes: ``out[d:d + size] = src[s:s + size]``.
-
-    `out` and `src` are flat bytes; `src` may be 0, and then `s` is a memory address.  Nothing is checked here.
-    """
-    if isinstance(src, np.ndarray):
-        out[d : d + size] = src[s : s + size]
-    elif size:
-        ctypes.memmove(out[d:].ctypes.data, int(src + s), int(size))
+def move(out: int, d: int, src: int, s: int, size: int) -> None:
+    """Copy `size` bytes from the address ``src + s`` to ``out + d``.  Nothing is checked here."""
+    ctypes.memmove(int(out + d), int(src + s), int(size))
 
 
-def move_row(out: Any, d: int, src: Any, s: int, size: int) -> None:
+def move_row(out: int, d: int, src: int, s: int, size: int) -> None:
     """`move` for one row, often a few bytes only: 1, 2, 4, 8 and 16 are one load and one store, others a memcpy."""
     move(out, d, src, s, size)
 
 
 def clear(out: Any, d: int, size: int) -> None:
-    """Set `size` bytes to zero: ``out[d:d + size] = 0``."""
-    out[d : d + size] = 0
+    """Set `size` bytes to zero, from byte `d` of an array or from the address ``out + d``."""
+    ctypes.memset(int((out.ctypes.data if isinstance(out, np.ndarray) else out) + d), 0, int(size))
+
+
+def peek_byte(address: int) -> int:
+    """The byte at a memory address."""
+    return ctypes.c_int8.from_address(address).value
 
 
 def peek(address: int) -> int:
@@ -275,6 +274,11 @@ def peek(address: int) -> int:
 def peek_int(address: int) -> int:
     """The C int at a memory address."""
     return ctypes.c_int32.from_address(address).value
+
+
+def _base(kind: Any) -> Any:
+    """Flat bytes, or an address."""
+    return kind if isinstance(kind, types.Array) else types.int64
 
 
 def _address(context: Any, builder: Any, kind: Any, base: Any, place: Any) -> Any:
@@ -308,8 +312,7 @@ def _mover(small: tuple[int, ...]) -> Any:
             builder.position_at_end(end)
             return context.get_dummy_value()
 
-        base = src if isinstance(src, types.Array) else types.int64
-        return types.void(out, types.int64, base, types.int64, types.int64), generate
+        return types.void(_base(out), types.int64, _base(src), types.int64, types.int64), generate
 
     return mover
 
@@ -334,7 +337,7 @@ def _clear(typingctx: Any, out: Any, d: Any, size: Any) -> Any:
         cgutils.memset(builder, to, args[2], 0)
         return context.get_dummy_value()
 
-    return types.void(out, types.int64, types.int64), generate
+    return types.void(_base(out), types.int64, types.int64), generate
 
 
 @overload(clear, inline="never")
@@ -354,7 +357,7 @@ def _peek(bits: int) -> Any:
     return load
 
 
-_peek64, _peek32 = _peek(64), _peek(32)
+_peek64, _peek32, _peek8 = _peek(64), _peek(32), _peek(8)
 
 
 @overload(peek)
@@ -365,6 +368,11 @@ def _peek_compiled(address):
 @overload(peek_int)
 def _peek_int_compiled(address):
     return lambda address: _peek32(address)
+
+
+@overload(peek_byte)
+def _peek_byte_compiled(address):
+    return lambda address: _peek8(address)
 
 
 # --- blocks of float32, a vector at a time ---------------------------------------------------------------------------

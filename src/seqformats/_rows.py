@@ -6,6 +6,7 @@ so a padded batch is worked on as it is, and a result in the same layout is writ
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -51,6 +52,8 @@ class Layout(NamedTuple):
 def layout_of(x: Any) -> Layout:
     """The layout of an encoding, whose data need not be there; of a `List`, that of its arrays one after the other."""
     structure = x._structure
+    if isinstance(x, (Ragged, List)):
+        return flat(structure)
     cum = structure.offsets
     if isinstance(x, Padded):
         order = structure.order
@@ -71,7 +74,10 @@ def layout_of(x: Any) -> Layout:
 def flat(structure: Structure) -> Layout:
     """Sequences one after the other."""
     cum = structure.offsets
-    return Layout((cum, cum, cum), (-1, 0, 1), (structure.rows,), structure.lengths, False)
+    return _layout(((cum, cum, cum), (-1, 0, 1), (structure.rows,), structure.lengths, False))
+
+
+_layout = functools.partial(tuple.__new__, Layout)  # in half the time
 
 
 def ready(x: Any) -> tuple[Any, Layout, Library]:
@@ -97,7 +103,7 @@ def in_layout(x: Any, data: Array) -> Any:
     """`data`, laid out as the data of `x`, in the encoding of `x` and over its structure."""
     if isinstance(x, List):
         return ragged_to_list(build_ragged(data, x._structure))
-    return _flow.rebuild(x, [data])
+    return _flow.with_data(x, data)
 
 
 def calculate(
@@ -114,7 +120,7 @@ def calculate(
     """Start a kernel that calculates over the sequences; `arrays` and `numbers` are its own."""
     if width and structure.n:
         row = width * library.itemsize(inputs[0].dtype)
-        work = _launch.Work(structure.n, structure.rows, row, layout.lengths)
+        work = _launch.work_of((structure.n, structure.rows, row, layout.lengths))
         _launch.arithmetic(
             name,
             library,
@@ -133,9 +139,8 @@ def move(
     """Start a kernel that moves items of shape `item` over the sequences; `numbers` are its own."""
     row = size_of(item) * library.itemsize(src.dtype)
     if row and structure.rows:
-        work = _launch.Work(structure.n, structure.rows, row, layout.lengths)
-        launch = _launch.launcher(library.kind(out))
-        launch(name, library, src, out, layout.arrays, (*layout.numbers, *numbers), work, structure)
+        work = _launch.work_of((structure.n, structure.rows, row, layout.lengths))
+        _launch.move(name, library, src, out, layout.arrays, (*layout.numbers, *numbers), work, structure)
 
 
 def linear(forward: Callable[[Any], Any], transpose: Callable[[Any], Any], x: Any) -> Any:
@@ -156,7 +161,7 @@ def combined(function: Callable[..., Array], x: Any, *others: Any) -> Any:
 
 def name_of(x: Any) -> str:
     """The NumPy name of the dtype of an encoding."""
-    return library_of(x._like()).dtype_name(x.dtype)
+    return library_of(x._like()).dtype_name(x._dtype)
 
 
 def sums_in(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from . import _flow, _launch, registry
-from .arrays import LAZY_ZEROS, NUMPY, Array, Library, Shape, is_array, is_array_type, library_of, size_of, zero_item
+from .arrays import LAZY_ZEROS, NUMPY, Array, Library, Shape, is_array, is_array_type, library_of, zero_item
 from .errors import ConversionError, StructureError
 from .formats import (
     Encoding,
@@ -45,7 +45,6 @@ class Source:
     __slots__ = (
         "columns",
         "data",
-        "device",
         "item_shape",
         "left",
         "library",
@@ -77,8 +76,10 @@ class Source:
         self.stride = stride
         self.left = left
         self.columns = columns  # of a time-major layout: how many, -1 where steps are packed
-        self.row = library.itemsize(like.dtype) * size_of(item_shape)  # bytes
-        self.device = library.kind(like)
+        row = like.dtype.itemsize
+        for k in item_shape:
+            row *= k
+        self.row = row  # bytes
 
     def restricted(self, structure: Structure, starts: Array) -> Source:
         """Blocks of the lengths of `structure` that begin at rows (or addresses) `starts`."""
@@ -110,14 +111,14 @@ def source_of(x: Any) -> Source:
         return x
     if isinstance(x, List):
         return _source_of_list(x)
-    library, data, structure = checked_data(x), x.data, x._structure
+    library, data, structure, shape = checked_data(x), x.data, x._structure, x._shape
+    if isinstance(x, (Ragged, LoD)):
+        return Source(library, data, shape[1:], data, structure)
     if isinstance(x, Masked):
-        return Source(library, data, x.item_shape, data, structure, None, data.shape[1], int(x.side == "left"))
+        return Source(library, data, shape[2:], data, structure, None, shape[1], int(x.side == "left"))
     if isinstance(x, Padded):
-        return Source(library, data, x.item_shape, data, structure, columns=data.shape[1])
-    if isinstance(x, Packed):
-        return Source(library, data, x.item_shape, data, structure, columns=-1)
-    return Source(library, data, x.item_shape, data, structure)
+        return Source(library, data, shape[2:], data, structure, columns=shape[1])
+    return Source(library, data, shape[1:], data, structure, columns=-1)
 
 
 def _about(shape: Any, dtype: Any, contiguous: bool = True) -> str:
@@ -127,7 +128,7 @@ def _about(shape: Any, dtype: Any, contiguous: bool = True) -> str:
 def _source_of_list(x: List) -> Source:
     like = x._like()
     addresses = addresses_of(x, x.items, x._structure.lengths)
-    return Source(library_of(like), like, x.item_shape, 0, x._structure, frozen(addresses))
+    return Source(library_of(like), like, x.item_shape, 0, x._structure, addresses)
 
 
 def addresses_of(x: List, items: tuple[Array, ...], lengths: Array) -> Array:
@@ -171,35 +172,34 @@ def move_rows(
     row = source.row
     if own.rows == 0 or row == 0:
         return
-    launch = _launch.launcher(source.device)
     cum = own.offsets
-    read = (source.starts if source.starts is not None else cum, source.stride, source.left)
-    write = starts if starts is not None else cum
+    read = cum if source.starts is None else source.starts
+    write = cum if starts is None else starts
     addresses = int(type(source.data) is int)
     name: str
     numbers: tuple[int, ...]
     arrays: tuple[Array, ...]
     if source.columns is None and columns is None:
-        name, arrays = "copy_blocks", (read[0], write, cum)
+        name, arrays = "copy_blocks", (read, write, cum)
         numbers = (source.stride, source.left, addresses, stride, left)
-        work = _launch.Work(own.n, own.rows, row, own.lengths)
+        work = _launch.work_of((own.n, own.rows, row, own.lengths))
     elif source.columns is None:
         order = structure.order
-        name, arrays = "blocks_to_steps", (read[0], cum, order.indices, order.steps)
+        name, arrays = "blocks_to_steps", (read, cum, order.indices, order.steps)
         numbers = (source.stride, source.left, addresses, cast(int, columns))
-        work = _launch.Work(own.n, own.rows, row, order.lengths)
+        work = _launch.work_of((own.n, own.rows, row, order.lengths))
     elif columns is None:
         order = own.order
         name, arrays = "steps_to_blocks", (write, cum, order.indices, order.steps)
         numbers = (stride, left, source.columns)
-        work = _launch.Work(own.n, own.rows, row, order.lengths)
+        work = _launch.work_of((own.n, own.rows, row, order.lengths))
     else:
         # the same steps on both sides: a step is a block
         steps = own.order.steps[: own.longest + 1]
         name, arrays = "copy_blocks", (steps, steps, steps)
         numbers = (source.columns, 0, 0, columns, 0)
         work = _launch.Work(own.longest, own.rows, row, own.order.size_at_t[: own.longest])
-    launch(name, source.library, source.data, out, arrays, numbers, work, structure)
+    _launch.move(name, source.library, source.data, out, arrays, numbers, work, structure)
 
 
 def _same_order(a: Structure, b: Structure) -> bool:
@@ -219,10 +219,12 @@ def at_least(value: Any, name: str, least: int) -> int:
 
 def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) -> tuple[int, int]:
     """The width of the rectangle, and the longest length that is kept."""
+    longest = structure.longest
+    if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False:
+        return longest, longest
     if not isinstance(truncate, (bool, np.bool_)):
         raise TypeError(f"truncate must be True or False, not {truncate!r}")
-    step = 1 if type(multiple_of) is int and multiple_of == 1 else at_least(multiple_of, "multiple_of", 1)
-    longest = structure.longest
+    step = at_least(multiple_of, "multiple_of", 1)
     if width is None:
         room = longest
     else:
@@ -258,24 +260,20 @@ def _truncated(source: Source, x: Any, longest: int) -> Source:
 
 def _rectangle(source: Source, shape: tuple[int, int], fill: Any) -> tuple[Array, Array | None]:
     """A new array for `shape` rows, and the padding item that is still to be written, if any."""
-    row = source.row
-    if type(fill) is int and fill == 0:
-        item, zero = zero_item(row), True
-    else:
-        item, zero = source.library.item(fill, source.like.dtype, source.item_shape), False
-    free = shape[0] * shape[1] - source.structure.rows
-    if free == 0 or row == 0:
+    row, size = source.row, shape[0] * shape[1]
+    zero = type(fill) is int and fill == 0
+    item = None if zero else source.library.item(fill, source.like.dtype, source.item_shape)
+    if size == source.structure.rows or row == 0:
         return allocate(source, shape), None
-    if zero and shape[0] * shape[1] * row >= LAZY_ZEROS and source.device == "cpu":
+    if zero and size * row >= LAZY_ZEROS and source.library.kind(source.like) == "cpu":
         return allocate(source, shape, zeros=True), None
-    return allocate(source, shape), item
+    return allocate(source, shape), zero_item(row) if item is None else item
 
 
 def _pad(source: Source, out: Array, item: Array | None, runs: int, room: int, left: int, cum: Array) -> None:
     if item is not None:
         work = _launch.Work(runs, runs * room - source.structure.rows, source.row)
-        launch = _launch.launcher(source.device)
-        launch("pad_blocks", source.library, item, out, (cum,), (room, left), work, source.structure)
+        _launch.move("pad_blocks", source.library, item, out, (cum,), (room, left), work, source.structure)
 
 
 @registry.provides("mask_of")
@@ -291,9 +289,8 @@ def mask_beside(library: Library, like: Array, lengths: Array, width: int, side:
     out = library.zeros((n, width), library.bool_dtype, like)
     if n * width:
         free = Structure.of_lengths(width - lengths)
-        launch = _launch.launcher(library.kind(like))
         work = _launch.Work(n, n * width - free.rows, 1)
-        launch("pad_blocks", library, _TRUE, out, (free.offsets,), (width, int(side == "right")), work, free)
+        _launch.move("pad_blocks", library, _TRUE, out, (free.offsets,), (width, int(side == "right")), work, free)
     return out
 
 
@@ -366,12 +363,7 @@ def _packed(source: Source, structure: Structure) -> Packed:
     return build_packed(out, structure)
 
 
-_FROM_SOURCE: dict[type, Callable[[Any], Any]] = {
-    Ragged: to_ragged,
-    Masked: to_masked,
-    Padded: to_padded,
-    Packed: to_packed,
-}
+_FROM_SOURCE = (to_ragged, to_masked, to_padded, to_packed)
 
 
 def ragged_to_list(x: Ragged) -> List:
@@ -456,7 +448,7 @@ def _source_of_arrays(items: tuple[Any, ...]) -> Source | None:
         return None
     lengths, offsets, addresses, longest = found
     like = items[0]
-    return Source(NUMPY, like, like.shape[1:], 0, Structure(lengths, offsets, longest), frozen(addresses))
+    return Source(NUMPY, like, like.shape[1:], 0, Structure(lengths, offsets, longest), addresses)
 
 
 def is_list_of_arrays(x: Any) -> bool:
@@ -514,16 +506,20 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     [[1, 2], [3, 4, 5]]
     """
     kind: Any = type(x)
-    if not options and copy is False:
-        if (kind is list or kind is tuple) and registry.quick(List, To) is _FROM_SOURCE.get(To, ()):
-            items = tuple(x)  # held until their rows are moved
-            source = _source_of_arrays(items)
-            if source is not None:
-                return _FROM_SOURCE[To](source)
-        # the usual call: one leg, and nothing that could carry a gradient
-        function = registry.quick(kind, To)
-        if function is not None and not _flow.wants_grad(x):
-            return function(x)
+    if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
+        if kind is list or kind is tuple:
+            entry = registry.direct((List, To))
+            function = None if entry is None else entry.quick
+            if function in _FROM_SOURCE:
+                items = tuple(x)  # held until their rows are moved
+                source = _source_of_arrays(items)
+                if source is not None:
+                    return function(source)
+        else:
+            entry = registry.direct((kind, To))
+            function = None if entry is None else entry.quick
+            if function is not None and not _flow.wants_grad(x):
+                return function(x)
     if not registry.is_encoding_type(kind):
         if kind is Pairs:
             return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
@@ -722,6 +718,8 @@ def back_to(y: Any, x: Any, level: int) -> Any:
         if not isinstance(y, Pairs):
             raise TypeError(f"only Pairs go back to Pairs, not {type(y).__name__}")
         return Pairs(*[b if is_array(b) else back_to(b, a, level) for a, b in ((x.one, y.one), (x.two, y.two))])
+    if isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure and not _deep(x, y):
+        return _relayout(y, x)
     y = as_encoding(y)
     kind = kind_of(x)
     if kind is None or not is_encoding(y):
@@ -751,6 +749,11 @@ def back_to(y: Any, x: Any, level: int) -> Any:
     if isinstance(x, Padded):
         return convert(y, Padded, width=max(x.data.shape[0], new.longest))
     return convert(y, type(x))
+
+
+def _deep(x: Any, y: Any) -> bool:
+    """Has one of them levels?"""
+    return isinstance(x, LoD) or isinstance(y, LoD)
 
 
 def in_kind_of(y: Any, x: Any) -> Any:

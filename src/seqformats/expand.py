@@ -219,7 +219,7 @@ def into(out: Any, library: Library, like: Array, rows: int, item: tuple[int, ..
         raise StructureError(f"out must have the axes (rows, *item) with item shape {item}, but has {tuple(out.shape)}")
     if out.shape[0] < rows:
         raise StructureError(f"out has {out.shape[0]} rows, but {rows} are needed")
-    first, second = library.addresses([out, like]).tolist()
+    first, second = library.address(out), library.address(like)
     if first < second + library.itemsize(like.dtype) * size_of(like.shape) and second < first + library.itemsize(
         out.dtype
     ) * size_of(out.shape):

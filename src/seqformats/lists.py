@@ -45,7 +45,7 @@ def _read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
     n = len(items)
     table = np.empty(3 * n + 1, np.int64)
     lengths, offsets, addresses = table[:n], table[n : 2 * n + 1], table[2 * n + 1 :]
-    kernel = registry.kernel("scan_list", "cpu")
+    kernel = registry.entry("scan_list")
     longest = kernel(id(items) + _TUPLE, _HEAD, id(np.ndarray), lengths, offsets, addresses)
     return None if longest < 0 else (lengths, offsets, addresses, longest)
 

@@ -4,6 +4,7 @@
 can add to each of them.
 """
 
+import functools
 import heapq
 import importlib
 import inspect
@@ -39,6 +40,40 @@ def kernel(name: str, device: str) -> Callable[..., Any]:
     return _kernels.setdefault((name, device), found)
 
 
+_entries: dict[tuple[str, Any], Callable[..., Any]] = {}
+
+
+def entry(name: str, variant: Any = None) -> Callable[..., Any]:
+    """The kernel of this name for the CPU, for callers whose arguments always have the types that `variant` stands for.
+
+    From the second call on that is the compiled code itself: Numba's dispatcher, which looks at the type of every
+    argument, takes longer than a small batch.
+    """
+    return _entries.get((name, variant)) or _Second(kernel(name, "cpu"), (name, variant))
+
+
+class _Second:
+    """A kernel for the CPU until it is known which compiled code these arguments lead to."""
+
+    def __init__(self, function: Callable[..., Any], key: tuple[str, Any]) -> None:
+        self.function = function
+        self.key = key
+
+    def __call__(self, *args: Any) -> Any:
+        result = self.function(*args)
+        _entries[self.key] = _code_of(_kernels.get((self.key[0], "cpu"), self.function), args)
+        return result
+
+
+def _code_of(function: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
+    """What a compiled kernel runs for arguments of these types; any other function as it is."""
+    overloads = getattr(function, "overloads", None)
+    if overloads is None:
+        return function  # type: ignore[no-any-return]
+    found = overloads.get(tuple([function.typeof_pyval(x) for x in args]))
+    return function if found is None else found.entry_point  # type: ignore[no-any-return]
+
+
 class _First:
     """A kernel for the CPU until its first call has ended.
 
@@ -61,6 +96,9 @@ class _First:
 def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
     """Register `function` as the kernel `name` on `device`; later calls find it."""
     _kernels[name, device] = function
+    if device == "cpu":
+        for key in [key for key in _entries if key[0] == name]:
+            del _entries[key]
 
 
 # --- conversions -----------------------------------------------------------------------------------------------------
@@ -77,6 +115,11 @@ class Conversion:
     options: tuple[str, ...]
     shares: bool
     devices: tuple[str, ...] | None
+
+    @functools.cached_property
+    def quick(self) -> Callable[..., Any] | None:
+        """The function, if it works on every device and changes the type."""
+        return self.function if self.devices is None and self.source is not self.target else None
 
     @property
     def cost(self) -> int:
@@ -208,12 +251,6 @@ def conversions() -> dict[tuple[type, type], Conversion]:
     return dict(_conversions)
 
 
-def quick(source: type, target: type) -> Callable[..., Any] | None:
-    """The function of a direct conversion that works on every device."""
-    entry = _conversions.get((source, target))
-    return entry.function if entry is not None and entry.devices is None and source is not target else None
-
-
 def route(source: type, target: type, device: str = "cpu") -> Route:
     """The cheapest route; ConversionError where there is none.
 
@@ -274,6 +311,10 @@ def _no_route(source: type, target: type, device: str) -> str:
 def is_encoding_type(kind: type) -> bool:
     """Is this a type that the table of conversions knows, other than the bare list?"""
     return kind in _encoding_types
+
+
+direct = _conversions.get
+"""``direct((source, target))`` is the entry of the table, or None."""
 
 
 # --- gradients -------------------------------------------------------------------------------------------------------

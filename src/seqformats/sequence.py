@@ -480,7 +480,7 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
         rows = rows_of(new)
         added_in = "float32" if name in HALF else name
         data, out = library.astype(rows, added_in), library.astype(start, added_in)
-        if library.addresses([out])[0] == library.addresses([start])[0]:  # the caller's own memory
+        if library.address(out) == library.address(start):  # the caller's own memory
             out = library.copy(out)
         width = size_of(item)
         if width and structure.rows:
@@ -585,9 +585,8 @@ def _window(x: Any, before: int, after: int, filling: Array | None) -> Any:
     wide = (count * item[0], *item[1:]) if item else (count,)
     out = new_rows(library, layout, wide, r.dtype, r.data)
     if filling is not None and filling.size and r.rows:
-        launch = _launch.launcher(library.kind(out))
         work = _launch.Work(r.rows, r.rows * count, filling.size)
-        launch("pad_blocks", library, filling, out, (_NOTHING,), (count, 0), work, None)
+        _launch.move("pad_blocks", library, filling, out, (_NOTHING,), (count, 0), work, None)
     move("window_rows", library, layout, r._structure, r.data, out, item, before, after, int(filling is not None))
     return in_layout(x, out)
 

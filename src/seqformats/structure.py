@@ -100,7 +100,7 @@ class Structure:
         self.lengths = lengths
         self.offsets = offsets
         self.n = lengths.size
-        self.rows = int(offsets[-1])
+        self.rows = offsets.item(-1)
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
         self._order = order
         self.device = {}
@@ -111,7 +111,7 @@ class Structure:
         """Checked: int64, not negative, with the sum `rows` where that is given."""
         offsets = np.empty(lengths.size + 1, np.int64)
         limit = MOST if rows is None else rows
-        longest = registry.kernel("check_lengths", "cpu")(lengths, offsets, limit)
+        longest = registry.entry("check_lengths")(lengths, offsets, limit)
         if longest < 0:
             i = -1 - longest
             if lengths[i] < 0:
@@ -129,7 +129,7 @@ class Structure:
         if offsets.size == 0:
             raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
         lengths = np.empty(offsets.size - 1, np.int64)
-        longest = registry.kernel("check_offsets", "cpu")(offsets, lengths)
+        longest = registry.entry("check_offsets")(offsets, lengths)
         if longest == -1:
             raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
         if longest < 0:
@@ -148,7 +148,7 @@ class Structure:
             raise StructureError(f"indices must be as many as lengths, but there are {indices.size} and {n}")
         lengths = np.full(n, -1, np.int64)
         steps = np.empty(size_at_t.size + 1, np.int64)
-        fault = registry.kernel("check_order", "cpu")(sorted_lengths, indices, size_at_t, lengths, steps)
+        fault = registry.entry("check_order")(sorted_lengths, indices, size_at_t, lengths, steps)
         if fault:
             place, kind = divmod(int(fault), 4)
             raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
@@ -174,7 +174,7 @@ class Structure:
                 raise ConversionError(f"a sequence of {longest} items has too many time steps for any memory") from None
             sorted_lengths, indices = block[:n], block[n : 2 * n]
             size_at_t, steps = block[2 * n : 2 * n + longest], block[2 * n + longest :]
-            registry.kernel("sort_lengths", "cpu")(self.lengths, sorted_lengths, indices, size_at_t, steps)
+            registry.entry("sort_lengths")(self.lengths, sorted_lengths, indices, size_at_t, steps)
             for array in (block, sorted_lengths, indices, size_at_t, steps):
                 array.setflags(write=False)
             order = self._order = Order(sorted_lengths, indices, size_at_t, steps)

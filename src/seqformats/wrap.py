@@ -69,6 +69,8 @@ class _Wrapper:
 
     def call(self, fn: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Convert, call, convert back."""
+        if len(args) == 1 and type(args[0]) is self.To and not (kwargs or self.options or self.rows or self.backprop):
+            return self.call_directly(fn, args[0])
         found = _batches(args, kwargs)
         if not found:
             if self.rows and any(map(is_array, args)):
@@ -89,6 +91,14 @@ class _Wrapper:
         if self.backprop:
             return self.with_gradient(returned, arguments)
         return self.back(returned, arguments[0])
+
+    def call_directly(self, fn: Function, x: Any) -> Any:
+        """Call with a batch that needs no conversion; the result needs none if its structure is the same."""
+        source_of(x)
+        y = fn(x)
+        if type(y) is type(x) and y._structure is x._structure and y._shape[:2] == x._shape[:2]:
+            return without_padding(y) if isinstance(y, (Masked, Padded)) and y.data is not x.data else y
+        return self.back(y, _Argument(0, x, x))
 
     def converted(self, x: Any, alone: bool) -> Any:
         """A batch in the encoding of the wrapper."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _launch
+from .. import _launch, registry
 from ..arrays import Array, Library
 from .constraints import Plan
 
@@ -99,7 +99,7 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
     floats, numbers = _limits(plan)
     if library.kind(x) == "cpu":
         args = (library.operand(x), *floats, library.result(out), *numbers, width)
-        _launch.run("log_probabilities", args, _launch.Work(rows, rows, 4 * width))
+        _launch.run(registry.kernel("log_probabilities", "cpu"), args, _launch.Work(rows, rows, 4 * width))
     else:
         start("log_probabilities", library, (x, *floats), (out,), numbers, (width,), rows)
     return out
@@ -165,7 +165,7 @@ def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Foun
     if type(lists.values) is np.ndarray:
         out = np.empty(size)
         args = (lists.values, lists.ids, lists.counts, out, *lanes[:3], lists.room, places)
-        _launch.run("merge_tokens", args, _launch.Work(count, 0, 0))
+        _launch.run(registry.kernel("merge_tokens", "cpu"), args, _launch.Work(count, 0, 0))
     else:
         there = library.empty((size,), library.dtype("float64"), like)
         inputs = (lists.values, lists.ids, lists.counts)
@@ -239,8 +239,8 @@ def _best_tokens(
     blocks = np.empty(rows * (-(-width // block) + 2), np.float32)
     edits, limits = _limits(plan)
     most = np.minimum(lanes.most, room) if apart else lanes.most  # a lane has room for all that it can find
-    args = (x, running, *edits, *out, blocks, lanes.begin, lanes.end, most, *limits, width, room)
-    _launch.run("best_tokens", (*args, form, int(apart)), _launch.Work(lanes.begin.size, rows, 4 * width))
+    args = (x, running, *edits, *out, blocks, lanes.begin, lanes.end, most, *limits, width, room, form, int(apart))
+    _launch.run(registry.kernel("best_tokens", "cpu"), args, _launch.Work(lanes.begin.size, rows, 4 * width))
 
 
 def start(

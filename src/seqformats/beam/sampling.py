@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _launch
+from .. import _launch, registry
 from ..arrays import Array, Library, is_array
 from ..errors import StructureError
 from ..structure import integers, whole
@@ -61,7 +61,7 @@ class Sample:
         out = library.empty((rows, width), x.dtype, x)
         if library.kind(x) == "cpu":
             args = (library.operand(x), running, limits, library.result(out), self._hashes, width)
-            _launch.run("perturb_scores", args, _launch.Work(rows, rows, 4 * width))
+            _launch.run(registry.kernel("perturb_scores", "cpu"), args, _launch.Work(rows, rows, 4 * width))
         else:
             inputs = (x, running, limits)
             candidates.start("perturb_scores", library, inputs, (out,), (self._hashes,), (width,), rows)

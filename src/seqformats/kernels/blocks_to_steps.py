@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(
-    src: Any,
-    out: Any,
+    src: int,
+    out: int,
     starts: Any,
     cum: Any,
     indices: Any,
@@ -29,7 +29,7 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Columns `lo` to `hi`; `src` and `out` are flat bytes, `row` bytes a row."""
+    """Columns `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
     unit = 1 if addresses else row
     # Tiles of columns keep the blocks that are read in the cache from one step to the next.
     for first in range(lo, hi, 1024):

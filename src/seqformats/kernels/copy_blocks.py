@@ -14,8 +14,8 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(
-    src: Any,
-    out: Any,
+    src: int,
+    out: int,
     starts: Any,
     out_starts: Any,
     cum: Any,
@@ -28,7 +28,7 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Sequences `lo` to `hi`; `src` and `out` are flat bytes, `row` bytes a row.
+    """Sequences `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row.
 
     Where `addresses` is 1, `src` is 0 and `starts` are memory addresses.
     """

@@ -6,18 +6,18 @@ rows are at the right, or at the left where `left` is 1.
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import clear, compiled, compiled_for_cuda, move
+from .._kernel import clear, compiled, compiled_for_cuda, move, peek_byte
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, move_word
 
 
 @compiled
-def cpu(item: Any, out: Any, cum: Any, room: int, left: int, row: int, lo: int, hi: int) -> None:
-    """Runs `lo` to `hi`; `out` is flat bytes, `item` the `row` bytes of one padding row."""
+def cpu(item: int, out: int, cum: Any, room: int, left: int, row: int, lo: int, hi: int) -> None:
+    """Runs `lo` to `hi`; `out` and `item` are addresses, the latter of the `row` bytes of one padding row."""
     zero = True
     for b in range(row):
-        if item[b] != 0:
+        if peek_byte(item + b) != 0:
             zero = False
     for k in range(lo, hi):
         used = cum[k + 1] - cum[k] if k + 1 < cum.size else 0

@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(
-    src: Any,
-    out: Any,
+    src: int,
+    out: int,
     starts: Any,
     cum: Any,
     steps: Any,
@@ -25,7 +25,7 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; `src` and `out` are flat bytes, `row` bytes a row."""
+    """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         if step == 1 and length != 0:

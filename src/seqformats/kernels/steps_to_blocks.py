@@ -10,8 +10,8 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(
-    src: Any,
-    out: Any,
+    src: int,
+    out: int,
     starts: Any,
     cum: Any,
     indices: Any,
@@ -23,7 +23,7 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Columns `lo` to `hi`; `src` and `out` are flat bytes, `row` bytes a row."""
+    """Columns `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
     for first in range(lo, hi, 1024):
         for t in range(steps.size - 1):
             last = min(first + 1024, hi, steps[t + 1] - steps[t])

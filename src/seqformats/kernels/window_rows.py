@@ -14,8 +14,8 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(
-    src: Any,
-    out: Any,
+    src: int,
+    out: int,
     starts: Any,
     cum: Any,
     steps: Any,
@@ -29,7 +29,7 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; `src` and `out` are flat bytes, `row` bytes a row of `src`."""
+    """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row of `src`."""
     count = before + 1 + after
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
