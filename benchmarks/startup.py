@@ -28,9 +28,17 @@ SCRIPTS = {
     "import numpy, seqformats": "import numpy, seqformats",
     "one cached kernel of Numba": "import numpy as np; from one_kernel import total; total(np.zeros(3))",
     "one conversion": "import numpy as np, seqformats as sf; sf.convert([np.zeros((3, 4))], sf.Padded)",
+    "ten operations": """
+import numpy as np, seqformats as sf
+items = [np.ones((k, 4), np.float32) for k in (3, 1, 2)]
+x = sf.convert(items, sf.Ragged)
+for kind in (sf.Padded, sf.Masked, sf.Packed):
+    sf.convert(sf.convert(x, kind), sf.Ragged)
+sf.reduce_sum(x), sf.reduce_mean(x), sf.reduce_max(x), sf.softmax(x), sf.expand_as(np.ones((3, 4)), x), x[[2, 0]]
+""",
     "one reduction": "import numpy as np, seqformats as sf; sf.reduce_sum(sf.Ragged(np.zeros((3, 4)), [1, 2]))",
 }
-COLD = ("one conversion", "one reduction")
+COLD = ("one conversion", "ten operations")
 
 
 def seconds(code: str, folder: str, cache: str | None = None) -> float:

@@ -66,9 +66,9 @@ class _Second:
 
 
 def _code_of(function: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
-    """What a compiled kernel runs for arguments of these types; any other function as it is."""
+    """What a compiled kernel runs for arguments of these types, its numbers whole; any other function as it is."""
     overloads = getattr(function, "overloads", None)
-    if overloads is None:
+    if overloads is None or any(isinstance(x, (bool, float)) for x in args):
         return function  # type: ignore[no-any-return]
     found = overloads.get(tuple([function.typeof_pyval(x) for x in args]))
     return function if found is None else found.entry_point  # type: ignore[no-any-return]

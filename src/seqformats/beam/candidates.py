@@ -25,15 +25,16 @@ class Sent:
     """The rows of a step beside the memories, and on a GPU what its kernels ask for too: all in one copy."""
 
     def __init__(self, library: Library, rows: tuple[Array, ...], more: tuple[Array, ...], like: Array) -> None:
-        self._host: tuple[Array, ...] = ()
+        self._known: dict[tuple[int, int], Array] = {}
         self.stream = 0
         if library.kind(like) == "cpu":
-            self.arrays = library.from_host(np.stack(rows), like)
+            self.arrays = library.from_host(np.concatenate(rows).reshape(len(rows), -1), like)
         else:
-            self._host = (*rows, *more)
+            host = (*rows, *more)
+            self._host = host  # an address means something only while its array is there
             self.stream = library.stream(like)
-            self.arrays = _launch.sent(library, self._host, like)
-        self._known = {_address(host): there for host, there in zip(self._host, self.arrays, strict=False)}
+            self.arrays = _launch.sent(library, host, like)
+            self._known = {_address(x): there for x, there in zip(host, self.arrays, strict=False)}
 
     def of(self, x: Array) -> Array:
         """What was sent of an array of the host, or else itself."""
