@@ -384,7 +384,7 @@ class Torch(Library):
             raise TypeError(f"{what} is a quantized tensor; give x.dequantize() or x.int_repr()")
         if x.is_nested:
             raise TypeError(f"{what} is a nested tensor; give a list of its parts, x.unbind()")
-        if x.device.type == "meta":
+        if x.is_meta:
             raise TypeError(f"{what} is a meta tensor, which has no items")
         if x.dtype.is_complex and x.is_conj():
             x = x.resolve_conj()

@@ -172,12 +172,10 @@ class Structure:
                 block = np.empty(2 * n + 2 * longest + 1, np.int64)
             except ValueError:
                 raise ConversionError(f"a sequence of {longest} items has too many time steps for any memory") from None
-            sorted_lengths, indices = block[:n], block[n : 2 * n]
-            size_at_t, steps = block[2 * n : 2 * n + longest], block[2 * n + longest :]
-            registry.entry("sort_lengths")(self.lengths, sorted_lengths, indices, size_at_t, steps)
-            for array in (block, sorted_lengths, indices, size_at_t, steps):
-                array.setflags(write=False)
-            order = self._order = Order(sorted_lengths, indices, size_at_t, steps)
+            registry.entry("sort_lengths")(self.lengths, longest, block)
+            block.setflags(False)  # and so what is cut from it
+            steps = 2 * n + longest
+            order = self._order = Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])
         return order
 
     def like(self, other: "Structure") -> bool:

@@ -6,31 +6,34 @@ from .._kernel import compiled
 
 
 @compiled
-def cpu(lengths: Any, sorted_lengths: Any, indices: Any, size_at_t: Any, steps: Any) -> None:
-    """Write ``sorted_lengths (n,)``, ``indices (n,)``, ``size_at_t (longest,)`` and ``steps (longest + 1,)``.
+def cpu(lengths: Any, longest: int, order: Any) -> None:
+    """Write, one after the other into ``order (2 * n + 2 * longest + 1,)``:
 
-    `size_at_t[t]` counts the sequences longer than t, `steps[t]` the rows before step t.
+    the sorted lengths ``(n,)``, the positions they had ``(n,)``, how many sequences are longer than t ``(longest,)``,
+    and the rows before time step t ``(longest + 1,)``.
     """
     n = lengths.size
-    for t in range(steps.size):
-        steps[t] = 0
+    sizes = 2 * n
+    steps = sizes + longest
+    for t in range(longest + 1):
+        order[steps + t] = 0
     for i in range(n):
-        steps[lengths[i]] += 1
-    # a sequence of length l comes after the ones that are longer: size_at_t[l] of them
+        order[steps + lengths[i]] += 1
+    # a sequence of length l comes after the ones that are longer: as many as are longer than l
     alive = n
-    for t in range(size_at_t.size):
-        alive -= steps[t]
-        size_at_t[t] = alive
-        steps[t] = alive
-    steps[size_at_t.size] = 0
+    for t in range(longest):
+        alive -= order[steps + t]
+        order[sizes + t] = alive
+        order[steps + t] = alive
+    order[steps + longest] = 0
     for i in range(n):
         length = lengths[i]
-        j = steps[length]
-        steps[length] = j + 1
-        indices[j] = i
-        sorted_lengths[j] = length
+        j = order[steps + length]
+        order[steps + length] = j + 1
+        order[n + j] = i
+        order[j] = length
     total = 0
-    for t in range(size_at_t.size):
-        steps[t] = total
-        total += size_at_t[t]
-    steps[size_at_t.size] = total
+    for t in range(longest):
+        order[steps + t] = total
+        total += order[sizes + t]
+    order[steps + longest] = total
