@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow
+from . import _flow, _launch
 from ._rows import (
     HALF,
     ORDERED,
@@ -16,6 +16,7 @@ from ._rows import (
     calculate,
     combined,
     differentiable,
+    flat,
     in_floats,
     in_layout,
     layout_of,
@@ -25,8 +26,8 @@ from ._rows import (
     ready,
     sums_in,
 )
-from .arrays import Array, library_of, size_of
-from .convert import Source, convert, move_rows, source_of, without_padding
+from .arrays import Array, Library, library_of, size_of
+from .convert import convert, source_of, without_padding
 from .errors import ConversionError, StructureError
 from .formats import List, LoD, Ragged, build_lod
 from .grad import Call, operation, single
@@ -419,40 +420,32 @@ def _ends(x: Any, empty: Any, last: bool) -> Call:
 def _end(x: Any, last: bool) -> Array:
     """``(n, *item)``: the first (last) item of every sequence, zeros for an empty one."""
     source = source_of(x)
-    structure = source.structure
-    one = Structure.of_lengths(structure.lengths.clip(None, 1))
-    if isinstance(x, List):
-        assert source.starts is not None
-        starts = source.starts + (structure.lengths - one.lengths) * source.row if last else source.starts
-    else:
-        starts = _rows_of_ends(layout_of(x), structure, last)
-    make = source.library.empty if one.rows == one.n else source.library.zeros
-    out = make((structure.n, *source.item_shape), source.like.dtype, source.like)
-    move_rows(source.restricted(one, frozen(starts)), out, stride=1)
+    if source.starts is None:
+        layout = layout_of(x)
+    else:  # the addresses of a list's arrays
+        layout = flat(source.structure)
+        layout = layout._replace(arrays=(source.starts, *layout.arrays[1:]))
+    out = source.library.empty((source.structure.n, *source.item_shape), source.like.dtype, source.like)
+    _move_ends(source.library, layout, source.structure, source.data, out, source.row, last, 0)
     return out
 
 
 def _at_end(rows: Array, shape: Any, last: bool) -> Any:
-    library, layout, structure = library_of(rows), layout_of(shape), shape._structure
-    one = Structure.of_lengths(structure.lengths.clip(None, 1))
-    out = library.zeros((*layout.lead, *rows.shape[1:]), rows.dtype, rows)
-    source = Source(library, rows, tuple(rows.shape[1:]), rows, one, stride=1)
-    move_rows(source, out, starts=frozen(_rows_of_ends(layout, structure, last)))
+    library, layout, item = library_of(rows), layout_of(shape), tuple(rows.shape[1:])
+    out = library.zeros((*layout.lead, *item), rows.dtype, rows)
+    row = library.itemsize(rows.dtype) * size_of(item)
+    _move_ends(library, layout, shape._structure, rows, out, row, last, 1)
     return in_layout(shape, out)
 
 
-def _rows_of_ends(layout: Layout, structure: Structure, last: bool) -> Array:
-    """In which row of the data the first (last) item of every sequence lies; anything for an empty one."""
-    starts, _, steps = layout.arrays
-    stride, left, step = layout.numbers
-    lengths, n = structure.lengths, structure.n
-    place = (lengths - 1).clip(0) if last else np.zeros(n, np.int64)
-    if step == 1:
-        first = starts[:n] if stride < 0 else np.arange(n) * stride + left * (stride - lengths)
-        return np.asarray(first + place)
-    column = np.empty(n, np.int64)
-    column[starts] = np.arange(n)
-    return np.asarray(column + (steps[place] if step == 0 else place * step))
+def _move_ends(
+    library: Library, layout: Layout, structure: Structure, src: Any, out: Array, row: int, last: bool, back: int
+) -> None:
+    if row and structure.n:
+        launch = _launch.launcher(library.kind(out))
+        numbers = (*layout.numbers, int(last), back, int(type(src) is int))
+        work = _launch.Work(structure.n, structure.n, row)
+        launch("end_rows", library, src, out, layout.arrays, numbers, work, structure)
 
 
 # --- what they share -------------------------------------------------------------------------------------------------

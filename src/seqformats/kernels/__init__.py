@@ -11,6 +11,7 @@ Within a layout, whichever it is:
 
 - `reverse_rows`      every sequence from its end to its beginning
 - `repeat_rows`       row i of an array to every row of sequence i
+- `end_rows`          the first or the last row of every sequence to an array, or back
 - `window_rows`       neighbours side by side
 
 Arithmetic, on flat arrays of native dtypes.  One item a sequence, and the gradients:
