@@ -248,6 +248,7 @@ SIGNATURES = {
     "check_lengths": 1,
     "copy_blocks": 1,
     "cumsum_rows": 2,
+    "end_rows": 1,
     "logsumexp_rows": 2,
     "max_rows": 2,
     "pad_blocks": 1,

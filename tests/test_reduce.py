@@ -516,6 +516,35 @@ def test_neighbours_do_not_matter(operation, item_shape, dtype):
     oracle.assert_bits(twice.data, np.concatenate([alone, alone]))
 
 
+@every_operation
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
+@pytest.mark.parametrize("width", [7, 109, 300])
+def test_columns_do_not_matter(operation, dtype, width):
+    """Bit for bit the same for a column alone and among others, however many of them are worked on at once."""
+    if dtype == "c8" and operation in ORDERED:
+        return
+    rng = np.random.default_rng(2)
+    lengths = [3, 0, 1, 18]
+    data = (30 * rng.normal(size=(sum(lengths), width))).astype(dtype)
+    if dtype != "i4":
+        data[rng.random(data.shape) < 0.02] = np.nan
+        data[rng.random(data.shape) < 0.02] = np.inf
+        data[rng.random(data.shape) < 0.02] = -np.inf
+    some = [*range(0, width, 23), width - 2, width - 1]
+    with np.errstate(invalid="ignore", over="ignore"):
+        for kind in oracle.FLAT:
+            x, columns = (sf.convert(sf.Ragged(part, lengths), kind) for part in (data, data[:, some]))
+            oracle.assert_bits(run(operation, x)[..., some], run(operation, columns))
+            if dtype != "i4" and operation is not sf.argmax:
+                dy = rng.normal(size=run(operation, x).shape).astype(dtype)
+                slopes = (
+                    sf.convert(sf.vjp(operation, part, *ARGS.get(operation, ()))[1](wanted), sf.Ragged).data
+                    for part, wanted in ((x, dy), (columns, np.ascontiguousarray(dy[..., some])))
+                )
+                whole, alone = slopes
+                oracle.assert_bits(whole[:, some], alone)
+
+
 def with_threads(compute):
     """The results with one, two, three and eight threads."""
     try:

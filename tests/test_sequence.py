@@ -910,3 +910,22 @@ def test_erase_in_another_byte_order():
 def test_erase_takes_one_token_or_a_set():
     x = sf.Ragged(np.array([1, 2, 3, 2]), [3, 1])
     assert sf.erase(x, 2).data.tolist() == sf.erase(x, {2}).data.tolist() == [1, 3]
+
+
+@every_softmax
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Padded, sf.Packed, sf.Masked], ids=oracle.format_name)
+@pytest.mark.parametrize("width", [7, 109, 300])
+def test_slopes_of_every_width(op, kind, width):
+    """Wide rows are worked on in another order than narrow ones."""
+    rng = np.random.default_rng(3)
+    lengths = [3, 0, 1, 18]
+    data, dy = (rng.normal(size=(sum(lengths), width)) for _ in range(2))
+    found = sf.vjp(op, sf.convert(sf.Ragged(data, lengths), kind))[1](sf.convert(sf.Ragged(dy, lengths), kind))
+    found = sf.convert(found, sf.Ragged).data
+    y = op(sf.Ragged(data, lengths)).data
+    for a, b in ((0, 3), (3, 4), (4, 22)):
+        if op is sf.softmax:
+            wanted = y[a:b] * (dy[a:b] - (dy[a:b] * y[a:b]).sum(0))
+        else:
+            wanted = dy[a:b] - np.exp(y[a:b]) * dy[a:b].sum(0)
+        np.testing.assert_allclose(found[a:b], wanted, rtol=1e-9, atol=1e-12)

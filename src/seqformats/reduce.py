@@ -29,7 +29,7 @@ from ._rows import (
 from .arrays import Array, Library, library_of, size_of
 from .convert import convert, source_of, without_padding
 from .errors import ConversionError, StructureError
-from .formats import List, LoD, Ragged, build_lod
+from .formats import LoD, Ragged, build_lod
 from .grad import Call, operation, single
 from .structure import Structure, frozen, integers
 
@@ -312,8 +312,8 @@ def _logsumexp(x: Any, empty: Any) -> Call:
     def rule(z: Any, back: bool) -> tuple[Any, Any]:
         r, layout, library = ready(z)
         data, width = library.astype(r.data, floats), size_of(r.item_shape)
-        out, sums = (library.empty((r._structure.n, *r.item_shape), data.dtype, data) for _ in range(2))
-        calculate("logsumexp_rows", library, layout, r._structure, (data,), (out, sums), width)
+        out = library.empty((r._structure.n, *r.item_shape), data.dtype, data)
+        calculate("logsumexp_rows", library, layout, r._structure, (data,), (out,), width)
         y = _finished(library.astype(out, result), r._structure, empty, _LOWEST)
         if not back:
             return _over_levels(y, z), None

@@ -1,7 +1,7 @@
 """Move the first or the last row of every sequence to an array of one row a sequence, or back to its place.
 
 One side holds the sequences in any layout, see `locate` for the arguments; where `addresses` is 1, it is a list's
-arrays: `src` is 0 and ``starts (n,)`` are memory addresses.  An empty sequence gives a row of zero bytes, and takes none.
+arrays: `src` is 0 and ``starts (n,)`` are memory addresses.  An empty sequence gives zero bytes, and takes nothing.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,8 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(
-    src: Any,
-    out: Any,
+    src: int,
+    out: int,
     starts: Any,
     cum: Any,
     steps: Any,
@@ -29,7 +29,7 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; `src` and `out` are flat bytes, `row` bytes a row; with `back` 1, `out` has the sequences."""
+    """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row; with `back` 1, `out` has the sequences."""
     unit = 1 if addresses else row
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)

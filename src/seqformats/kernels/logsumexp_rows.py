@@ -1,41 +1,61 @@
 """The logarithm of the sum of exponentials of every sequence, column by column, with the maximum taken out first.
 
-`x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``; ``sums (n * width,)`` is
-room for the work.  An empty sequence gives -inf.
+`x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``.  An empty
+sequence gives -inf.
 """
 
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .._kernel import along, best_of_column, beyond, compiled, compiled_for_cuda, exp, locate, shared
+from .._kernel import (
+    along,
+    choose,
+    compiled,
+    compiled_for_cuda,
+    each,
+    exp,
+    in_lanes,
+    load,
+    locate,
+    log,
+    pointer,
+    prefetch,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import column_max, column_powers, gpu, ln
 
 
-@shared
-def narrow(x: Any, out: Any) -> None:
-    """One sequence of a few columns, its items one after the other, column by column."""
-    width = out.size
-    for k in range(width):
-        top = best_of_column(x, k, width, 0)
-        if math.isinf(top):
-            top = out.dtype.type(0)  # inf - inf would be NaN
-        total = out.dtype.type(0)
-        j = k
-        while j < x.size:
-            total += exp(x[j] - top)
-            j += width
-        out[k] = top + np.log(total)
+@in_lanes
+def logsumexp(
+    x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, ahead: int, one: int, count: int
+) -> None:
+    """Some columns of a sequence, of which item 0 is at p, to ``out[at:]``."""
+    top = load(x, p + along(0, steps, step) * width, count, out)
+    t = one
+    while t < length:
+        place = p + along(t, steps, step) * width
+        if count >= 32:
+            prefetch(x, place + ahead, count)
+        value = load(x, place, count, out)
+        top = choose((value > top) | (value != value), value, top)
+        t += one
+    infinite = (top == each(out, math.inf, count)) | (top == each(out, -math.inf, count))
+    top = choose(infinite, each(out, 0, count), top)  # inf - inf would be NaN
+    total = each(out, 0, count)
+    t = 0
+    while t < length:
+        total += exp(load(x, p + along(t, steps, step) * width, count, out) - top)
+        t += one
+    store(out, at, top + log(total))
 
 
 @compiled
 def cpu(
     x: Any,
     out: Any,
-    sums: Any,
     starts: Any,
     cum: Any,
     steps: Any,
@@ -47,40 +67,35 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    rows, logs = pointer(x), pointer(out)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one, ahead = unknown(1), max(8 * step * width, 1024)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        top = out[i * width : (i + 1) * width]
-        if width < 4 and step == 1 and length != 0:
-            narrow(x[first * width : (first + length) * width], top)
-            continue
-        total = sums[i * width : (i + 1) * width]
-        for k in range(top.size):
-            top[k] = 0
-            total[k] = 0
-            if length != 0:
-                top[k] = x[first * width + k]
-        for t in range(1, length):
-            r = first + along(t, steps, step)
-            row = x[r * width : (r + 1) * width]
-            for k in range(row.size):
-                top[k] = row[k] if beyond(row[k], top[k], 0) else top[k]
-        for k in range(top.size):
-            if math.isinf(top[k]):
-                top[k] = 0  # inf - inf would be NaN
-        for t in range(length):
-            r = first + along(t, steps, step)
-            row = x[r * width : (r + 1) * width]
-            for k in range(row.size):
-                total[k] += exp(row[k] - top[k])
-        for k in range(top.size):
-            top[k] += np.log(total[k])
+        k = 0
+        while k < width:
+            p, at = first * width + k, i * width + k
+            if length == 0:
+                store(logs, at, each(logs, -math.inf, 1))
+                k += 1
+            elif width - k >= 32:
+                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 32)
+                k += 32
+            elif width - k >= 8:
+                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 8)
+                k += 8
+            elif width - k >= 4:
+                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 4)
+                k += 4
+            else:
+                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 1)
+                k += 1
 
 
 @compiled_for_cuda(over="sequences")
 def cuda(
     x: Any,
     out: Any,
-    sums: Any,  # noqa: ARG001  shared memory is room enough
     starts: Any,
     cum: Any,
     steps: Any,

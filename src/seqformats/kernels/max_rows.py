@@ -7,10 +7,85 @@ zeros and place -1.
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, best_of_column, beyond, compiled, compiled_for_cuda, locate
+import numpy as np
+
+from .._kernel import (
+    along,
+    beyond,
+    choose,
+    compiled,
+    compiled_for_cuda,
+    each,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    prefetch,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu
+
+
+@in_lanes
+def largest(
+    x: Any,
+    out: Any,
+    p: int,
+    at: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    least: int,
+    ahead: int,
+    one: int,
+    count: int,
+) -> Any:
+    """The largest (least) items of some columns of a sequence, of which item 0 is at p, which go to ``out[at:]``."""
+    best = load(x, p + along(0, steps, step) * width, count, x)
+    t = one
+    while t < length:
+        place = p + along(t, steps, step) * width
+        if count >= 32:
+            prefetch(x, place + ahead, count)
+        value = load(x, place, count, x)
+        # NaN is beyond every number, and no number is beyond it
+        better = value < best if least else value > best
+        best = choose(better | (value != value), value, best)
+        t += one
+    store(out, at, best)
+    return best
+
+
+@in_lanes
+def first_of_largest(
+    x: Any,
+    out: Any,
+    places: Any,
+    p: int,
+    at: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    least: int,
+    ahead: int,
+    one: int,
+    counter: Any,
+    count: int,
+) -> None:
+    """`largest`, and the places of the first of equal ones, counted in the dtype of `counter`."""
+    best = largest(x, out, p, at, steps, width, length, step, least, ahead, one, count)
+    where = each(counter, 0, count)
+    t = length - one
+    while t >= 0:
+        value = load(x, p + along(t, steps, step) * width, count, x)
+        where = choose((value == best) | (value != value), each(counter, t, count), where)
+        t -= one
+    store(places, at, where)
 
 
 @compiled
@@ -30,32 +105,51 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    rows, best, where = pointer(x), pointer(out), pointer(places)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    asked = places.size != 0
+    one, ahead = unknown(1), max(8 * step * width, 1024)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        best = out[i * width : (i + 1) * width]
-        where = places[i * width : (i + 1) * width]
-        for k in range(best.size):
-            best[k] = 0
-            if length != 0:
-                best[k] = x[first * width + k]
-        for k in range(where.size):
-            where[k] = 0 if length != 0 else -1
-        if width < 4 and step == 1 and where.size == 0 and length != 0:
-            block = x[first * width : (first + length) * width]
-            for k in range(width):  # with a constant, so that the loop compares in one way only
-                best[k] = best_of_column(block, k, width, 1) if least else best_of_column(block, k, width, 0)
-            continue
-        for t in range(1, length):
-            r = first + along(t, steps, step)
-            row = x[r * width : (r + 1) * width]
-            if where.size != 0:
-                for k in range(row.size):
-                    better = beyond(row[k], best[k], least)
-                    where[k] = t if better else where[k]
-                    best[k] = row[k] if better else best[k]
+        few = asked and length < 1 << 31  # narrow counters are fast ones
+        k = 0
+        while k < width:
+            p, at, rest = first * width + k, i * width + k, width - k
+            if length == 0:
+                store(best, at, each(best, 0, 1))
+                if asked:
+                    store(where, at, each(where, -1, 1))
+                k += 1
+            elif few and rest >= 32:
+                first_of_largest(
+                    rows, best, where, p, at, steps, width, length, step, least, ahead, one, np.int32(0), 32
+                )
+                k += 32
+            elif few and rest >= 4:
+                first_of_largest(
+                    rows, best, where, p, at, steps, width, length, step, least, ahead, one, np.int32(0), 4
+                )
+                k += 4
+            elif asked:
+                first_of_largest(
+                    rows, best, where, p, at, steps, width, length, step, least, ahead, one, np.int64(0), 1
+                )
+                k += 1
+            elif rest >= 64 and least == 0:  # with constants, or it would be too much for the compiler
+                largest(rows, best, p, at, steps, width, length, step, 0, ahead, one, 64)
+                k += 64
+            elif rest >= 64:
+                largest(rows, best, p, at, steps, width, length, step, 1, ahead, one, 64)
+                k += 64
+            elif rest >= 32:
+                largest(rows, best, p, at, steps, width, length, step, least, ahead, one, 32)
+                k += 32
+            elif rest >= 4:
+                largest(rows, best, p, at, steps, width, length, step, least, ahead, one, 4)
+                k += 4
             else:
-                for k in range(row.size):
-                    best[k] = row[k] if beyond(row[k], best[k], least) else best[k]
+                largest(rows, best, p, at, steps, width, length, step, least, ahead, one, 1)
+                k += 1
 
 
 @compiled_for_cuda(over="sequences")

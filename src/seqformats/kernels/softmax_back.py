@@ -1,15 +1,93 @@
 """The gradient of softmax along every sequence, ``y * (x - sum(x * y))``, or of its logarithm, ``x - exp(y) * sum(x)``.
 
 `x`, the gradient, `y`, the result, and `out` hold the sequences in the same layout, see `locate` for the arguments;
-``sums (n * width,)`` is room for the work; `log` is 1 for the logarithm.
+`log` is 1 for the logarithm.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, exp, locate
+from .._kernel import (
+    along,
+    compiled,
+    compiled_for_cuda,
+    each,
+    exp,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    prefetch,
+    shared,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, tree_sum
+
+
+@in_lanes
+def back(
+    x: Any,
+    y: Any,
+    out: Any,
+    p: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    log: int,
+    ahead: int,
+    one: int,
+    count: int,
+) -> None:
+    """Some columns of a sequence, of which item 0 is at p."""
+    total = each(out, 0, count)
+    t = 0
+    while t < length:
+        d = p + along(t, steps, step) * width
+        if count >= 32:
+            prefetch(x, d + ahead, count)
+            if not log:
+                prefetch(y, d + ahead, count)
+        slope = load(x, d, count, out)
+        total += slope if log else slope * load(y, d, count, out)
+        t += one
+    t = 0
+    while t < length:
+        d = p + along(t, steps, step) * width
+        slope, row = load(x, d, count, out), load(y, d, count, out)
+        store(out, d, slope - exp(row) * total if log else row * (slope - total))
+        t += one
+
+
+@shared
+def back_by_rows(x: Any, y: Any, out: Any, first: int, steps: Any, width: int, length: int, step: int, log: int) -> int:
+    """The columns that 16 lanes can share, row by row, as wide rows are best read and written; how many they are.
+
+    The last row of `out` is where sums are kept until its turn comes.
+    """
+    even = width & -16
+    last = (first + along(length - 1, steps, step)) * width
+    k = 0
+    while k < even:
+        store(out, last + k, each(out, 0, 16))
+        k += 16
+    for t in range(length):
+        d = (first + along(t, steps, step)) * width
+        k = 0
+        while k < even:
+            slope, total = load(x, d + k, 16, out), load(out, last + k, 16, out)
+            store(out, last + k, total + (slope if log else slope * load(y, d + k, 16, out)))
+            k += 16
+    for t in range(length):
+        d = (first + along(t, steps, step)) * width
+        k = 0
+        while k < even:
+            slope, row, total = load(x, d + k, 16, out), load(y, d + k, 16, out), load(out, last + k, 16, out)
+            store(out, d + k, slope - exp(row) * total if log else row * (slope - total))
+            k += 16
+    return even
 
 
 @compiled
@@ -17,7 +95,6 @@ def cpu(
     x: Any,
     y: Any,
     out: Any,
-    sums: Any,
     starts: Any,
     cum: Any,
     steps: Any,
@@ -30,24 +107,28 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    slopes, rows, to = pointer(x), pointer(y), pointer(out)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one, ahead = unknown(1), max(8 * step * width, 1024)
     for u in range(lo, hi):
-        i, first, length = locate(starts, cum, u, stride, left, step)
-        total = sums[i * width : (i + 1) * width]
-        for k in range(total.size):
-            total[k] = 0
-        for t in range(length):
-            r = first + along(t, steps, step)
-            slope = x[r * width : (r + 1) * width]
-            row = y[r * width : (r + 1) * width]
-            for k in range(row.size):
-                total[k] += slope[k] if log else slope[k] * row[k]
-        for t in range(length):
-            r = first + along(t, steps, step)
-            slope = x[r * width : (r + 1) * width]
-            row = y[r * width : (r + 1) * width]
-            to = out[r * width : (r + 1) * width]
-            for k in range(row.size):
-                to[k] = slope[k] - exp(row[k]) * total[k] if log else row[k] * (slope[k] - total[k])
+        _, first, length = locate(starts, cum, u, stride, left, step)
+        k = 0
+        if width >= 256 and length != 0:
+            k = back_by_rows(slopes, rows, to, first, steps, width, length, step, log)
+        while k < width:
+            p = first * width + k
+            if width - k >= 32:
+                back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 32)
+                k += 32
+            elif width - k >= 8:
+                back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 8)
+                k += 8
+            elif width - k >= 4:
+                back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 4)
+                k += 4
+            else:
+                back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 1)
+                k += 1
 
 
 @compiled_for_cuda(over="sequences")
@@ -55,7 +136,6 @@ def cuda(
     x: Any,
     y: Any,
     out: Any,
-    sums: Any,  # noqa: ARG001  shared memory is room enough
     starts: Any,
     cum: Any,
     steps: Any,

@@ -9,10 +9,54 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import along, compiled, compiled_for_cuda, exp, locate
+from .._kernel import (
+    along,
+    choose,
+    compiled,
+    compiled_for_cuda,
+    each,
+    exp,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    prefetch,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu
+
+
+@in_lanes
+def spread(
+    x: Any,
+    y: Any,
+    z: Any,
+    out: Any,
+    p: int,
+    at: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    ahead: int,
+    one: int,
+    count: int,
+) -> None:
+    """Some columns of a sequence, of which item 0 is at p."""
+    log = load(z, at, count, z)
+    # a sequence of -inf alone has no slope
+    row = choose(log == each(z, -np.inf, count), each(x, 0, count), load(x, at, count, x))
+    log = choose(log == each(z, -np.inf, count), each(z, 0, count), log)
+    t = 0
+    while t < length:
+        d = p + along(t, steps, step) * width
+        if count >= 32:
+            prefetch(y, d + ahead, count)
+        store(out, d, row * exp(load(y, d, count, y) - log))
+        t += one
 
 
 @compiled
@@ -32,18 +76,26 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    row, items, logs, rows = pointer(x), pointer(y), pointer(z), pointer(out)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one, ahead = unknown(1), max(8 * step * width, 1024)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        source = x[i * width : (i + 1) * width]
-        log = z[i * width : (i + 1) * width]
-        for t in range(length):
-            r = first + along(t, steps, step)
-            row = y[r * width : (r + 1) * width]
-            to = out[r * width : (r + 1) * width]
-            for k in range(row.size):
-                to[k] = source[k] * exp(row[k] - log[k])
-                if log[k] == -np.inf:  # a sequence of -inf alone has no slope
-                    to[k] = 0
+        k = 0
+        while k < width:
+            p, at = first * width + k, i * width + k
+            if width - k >= 32:
+                spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 32)
+                k += 32
+            elif width - k >= 8:
+                spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 8)
+                k += 8
+            elif width - k >= 4:
+                spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 4)
+                k += 4
+            else:
+                spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 1)
+                k += 1
 
 
 @compiled_for_cuda(over="rows")

@@ -7,10 +7,36 @@ layout, see `locate` for the arguments.
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, locate
+from .._kernel import (
+    along,
+    choose,
+    clear,
+    compiled,
+    compiled_for_cuda,
+    each,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu
+
+
+@in_lanes
+def place(
+    x: Any, places: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, one: int, count: int
+) -> None:
+    """Some columns of a sequence, of which item 0 is at p."""
+    row, where = load(x, at, count, x), load(places, at, count, places)
+    t = 0
+    while t < length:
+        here = where == each(places, t, count)
+        store(out, p + along(t, steps, step) * width, choose(here, row, each(x, 0, count)))
+        t += one
 
 
 @compiled
@@ -29,17 +55,29 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    row, where, rows = pointer(x), pointer(places), pointer(out)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one = unknown(1)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        for t in range(length):
-            r = first + along(t, steps, step)
-            row = out[r * width : (r + 1) * width]
-            for k in range(row.size):
-                row[k] = 0
-        if length != 0:
-            for k in range(width):
-                r = first + along(places[i * width + k], steps, step)
-                out[r * width + k] = x[i * width + k]
+        k = 0
+        if width >= 32 and step == 1 and length != 0:  # zeros in one go, and then the few items
+            clear(out, first * width, length * width * out.itemsize)
+            while k < width:
+                d = (first + along(where[i * width + k], steps, step)) * width
+                rows[d + k] = row[i * width + k]
+                k += 1
+        while k < width:
+            p, at = first * width + k, i * width + k
+            if width - k >= 8:
+                place(row, where, rows, p, at, steps, width, length, step, one, 8)
+                k += 8
+            elif width - k >= 4:
+                place(row, where, rows, p, at, steps, width, length, step, one, 4)
+                k += 4
+            else:
+                place(row, where, rows, p, at, steps, width, length, step, one, 1)
+                k += 1
 
 
 @compiled_for_cuda(over="rows")

@@ -6,10 +6,24 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, locate
+from .._kernel import along, compiled, compiled_for_cuda, each, in_lanes, load, locate, pointer, store, unknown
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu
+
+
+@in_lanes
+def spread(
+    x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, mode: int, one: int, count: int
+) -> None:
+    """Some columns of ``x[at:]``, scaled, to every row of a sequence, of which item 0 is at p."""
+    row = load(x, at, count, x)
+    if mode != 0:
+        row = row / each(x, float(length) if mode == 1 else math.sqrt(length), count)
+    t = 0
+    while t < length:
+        store(out, p + along(t, steps, step) * width, row)
+        t += one
 
 
 @compiled
@@ -28,15 +42,29 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    row, rows = pointer(x), pointer(out)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one = unknown(1)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        source = x[i * width : (i + 1) * width]
-        number = float(length) if mode == 1 else math.sqrt(length) if mode == 2 else 1.0
-        for t in range(length):
-            r = first + along(t, steps, step)
-            row = out[r * width : (r + 1) * width]
-            for k in range(row.size):
-                row[k] = source[k] / number
+        k = 0
+        while k < width:
+            p, at = first * width + k, i * width + k
+            if width - k >= 64:
+                spread(row, rows, p, at, steps, width, length, step, mode, one, 64)
+                k += 64
+            elif width - k >= 32:
+                spread(row, rows, p, at, steps, width, length, step, mode, one, 32)
+                k += 32
+            elif width - k >= 8:
+                spread(row, rows, p, at, steps, width, length, step, mode, one, 8)
+                k += 8
+            elif width - k >= 4:
+                spread(row, rows, p, at, steps, width, length, step, mode, one, 4)
+                k += 4
+            else:
+                spread(row, rows, p, at, steps, width, length, step, mode, one, 1)
+                k += 1
 
 
 @compiled_for_cuda(over="rows")

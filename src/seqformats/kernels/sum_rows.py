@@ -7,10 +7,25 @@ mean, 2 divided by the square root of the length (Paddle's "sqrt").  An empty se
 import math
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, locate
+from .._kernel import along, compiled, compiled_for_cuda, each, in_lanes, load, locate, pointer, store, unknown
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, tree_sum
+
+
+@in_lanes
+def total(
+    x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, mode: int, one: int, count: int
+) -> None:
+    """Some columns of a sequence, of which item 0 is at p: their sums (means, ...) to ``out[at:]``."""
+    sums = each(out, 0, count)
+    t = 0
+    while t < length:
+        sums += load(x, p + along(t, steps, step) * width, count, out)
+        t += one
+    if mode != 0 and length != 0:
+        sums = sums / each(out, float(length) if mode == 1 else math.sqrt(length), count)
+    store(out, at, sums)
 
 
 @compiled
@@ -29,27 +44,29 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
+    rows, sums = pointer(x), pointer(out)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one = unknown(1)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        total = out[i * width : (i + 1) * width]
-        for k in range(total.size):
-            total[k] = 0
-        if width < 4:  # a few columns, each in one go: loops over short rows cost more than the sums
-            for k in range(width):
-                column = total[k]
-                for t in range(length):
-                    column += x[(first + along(t, steps, step)) * width + k]
-                total[k] = column
-        else:
-            for t in range(length):
-                r = first + along(t, steps, step)
-                row = x[r * width : (r + 1) * width]
-                for k in range(row.size):
-                    total[k] += row[k]
-        if mode != 0 and length != 0:
-            number = float(length) if mode == 1 else math.sqrt(length)
-            for k in range(total.size):
-                total[k] = total[k] / number
+        k = 0
+        while k < width:
+            p, at = first * width + k, i * width + k
+            if width - k >= 64:
+                total(rows, sums, p, at, steps, width, length, step, mode, one, 64)
+                k += 64
+            elif width - k >= 32:
+                total(rows, sums, p, at, steps, width, length, step, mode, one, 32)
+                k += 32
+            elif width - k >= 8:
+                total(rows, sums, p, at, steps, width, length, step, mode, one, 8)
+                k += 8
+            elif width - k >= 4:
+                total(rows, sums, p, at, steps, width, length, step, mode, one, 4)
+                k += 4
+            else:
+                total(rows, sums, p, at, steps, width, length, step, mode, one, 1)
+                k += 1
 
 
 @compiled_for_cuda(over="sequences")
