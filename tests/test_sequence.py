@@ -571,6 +571,39 @@ def test_windows_wider_than_every_sequence(before, after):
         assert_result(sf.window(x, before, after), x, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8", "c8"])
+@pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+def test_rows_of_every_width(kind, dtype):
+    """Moves and sums have ways of their own for rows of few bytes, of many, and for what is left over."""
+    lengths = [1, 0, 40, 2, 5]
+    offsets = np.cumsum([0, *lengths])
+    for width in [*range(1, 10), 13, 16, 17, 31, 33, 65, 100]:
+        data = (np.arange(sum(lengths) * width) % 101 - 50).astype(dtype).reshape(-1, width)
+        x = sf.Ragged(data, lengths)
+        parts = np.split(data, offsets[1:-1])
+        y = sf.convert(x, kind)
+        np.testing.assert_array_equal(rows(sf.reverse(y)), np.concatenate([part[::-1] for part in parts]))
+        ones = data[: len(lengths)]
+        np.testing.assert_array_equal(rows(sf.expand_as(ones, y)), np.repeat(ones, lengths, 0))
+        for before, after in ((1, 1), (3, 1)):
+            count = before + 1 + after
+            slopes = (np.arange(len(data) * count * width) % 17).astype(dtype).reshape(len(data), count, width)
+            near, back = np.zeros_like(slopes), np.zeros_like(data)
+            for q in range(count):
+                for begin, end in itertools.pairwise(offsets):
+                    here = slice(max(begin, begin + before - q), max(begin, min(end, end + before - q)))
+                    there = slice(here.start - before + q, here.stop - before + q)
+                    if here.start < here.stop:
+                        near[here, q] = data[there]
+                        back[there] += slopes[here, q]
+            found = sf.window(y, before, after)
+            np.testing.assert_array_equal(rows(found), near.reshape(len(data), -1))
+            if dtype != "u1":
+                _, pullback = sf.vjp(sf.window, y, before, after)
+                given = with_rows(found, slopes.reshape(len(data), -1))
+                np.testing.assert_array_equal(rows(pullback(given)), back)
+
+
 @every_format
 @given(data=st.data())
 def test_conv(kind, data):

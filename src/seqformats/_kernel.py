@@ -259,6 +259,32 @@ def move_row(out: int, d: int, src: int, s: int, size: int) -> None:
     move(out, d, src, s, size)
 
 
+def move_run(out: int, d: int, d_step: int, src: int, s: int, s_step: int, size: int, count: int) -> None:
+    """`count` moves of `size` bytes, each `d_step` and `s_step` bytes after the one before.
+
+    Up to 64 bytes are one or two loads and stores, chosen once for all moves.
+    """
+    for k in range(count):
+        move(out, d + k * d_step, src, s + k * s_step, size)
+
+
+def fold_windows(
+    out: Any, d: int, d_step: int, x: Any, p: int, p_step: int, width: int, before: int, count: int, length: int
+) -> None:
+    """Add up, for each of `length` rows of a sequence, its places in the windows of `count` rows around it.
+
+    Row t of the result, ``out[d + t * d_step:][:width]``, is place q of the window of row ``t + before - q``, which
+    begins at ``x[p + (t + before - q) * p_step + q * width]``, summed over q in rising order, beginning with 0.  `out`
+    and `x` have the same dtype.
+    """
+    for t in range(length):
+        total = out[d + t * d_step : d + t * d_step + width]
+        total[:] = 0
+        for q in range(max(t + before - length + 1, 0), min(count, t + before + 1)):
+            place = p + (t + before - q) * p_step + q * width
+            total += x[place : place + width]
+
+
 def clear(out: Any, d: int, size: int) -> None:
     """Set `size` bytes to zero, from byte `d` of an array or from the address ``out + d``."""
     ctypes.memset(int((out.ctypes.data if isinstance(out, np.ndarray) else out) + d), 0, int(size))
@@ -320,7 +346,63 @@ def _mover(small: tuple[int, ...]) -> Any:
     return mover
 
 
+_INT = ir.IntType(64)
 _move, _move_row = _mover(()), _mover((1, 2, 4, 8, 16))
+
+
+def _outlined(builder: Any, name: str, args: Any, body: Callable[..., None]) -> None:
+    """Call a function, which `body` writes with its own builder and arguments where the module has none yet.
+
+    Its loops are not unrolled, which would make them slower for short runs, and longer to compile.
+    """
+    kind = ir.FunctionType(ir.VoidType(), [arg.type for arg in args])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"seqformats_{name}")
+    if function.is_declaration:
+        function.linkage = "internal"
+        for attribute in ("noinline", "optsize"):
+            function.attributes.add(attribute)
+        inner = ir.IRBuilder(function.append_basic_block("entry"))
+        body(inner, *function.args)
+        inner.ret_void()
+    builder.call(function, args)
+
+
+def _write_run(builder: Any, to: Any, d_step: Any, come: Any, s_step: Any, size: Any, count: Any) -> None:
+    """The code of `move_run`, the places being pointers."""
+
+    def words(width: int, *at: Any) -> None:
+        kind = (ir.VectorType(ir.IntType(8), width) if width > 8 else ir.IntType(8 * width)).as_pointer()
+        with cgutils.for_range(builder, count) as loop:
+            places = [builder.gep(p, [builder.mul(loop.index, by)]) for p, by in ((to, d_step), (come, s_step))]
+            targets, sources = [[builder.bitcast(builder.gep(p, [k]), kind) for k in at] for p in places]
+            values = [builder.load(source, align=1) for source in sources]
+            for value, target in zip(values, targets, strict=True):
+                builder.store(value, target, align=1)
+        builder.ret_void()
+
+    for width in (1, 2, 4, 8, 16, 32):
+        with builder.if_then(builder.icmp_signed("==", size, _INT(width))):
+            words(width, _INT(0))
+    for width in (4, 8, 16, 32):  # the second word ends where the row ends, and may overlap the first
+        inside = [builder.icmp_signed(how, size, _INT(k)) for how, k in ((">", width), ("<=", 2 * width))]
+        with builder.if_then(builder.and_(*inside)):
+            words(width, _INT(0), builder.sub(size, _INT(width)))
+    with cgutils.for_range(builder, count) as loop:
+        places = [builder.gep(p, [builder.mul(loop.index, by)]) for p, by in ((to, d_step), (come, s_step))]
+        cgutils.raw_memcpy(builder, *places, size, 1)
+
+
+@intrinsic
+def _move_run(
+    typingctx: Any, out: Any, d: Any, d_step: Any, src: Any, s: Any, s_step: Any, size: Any, count: Any
+) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        to, come = (_address(context, builder, sig.args[k], args[k], args[k + 1]) for k in (0, 3))
+        _outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(_base(out), whole, whole, _base(src), whole, whole, whole, whole), generate
 
 
 @overload(move, inline="never")
@@ -331,6 +413,119 @@ def _move_compiled(out, d, src, s, size):
 @overload(move_row, inline="never")
 def _move_row_compiled(out, d, src, s, size):
     return lambda out, d, src, s, size: _move_row(out, d, src, s, size)
+
+
+@overload(move_run, inline="never")
+def _move_run_compiled(out, d, d_step, src, s, s_step, size, count):
+    return lambda out, d, d_step, src, s, s_step, size, count: _move_run(out, d, d_step, src, s, s_step, size, count)
+
+
+@intrinsic
+def _fold_windows(
+    typingctx: Any,
+    out: Any,
+    d: Any,
+    d_step: Any,
+    x: Any,
+    p: Any,
+    p_step: Any,
+    width: Any,
+    before: Any,
+    count: Any,
+    length: Any,
+) -> Any:
+    if out.dtype != x.dtype:
+        return None
+    pairs = isinstance(x.dtype, types.Complex)  # added up as twice as many floats
+    item = x.dtype.underlying_float if pairs else x.dtype
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        number = context.get_data_type(item)
+        to, come = (
+            builder.bitcast(
+                builder.gep(context.make_array(sig.args[k])(context, builder, args[k]).data, [args[k + 1]]),
+                number.as_pointer(),
+            )
+            for k in (0, 3)
+        )
+        d_step, p_step, width = (builder.shl(args[k], _INT(int(pairs))) for k in (2, 5, 6))
+        _outlined(builder, f"fold_{item}", [to, d_step, come, p_step, width, *args[7:]], _write_fold)
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(out, whole, whole, x, *(6 * [whole])), generate
+
+
+def _write_fold(
+    builder: Any, to: Any, d_step: Any, come: Any, p_step: Any, width: Any, before: Any, count: Any, length: Any
+) -> None:
+    """The code of `fold_windows`, the places being pointers."""
+    number = to.type.pointee
+    size = {"float": 4, "double": 8}.get(str(number)) or number.width // 8
+    add = builder.add if isinstance(number, ir.IntType) else builder.fadd
+    zeros = ir.Constant(ir.ArrayType(number, _FOLDED), [0] * _FOLDED)
+    nothing = builder.bitcast(cgutils.global_constant(builder, "seqformats_nothing", zeros), number.as_pointer())
+
+    def block(t: Any, k: Any, lanes: int, known: int) -> None:
+        """Items k to ``k + lanes`` of row t; a place that no window has is one of zeros, without a branch."""
+        like = _vector(number, lanes) if lanes > 1 else number
+        zero = _each(like, 0) if lanes > 1 else number(0)
+        total = cgutils.alloca_once_value(builder, zero)
+        builder.store(zero, total)
+        column = builder.gep(come, [k])
+
+        def part(q: Any) -> None:
+            row = builder.sub(builder.add(t, before), q)
+            place = builder.gep(column, [builder.add(builder.mul(row, p_step), builder.mul(q, width))])
+            there = builder.icmp_unsigned("<", row, length)
+            if lanes == _FOLDED:
+                ahead = builder.bitcast(place, ir.IntType(8).as_pointer())
+                for line in range(2048, 2048 + lanes * size, 64):
+                    flags = [_I32(0), _I32(3), _I32(1)]  # to be read, soon, data
+                    _called(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(ahead, [_INT(line)]), *flags)
+            place = builder.bitcast(builder.select(there, place, nothing), like.as_pointer())
+            builder.store(add(builder.load(total), builder.load(place, align=size)), total)
+
+        if known:
+            for q in range(known):
+                part(_INT(q))
+        else:
+            with cgutils.for_range(builder, count) as loop:
+                part(loop.index)
+        target = builder.gep(to, [builder.add(k, builder.mul(t, d_step))])
+        builder.store(builder.load(total), builder.bitcast(target, like.as_pointer()), align=size)
+
+    def fold(known: int) -> None:
+        begin = builder.and_(width, _INT(-_FOLDED))
+        rows = builder.select(builder.icmp_signed(">", begin, _INT(0)), length, _INT(0))
+        with cgutils.for_range(builder, rows) as loop:  # of long rows one after the other
+            t = loop.index
+            with cgutils.for_range_slice(builder, _INT(0), begin, _INT(_FOLDED), inc=True) as (k, _):
+                block(t, k, _FOLDED, known)
+        for lanes in (8, 4, 1):  # of short ones, or of what is left, all rows of some columns
+            stop = builder.and_(width, _INT(-lanes))
+            with (
+                cgutils.for_range_slice(builder, begin, stop, _INT(lanes), inc=True) as (k, _),
+                cgutils.for_range(builder, length) as loop,
+            ):
+                block(loop.index, k, lanes, known)
+            begin = stop
+
+    with builder.if_else(builder.icmp_signed("==", count, _INT(3))) as (three, other):
+        with three:
+            fold(3)
+        with other:
+            fold(0)
+
+
+_FOLDED = 32  # numbers at a time
+
+
+@overload(fold_windows)
+def _fold_windows_compiled(out, d, d_step, x, p, p_step, width, before, count, length):
+    return lambda out, d, d_step, x, p, p_step, width, before, count, length: _fold_windows(
+        out, d, d_step, x, p, p_step, width, before, count, length
+    )
 
 
 @intrinsic
@@ -540,7 +735,7 @@ _EXP2 = [
         0.0013264727198255832,
     )
 ]
-_INT = ir.IntType(64)
+
 _fold_largest = _over_block(-np.inf, lambda _, x: x, _larger)
 _fold_powers = _over_block(0.0, _powers, lambda builder, a, b: builder.fadd(a, b))
 

@@ -442,10 +442,9 @@ def _move_ends(
     library: Library, layout: Layout, structure: Structure, src: Any, out: Array, row: int, last: bool, back: int
 ) -> None:
     if row and structure.n:
-        launch = _launch.launcher(library.kind(out))
         numbers = (*layout.numbers, int(last), back, int(type(src) is int))
         work = _launch.Work(structure.n, structure.n, row)
-        launch("end_rows", library, src, out, layout.arrays, numbers, work, structure)
+        _launch.move("end_rows", library, src, out, layout.arrays, numbers, work, structure)
 
 
 # --- what they share -------------------------------------------------------------------------------------------------

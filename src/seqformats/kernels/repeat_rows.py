@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, locate, move, move_row
+from .._kernel import compiled, compiled_for_cuda, locate, move_row, move_run
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu, move_word
@@ -26,20 +26,22 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
+    # in a long block narrow rows are moved several at a time, as many as are 32 bytes
+    several = 32 // row if step == 1 and row < 32 and 32 % row == 0 else 0
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        if step == 1 and length != 0:
-            # one row, then twice as many at each turn
+        if several != 0 and length >= 16 * several:
             begin = first * row
-            move_row(out, begin, src, i * row, row)
-            done = 1
-            while done < length:
-                more = min(done, length - done)
-                move(out, begin + done * row, out, begin, more * row)
-                done += more
-        elif step != 1:
+            move_run(out, begin, row, src, i * row, 0, row, several)
+            count = (length * row) >> 5
+            move_run(out, begin + 32, 32, out, begin, 0, 32, count - 1)
+            done = count * several
+            move_run(out, begin + 32 * count, row, src, i * row, 0, row, length - done)
+        elif step != 0:
+            move_run(out, first * row, step * row, src, i * row, 0, row, length)
+        else:
             for t in range(length):
-                move_row(out, (first + along(t, steps, step)) * row, src, i * row, row)
+                move_row(out, (first + steps[t]) * row, src, i * row, row)
 
 
 @compiled_for_cuda(over="rows")

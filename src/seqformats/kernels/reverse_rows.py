@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, locate, move_row
+from .._kernel import along, compiled, compiled_for_cuda, locate, move_row, move_run
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu, move_word
@@ -28,10 +28,14 @@ def cpu(
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
-        for t in range(length):
-            d = first + along(t, steps, step)
-            s = first + along(length - 1 - t, steps, step)
-            move_row(out, d * row, src, s * row, row)
+        if step != 0:
+            last = first + (length - 1) * step
+            move_run(out, first * row, step * row, src, last * row, -step * row, row, length)
+        else:
+            for t in range(length):
+                d = first + steps[t]
+                s = first + steps[length - 1 - t]
+                move_row(out, d * row, src, s * row, row)
 
 
 @compiled_for_cuda(over="rows")

@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, locate
+from .._kernel import along, compiled, compiled_for_cuda, fold_windows, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu
@@ -30,19 +30,23 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     count = before + 1 + after
+    size = count * width
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
-        for t in range(length):
-            d = first + along(t, steps, step)
-            total = out[d * width : (d + 1) * width]
-            for k in range(total.size):
-                total[k] = 0
-            # place q of the window of row s is row t
-            for q in range(max(t + before - length + 1, 0), min(count, t + before + 1)):
-                s = (first + along(t + before - q, steps, step)) * count + q
-                part = x[s * width : (s + 1) * width]
-                for k in range(part.size):
-                    total[k] += part[k]
+        if step != 0:
+            fold_windows(out, first * width, step * width, x, first * size, step * size, width, before, count, length)
+        else:
+            for t in range(length):
+                d = first + steps[t]
+                total = out[d * width : (d + 1) * width]
+                for k in range(total.size):
+                    total[k] = 0
+                # place q of the window of row s is row t
+                for q in range(max(t + before - length + 1, 0), min(count, t + before + 1)):
+                    s = (first + steps[t + before - q]) * count + q
+                    part = x[s * width : (s + 1) * width]
+                    for k in range(part.size):
+                        total[k] += part[k]
 
 
 @compiled_for_cuda(over="rows")

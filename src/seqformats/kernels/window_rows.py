@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, clear, compiled, compiled_for_cuda, locate, move, move_row
+from .._kernel import along, clear, compiled, compiled_for_cuda, locate, move, move_row, move_run
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu, move_word
@@ -31,21 +31,31 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row of `src`."""
     count = before + 1 + after
+    size = count * row
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
-        for t in range(length):
-            d = (first + along(t, steps, step)) * count * row
+        t = 0
+        while t < length:
+            d = (first + along(t, steps, step)) * size
+            if step == 1 and t == before and t + after < length:
+                # all neighbours are there until shortly before the end
+                move_run(out, d, size, src, first * row, row, size, length - after - t)
+                t = length - after
+                continue
             begin = max(before - t, 0)  # the first neighbour that is there, and the one after the last
             end = min(count, length - t + before)
             if filled == 0:
-                clear(out, d, begin * row)
-                clear(out, d + end * row, (count - end) * row)
+                if begin != 0:
+                    clear(out, d, begin * row)
+                if end != count:
+                    clear(out, d + end * row, (count - end) * row)
             if step == 1:
                 move(out, d + begin * row, src, (first + t - before + begin) * row, (end - begin) * row)
             else:
                 for q in range(begin, end):
                     s = first + along(t - before + q, steps, step)
                     move_row(out, d + q * row, src, s * row, row)
+            t += 1
 
 
 @compiled_for_cuda(over="rows")
