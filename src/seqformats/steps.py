@@ -11,13 +11,14 @@ import numpy as np
 
 from . import _flow, registry
 from .arrays import Array, adopt, is_array, library_of
-from .convert import checked_data, convert, convert_like, restored
+from .convert import Source, allocate, checked_data, convert, convert_like, move_rows, restored
 from .errors import StructureError
 from .formats import LoD, Packed, Ragged, build_lod, build_packed
 from .grad import fitting, operation, single
+from .lists import scan
 from .select import getitem, lengths, lod_slice, selected, take_rows
 from .sequence import check_alike
-from .structure import Structure, whole
+from .structure import Structure, frozen, whole
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -49,9 +50,11 @@ class TensorArray:
     def __post_init__(self) -> None:
         if not isinstance(self.steps, (list, tuple)):
             raise TypeError(f"steps must be a list or tuple, not {type(self.steps).__name__}")
-        steps = tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(self.steps)])
+        steps = tuple(self.steps)
+        if scan(steps) is None:
+            steps = tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(steps)])
         object.__setattr__(self, "steps", steps)
-        _check(steps, self._own())
+        _checked(steps, self._own())
 
     def __reduce__(self) -> Any:
         return type(self), (self.steps, self.like)
@@ -87,13 +90,19 @@ class TensorArray:
             outer, inner = own._levels[0], lod_slice(own, 1, 0, own._levels[1].n)
             ordered = getitem(inner, _by_steps(outer))
             ends = outer.order.steps[: outer.longest + 1].tolist()
-            steps = [lod_slice(ordered, 0, a, b) for a, b in pairwise(ends)]
+            steps = tuple([lod_slice(ordered, 0, a, b) for a, b in pairwise(ends)])
         else:
             packed = convert(own if own._structure.stable else convert(own, Ragged), Packed)
             structure = packed._structure
-            ends = structure.order.steps[: structure.longest + 1].tolist()
-            steps = [packed.data[a:b] for a, b in pairwise(ends)]
-        return cls(tuple(steps), x)
+            ends, library = structure.order.steps[: structure.longest + 1], library_of(packed.data)
+            if library.wants_grad((packed.data,)):  # one that is made by `split` could not be changed in place
+                steps = tuple([packed.data[a:b] for a, b in pairwise(ends.tolist())])
+            else:
+                steps = library.split(packed.data, packed.size_at_t, ends)
+        made = object.__new__(cls)  # nothing is to be checked
+        object.__setattr__(made, "steps", steps)
+        object.__setattr__(made, "like", x)
+        return made
 
     def with_steps(self, steps: Sequence[Any]) -> TensorArray:
         """Other steps over the same sequences: as many, each with as many rows or sequences; items may differ.
@@ -105,9 +114,11 @@ class TensorArray:
         array([2., 2., 2.])
         """
         steps = tuple(steps)
-        sizes, have = [len(step) for step in self.steps], [len(step) for step in steps]
-        if sizes != have:
-            raise StructureError(f"the new steps have {have} rows or sequences, but the old ones {sizes}")
+        sizes, have = _sizes(self.steps), _sizes(steps)
+        if not np.array_equal(sizes, have):
+            raise StructureError(
+                f"the new steps have {have.tolist()} rows or sequences, but the old ones {sizes.tolist()}"
+            )
         return TensorArray(steps, self.like)
 
     def pack(self) -> Any:
@@ -122,21 +133,19 @@ class TensorArray:
             if self.like is None:
                 raise StructureError("there is no step, so neither a dtype nor an item shape; give like")
             return self.like
-        _check(self.steps, self._own())  # a step may have been resized under us
-        if self.like is None:
-            return self._pack(None)
-        _, home, _ = single(self.like)
-        y = self._pack(self._own())
+        own, home, _ = (None, None, None) if self.like is None else single(self.like)
+        found = _checked(self.steps, own)  # a step may have been resized under us
+        y = self._pack(own, found)
         return y if home is None else home(y)
 
     def _own(self) -> Any:
         return None if self.like is None else single(self.like)[0]
 
-    def _pack(self, like: Any) -> Any:
+    def _pack(self, like: Any, found: tuple[Array, Array] | None) -> Any:
         if isinstance(self.steps[0], LoD):
             return self._pack_levels(like)
         outer = _structure_of_steps(self.steps) if like is None else _outermost(like).in_order()
-        packed = build_packed(library_of(self.steps[0]).concatenate(self.steps), outer)
+        packed = build_packed(_joined(self.steps, found), outer)
         if like is None or (isinstance(like, LoD) and len(like.lod) > 1):
             return build_lod(convert(packed, Ragged).data, (outer,))
         return convert_like(packed, like)
@@ -188,25 +197,46 @@ def _array(step: Any, t: int) -> Array:
     return adopt(step, f"steps[{t}]")[1]
 
 
-def _check(steps: tuple[Any, ...], like: Any) -> None:
-    deep = [isinstance(step, LoD) for step in steps]
-    if any(deep) and not all(deep):
-        raise TypeError("steps must be all arrays or all LoDs")
-    if steps and deep[0]:
+def _sizes(steps: tuple[Any, ...]) -> Array:
+    """How many rows, or sequences, each step has."""
+    found = scan(steps)
+    return np.array([len(step) for step in steps], np.int64) if found is None else found[0]
+
+
+def _joined(steps: tuple[Array, ...], found: tuple[Array, Array] | None) -> Array:
+    """One new array of all rows; `found` are the lengths and addresses of the steps, where they are known."""
+    library, like = library_of(steps[0]), steps[0]
+    if found is None or library.wants_grad(steps):
+        return library.concatenate(steps)
+    structure = Structure.of_lengths(found[0])
+    source = Source(library, like, tuple(like.shape[1:]), 0, structure, frozen(found[1]))
+    out = allocate(source, (structure.rows,))
+    move_rows(source, out)
+    return out
+
+
+def _checked(steps: tuple[Any, ...], like: Any) -> tuple[Array, Array] | None:
+    """StructureError where steps do not fit each other or `like`; lengths and addresses of what `scan` can read."""
+    found = scan(steps)
+    if found is None and any(isinstance(step, LoD) for step in steps):
+        if not all(isinstance(step, LoD) for step in steps):
+            raise TypeError("steps must be all arrays or all LoDs")
         check_alike(steps, "step")
         for t, step in enumerate(steps):
             checked_data(step)
             if len(step.lod) != len(steps[0].lod):
                 raise StructureError(f"steps[{t}] has {len(step.lod)} levels, but steps[0] has {len(steps[0].lod)}")
-    elif steps:
+    elif found is None and steps:
         if any(len(step.shape) < 1 for step in steps):
             raise StructureError("a step must have the axes (alive, *item), but one is a single number")
         check_alike(steps, "step")
     if like is not None:
-        outer, have = _outermost(like), [len(step) for step in steps]
-        wanted = outer.order.size_at_t[: outer.longest].tolist()
-        if have != wanted:
-            raise StructureError(f"the steps have {have} rows, but like has {wanted} sequences alive")
+        outer = _outermost(like)
+        have = np.array([len(step) for step in steps], np.int64) if found is None else found[0]
+        wanted = outer.order.size_at_t[: outer.longest]
+        if not np.array_equal(have, wanted):
+            raise StructureError(f"the steps have {have.tolist()} rows, but like has {wanted.tolist()} sequences alive")
+    return found
 
 
 def _by_steps(outer: Structure) -> Array:
@@ -218,9 +248,9 @@ def _by_steps(outer: Structure) -> Array:
     return np.asarray(outer.offsets[order.indices[column]] + step)
 
 
-def _structure_of_steps(steps: Sequence[Any]) -> Structure:
+def _structure_of_steps(steps: tuple[Any, ...]) -> Structure:
     """The lengths of sequences of which so many are alive at each step, longest first."""
-    sizes = np.array([len(step) for step in steps], np.int64)
+    sizes = _sizes(steps)
     if (np.diff(sizes) > 0).any():
         t = int((np.diff(sizes) > 0).argmax()) + 1
         raise StructureError(
