@@ -6,6 +6,8 @@ end.
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .._kernel import along, compiled, compiled_for_cuda, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -28,20 +30,20 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
+    items = np.uint64(width)  # places without a sign need no look at whether they count from the end
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
-        before = out[0:0]
+        before = np.uint64(0)
         for s in range(length):
             r = first + along(length - 1 - s if back else s, steps, step)
-            row = x[r * width : (r + 1) * width]
-            to = out[r * width : (r + 1) * width]
+            here = np.uint64(r * width)
             if s == 0:
-                for k in range(row.size):
-                    to[k] = row[k]
+                for k in range(items):
+                    out[here + k] = x[here + k]
             else:
-                for k in range(row.size):
-                    to[k] = before[k] + row[k]
-            before = to
+                for k in range(items):
+                    out[here + k] = out[before + k] + x[here + k]
+            before = here
 
 
 @compiled_for_cuda(over="units")
