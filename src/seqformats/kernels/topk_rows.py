@@ -7,6 +7,8 @@ first, and their places in the sequence, -1 where it is too short.  NaN is beyon
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .._kernel import along, beyond, compiled, compiled_for_cuda, locate, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -73,11 +75,57 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`."""
+    """Units `lo` to `hi`; all columns side by side, so that comparisons need no branches."""
+    items = np.uint64(width)  # places without a sign need no look at whether they count from the end
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        for k in range(width):
-            topk_column(x, out, tops, places, steps, ks, width, step, most, i, first, length, k)
+        begin = i * most * width
+        for p in range(np.uint64(begin + min(length, most) * width), np.uint64(begin + most * width)):
+            tops[p] = 0
+            places[p] = -1
+        for t in range(length):
+            row = np.uint64((first + along(t, steps, step)) * width)
+            a = min(t, most - 1)  # it goes to the end of the list, and from there up
+            here = np.uint64(begin + a * width)
+            if t < most:
+                for k in range(items):
+                    tops[here + k] = x[row + k]
+                    places[here + k] = t
+            else:
+                fresh = 0
+                for k in range(items):
+                    value = x[row + k]
+                    least = tops[here + k]
+                    up = (value > least) | ((value != value) & (least == least))
+                    fresh |= up
+                    tops[here + k] = value if up else least
+                    places[here + k] = t if up else places[here + k]
+                if fresh == 0:
+                    continue
+            while a > 0:
+                above = here - items
+                for k in range(items):
+                    value = tops[here + k]
+                    best = tops[above + k]
+                    place = places[here + k]
+                    other = places[above + k]
+                    up = (value > best) | ((value != value) & (best == best))
+                    tops[above + k] = value if up else best
+                    tops[here + k] = best if up else value
+                    places[above + k] = place if up else other
+                    places[here + k] = other if up else place
+                here = above
+                a -= 1
+        for q in range(ks.size):
+            d = np.uint64((i * ks.size + q) * width)
+            for k in range(items):
+                out[d + k] = 0
+            for a in range(min(ks[q], length)):
+                top = np.uint64(begin + a * width)
+                for k in range(items):
+                    out[d + k] += tops[top + k]
+            for k in range(items):
+                out[d + k] = out[d + k] / out.dtype.type(ks[q])
 
 
 @compiled_for_cuda(over="units")
