@@ -861,7 +861,7 @@ def _vector_of(kind: Any, count: int) -> Any:
 
 
 @register_model(_Lanes)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _vector_of(kind.kind, kind.count))
 
@@ -873,7 +873,7 @@ def _lowered(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Non
     """
 
     def register(answer: Callable[..., Any]) -> None:
-        class Template(AbstractTemplate):  # type: ignore[misc]
+        class Template(AbstractTemplate):
             key = function
             prefer_literal = True
 
@@ -1008,7 +1008,7 @@ def _between_lanes(sign: Any, code: Callable[..., Any], compares: bool = False) 
     """Compile an operator between lanes of one kind."""
 
     @infer_global(sign)
-    class Template(AbstractTemplate):  # type: ignore[misc]
+    class Template(AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:
             if len(args) == 2 and isinstance(args[0], _Lanes) and args[0] == args[1]:
                 kind = args[0].kind
