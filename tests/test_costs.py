@@ -50,6 +50,11 @@ def arrays_of(x):
     return [part.copy() for part in np.split(x.data, np.cumsum(LENGTHS)[:-1])]
 
 
+def numbers(x):
+    """The same batch with the numbers of each item as a level."""
+    return sf.LoD(x.data.reshape(-1), [x.offsets, np.arange(len(x.data) + 1) * x.data.shape[1]])
+
+
 # What is prepared from a Ragged, what is called with it, and what that costs.
 CALLS = {
     "Ragged": (lambda x: (x.data, x.lengths), lambda p: sf.Ragged(*p), Cost("check_lengths", 1, 12, 0.10)),
@@ -87,6 +92,16 @@ CALLS = {
         lambda x: sf.convert(x, sf.Packed),
         lambda x: sf.convert(x, sf.Padded),
         Cost("copy_blocks pad_blocks", 1, 36, 2.20),
+    ),
+    "lists -> LoD": (
+        lambda x: numbers(x).to_nested(),
+        lambda x: sf.LoD.from_nested(x, np.float32),
+        Cost("scan_nested scan_nested check_lengths check_lengths", 6, 27, 3.10),
+    ),
+    "LoD -> lists": (
+        numbers,
+        lambda x: x.to_nested(),
+        Cost("list_rows list_rows", 2, 24, 10.10),
     ),
     "x[index]": (fresh, lambda x: x[[3, 0, 2, 7, 9]], Cost("check_lengths copy_blocks", 2, 37, 0.20)),
     "x[a:b]": (fresh, lambda x: x[2:40], Cost("", 0, 20, 0.10)),

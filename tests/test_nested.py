@@ -1,5 +1,8 @@
 """Nested lists: every list a level, numbers leaves, an array an innermost sequence; and back."""
 
+import json
+import sys
+
 import numpy as np
 import oracle
 import pytest
@@ -8,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
+from seqformats import lists as reader
 
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 
@@ -252,6 +256,155 @@ def test_levels_of_a_wrong_kind(levels):
 def test_more_levels_than_there_are(lists):
     with pytest.raises(sf.StructureError, match=r"deep|levels"):
         sf.LoD.from_nested(lists, levels=4)
+
+
+# ------------------------------------------------------------------------- read natively, or in plain Python
+
+
+class Few(list):
+    """A list of another type."""
+
+
+class Own(int):
+    """An int of another type."""
+
+
+ANY_LEAF = st.one_of(
+    st.integers(-3, 3),
+    st.sampled_from([k * 2**e + d for k in (1, -1) for e in (30, 31, 53, 60, 62, 63, 64, 90) for d in (-1, 0, 1)]),
+    st.floats(),
+    st.booleans(),
+    st.sampled_from([None, "a", b"a", 1j, np.float32(1.5), np.int64(3), np.bool_(True), Own(2), np.zeros(2), [], [1]]),
+)
+FORMS = st.sampled_from([list, list, tuple, Few])
+DTYPES = [None, None, "f2", "f4", "f8", ">f8", "g", "i1", "i8", "u1", "u8", ">i4", "?", "c8", "U5", "M8[s]"]
+
+
+@st.composite
+def any_lists(draw):
+    """Nested lists as they come: mostly of one kind of leaf and equally deep, now and then with something else."""
+    depth = draw(st.integers(1, 3))
+    kinds = draw(st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=2))
+    leaves = st.one_of(
+        [[st.integers(-(2**63) - 2, 2**64), st.integers(), st.floats(), st.booleans()][k] for k in kinds]
+    )
+    odd = draw(st.integers(0, 3)) == 0
+
+    def build(level):
+        form = draw(FORMS) if odd else list
+        if level < depth:
+            return form([build(level + 1) for _ in range(draw(st.integers(0, 3)))])
+        return form(draw(st.lists(st.one_of(leaves, ANY_LEAF) if odd else leaves, max_size=4)))
+
+    return build(0)
+
+
+def outcome(lists, dtype, levels):
+    try:
+        with np.errstate(all="ignore"):
+            x = sf.LoD.from_nested(lists, dtype, levels)
+    except Exception as error:
+        return type(error), str(error)
+    return x.dtype, x.data.dtype.str, repr(x.data.tolist()), x.data.shape, [o.tolist() for o in x.lod]
+
+
+@given(case=any_lists(), dtype=st.sampled_from(DTYPES), levels=st.sampled_from([None, None, 1, 2]))
+def test_a_native_look_changes_nothing(case, dtype, levels):
+    """Values, dtypes, levels and errors are those of plain Python."""
+    seen = outcome(case, dtype, levels)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("seqformats.nested.read_numbers", lambda items: None)
+        assert seen == outcome(case, dtype, levels)
+
+
+@pytest.mark.parametrize("leaf", [7, 2**62, -1.5, True], ids=repr)
+@pytest.mark.parametrize("depth", [1, 2, 15, 16, 17])
+def test_what_is_read_natively(leaf, depth):
+    lists = [leaf, leaf]
+    for level in range(depth):
+        lists = [lists, ()] if level else [lists, []]
+    found = reader.read_numbers(tuple(lists))
+    assert (found is not None) == (depth <= 16)
+    if found is not None:
+        data, lengths = found
+        assert data.tolist() == [leaf, leaf]
+        assert data.dtype == np.array([leaf]).dtype
+        assert [x.tolist() for x in lengths] == [[2, 0]] * (depth - 1) + [[2, 0]]
+
+
+@pytest.mark.parametrize("leaf", [2**63, -(2**63), None, "a", np.int64(1), np.float64(1), Own(1), 1j, np.zeros(1)])
+def test_what_is_not_read_natively(leaf):
+    for lists in (
+        [[leaf]],
+        [[1, leaf]],
+        [[1, [1]]],
+        [[leaf, 1.5]],
+        [[1], [], [leaf]],
+        [[1], Few([1])],
+        [[[1]], [leaf]],
+    ):
+        assert reader.read_numbers(tuple(lists)) is None
+
+
+def test_without_a_native_reader(monkeypatch):
+    monkeypatch.setattr(reader, "_numbers_work", False)
+    assert reader.read_numbers(([1],)) is None
+    assert sf.LoD.from_nested([[1], [2]]).data.tolist() == [1, 2]
+    monkeypatch.setattr(reader.sys, "implementation", type("Other", (), {"name": "other"}))
+    assert not reader._native_numbers()
+    assert not reader._native_layout()
+
+
+def test_lists_that_change_between_two_looks(monkeypatch):
+    """As another thread may do: nothing is read beyond what is there, and the lists as they are now are the result."""
+    lists = [[1, 2], [3]]
+    find = reader.registry.kernel
+    for change in (lambda: lists[1].append(4), lambda: lists[1].pop(), lambda: lists[1].append(0.5), lists[0].clear):
+
+        def changing(name, device, change=change):
+            def kernel(*args):
+                if name == "scan_nested" and args[4] != 0:
+                    change()
+                return find(name, device)(*args)
+
+            return kernel
+
+        monkeypatch.setattr(reader.registry, "kernel", changing)
+        found = sf.LoD.from_nested(lists)
+        monkeypatch.undo()
+        assert found.to_nested() == lists
+
+
+def offsets_of(lengths):
+    return np.cumsum([0, *lengths])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f2", "f4", "f8", ">f8", "g", "i1", "i2", "i4", "i8", ">i8", "u1", "u2", "u4", "u8", "?", "c16"]
+)
+@pytest.mark.parametrize("lod", [[[]], [[0, 0]], [[3, 0, 2]], [[2, 0, 1], [3, 0, 2]], [[1, 1], [0, 3], [2, 1, 2]]])
+def test_lists_are_those_of_numpy(lod, dtype):
+    rows = sum(lod[-1])
+    data = np.array([3, 0, 250, 7, 1][:rows]).astype(dtype)
+    wanted = data.tolist()
+    for lengths in reversed(lod):
+        given = iter(wanted)
+        wanted = [[next(given) for _ in range(length)] for length in lengths]
+    found = sf.LoD(data, [offsets_of(lengths) for lengths in lod]).to_nested()
+    assert repr(found) == repr(wanted)
+
+
+def test_the_ends_of_the_range_of_int64():
+    lists = [[2**63 - 1, -(2**63)], [], [0, -1]]
+    assert sf.LoD.from_nested(lists).to_nested() == lists
+
+
+def test_lists_hold_each_number_once():
+    """A number too many references is never freed, one too few is freed too early."""
+    for leaf in (1.5, 2**40):
+        made = sf.LoD(np.full(6, leaf), [[0, 2], [0, 3, 6]]).to_nested()
+        for x in (made, json.loads(json.dumps(made))):
+            assert [sys.getrefcount(part) for part in (x[0], x[0][1], x[0][1][2])] == [4, 4, 4]
 
 
 # ------------------------------------------------------------------------------------- arrays as sequences

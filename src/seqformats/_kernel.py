@@ -297,12 +297,29 @@ def peek_byte(address: int) -> int:
 
 def peek(address: int) -> int:
     """The 64-bit integer at a memory address."""
-    return ctypes.c_int64.from_address(address).value
+    return ctypes.c_int64.from_address(int(address)).value
 
 
 def peek_int(address: int) -> int:
     """The C int at a memory address."""
-    return ctypes.c_int32.from_address(address).value
+    return ctypes.c_int32.from_address(int(address)).value
+
+
+def give(rows: int, i: int, x: Any, lo: int, hi: int) -> int:
+    """``rows[i] = x[lo:hi].tolist()``, float64 or int64, for the list at the address `rows`.
+
+    The result is the address of the new list, 0 without memory.
+    """
+    row = x[lo:hi].tolist()
+    ctypes.cast(int(rows), ctypes.py_object).value[i] = row
+    return id(row)
+
+
+def give_room(rows: int, i: int, size: int) -> int:
+    """The same for a new list whose `size` items are still to be given."""
+    row = [None] * size
+    ctypes.cast(int(rows), ctypes.py_object).value[i] = row
+    return id(row)
 
 
 def _base(kind: Any) -> Any:
@@ -571,6 +588,58 @@ def _peek_int_compiled(address):
 @overload(peek_byte)
 def _peek_byte_compiled(address):
     return lambda address: _peek8(address)
+
+
+def _giver(context: Any, builder: Any, rows: Any, i: Any, size: Any, fill: Any) -> Any:
+    """By the public C functions: a new list, which `fill` may fill, and True where that went well."""
+    python = context.get_python_api(builder)
+    row = python.list_new(size)
+    ok = cgutils.alloca_once_value(builder, cgutils.is_not_null(builder, row))
+    with builder.if_then(builder.load(ok)):
+        fill(python, row, ok)
+        python.list_setitem(builder.inttoptr(rows, python.pyobj), i, row)
+    with builder.if_then(builder.not_(builder.load(ok)), likely=False):
+        python.err_clear()
+    return builder.select(builder.load(ok), builder.ptrtoint(row, ir.IntType(64)), ir.Constant(ir.IntType(64), 0))
+
+
+@intrinsic
+def _give(typingctx: Any, rows: Any, i: Any, x: Any, lo: Any, hi: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind, (rows, i, x, lo, hi) = sig.args[2], args
+        size, data = builder.sub(hi, lo), builder.gep(context.make_array(kind)(context, builder, x).data, [lo])
+
+        def fill(python: Any, row: Any, ok: Any) -> None:
+            make = python.float_from_double if isinstance(kind.dtype, types.Float) else python.long_from_longlong
+            with cgutils.for_range(builder, size) as loop:
+                item = make(builder.load(builder.gep(data, [loop.index])))
+                with builder.if_then(cgutils.is_null(builder, item), likely=False):
+                    builder.store(cgutils.false_bit, ok)
+                    loop.do_break()
+                python.list_setitem(row, loop.index, item)
+
+        return _giver(context, builder, rows, i, size, fill)
+
+    return types.int64(types.int64, types.int64, x, types.int64, types.int64), generate
+
+
+@intrinsic
+def _give_room(typingctx: Any, rows: Any, i: Any, size: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        rows, i, size = args
+        return _giver(context, builder, rows, i, size, lambda *_: None)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@overload(give)
+def _give_compiled(rows, i, x, lo, hi):
+    return lambda rows, i, x, lo, hi: _give(rows, i, x, lo, hi)
+
+
+@overload(give_room)
+def _give_room_compiled(rows, i, size):
+    return lambda rows, i, size: _give_room(rows, i, size)
 
 
 # --- blocks of float32, a vector at a time ---------------------------------------------------------------------------

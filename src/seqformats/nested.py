@@ -16,6 +16,7 @@ from .arrays import Array, is_array, library_of, same_values
 from .convert import convert, source_of
 from .errors import StructureError
 from .formats import List, LoD, Ragged, build_lod
+from .lists import WIDE, read_numbers, write_numbers
 from .structure import Structure, whole
 
 
@@ -39,6 +40,11 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
             raise StructureError(f"levels must be at least 1, not {levels}")
     if dtype is not None and np.dtype(dtype).hasobject:
         raise TypeError(f"the dtype of leaves cannot be {np.dtype(dtype)}, whose items are Python objects")
+    read = read_numbers(tuple(lists))
+    if read is not None and (levels is None or levels == len(read[1])):
+        data = _cast(read[0], dtype)
+        if data is not None:
+            return build_lod(data, tuple([Structure.of_lengths(lengths) for lengths in read[1]]))
     sequences = list(lists)
     found: list[Structure] = []
     while True:
@@ -67,6 +73,22 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
         while len(found) < levels:  # nothing further in, so the levels there are empty
             found.append(Structure.of_lengths(np.zeros(0, np.int64)))
     return build_lod(_of_leaves(leaves, kinds, dtype), tuple(found))
+
+
+def _cast(data: Array, dtype: Any) -> Array | None:
+    """Leaves in the dtype asked for, as `_of_leaves` would give them; None where that could differ, or fail."""
+    if dtype is None or data.dtype == dtype:
+        return data
+    dtype = np.dtype(dtype)
+    if data.dtype.kind + dtype.kind == "ff":
+        return data.astype(dtype)
+    if data.dtype.kind == "i" and dtype.char in "efd":  # by way of float64, as numbers of Python go
+        return data.astype(np.float64).astype(dtype)
+    if data.dtype.kind == "i" and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if data.size == 0 or (limits.min <= data.min() and data.max() <= limits.max):
+            return data.astype(dtype)
+    return None
 
 
 def _shallow(leaf: Any, i: int, depth: int) -> str:
@@ -139,14 +161,16 @@ def to_nested(x: LoD) -> list[Any]:
     """See `LoD.to_nested`; data on a GPU is copied to the host."""
     library = source_of(x).library
     inner = x._structure
-    rows: Any
+    nested: list[Any]
     if x.item_shape:
-        nested: list[Any] = list(library.split(x.data, inner.lengths, inner.offsets))
+        nested = list(library.split(x.data, inner.lengths, inner.offsets))
     else:
+        wide = WIDE.get(library.dtype_name(x.dtype))
+        if wide is not None:
+            return write_numbers(library.to_numpy(x.data).astype(wide, copy=False), x.lod)
         keep = getattr(x.dtype, "kind", "-") in "mM"  # as Python objects some of these lose their unit
         data = x.data if library.arithmetic else library.to_numpy(x.data)
-        rows = list(data) if keep else data.tolist()
-        nested = _grouped(rows, inner.offsets)
+        nested = _grouped(list(data) if keep else data.tolist(), inner.offsets)
     for offsets in reversed(x.lod[:-1]):
         nested = _grouped(nested, offsets)
     return nested
