@@ -38,6 +38,7 @@ ORDER += [
     "_launch",
     "formats",
     "lists",
+    "tensors",
     "structure",
     "arrays",
     "registry",

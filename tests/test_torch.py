@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import seqformats as sf
+from seqformats import tensors
+from seqformats.arrays import library_of
 
 torch = pytest.importorskip("torch")
 rnn = torch.nn.utils.rnn
@@ -44,6 +46,117 @@ def bits(tensor):
 def tensor_of(x):
     """The items of an encoding as one tensor, connected to its graph."""
     return torch.cat(list(x.items)) if isinstance(x, sf.List) else x.data
+
+
+# --- lists, read natively or in plain Python -------------------------------------------------------------------------
+
+
+class Own(torch.Tensor):
+    """A tensor of another type."""
+
+
+def odd_tensors():
+    """Beside a plain tensor (7, 6, 4): what is alike, and what is not."""
+    block = torch.rand(7, 6, 4)
+    lost = block.clone()
+    lost.untyped_storage().resize_(0)
+    short = block.clone()
+    short.untyped_storage().resize_(40)
+    with torch.inference_mode():
+        inferred = block.clone()
+    return block, {
+        "slice": block[2:5],
+        "one row": block[::3][1:2],
+        "empty": block[3:3],
+        "parameter": torch.nn.Parameter(block.clone()),
+        "wanted": block.clone().requires_grad_(),
+        "no longer wanted": block.clone().requires_grad_().requires_grad_(False),
+        "of a graph": block.clone().requires_grad_() * 2,
+        "inferred": inferred,
+        "from NumPy": torch.from_numpy(np.ones((3, 6, 4), "f4")),
+        "columns": block[:, :3],
+        "steps": block[::2],
+        "transposed": block.transpose(0, 1),
+        "expanded": block[:1].expand(5, 6, 4),
+        "channels last": block.view(7, 2, 3, 4).to(memory_format=torch.channels_last),
+        "other rank": block.view(7, 24),
+        "scalar": block[0, 0, 0],
+        "many axes": block.view(7, 1, 1, 1, 1, 6, 4),
+        "int32, as wide": block.view(torch.int32),
+        "float64": block.double(),
+        "complex": block.to(torch.complex64).conj(),
+        "negative": block._neg_view(),
+        "meta": block.to("meta"),
+        "sparse": block.to_sparse(),
+        "lost": lost,
+        "short": short,
+        "own type": block.clone().as_subclass(Own),
+        "array": block.numpy(),
+        "number": 1.0,
+    }
+
+
+def outcome(items):
+    try:
+        x = sf.convert(items, sf.Ragged)
+    except Exception as error:
+        return type(error), str(error)
+    return type(x.data), x.data.dtype, x.data.tolist(), x.lengths.tolist(), getattr(x.data, "requires_grad", None)
+
+
+@pytest.mark.parametrize("name", odd_tensors()[1])
+def test_a_native_look_at_tensors_changes_nothing(monkeypatch, name):
+    block, others = odd_tensors()
+    other = others[name]
+    for items in ([block, other], [other, block], [other], (block, block, other)):
+        for grad in (True, False):
+            with torch.set_grad_enabled(grad):
+                seen = outcome(items)
+                with monkeypatch.context() as patch:
+                    patch.setattr("seqformats.tensors.read", lambda library, items: None)
+                    assert seen == outcome(items)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("item", [(), (5,), (2, 0, 3), (1, 2, 1, 3), (1,) * 5], ids=str)
+def test_tensors_that_are_read_natively(dtype, item):
+    items = tuple(sequences([3, 0, 1, 4], item, dtype))
+    library = library_of(items[0])
+    found = tensors.read(library, items)
+    assert (found is None) == (dtype.is_complex or len(item) > 4)
+    if found is not None:
+        lengths, offsets, addresses, longest, notes = found
+        assert (lengths.tolist(), offsets.tolist(), longest, notes) == ([3, 0, 1, 4], [0, 3, 3, 4, 8], 4, False)
+        assert addresses.tolist() == library.addresses(items).tolist()
+
+
+def test_tensors_longer_than_all_memory():
+    item = torch.zeros(2**62, 0)
+    assert sf.convert([item], sf.Ragged).lengths.tolist() == [2**62]
+    with pytest.raises(sf.StructureError, match="int64"):
+        sf.List([item, item])
+
+
+@pytest.mark.parametrize("fault", ["no access", "other bytes", "no such attribute"])
+def test_without_a_layout_tensors_are_read_in_python(monkeypatch, fault):
+    items = sequences([2, 0, 3], (4,))
+    library = library_of(items[0])
+    monkeypatch.setattr(tensors, "_layouts", {})
+    if fault == "no such attribute":
+        monkeypatch.setattr(torch._C, "_dispatch_keys", None)
+    else:
+        given = b"" if fault == "no access" else bytes(256)
+        monkeypatch.setattr(tensors, "_bytes_at", lambda address, size=256: given)
+    assert tensors.read(library, tuple(items)) is None
+    assert tensors._layouts == {library: None}
+    assert sf.convert(items, sf.Ragged).lengths.tolist() == [2, 0, 3]
+
+
+def test_no_address_is_read_that_is_not_there():
+    for address in (0, 8, 2**47, 2**63):
+        assert tensors._bytes_at(address) == b""
+    known = np.arange(32)
+    assert tensors._bytes_at(known.ctypes.data) == known.tobytes()
 
 
 # --- moves -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from . import _flow, _launch, registry
-from .arrays import LAZY_ZEROS, NUMPY, Array, Library, Shape, is_array, is_array_type, library_of, zero_item
+from .arrays import LAZY_ZEROS, Array, Library, Shape, is_array, is_array_type, library_of, zero_item
 from .errors import ConversionError, StructureError
 from .formats import (
     Encoding,
@@ -442,13 +442,13 @@ def _list_of(items: tuple[Any, ...]) -> List:
 
 
 def _source_of_arrays(items: tuple[Any, ...]) -> Source | None:
-    """NumPy arrays as something to read rows from, with one look at them; None where that takes more than one."""
+    """Arrays as something to read rows from, with one look at them; None where that takes more than one."""
     found = read(items)
     if found is None:
         return None
     lengths, offsets, addresses, longest = found
     like = items[0]
-    return Source(NUMPY, like, like.shape[1:], 0, Structure(lengths, offsets, longest), addresses)
+    return Source(library_of(like), like, like.shape[1:], 0, Structure(lengths, offsets, longest), addresses)
 
 
 def is_list_of_arrays(x: Any) -> bool:

@@ -1,14 +1,12 @@
 """Lists of arrays and of numbers: read natively where the build allows it, else in plain Python, with equal results."""
 
-import struct
 import sys
-import sysconfig
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
-from . import registry
+from . import registry, tensors
 from .arrays import NUMPY, Array, library_of_type
 from .structure import frozen
 
@@ -17,18 +15,9 @@ _TUPLE = tuple.__basicsize__
 _works: bool | None = None
 
 
-def _readable() -> bool:
-    """Is this a build whose objects lie where their addresses say, and stay as they are while a kernel reads them?"""
-    return (
-        sys.implementation.name == "cpython"
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
-        and struct.calcsize("P") == 8
-    )
-
-
 def _native_layout() -> bool:
     """Is this a build whose objects look as `scan_list` reads them, and does it read some known arrays right?"""
-    if not _readable() or np.ndarray.__basicsize__ < _HEAD + 52:
+    if not tensors.readable() or np.ndarray.__basicsize__ < _HEAD + 52:
         return False
     block = np.arange(24, dtype=np.float32).reshape(6, 4)
     good = (block, block[1:3], block[5:], block[2:2], block[::3][1:2])
@@ -57,10 +46,19 @@ def _read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
 
 
 def read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
-    """Lengths, offsets, addresses and the greatest length of plain C-contiguous NumPy arrays of one dtype and item
-    shape, else None."""
+    """Lengths, offsets, addresses and the greatest length of plain C-contiguous arrays of one library, device, dtype
+    and item shape, where they can be read natively and want no gradient; else None."""
     global _works
-    if not items or type(items[0]) is not np.ndarray or items[0].dtype.hasobject:
+    if not items:
+        return None
+    kind = type(items[0])
+    if kind is not np.ndarray:
+        library = library_of_type(kind)
+        if library is None or library.name != "torch":
+            return None
+        found = tensors.read(library, items)
+        return None if found is None or (found[4] and library.wants_grad(items)) else found[:4]
+    if items[0].dtype.hasobject:
         return None
     if _works is None:
         _works = _native_layout()
@@ -71,10 +69,16 @@ def scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
     """(lengths, addresses) of plain C-contiguous arrays of one library, device, dtype and item shape, else None."""
     if not items:
         return None
-    if type(items[0]) is not np.ndarray:
+    found: tuple[Any, ...] | None
+    if type(items[0]) is np.ndarray:
+        found = read(items)
+    else:
         library = library_of_type(type(items[0]))
-        return None if library is None else library.scan(items)
-    found = read(items)
+        if library is None:
+            return None
+        found = tensors.read(library, items) if library.name == "torch" else None
+        if found is None:
+            return library.scan(items)
     return None if found is None else (found[0], found[2])
 
 
@@ -90,7 +94,7 @@ _numbers_work: bool | None = None
 def _native_numbers() -> bool:
     """Does `scan_nested` read some known numbers right, and refuse what it cannot read?"""
     sizes = [kind.__basicsize__ - _HEAD for kind in (list, float, int)]
-    if not _readable() or sizes != [24, 8, 8] or sys.int_info[:2] != (30, 4):
+    if not tensors.readable() or sizes != [24, 8, 8] or sys.int_info[:2] != (30, 4):
         return False
     edges = [2**k + d for k in (0, 8, 15, 29, 30, 31, 59, 60, 61, 62, 63) for d in (-2, -1, 0, 1)]
     whole = [0, *[sign * x for x in edges if x < 2**63 for sign in (1, -1)]]

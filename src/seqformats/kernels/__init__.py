@@ -46,6 +46,6 @@ Structure, which lives on the host and has no CUDA twin:
 - `sort_lengths`                        the order by falling length
 - `cut_buckets`, `fill_bins`            batches of a limited size
 - `advance_beams`, `trace_nodes`        what beam search keeps, and the way back through it
-- `scan_list`                           lengths and addresses of a tuple of NumPy arrays
+- `scan_list`, `scan_tensors`           lengths and addresses of a tuple of NumPy arrays, of torch tensors
 - `scan_nested`, `list_rows`            nested Python lists of numbers, read and written
 """
