@@ -6,6 +6,7 @@ library means adding a class and one line in `_KNOWN`.
 
 import ctypes
 import functools
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -365,6 +366,9 @@ def same_values(value: Array, cast: Array) -> bool:
     return all(a == b or (a != a and b != b) for a, b in pairs)
 
 
+_requires_grad = operator.attrgetter("requires_grad")
+
+
 class Torch(Library):
     """PyTorch tensors, on the CPU and on CUDA."""
 
@@ -487,7 +491,7 @@ class Torch(Library):
         )
 
     def split(self, x: Array, lengths: Array, offsets: Array) -> tuple[Array, ...]:
-        return tuple(x.split(lengths.tolist())) if lengths.size else ()
+        return tuple(x.split_with_sizes(lengths.tolist())) if lengths.size else ()
 
     def take(self, x: Array, index: Array, axis: int) -> Array:
         plain = self._selectable(x)
@@ -545,10 +549,7 @@ class Torch(Library):
             raise DeviceError(f"torch cannot reach the device {device!r}: {error}") from None
 
     def wants_grad(self, arrays: Sequence[Array]) -> bool:
-        for x in arrays:
-            if x.requires_grad:
-                return bool(self.torch.is_grad_enabled())
-        return False
+        return bool(self.torch.is_grad_enabled()) and any(map(_requires_grad, arrays))
 
     def stream(self, like: Array) -> int:
         return int(self.torch.cuda.current_stream(like.device).cuda_stream)
