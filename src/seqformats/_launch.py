@@ -103,6 +103,10 @@ def cuda(
     _cuda.launch(registry.kernel(name, "cuda"), library, src, out, arrays, numbers, work, structure)
 
 
+def _result(library: Library, x: Array) -> Array:
+    return (NUMPY if type(x) is np.ndarray else library).result(x)
+
+
 def arithmetic(
     name: str,
     library: Library,
@@ -116,7 +120,9 @@ def arithmetic(
     """Start a kernel that calculates: it takes flat arrays of native dtypes, arrays of int64, then numbers."""
     device = library.kind(outputs[0])
     if device == "cpu":
-        data = (*map(library.operand, inputs), *map(library.result, outputs))
+        # scratch on the host is NumPy's for all libraries
+        results = map(library.result, outputs) if library is NUMPY else [_result(library, x) for x in outputs]
+        data = (*map(library.operand, inputs), *results)
         kernel = registry.entry(name, tuple(map(_type_of, data)))
         run(kernel, (*data, *arrays, *numbers), work)
         return

@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _flow, _launch
 from .arrays import Array, Library, Shape, library_of, size_of
 from .convert import checked_data, convert, ragged_to_list
@@ -97,6 +99,13 @@ def new_rows(library: Library, layout: Layout, item_shape: Shape, dtype: Any, li
         return make(shape, dtype, like)
     except (ValueError, OverflowError, TypeError) as error:
         raise ConversionError(f"no memory can hold shape {shape}: {error}") from None
+
+
+def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:
+    """Room for what a kernel keeps while it works, beside `like`; on the host NumPy's, which is the quickest to get."""
+    if library.kind(like) == "cpu":
+        return np.empty(shape, name)
+    return library.empty(shape, library.dtype(name), like)
 
 
 def in_layout(x: Any, data: Array) -> Any:

@@ -24,6 +24,7 @@ from ._rows import (
     name_of,
     new_rows,
     ready,
+    scratch,
     sums_in,
 )
 from .arrays import Array, Library, library_of, size_of
@@ -371,7 +372,7 @@ def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
     data = library.astype(r.data, "float32") if name in HALF else r.data
     shape = (r._structure.n, *r.item_shape)
     out = library.empty(shape, library.dtype(library.dtype_name(data.dtype)), data)  # in native byte order
-    where = library.empty(shape if places else (0,), library.dtype("int64"), data)
+    where = library.empty(shape, library.dtype("int64"), data) if places else scratch(library, (0,), "int64", data)
     calculate("max_rows", library, layout, r._structure, (data,), (out, where), size_of(r.item_shape), least)
     return library.astype(out, name) if name in HALF else out, where
 

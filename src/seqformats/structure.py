@@ -173,7 +173,7 @@ class Structure:
             except ValueError:
                 raise ConversionError(f"a sequence of {longest} items has too many time steps for any memory") from None
             registry.entry("sort_lengths")(self.lengths, longest, block)
-            block.setflags(False)  # and so what is cut from it
+            block.setflags(write=False)  # and so what is cut from it
             steps = 2 * n + longest
             order = self._order = Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])
         return order
