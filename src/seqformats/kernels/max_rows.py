@@ -20,7 +20,6 @@ from .._kernel import (
     load,
     locate,
     pointer,
-    prefetch,
     store,
     unknown,
 )
@@ -30,40 +29,60 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @in_lanes
-def largest(
-    x: Any,
-    out: Any,
-    p: int,
-    at: int,
-    steps: Any,
-    width: int,
-    length: int,
-    step: int,
-    least: int,
-    ahead: int,
-    one: int,
-    count: int,
-) -> Any:
-    """The largest (least) items of some columns of a sequence, of which item 0 is at p, which go to ``out[at:]``."""
-    best = load(x, p + along(0, steps, step) * width, count, x)
-    t = one
-    while t < length:
-        place = p + along(t, steps, step) * width
-        if count >= 32:
-            prefetch(x, place + ahead, count)
-        value = load(x, place, count, x)
-        # NaN is beyond every number, and no number is beyond it
-        better = value < best if least else value > best
-        best = choose(better | (value != value), value, best)
-        t += one
-    store(out, at, best)
-    return best
+def further(value: Any, best: Any, least: int) -> Any:
+    """The larger (lesser) of each lane; NaN is beyond every number, and no number is beyond it."""
+    better = value < best if least else value > best
+    return choose(better | (value != value), value, best)
 
 
 @in_lanes
-def first_of_largest(
+def largest(
+    x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, least: int, one: int, count: int
+) -> None:
+    """The largest (least) items of some columns of a sequence, of which item 0 is at p, to ``out[at:]``."""
+    best = load(x, p + along(0, steps, step) * width, count, x)
+    t = one
+    while t < length:
+        best = further(load(x, p + along(t, steps, step) * width, count, x), best, least)
+        t += one
+    store(out, at, best)
+
+
+@in_lanes
+def largest_by_rows(
+    x: Any, out: Any, first: int, at: int, steps: Any, width: int, length: int, step: int, least: int
+) -> int:
+    """Those of the columns that 16 lanes can share, as wide rows are best read, four at a time; how many they are."""
+    even = width & -16
+    some = unknown(16)
+    a = (first + along(0, steps, step)) * width
+    k = 0
+    while k < even:
+        store(out, at + k, load(x, a + k, 16, x))
+        k += some
+    t = 1
+    while t < length:
+        # the last four may have been seen before
+        t = min(t, max(length - 4, 0))
+        a = (first + along(t, steps, step)) * width
+        b = (first + along(min(t + 1, length - 1), steps, step)) * width
+        c = (first + along(min(t + 2, length - 1), steps, step)) * width
+        d = (first + along(min(t + 3, length - 1), steps, step)) * width
+        k = 0
+        while k < even:
+            best = further(load(x, a + k, 16, x), load(out, at + k, 16, x), least)
+            best = further(load(x, b + k, 16, x), best, least)
+            best = further(load(x, c + k, 16, x), best, least)
+            store(out, at + k, further(load(x, d + k, 16, x), best, least))
+            k += some
+        t += 4
+    return even
+
+
+@in_lanes
+def first_of(
     x: Any,
-    out: Any,
+    best: Any,
     places: Any,
     p: int,
     at: int,
@@ -71,19 +90,18 @@ def first_of_largest(
     width: int,
     length: int,
     step: int,
-    least: int,
-    ahead: int,
     one: int,
     counter: Any,
     count: int,
 ) -> None:
-    """`largest`, and the places of the first of equal ones, counted in the dtype of `counter`."""
-    best = largest(x, out, p, at, steps, width, length, step, least, ahead, one, count)
+    """Where the items ``best[at:]`` of some columns are found first, counted in the dtype of `counter`."""
+    wanted = load(best, at, count, x)
     where = each(counter, 0, count)
     t = length - one
     while t >= 0:
         value = load(x, p + along(t, steps, step) * width, count, x)
-        where = choose((value == best) | (value != value), each(counter, t, count), where)
+        # where there is a NaN, it is wanted
+        where = choose((value == wanted) | (value != value), each(counter, t, count), where)
         t -= one
     store(places, at, where)
 
@@ -107,48 +125,42 @@ def cpu(
     """Units `lo` to `hi`."""
     rows, best, where = pointer(x), pointer(out), pointer(places)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    asked = places.size != 0
-    one, ahead = unknown(1), max(8 * step * width, 1024)
+    one = unknown(1)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        few = asked and length < 1 << 31  # narrow counters are fast ones
         k = 0
+        if width >= 64 and length != 0 and least:  # constants, for loops that compare in one way only
+            k = largest_by_rows(rows, best, first, i * width, steps, width, length, step, 1)
+        elif width >= 64 and length != 0:
+            k = largest_by_rows(rows, best, first, i * width, steps, width, length, step, 0)
         while k < width:
             p, at, rest = first * width + k, i * width + k, width - k
             if length == 0:
                 store(best, at, each(best, 0, 1))
-                if asked:
-                    store(where, at, each(where, -1, 1))
                 k += 1
-            elif few and rest >= 32:
-                first_of_largest(
-                    rows, best, where, p, at, steps, width, length, step, least, ahead, one, np.int32(0), 32
-                )
-                k += 32
-            elif few and rest >= 4:
-                first_of_largest(
-                    rows, best, where, p, at, steps, width, length, step, least, ahead, one, np.int32(0), 4
-                )
-                k += 4
-            elif asked:
-                first_of_largest(
-                    rows, best, where, p, at, steps, width, length, step, least, ahead, one, np.int64(0), 1
-                )
-                k += 1
-            elif rest >= 64 and least == 0:  # with constants, or it would be too much for the compiler
-                largest(rows, best, p, at, steps, width, length, step, 0, ahead, one, 64)
-                k += 64
-            elif rest >= 64:
-                largest(rows, best, p, at, steps, width, length, step, 1, ahead, one, 64)
-                k += 64
             elif rest >= 32:
-                largest(rows, best, p, at, steps, width, length, step, least, ahead, one, 32)
+                largest(rows, best, p, at, steps, width, length, step, least, one, 32)
                 k += 32
             elif rest >= 4:
-                largest(rows, best, p, at, steps, width, length, step, least, ahead, one, 4)
+                largest(rows, best, p, at, steps, width, length, step, least, one, 4)
                 k += 4
             else:
-                largest(rows, best, p, at, steps, width, length, step, least, ahead, one, 1)
+                largest(rows, best, p, at, steps, width, length, step, least, one, 1)
+                k += 1
+        k = width if places.size == 0 else 0
+        while k < width:
+            p, at, rest = first * width + k, i * width + k, width - k
+            if length == 0:
+                store(where, at, each(where, -1, 1))
+                k += 1
+            elif rest >= 32 and length < 1 << 31:  # narrow counters are fast ones
+                first_of(rows, best, where, p, at, steps, width, length, step, one, np.int32(0), 32)
+                k += 32
+            elif rest >= 4 and length < 1 << 31:
+                first_of(rows, best, where, p, at, steps, width, length, step, one, np.int32(0), 4)
+                k += 4
+            else:
+                first_of(rows, best, where, p, at, steps, width, length, step, one, np.int64(0), 1)
                 k += 1
 
 

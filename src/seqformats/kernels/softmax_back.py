@@ -68,25 +68,26 @@ def back_by_rows(x: Any, y: Any, out: Any, first: int, steps: Any, width: int, l
     The last row of `out` is where sums are kept until its turn comes.
     """
     even = width & -16
+    some = unknown(16)
     last = (first + along(length - 1, steps, step)) * width
     k = 0
     while k < even:
         store(out, last + k, each(out, 0, 16))
-        k += 16
+        k += some
     for t in range(length):
         d = (first + along(t, steps, step)) * width
         k = 0
         while k < even:
             slope, total = load(x, d + k, 16, out), load(out, last + k, 16, out)
             store(out, last + k, total + (slope if log else slope * load(y, d + k, 16, out)))
-            k += 16
+            k += some
     for t in range(length):
         d = (first + along(t, steps, step)) * width
         k = 0
         while k < even:
             slope, row, total = load(x, d + k, 16, out), load(y, d + k, 16, out), load(out, last + k, 16, out)
             store(out, d + k, slope - exp(row) * total if log else row * (slope - total))
-            k += 16
+            k += some
     return even
 
 

@@ -6,7 +6,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, each, in_lanes, load, locate, pointer, store, unknown
+from .._kernel import along, compiled, compiled_for_cuda, each, in_lanes, load, locate, move, pointer, store, unknown
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu
@@ -14,14 +14,25 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @in_lanes
 def spread(
-    x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, mode: int, one: int, count: int
+    x: Any,
+    out: Any,
+    p: int,
+    at: int,
+    steps: Any,
+    width: int,
+    length: int,
+    alike: int,
+    step: int,
+    mode: int,
+    one: int,
+    count: int,
 ) -> None:
-    """Some columns of ``x[at:]``, scaled, to every row of a sequence, of which item 0 is at p."""
+    """Some columns of ``x[at:]``, scaled, to the first `alike` rows of a sequence, of which item 0 is at p."""
     row = load(x, at, count, x)
     if mode != 0:
         row = row / each(x, float(length) if mode == 1 else math.sqrt(length), count)
     t = 0
-    while t < length:
+    while t < alike:
         store(out, p + along(t, steps, step) * width, row)
         t += one
 
@@ -48,23 +59,28 @@ def cpu(
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
+        # wide rows are best written one after the other: the first from here, the others from that
+        alike = 1 if width >= 256 and length != 0 else length
         while k < width:
             p, at = first * width + k, i * width + k
             if width - k >= 64:
-                spread(row, rows, p, at, steps, width, length, step, mode, one, 64)
+                spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 64)
                 k += 64
             elif width - k >= 32:
-                spread(row, rows, p, at, steps, width, length, step, mode, one, 32)
+                spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 32)
                 k += 32
             elif width - k >= 8:
-                spread(row, rows, p, at, steps, width, length, step, mode, one, 8)
+                spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 8)
                 k += 8
             elif width - k >= 4:
-                spread(row, rows, p, at, steps, width, length, step, mode, one, 4)
+                spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 4)
                 k += 4
             else:
-                spread(row, rows, p, at, steps, width, length, step, mode, one, 1)
+                spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 1)
                 k += 1
+        for t in range(alike, length):
+            d, begin = first + along(t, steps, step), first + along(0, steps, step)
+            move(out, d * width, out, begin * width, width * out.itemsize)
 
 
 @compiled_for_cuda(over="rows")
