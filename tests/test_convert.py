@@ -375,6 +375,28 @@ def test_one_huge_among_tiny():
     tour(*large_batch(lengths, (), "i2"))
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "i8", "c16", "V3"])
+def test_rows_without_item_axis(dtype, threads):
+    """Squares of columns and steps, and what is left beside them: columns that end together or not, and long ones."""
+    lengths = np.random.default_rng(6).integers(0, 25, 41)
+    lengths[7:16] = 1030
+    size = int(lengths.sum()) * np.dtype(dtype).itemsize
+    data = np.random.default_rng(7).integers(1, 120, size).astype("u1").view(dtype)
+    x = sf.Ragged(data, lengths)
+    left = sf.convert(x, sf.Masked, side="left", width=1040)
+    for steps in (sf.Padded, sf.Packed):
+        y = sf.convert(x, steps)
+        j = int(np.flatnonzero(y.indices == 11)[0])
+        start = x.offsets[11]
+        for t in (0, 1, 517, 1029):
+            at = (t, j) if steps is sf.Padded else int(y.size_at_t[:t].sum()) + j
+            oracle.assert_bits(y.data[at], data[start + t])
+        oracle.assert_bits(sf.convert(y, sf.Ragged).data, data)
+        oracle.assert_bits(sf.convert(y, sf.Masked, side="left", width=1040).data, left.data)
+        oracle.assert_bits(sf.convert(left, steps).data, y.data)
+        oracle.assert_bits(sf.convert(sf.convert(x, sf.List), steps).data, y.data)
+
+
 @compiled_only
 def test_results_do_not_depend_on_threads():
     """Bit for bit the same with one thread and with several."""

@@ -277,8 +277,10 @@ SIGNATURES = {
     "spread_places": 2,
     "spread_rows": 2,
     "steps_to_blocks": 1,
+    "steps_to_words": 1,
     "sum_rows": 2,
     "window_rows": 1,
+    "words_to_steps": 1,
 }
 
 

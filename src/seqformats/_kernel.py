@@ -7,6 +7,7 @@ so the cache here adds a digest of this file and of the flags that change the co
 import ctypes
 import functools
 import hashlib
+import inspect
 import logging
 import math
 import operator
@@ -22,7 +23,7 @@ from numba.core import cgutils
 from numba.core.caching import FunctionCache
 from numba.core.errors import RequireLiteralValue
 from numba.core.typing.templates import AbstractTemplate, infer, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, overload, register_jitable, register_model
+from numba.extending import intrinsic, lower_builtin, models, overload, register_jitable, register_model, type_callable
 
 _STAMP = (
     hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest(),
@@ -285,6 +286,36 @@ def fold_windows(
             total += x[place : place + width]
 
 
+def move_square(
+    out: Any, d0: int, d1: int, d2: int, d3: int, src: Any, s0: int, s1: int, s2: int, s3: int, size: int
+) -> None:
+    """Four rows of four words each, transposed: word k of source row j becomes word j of target row k.
+
+    Rows begin at bytes `d0` to `d3` and `s0` to `s3`; a word has `size` bytes, which are 1, 2, 4 or 8.
+    """
+    for j, d in enumerate((0, size, 2 * size, 3 * size)):
+        s = (s0, s1, s2, s3)[j]
+        for k, row in enumerate((d0, d1, d2, d3)):
+            move(out, row + d, src, s + k * size, size)
+
+
+def will_read(address: int) -> None:
+    """Tell the memory that the byte there and its neighbours will soon be read; they need not exist."""
+
+
+def will_write(address: int) -> None:
+    """Tell the memory that the byte there and its neighbours will soon be written."""
+
+
+@shared
+def begin_of(start: int, i: int, length: int, stride: int, left: int, unit: int, row: int) -> int:
+    """The byte at which the block of sequence i begins, on a side as `kernels.copy_blocks` tells it.
+
+    `unit` is what `start` counts in: `row`, or 1 where it is an address.
+    """
+    return start * unit if stride < 0 else (i * stride + left * (stride - length)) * row
+
+
 def clear(out: Any, d: int, size: int) -> None:
     """Set `size` bytes to zero, from byte `d` of an array or from the address ``out + d``."""
     ctypes.memset(int((out.ctypes.data if isinstance(out, np.ndarray) else out) + d), 0, int(size))
@@ -334,37 +365,103 @@ def _address(context: Any, builder: Any, kind: Any, base: Any, place: Any) -> An
     return builder.inttoptr(builder.add(base, place), ir.IntType(8).as_pointer())
 
 
-def _mover(small: tuple[int, ...]) -> Any:
-    """A byte move that treats some sizes as constants."""
+_BYTES = 128  # in flight at a time
 
-    @intrinsic
-    def mover(typingctx: Any, out: Any, d: Any, src: Any, s: Any, size: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            to = _address(context, builder, sig.args[0], args[0], args[1])
-            come = _address(context, builder, sig.args[2], args[2], args[3])
-            other, end = (builder.append_basic_block(name) for name in ("other", "end"))
-            choice = builder.switch(args[4], other)
-            for count in small:
-                block = builder.append_basic_block(f"bytes{count}")
-                choice.add_case(ir.Constant(ir.IntType(64), count), block)
-                builder.position_at_end(block)
-                word = ir.IntType(8 * count).as_pointer()
-                value = builder.load(builder.bitcast(come, word), align=1)
-                builder.store(value, builder.bitcast(to, word), align=1)
-                builder.branch(end)
-            builder.position_at_end(other)
+
+def _copy(builder: Any, to: Any, come: Any, size: Any) -> None:
+    """Copy at least `_BYTES` bytes.
+
+    Blocks of some KB from anywhere are the rule here, and there plain vectors are faster than the C library's choice.
+    """
+    vector = ir.VectorType(ir.IntType(8), 32).as_pointer()
+
+    def block(at: Any) -> None:
+        places = [builder.add(at, ir.Constant(at.type, k)) for k in range(0, _BYTES, 32)]
+        values = [builder.load(builder.bitcast(builder.gep(come, [k]), vector), align=1) for k in places]
+        for k, value in zip(places, values, strict=True):
+            builder.store(value, builder.bitcast(builder.gep(to, [k]), vector), align=1)
+
+    step = ir.Constant(size.type, _BYTES)
+    last = builder.sub(size, step)
+    with cgutils.for_range_slice(builder, ir.Constant(size.type, 0), last, step, inc=True) as (at, _):
+        block(at)
+    block(last)  # of which some may have been copied already
+
+
+def _means(function: Any, *result: Any) -> Callable[[Any], Any]:
+    """Let compiled code have the decorated generator of instructions in place of a plain function.
+
+    This is what `numba.extending.overload` is for, but that takes a run of the whole compiler for each function that a
+    kernel calls.  Numbers become int64; without a `result` there is none.
+    """
+    parameters = inspect.signature(function)
+
+    def decorate(generate: Any) -> Any:
+        @type_callable(function)
+        def typing(context: Any) -> Any:
+            def typer(*args: Any) -> Any:
+                wanted = [x if isinstance(x, types.Array) else types.int64 for x in args]
+                return signature(result[0] if result else types.void, *wanted)
+
+            typer.pysig = parameters  # type: ignore[attr-defined]
+            return typer
+
+        @lower_builtin(function, types.VarArg(types.Any))
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            value = generate(context, builder, sig.args, args)
+            return value if result else context.get_dummy_value()
+
+        return generate
+
+    return decorate
+
+
+def _move(context: Any, builder: Any, kinds: Any, args: Any, words: tuple[int, ...] = ()) -> None:
+    to = _address(context, builder, kinds[0], args[0], args[1])
+    come = _address(context, builder, kinds[2], args[2], args[3])
+    other, end = (builder.append_basic_block(name) for name in ("other", "end"))
+    choice = builder.switch(args[4], other)
+    for count in words:
+        block = builder.append_basic_block(f"bytes{count}")
+        choice.add_case(ir.Constant(args[4].type, count), block)
+        builder.position_at_end(block)
+        word = ir.IntType(8 * count).as_pointer()
+        value = builder.load(builder.bitcast(come, word), align=1)
+        builder.store(value, builder.bitcast(to, word), align=1)
+        builder.branch(end)
+    builder.position_at_end(other)
+    few = builder.icmp_signed("<", args[4], ir.Constant(args[4].type, _BYTES))
+    with builder.if_else(few) as (short, long):
+        with short:
             cgutils.raw_memcpy(builder, to, come, args[4], 1)
-            builder.branch(end)
-            builder.position_at_end(end)
-            return context.get_dummy_value()
+        with long:
+            _copy(builder, to, come, args[4])
+    builder.branch(end)
+    builder.position_at_end(end)
 
-        return types.void(_base(out), types.int64, _base(src), types.int64, types.int64), generate
 
-    return mover
+_means(move)(_move)
+_means(move_row)(functools.partial(_move, words=(1, 2, 4, 8, 16)))
+
+
+def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """Vectors of a square: single lanes change places, then pairs."""
+    n = len(rows)
+    for b in (1, 2):
+        for i in range(n):
+            if not i & b:
+                x, y = rows[i], rows[i ^ b]
+                places = (
+                    [n + (k ^ b) if k & b else k for k in range(n)],
+                    [n + k if k & b else k ^ b for k in range(n)],
+                )
+                rows[i], rows[i ^ b] = (
+                    builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(ir.IntType(32), n), p)) for p in places
+                )
+    return rows
 
 
 _INT = ir.IntType(64)
-_move, _move_row = _mover(()), _mover((1, 2, 4, 8, 16))
 
 
 def _outlined(builder: Any, name: str, args: Any, body: Callable[..., None]) -> None:
@@ -422,14 +519,22 @@ def _move_run(
     return types.void(_base(out), whole, whole, _base(src), whole, whole, whole, whole), generate
 
 
-@overload(move, inline="never")
-def _move_compiled(out, d, src, s, size):
-    return lambda out, d, src, s, size: _move(out, d, src, s, size)
-
-
-@overload(move_row, inline="never")
-def _move_row_compiled(out, d, src, s, size):
-    return lambda out, d, src, s, size: _move_row(out, d, src, s, size)
+@_means(move_square)
+def _move_square(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    to = [_address(context, builder, kinds[0], args[0], d) for d in args[1:5]]
+    come = [_address(context, builder, kinds[5], args[5], s) for s in args[6:10]]
+    end = builder.append_basic_block("end")
+    choice = builder.switch(args[10], end)
+    for count in (1, 2, 4, 8):
+        block = builder.append_basic_block(f"bytes{count}")
+        choice.add_case(ir.Constant(args[10].type, count), block)
+        builder.position_at_end(block)
+        vector = ir.VectorType(ir.IntType(8 * count), 4).as_pointer()
+        rows = [builder.load(builder.bitcast(p, vector), align=1) for p in come]
+        for p, value in zip(to, _transposed(builder, rows), strict=True):
+            builder.store(value, builder.bitcast(p, vector), align=1)
+        builder.branch(end)
+    builder.position_at_end(end)
 
 
 @overload(move_run, inline="never")
@@ -545,49 +650,31 @@ def _fold_windows_compiled(out, d, d_step, x, p, p_step, width, before, count, l
     )
 
 
-@intrinsic
-def _clear(typingctx: Any, out: Any, d: Any, size: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        to = _address(context, builder, sig.args[0], args[0], args[1])
-        cgutils.memset(builder, to, args[2], 0)
-        return context.get_dummy_value()
-
-    return types.void(_base(out), types.int64, types.int64), generate
+def _will(context: Any, builder: Any, kinds: Any, args: Any, write: int) -> None:
+    place = _address(context, builder, kinds[0], args[0], args[0].type(0))
+    _called(builder, "llvm.prefetch.p0", ir.VoidType(), place, _I32(write), _I32(3), _I32(1))
 
 
-@overload(clear, inline="never")
-def _clear_compiled(out, d, size):
-    return lambda out, d, size: _clear(out, d, size)
+_means(will_read)(functools.partial(_will, write=0))
+_means(will_write)(functools.partial(_will, write=1))
+
+
+@_means(clear)
+def _clear(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    cgutils.memset(builder, _address(context, builder, kinds[0], args[0], args[1]), args[2], 0)
 
 
 def _peek(bits: int) -> Any:
-    @intrinsic
-    def load(typingctx: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
-            return builder.sext(value, ir.IntType(64)) if bits < 64 else value
-
-        return types.int64(types.int64), generate
+    def load(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
+        return builder.sext(value, ir.IntType(64)) if bits < 64 else value
 
     return load
 
 
-_peek64, _peek32, _peek8 = _peek(64), _peek(32), _peek(8)
-
-
-@overload(peek)
-def _peek_compiled(address):
-    return lambda address: _peek64(address)
-
-
-@overload(peek_int)
-def _peek_int_compiled(address):
-    return lambda address: _peek32(address)
-
-
-@overload(peek_byte)
-def _peek_byte_compiled(address):
-    return lambda address: _peek8(address)
+_means(peek, types.int64)(_peek(64))
+_means(peek_int, types.int64)(_peek(32))
+_means(peek_byte, types.int64)(_peek(8))
 
 
 def _giver(context: Any, builder: Any, rows: Any, i: Any, size: Any, fill: Any) -> Any:

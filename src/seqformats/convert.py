@@ -176,6 +176,7 @@ def move_rows(
     read = cum if source.starts is None else source.starts
     write = cum if starts is None else starts
     addresses = int(type(source.data) is int)
+    words = row in _WORDS and source.library.kind(source.like) == "cpu"
     name: str
     numbers: tuple[int, ...]
     arrays: tuple[Array, ...]
@@ -185,12 +186,14 @@ def move_rows(
         work = _launch.work_of((own.n, own.rows, row, own.lengths))
     elif source.columns is None:
         order = structure.order
-        name, arrays = "blocks_to_steps", (read, cum, order.indices, order.steps)
+        name = "words_to_steps" if words else "blocks_to_steps"
+        arrays = (read, cum, order.indices, order.steps)
         numbers = (source.stride, source.left, addresses, cast(int, columns))
         work = _launch.work_of((own.n, own.rows, row, order.lengths))
     elif columns is None:
         order = own.order
-        name, arrays = "steps_to_blocks", (write, cum, order.indices, order.steps)
+        name = "steps_to_words" if words else "steps_to_blocks"
+        arrays = (write, cum, order.indices, order.steps)
         numbers = (stride, left, source.columns)
         work = _launch.work_of((own.n, own.rows, row, order.lengths))
     else:
@@ -200,6 +203,9 @@ def move_rows(
         numbers = (source.columns, 0, 0, columns, 0)
         work = _launch.Work(own.longest, own.rows, row, own.order.size_at_t[: own.longest])
     _launch.move(name, source.library, source.data, out, arrays, numbers, work, structure)
+
+
+_WORDS = (1, 2, 4, 8)  # bytes
 
 
 def _same_order(a: Structure, b: Structure) -> bool:

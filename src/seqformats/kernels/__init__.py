@@ -5,6 +5,7 @@ Moves of rows, in bytes on the CPU and in machine words on CUDA.  Between layout
 - `copy_blocks`       every sequence is one block in both layouts
 - `blocks_to_steps`   from blocks to time steps
 - `steps_to_blocks`   from time steps to blocks
+- `words_to_steps`, `steps_to_words`    the same for rows of one word; on CUDA they are rows like others
 - `pad_blocks`        the padding of a rectangle
 
 Within a layout, whichever it is:

@@ -7,7 +7,7 @@ of the time steps, whose columns are a prefix.  A step begins at row ``t * colum
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import compiled, compiled_for_cuda, move_row
+from .._kernel import begin_of, compiled, compiled_for_cuda, move_row, will_read
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, move_word, search
@@ -31,20 +31,27 @@ def cpu(
 ) -> None:
     """Columns `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
     unit = 1 if addresses else row
-    # Tiles of columns keep the blocks that are read in the cache from one step to the next.
-    for first in range(lo, hi, 1024):
-        for t in range(steps.size - 1):
-            last = min(first + 1024, hi, steps[t + 1] - steps[t])
-            if last <= first:
-                break
-            begin = steps[t] if columns < 0 else t * columns
-            for j in range(first, last):
-                i = indices[j]
-                if stride < 0:
-                    s = starts[i] * unit + t * row
-                else:
-                    s = (i * stride + left * (stride - (cum[i + 1] - cum[i])) + t) * row
-                move_row(out, (begin + j) * row, src, s, row)
+    packed = 1 if columns < 0 else 0
+    wide = 0 if columns < 0 else columns
+    t = 0
+    while t < steps.size - 1:
+        last = min(hi, steps[t + 1] - steps[t])
+        end = min(t + 1024, steps.size - 1)  # of so many steps the next column finds its lines in the cache
+        # Reads wait and writes do not: so column by column, and where that begins anew, the memory is told in time.
+        for j in range(lo, last):
+            i = indices[min(j + 8, last - 1)]
+            most = min(end, cum[i + 1] - cum[i])
+            s = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row)
+            p = s + t * row
+            while p < s + min(most * row, t * row + 512):
+                will_read(src + p)
+                p += 64
+            i = indices[j]
+            most = min(end, cum[i + 1] - cum[i])
+            s = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row)
+            for u in range(t, most):
+                move_row(out, (j + u * wide + steps[u] * packed) * row, src, s + u * row, row)
+        t = end
 
 
 @compiled_for_cuda(over="rows")

@@ -1,0 +1,69 @@
+"""`steps_to_blocks` for rows of one word, 1, 2, 4 or 8 bytes: the way back of `words_to_steps`."""
+
+from typing import Any
+
+from .._kernel import begin_of, compiled, move_row, move_square, will_read
+
+
+@compiled
+def cpu(
+    src: int,
+    out: int,
+    starts: Any,
+    cum: Any,
+    indices: Any,
+    steps: Any,
+    stride: int,
+    left: int,
+    columns: int,
+    row: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Columns `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
+    packed = 1 if columns < 0 else 0
+    wide = 0 if columns < 0 else columns
+    t = 0
+    while t < steps.size - 1:
+        last = min(hi, steps[t + 1] - steps[t])
+        end = min(t + 1024, steps.size - 1)  # of so many steps the next columns find their lines in the cache
+        j = lo
+        while j < last:
+            u = t
+            stop = min(j + 4, last)
+            if stop == j + 4:
+                i = indices[j]
+                d0 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + t * row
+                i = indices[j + 1]
+                d1 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + t * row
+                i = indices[j + 2]
+                d2 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + t * row
+                i = indices[j + 3]
+                d3 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + t * row
+                most = min(end, cum[i + 1] - cum[i])
+                p = 0
+                while u + 4 <= most:
+                    s0 = (j + u * wide + steps[u] * packed) * row
+                    s1 = (j + (u + 1) * wide + steps[u + 1] * packed) * row
+                    s2 = (j + (u + 2) * wide + steps[u + 2] * packed) * row
+                    s3 = (j + (u + 3) * wide + steps[u + 3] * packed) * row
+                    move_square(out, d0 + p, d1 + p, d2 + p, d3 + p, src, s0, s1, s2, s3, row)
+                    # the lines of the next columns: no CPU foresees those of so many steps
+                    will_read(src + s0 + 8 * row)
+                    will_read(src + s1 + 8 * row)
+                    will_read(src + s2 + 8 * row)
+                    will_read(src + s3 + 8 * row)
+                    p += 4 * row
+                    u += 4
+            while j < stop:
+                i = indices[j]
+                most = min(end, cum[i + 1] - cum[i])
+                d = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + u * row
+                v = u
+                while v < most:
+                    s = (j + v * wide + steps[v] * packed) * row
+                    move_row(out, d, src, s, row)
+                    d += row
+                    v += 1
+                j += 1
+        t = end

@@ -1,0 +1,75 @@
+"""`blocks_to_steps` for rows of one word, 1, 2, 4 or 8 bytes: token ids, say.  The arguments are the same.
+
+Word by word, each line of the cache would be fetched many times and used a little each time; so squares of four columns
+and four steps are transposed.  Columns fall in length, so neighbours end about together.
+"""
+
+from typing import Any
+
+from .._kernel import begin_of, compiled, move_row, move_square, will_write
+
+
+@compiled
+def cpu(
+    src: int,
+    out: int,
+    starts: Any,
+    cum: Any,
+    indices: Any,
+    steps: Any,
+    stride: int,
+    left: int,
+    addresses: int,
+    columns: int,
+    row: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Columns `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
+    unit = 1 if addresses else row
+    packed = 1 if columns < 0 else 0
+    wide = 0 if columns < 0 else columns
+    t = 0
+    while t < steps.size - 1:
+        last = min(hi, steps[t + 1] - steps[t])
+        end = min(t + 1024, steps.size - 1)  # of so many steps the next columns find their lines in the cache
+        j = lo
+        while j < last:
+            u = t
+            stop = min(j + 4, last)
+            if stop == j + 4:
+                i = indices[j]
+                s0 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
+                i = indices[j + 1]
+                s1 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
+                i = indices[j + 2]
+                s2 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
+                i = indices[j + 3]
+                s3 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
+                most = min(end, cum[i + 1] - cum[i])
+                p = 0
+                while u + 4 <= most:
+                    d0 = (j + u * wide + steps[u] * packed) * row
+                    d1 = (j + (u + 1) * wide + steps[u + 1] * packed) * row
+                    d2 = (j + (u + 2) * wide + steps[u + 2] * packed) * row
+                    d3 = (j + (u + 3) * wide + steps[u + 3] * packed) * row
+                    move_square(out, d0, d1, d2, d3, src, s0 + p, s1 + p, s2 + p, s3 + p, row)
+                    # the lines of the next columns: no CPU foresees those of so many steps
+                    will_write(out + d0 + 8 * row)
+                    will_write(out + d1 + 8 * row)
+                    will_write(out + d2 + 8 * row)
+                    will_write(out + d3 + 8 * row)
+                    p += 4 * row
+                    u += 4
+            while j < stop:
+                i = indices[j]
+                most = min(end, cum[i + 1] - cum[i])
+                s = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + u * row
+                v = u
+                while v < most:
+                    d = (j + v * wide + steps[v] * packed) * row
+                    move_row(out, d, src, s, row)
+                    s += row
+                    v += 1
+                j += 1
+        t = end
