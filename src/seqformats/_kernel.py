@@ -250,9 +250,17 @@ def _exp_compiled(x):
     return lambda x: np.exp(x)
 
 
-def move(out: int, d: int, src: int, s: int, size: int) -> None:
-    """Copy `size` bytes from the address ``src + s`` to ``out + d``.  Nothing is checked here."""
-    ctypes.memmove(int(out + d), int(src + s), int(size))
+def move(out: Any, d: int, src: Any, s: int, size: int) -> None:
+    """Copy `size` bytes from `s` in `src` to `d` in `out`.  Nothing is checked here.
+
+    Each is an address, and then `s` or `d` counts bytes; or a flat array, and then it counts items.
+    """
+    ctypes.memmove(_place(out, d), _place(src, s), int(size))
+
+
+def _place(base: Any, at: int) -> int:
+    """The address of a place in a flat array, or after an address."""
+    return int(base.ctypes.data + at * base.itemsize if isinstance(base, np.ndarray) else base + at)
 
 
 def move_row(out: int, d: int, src: int, s: int, size: int) -> None:
@@ -317,8 +325,8 @@ def begin_of(start: int, i: int, length: int, stride: int, left: int, unit: int,
 
 
 def clear(out: Any, d: int, size: int) -> None:
-    """Set `size` bytes to zero, from byte `d` of an array or from the address ``out + d``."""
-    ctypes.memset(int((out.ctypes.data if isinstance(out, np.ndarray) else out) + d), 0, int(size))
+    """Set `size` bytes to zero, from `d` in `out` on; see `move`."""
+    ctypes.memset(_place(out, d), 0, int(size))
 
 
 def peek_byte(address: int) -> int:
@@ -359,10 +367,11 @@ def _base(kind: Any) -> Any:
 
 
 def _address(context: Any, builder: Any, kind: Any, base: Any, place: Any) -> Any:
-    """A byte pointer to `place` in a flat byte array, or to the address `base + place`."""
+    """A byte pointer to item `place` of a flat array, or to the address `base + place`."""
+    byte = ir.IntType(8).as_pointer()
     if isinstance(kind, types.Array):
-        return builder.gep(context.make_array(kind)(context, builder, base).data, [place])
-    return builder.inttoptr(builder.add(base, place), ir.IntType(8).as_pointer())
+        return builder.bitcast(builder.gep(context.make_array(kind)(context, builder, base).data, [place]), byte)
+    return builder.inttoptr(builder.add(base, place), byte)
 
 
 _BYTES = 128  # in flight at a time
