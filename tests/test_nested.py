@@ -350,9 +350,10 @@ def test_without_a_native_reader(monkeypatch):
     monkeypatch.setattr(reader, "_numbers_work", False)
     assert reader.read_numbers(([1],)) is None
     assert sf.LoD.from_nested([[1], [2]]).data.tolist() == [1, 2]
-    monkeypatch.setattr(reader.sys, "implementation", type("Other", (), {"name": "other"}))
+    monkeypatch.setattr("seqformats.tensors.READABLE", False)
     assert not reader._native_numbers()
     assert not reader._native_layout()
+    assert sf.LoD(np.arange(3), [[0, 2], [0, 1, 3]]).to_nested() == [[[0], [1, 2]]]
 
 
 def test_lists_that_change_between_two_looks(monkeypatch):

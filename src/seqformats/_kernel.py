@@ -344,10 +344,11 @@ def peek_int(address: int) -> int:
     return ctypes.c_int32.from_address(int(address)).value
 
 
-def give(rows: int, i: int, x: Any, lo: int, hi: int) -> int:
+def give(rows: int, i: int, x: Any, lo: int, hi: int, inside: int) -> int:
     """``rows[i] = x[lo:hi].tolist()``, float64 or int64, for the list at the address `rows`.
 
-    The result is the address of the new list, 0 without memory.
+    `inside` is where a list object keeps the address of its items.  The result is the address of the new list, 0
+    without memory.
     """
     row = x[lo:hi].tolist()
     ctypes.cast(int(rows), ctypes.py_object).value[i] = row
@@ -700,23 +701,25 @@ def _giver(context: Any, builder: Any, rows: Any, i: Any, size: Any, fill: Any) 
 
 
 @intrinsic
-def _give(typingctx: Any, rows: Any, i: Any, x: Any, lo: Any, hi: Any) -> Any:
+def _give(typingctx: Any, rows: Any, i: Any, x: Any, lo: Any, hi: Any, inside: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind, (rows, i, x, lo, hi) = sig.args[2], args
+        kind, (rows, i, x, lo, hi, inside) = sig.args[2], args
         size, data = builder.sub(hi, lo), builder.gep(context.make_array(kind)(context, builder, x).data, [lo])
 
         def fill(python: Any, row: Any, ok: Any) -> None:
             make = python.float_from_double if isinstance(kind.dtype, types.Float) else python.long_from_longlong
+            place = builder.gep(builder.bitcast(row, ir.IntType(8).as_pointer()), [inside])
+            items = builder.load(builder.bitcast(place, python.pyobj.as_pointer().as_pointer()))
             with cgutils.for_range(builder, size) as loop:
                 item = make(builder.load(builder.gep(data, [loop.index])))
                 with builder.if_then(cgutils.is_null(builder, item), likely=False):
                     builder.store(cgutils.false_bit, ok)
                     loop.do_break()
-                python.list_setitem(row, loop.index, item)
+                builder.store(item, builder.gep(items, [loop.index]))
 
         return _giver(context, builder, rows, i, size, fill)
 
-    return types.int64(types.int64, types.int64, x, types.int64, types.int64), generate
+    return types.int64(types.int64, types.int64, x, types.int64, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -729,8 +732,8 @@ def _give_room(typingctx: Any, rows: Any, i: Any, size: Any) -> Any:
 
 
 @overload(give)
-def _give_compiled(rows, i, x, lo, hi):
-    return lambda rows, i, x, lo, hi: _give(rows, i, x, lo, hi)
+def _give_compiled(rows, i, x, lo, hi, inside):
+    return lambda rows, i, x, lo, hi, inside: _give(rows, i, x, lo, hi, inside)
 
 
 @overload(give_room)

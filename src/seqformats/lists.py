@@ -17,7 +17,7 @@ _works: bool | None = None
 
 def _native_layout() -> bool:
     """Is this a build whose objects look as `scan_list` reads them, and does it read some known arrays right?"""
-    if not tensors.readable() or np.ndarray.__basicsize__ < _HEAD + 52:
+    if not tensors.READABLE or np.ndarray.__basicsize__ < _HEAD + 52:
         return False
     block = np.arange(24, dtype=np.float32).reshape(6, 4)
     good = (block, block[1:3], block[5:], block[2:2], block[::3][1:2])
@@ -94,7 +94,7 @@ _numbers_work: bool | None = None
 def _native_numbers() -> bool:
     """Does `scan_nested` read some known numbers right, and refuse what it cannot read?"""
     sizes = [kind.__basicsize__ - _HEAD for kind in (list, float, int)]
-    if not tensors.readable() or sizes != [24, 8, 8] or sys.int_info[:2] != (30, 4):
+    if not tensors.READABLE or sizes != [24, 8, 8] or sys.int_info[:2] != (30, 4):
         return False
     edges = [2**k + d for k in (0, 8, 15, 29, 30, 31, 59, 60, 61, 62, 63) for d in (-2, -1, 0, 1)]
     whole = [0, *[sign * x for x in edges if x < 2**63 for sign in (1, -1)]]
@@ -149,8 +149,10 @@ WIDE = dict.fromkeys(("float16", "float32", "float64"), "float64")
 WIDE |= dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), "int64")
 
 
-def write_numbers(x: Array, lod: tuple[Array, ...]) -> list[Any]:
-    """float64 or int64 as nested lists, their levels cut at the offsets `lod`."""
+def write_numbers(x: Array, lod: tuple[Array, ...]) -> list[Any] | None:
+    """float64 or int64 as nested lists, their levels cut at the offsets `lod`; None where that is not done natively."""
+    if not tensors.READABLE or list.__basicsize__ != _HEAD + 24:
+        return None
     kernel = registry.kernel("list_rows", "cpu")
     outermost: list[Any] = [None] * (lod[0].size - 1)
     parents, cum = np.array([id(outermost)]), frozen(np.array([0, len(outermost)]))
@@ -158,7 +160,7 @@ def write_numbers(x: Array, lod: tuple[Array, ...]) -> list[Any]:
     for level, offsets in enumerate(lod, 1):
         n = offsets.size - 1
         made = np.empty(n if level < len(lod) else 0, np.int64)
-        if kernel(parents, cum, offsets, x, made) < n:
+        if kernel(parents, cum, offsets, x, made, _HEAD + 8) < n:
             raise MemoryError(f"no memory holds lists of {x.size} numbers")
         parents, cum = made, offsets
     return outermost

@@ -166,8 +166,9 @@ def to_nested(x: LoD) -> list[Any]:
         nested = list(library.split(x.data, inner.lengths, inner.offsets))
     else:
         wide = WIDE.get(library.dtype_name(x.dtype))
-        if wide is not None:
-            return write_numbers(library.to_numpy(x.data).astype(wide, copy=False), x.lod)
+        lists = None if wide is None else write_numbers(library.to_numpy(x.data).astype(wide, copy=False), x.lod)
+        if lists is not None:
+            return lists
         keep = getattr(x.dtype, "kind", "-") in "mM"  # as Python objects some of these lose their unit
         data = x.data if library.arithmetic else library.to_numpy(x.data)
         nested = _grouped(list(data) if keep else data.tolist(), inner.offsets)

@@ -13,6 +13,13 @@ import numpy as np
 from . import registry
 from .arrays import Array, Library
 
+# Is this a build whose objects lie where their addresses say, and stay as they are while a kernel reads them?
+READABLE = (
+    sys.implementation.name == "cpython"
+    and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    and struct.calcsize("P") == 8
+)
+
 _TUPLE = tuple.__basicsize__
 _MOST = 256  # bytes of an object that are searched
 
@@ -54,18 +61,9 @@ def _read(library: Library, items: tuple[Any, ...], types: Array, places: Array)
 # --- the layout ------------------------------------------------------------------------------------------------------
 
 
-def readable() -> bool:
-    """Is this a build whose objects lie where their addresses say, and stay as they are while a kernel reads them?"""
-    return (
-        sys.implementation.name == "cpython"
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
-        and struct.calcsize("P") == 8
-    )
-
-
 def _layout(library: Any) -> tuple[Array, Array] | None:
     """The types of plain tensors and the places for `scan_tensors`, if with these it sees what Python does."""
-    if not readable():
+    if not READABLE:
         return None
     torch = library.torch
     types = np.array([id(torch.Tensor), id(torch.nn.Parameter)], np.int64)
