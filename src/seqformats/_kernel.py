@@ -376,26 +376,27 @@ def _address(context: Any, builder: Any, kind: Any, base: Any, place: Any) -> An
 
 
 _BYTES = 128  # in flight at a time
+_BYTES32 = ir.VectorType(ir.IntType(8), 32).as_pointer()
 
 
-def _copy(builder: Any, to: Any, come: Any, size: Any) -> None:
-    """Copy at least `_BYTES` bytes.
+def _in_vectors(builder: Any, size: Any, fill: Callable[[list[Any]], None], few: Callable[[], None]) -> None:
+    """Call `fill` with the places of four vectors of 32 bytes, until `size` bytes are done; `few` below 128 of them.
 
     Blocks of some KB from anywhere are the rule here, and there plain vectors are faster than the C library's choice.
     """
-    vector = ir.VectorType(ir.IntType(8), 32).as_pointer()
 
     def block(at: Any) -> None:
-        places = [builder.add(at, ir.Constant(at.type, k)) for k in range(0, _BYTES, 32)]
-        values = [builder.load(builder.bitcast(builder.gep(come, [k]), vector), align=1) for k in places]
-        for k, value in zip(places, values, strict=True):
-            builder.store(value, builder.bitcast(builder.gep(to, [k]), vector), align=1)
+        fill([builder.add(at, ir.Constant(at.type, k)) for k in range(0, _BYTES, 32)])
 
     step = ir.Constant(size.type, _BYTES)
-    last = builder.sub(size, step)
-    with cgutils.for_range_slice(builder, ir.Constant(size.type, 0), last, step, inc=True) as (at, _):
-        block(at)
-    block(last)  # of which some may have been copied already
+    with builder.if_else(builder.icmp_signed("<", size, step)) as (short, long):
+        with short:
+            few()
+        with long:
+            last = builder.sub(size, step)
+            with cgutils.for_range_slice(builder, ir.Constant(size.type, 0), last, step, inc=True) as (at, _):
+                block(at)
+            block(last)  # of which some may have been done already
 
 
 def _means(function: Any, *result: Any) -> Callable[[Any], Any]:
@@ -440,12 +441,13 @@ def _move(context: Any, builder: Any, kinds: Any, args: Any, words: tuple[int, .
         builder.store(value, builder.bitcast(to, word), align=1)
         builder.branch(end)
     builder.position_at_end(other)
-    few = builder.icmp_signed("<", args[4], ir.Constant(args[4].type, _BYTES))
-    with builder.if_else(few) as (short, long):
-        with short:
-            cgutils.raw_memcpy(builder, to, come, args[4], 1)
-        with long:
-            _copy(builder, to, come, args[4])
+
+    def fill(places: list[Any]) -> None:
+        values = [builder.load(builder.bitcast(builder.gep(come, [k]), _BYTES32), align=1) for k in places]
+        for k, value in zip(places, values, strict=True):
+            builder.store(value, builder.bitcast(builder.gep(to, [k]), _BYTES32), align=1)
+
+    _in_vectors(builder, args[4], fill, lambda: cgutils.raw_memcpy(builder, to, come, args[4], 1))
     builder.branch(end)
     builder.position_at_end(end)
 
@@ -671,7 +673,13 @@ _means(will_write)(functools.partial(_will, write=1))
 
 @_means(clear)
 def _clear(context: Any, builder: Any, kinds: Any, args: Any) -> None:
-    cgutils.memset(builder, _address(context, builder, kinds[0], args[0], args[1]), args[2], 0)
+    to = _address(context, builder, kinds[0], args[0], args[1])
+
+    def fill(places: list[Any]) -> None:
+        for k in places:
+            builder.store(ir.Constant(_BYTES32.pointee, None), builder.bitcast(builder.gep(to, [k]), _BYTES32), align=1)
+
+    _in_vectors(builder, args[2], fill, lambda: cgutils.memset(builder, to, args[2], 0))
 
 
 def _peek(bits: int) -> Any:
