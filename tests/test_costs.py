@@ -103,7 +103,7 @@ CALLS = {
         lambda x: x.to_nested(),
         Cost("list_rows list_rows", 2, 21, 10.10),
     ),
-    "x[index]": (fresh, lambda x: x[[3, 0, 2, 7, 9]], Cost("check_lengths copy_blocks", 2, 37, 0.20)),
+    "x[index]": (fresh, lambda x: x[[3, 0, 2, 7, 9]], Cost("pick_sequences copy_blocks", 2, 36, 0.20)),
     "x[a:b]": (fresh, lambda x: x[2:40], Cost("", 0, 20, 0.10)),
     "reduce_sum": (fresh, sf.reduce_sum, Cost("sum_rows", 1, 41, 0.40)),
     "reduce_sum of Padded": (lambda x: sf.convert(x, sf.Padded), sf.reduce_sum, Cost("sum_rows", 1, 42, 0.40)),

@@ -24,6 +24,7 @@ from .convert import (
     source_of,
     structure_of,
 )
+from .errors import StructureError
 from .formats import (
     Encoding,
     List,
@@ -92,10 +93,12 @@ def _picked(index: Any, n: int) -> Array:
         if array.size != n:
             raise IndexError(f"the mask has {array.size} places, but there are {n} sequences")
         return np.flatnonzero(array)
+    chosen = array.astype(np.int64)
+    if not chosen.size or (array.dtype.kind == "i" and chosen.min() >= 0 and chosen.max() < n):
+        return chosen
     wrong = (array < -n) | (array >= n) if array.dtype.kind != "u" else array >= n
     if wrong.any():
         raise IndexError(f"index {array[wrong][0]} is out of range for {n} sequences")
-    chosen = array.astype(np.int64)
     return np.where(chosen < 0, chosen + n, chosen)
 
 
@@ -166,14 +169,23 @@ def _from_ragged(x: Ragged, where: Array) -> Ragged:
 def _gathered(x: Any, structure: Structure, where: Array) -> tuple[Array, Structure]:
     """The rows of the chosen sequences, one after the other, and their structure."""
     source = source_of(x)
-    chosen = Structure.of_lengths(structure.lengths[where])
-    starts = frozen(structure.offsets[where])
+    chosen, starts = _chosen(structure, where)
     if _flow.wants_grad(x):  # the framework's own indexing adds up what is chosen twice
         shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
         return source.library.take(x.data, shift + np.arange(chosen.rows), 0), chosen
     out = allocate(source, (chosen.rows,))
     move_rows(source.restricted(chosen, starts), out)
     return out, chosen
+
+
+def _chosen(structure: Structure, where: Array) -> tuple[Structure, Array]:
+    """The structure of the chosen sequences, and the rows where they begin in the one they are chosen from."""
+    k = where.size
+    picked = np.empty(3 * k + 1, np.int64)
+    longest = registry.entry("pick_sequences")(where, structure.lengths, structure.offsets, picked)
+    if longest < 0:
+        raise StructureError(f"{k} sequences add up to more rows than int64 can count")
+    return Structure(picked[:k], picked[k : 2 * k + 1], longest), picked[2 * k + 1 :]
 
 
 def _from_masked(x: Masked, where: Array) -> Masked:

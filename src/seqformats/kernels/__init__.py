@@ -44,6 +44,7 @@ Decoding:
 Structure, which lives on the host and has no CUDA twin:
 
 - `check_lengths`, `check_offsets`, `check_order`   is it valid, and what follows from it
+- `pick_sequences`                      the structure of chosen sequences
 - `sort_lengths`                        the order by falling length
 - `cut_buckets`, `fill_bins`            batches of a limited size
 - `advance_beams`, `trace_nodes`        what beam search keeps, and the way back through it

@@ -1,0 +1,28 @@
+"""The structure of chosen sequences, of a batch with `lengths (n,)` and `offsets (n + 1,)`."""
+
+from typing import Any
+
+from .._kernel import compiled
+
+
+@compiled
+def cpu(where: Any, lengths: Any, offsets: Any, picked: Any) -> int:
+    """Write one after the other into ``picked (3 * k + 1,)``: their lengths, their offsets, the rows where they begin.
+
+    ``where (k,)`` are their positions.  Returns the greatest length, or -1 where there are more rows than int64 counts.
+    """
+    k = where.size
+    longest = 0
+    total = 0
+    picked[k] = 0
+    for j in range(k):
+        i = where[j]
+        length = lengths[i]
+        total += length
+        if total < 0:
+            return -1
+        picked[j] = length
+        picked[k + 1 + j] = total
+        picked[2 * k + 1 + j] = offsets[i]
+        longest = max(longest, length)
+    return longest
