@@ -267,6 +267,7 @@ SIGNATURES = {
     "logsumexp_rows": 2,
     "max_rows": 2,
     "pad_blocks": 1,
+    "pick_sequences": 1,
     "repeat_rows": 1,
     "reverse_rows": 1,
     "scan_list": 1,
