@@ -376,6 +376,19 @@ def test_lists_that_change_between_two_looks(monkeypatch):
         assert found.to_nested() == lists
 
 
+@pytest.mark.parametrize("lists", [[["a"], ["b", "c"]], [[["a"]], [["b"]]], [np.zeros(1), [2.0]]])
+def test_lists_that_change_while_they_are_read_in_python(monkeypatch, lists):
+    counted = sf.nested.Structure.of_lengths
+
+    def changing(lengths):
+        lists[-1].append(lists[-1][0])
+        return counted(lengths)
+
+    monkeypatch.setattr(sf.nested.Structure, "of_lengths", changing)
+    with pytest.raises(sf.StructureError, match="changed"):
+        sf.LoD.from_nested(lists)
+
+
 def offsets_of(lengths):
     return np.cumsum([0, *lengths])
 

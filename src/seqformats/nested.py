@@ -58,7 +58,7 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
                 raise StructureError(
                     f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep"
                 )
-            return build_lod(_of_arrays(sequences, dtype), tuple(found))
+            return _built(_of_arrays(sequences, dtype), found)
         leaves = list(chain.from_iterable(sequences))
         kinds = set(map(type, leaves))
         if deep_enough or not kinds:
@@ -72,7 +72,14 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
             raise StructureError(f"levels={levels}, but {leaves[0]!r} is a leaf only {len(found)} deep")
         while len(found) < levels:  # nothing further in, so the levels there are empty
             found.append(Structure.of_lengths(np.zeros(0, np.int64)))
-    return build_lod(_of_leaves(leaves, kinds, dtype), tuple(found))
+    return _built(_of_leaves(leaves, kinds, dtype), found)
+
+
+def _built(data: Array, found: list[Structure]) -> LoD:
+    """`LoD`, after a look at whether another thread has changed the lists since they were counted."""
+    if [x.rows for x in found] != [*[x.n for x in found[1:]], data.shape[0]]:
+        raise StructureError("the nested lists changed while they were read")
+    return build_lod(data, tuple(found))
 
 
 def _cast(data: Array, dtype: Any) -> Array | None:
