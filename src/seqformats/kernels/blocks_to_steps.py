@@ -36,7 +36,7 @@ def cpu(
     t = 0
     while t < steps.size - 1:
         last = min(hi, steps[t + 1] - steps[t])
-        end = min(t + 1024, steps.size - 1)  # of so many steps the next column finds its lines in the cache
+        end = min(t + 32, steps.size - 1)  # of so many steps the next column finds its lines in the cache
         # Reads wait and writes do not: so column by column, and where that begins anew, the memory is told in time.
         for j in range(lo, last):
             i = indices[min(j + 8, last - 1)]
