@@ -437,14 +437,14 @@ def ragged_to_lod(x: Ragged) -> LoD:
 def as_encoding(x: Any) -> Any:
     """A bare list or tuple as an encoding: of arrays as `List`, of lists as `LoD`; everything else unchanged."""
     if isinstance(x, (list, tuple)):
-        return List(tuple(x)) if is_list_of_arrays(x) else LoD.from_nested(x)
+        return _list_of(tuple(x)) if is_list_of_arrays(x) else LoD.from_nested(x)
     return x
 
 
 def _list_of(items: tuple[Any, ...]) -> List:
     """`List(items)`, without a second look at what the native reader has seen."""
-    scanned = scan(items)
-    return List(items) if scanned is None else build_list(items, Structure.of_lengths(scanned[0]), items[0])
+    found = read(items)
+    return List(items) if found is None else build_list(items, Structure(found[0], found[1], found[3]), items[0])
 
 
 def _source_of_arrays(items: tuple[Any, ...]) -> Source | None:
@@ -514,6 +514,8 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     kind: Any = type(x)
     if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
         if kind is list or kind is tuple:
+            if To is List and x and is_list_of_arrays(x):
+                return _list_of(tuple(x))
             entry = registry.direct((List, To))
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
@@ -719,6 +721,9 @@ def convert_like(y: Any, x: Any) -> Any:
 def back_to(y: Any, x: Any, level: int) -> Any:
     """`convert_like` for a `y` whose sequences are those of `level` in `x`."""
     if isinstance(x, (list, tuple)):
+        if isinstance(y, Encoding) and not isinstance(y, LoD) and len(y) == len(x) and is_list_of_arrays(x):
+            level_index(y, level)
+            return in_kind_of(convert(y, List), x)
         return in_kind_of(back_to(y, as_encoding(x), level), x)
     if isinstance(x, Pairs):
         if not isinstance(y, Pairs):
