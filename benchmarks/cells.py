@@ -28,7 +28,7 @@ OURS = "seqformats"
 CALL = "one jitted call"
 TURN = 1e-3
 """Seconds that a turn takes at least."""
-SLOW = 0.3
+SLOW = 0.1
 """Seconds of a call from which on once is enough, where others are far faster."""
 
 
@@ -173,8 +173,8 @@ def jitted_call() -> Function:
 class Effort:
     """How long a cell is measured, and in how many rounds at least."""
 
-    seconds: float = 0.12
-    rounds: int = 9
+    seconds: float = 0.08
+    rounds: int = 7
 
 
 class Clock:
@@ -241,7 +241,7 @@ def in_turns(
     }
     times: dict[str, list[float]] = {name: [once[name]] if name in slow else [] for name in candidates}
     names = list(candidates)
-    enough, least = 10 * effort.seconds, min(5, effort.rounds)
+    enough, least = 8 * effort.seconds, min(4, effort.rounds)
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -116,7 +116,7 @@ def _beyond_cells(results: dict[str, Any]) -> Iterable[tuple[str, str, bool]]:
         text = "a sequence of a million costs at most twice one of ten thousand"
         yield text, f"{found:.1f} ({worst})", found <= 2
     threads = results.get("threads")
-    if threads:
+    if threads and len({row["threads"] for row in threads}) > 1:
         yield _threads(threads)
 
 
@@ -124,14 +124,11 @@ def _threads(found: list[dict[str, Any]]) -> tuple[str, str, bool]:
     """The gain of all threads over one, beside that of a plain copy."""
     worst, name = math.inf, ""
     for shape in dict.fromkeys(row["shape"] for row in found):
-        first, last = [row["times"] for row in found if row["shape"] == shape][:: max(1, _count(found, shape) - 1)][:2]
+        here = [row["times"] for row in found if row["shape"] == shape]
+        first, last = here[0], here[-1]
         gain = {key: first[key]["median"] / last[key]["median"] for key in first}
         copy = max(gain[key] for key in gain if key.startswith("plain pass"))
         for key, value in gain.items():
             if not key.startswith("plain pass") and value / max(copy, 1) < worst:
                 worst, name = value / max(copy, 1), f"{key}, {shape}"
     return "0.9 of the gain that threads bring to a copy", f"least {worst:.2f} ({name})", worst >= 0.9
-
-
-def _count(found: list[dict[str, Any]], shape: str) -> int:
-    return sum(row["shape"] == shape for row in found)

@@ -1,0 +1,68 @@
+"""What kernels are made of: they import this package and nothing else of the library.
+
+- `options`   how they are compiled and cached
+- `common`    plain functions, on every device
+- `moves`     bytes, addresses, Python objects
+- `vectors`   the exponential function, and blocks of float32
+- `lanes`     some columns of a row, in registers
+- `code`      words for writing LLVM instructions
+"""
+
+from .common import along, begin_of, best_of_column, beyond, edit, limited, locate, put
+from .lanes import choose, each, in_lanes, load, log, pointer, prefetch, store, unknown
+from .moves import (
+    clear,
+    fold_windows,
+    give,
+    give_room,
+    move,
+    move_row,
+    move_run,
+    move_square,
+    peek,
+    peek_byte,
+    peek_int,
+    will_read,
+    will_write,
+)
+from .options import compiled, compiled_for_cuda, compiled_with_gil, shared
+from .vectors import exp, powers_of_row
+
+__all__ = [
+    "along",
+    "begin_of",
+    "best_of_column",
+    "beyond",
+    "choose",
+    "clear",
+    "compiled",
+    "compiled_for_cuda",
+    "compiled_with_gil",
+    "each",
+    "edit",
+    "exp",
+    "fold_windows",
+    "give",
+    "give_room",
+    "in_lanes",
+    "limited",
+    "load",
+    "locate",
+    "log",
+    "move",
+    "move_row",
+    "move_run",
+    "move_square",
+    "peek",
+    "peek_byte",
+    "peek_int",
+    "pointer",
+    "powers_of_row",
+    "prefetch",
+    "put",
+    "shared",
+    "store",
+    "unknown",
+    "will_read",
+    "will_write",
+]

@@ -1,0 +1,98 @@
+"""How this house compiles: the Numba options and the disk cache.
+
+Numba's disk cache stamps a kernel with its own file only, so the cache here adds a digest of this package and of the
+flags that change the code; it never raises into a call.
+"""
+
+import functools
+import hashlib
+import logging
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from numba import config, njit
+from numba.core.caching import FunctionCache
+from numba.extending import register_jitable
+
+_STAMP = (
+    *(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(pathlib.Path(__file__).parent.glob("*.py"))),
+    config.BOUNDSCHECK,
+    config.OPT,
+)
+_log = logging.getLogger("seqformats")
+
+
+class _Cache(FunctionCache):
+    """Numba's disk cache with a wider stamp; a damaged, foreign or unwritable file means compiling, not an error."""
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return (*super()._index_key(sig, codegen), _STAMP)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:
+            self._start_over()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception:
+            self._start_over()
+
+    def _start_over(self) -> None:
+        """Empty the index, so that a damaged one is written anew instead of failing for ever."""
+        try:
+            self.flush()
+        except Exception as error:
+            _log.debug("kernel cache unusable: %s", error)
+
+
+def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Any:
+    """Compile a kernel for the CPU: no GIL, NumPy's division, cached on disk unless SEQFORMATS_CACHE=0."""
+    dispatcher = njit(nogil=nogil, error_model="numpy")(function)
+    if os.environ.get("SEQFORMATS_CACHE", "1") != "0" and not config.DISABLE_JIT:
+        try:
+            dispatcher._cache = _Cache(function)
+        except RuntimeError as error:  # no writable place: compile in each process
+            _log.info("kernels are not cached: %s", error)
+    return dispatcher
+
+
+def compiled_with_gil(function: Callable[..., Any]) -> Any:
+    """The same for a kernel that reads Python objects, and must be alone with them."""
+    return compiled(function, nogil=False)
+
+
+class CudaKernel:
+    """A kernel for CUDA, compiled when it is first started: importing its file for the CPU loads no CUDA package.
+
+    `over` says what the grid counts: "rows"; "runs" of free rows; "units", a thread for each column of items of a
+    sequence; "sequences", a block for each, with threads for its columns; "blocks", a block for each unit.
+    """
+
+    def __init__(self, function: Callable[..., None], over: str) -> None:
+        self.function = function
+        self.over = over
+
+    @functools.cached_property
+    def compiled(self) -> Any:
+        """What can be started; see `_cuda.compiled`."""
+        from .. import _cuda
+
+        return _cuda.compiled(self.function)
+
+
+def compiled_for_cuda(over: str) -> Callable[[Callable[..., None]], CudaKernel]:
+    """Make the decorated function a kernel for CUDA."""
+    return lambda function: CudaKernel(function, over)
+
+
+def shared(function: Callable[..., Any]) -> Any:
+    """Make the decorated plain function one that kernels call on every device."""
+    made: Any = register_jitable(function)
+    made.shared = True  # `_cuda.bound` looks for it
+    return made

@@ -1,0 +1,220 @@
+"""The exponential function, and blocks of float32 a vector at a time."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+
+from .code import F32, I32, I64, called, constant_lanes, folded, splat, vector_type
+from .options import shared
+
+
+def exp(x: Any) -> Any:
+    """The exponential function; of float32 to about 2 units in the last place, results below 1.2e-38 being zero.
+
+    Compiled for float32 it is arithmetic alone, so that loops over it use vectors: the reduction and the polynomial of
+    the Cephes library's ``expf``.  On CUDA the seam puts the device's own in its place.
+    """
+    return np.exp(x)
+
+
+def _exp32(x):
+    # adding 1.5 * 2^23 rounds to an integer n, which is then in the low bits
+    shifted = x * np.float32(1.4426950408889634) + np.float32(12582912.0)
+    n = shifted - np.float32(12582912.0)
+    r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
+    p = np.float32(1.9875691500e-4) * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    p = p * r * r + r + np.float32(1.0)
+    bits = np.int32(np.float32(shifted).view(np.int32) + np.int32(127))
+    power = np.int32(bits << np.int32(23)).view(np.float32)
+    y = p * power
+    y = np.float32(0.0) if x < np.float32(-87.3) else y
+    return np.float32(np.inf) if x > np.float32(88.3) else y
+
+
+@overload(exp)
+def _exp_compiled(x):
+    if x == types.float32:
+        return _exp32
+    return lambda x: np.exp(x)
+
+
+_BLOCK = 128  # numbers
+_LANES = 64  # of them in a vector, which LLVM divides into what the CPU has
+
+
+def largest(x: Any, p: int, n: int) -> Any:
+    """The largest of ``x[p:p + n]``, float32, n from 1 to 128; NaN is passed over."""
+    found = np.float32(-np.inf)
+    for value in x[p : p + n]:
+        found = max(found, value)
+    return found
+
+
+def powers(x: Any, p: int, n: int, top: Any) -> Any:
+    """The sum of ``exp(x[p:p + n] - top)``, float32, n from 1 to 128 and `top` the largest of all, or NaN.
+
+    Each to 2 units in the last place, those below 1.2e-38 being that.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.exp(x[p : p + n] - top).sum(dtype=np.float32)
+
+
+@shared
+def powers_of_row(x: Any, begin: int, width: int, maxima: Any, at: int, block: int) -> Any:
+    """The largest of ``x[begin:begin + width]``, and the sum of ``exp(x - largest)``: NaN where there is NaN or +inf.
+
+    The largest of every `block` come to ``maxima[at:]``, unless `at` is -1; a block is 16 where `width` is up to 1024,
+    and 128 beyond.
+    """
+    top = np.float32(-np.inf)
+    total = np.float32(0)
+    wide = width > 1024  # then it is read once, and what has been added up follows the largest so far
+    step = 128 if at < 0 else block
+    p = 0
+    while p < width:
+        count = min(width - p, step)
+        best = largest(x, begin + p, count)
+        if at >= 0:
+            maxima[at] = best
+            at += 1
+        if best > top:
+            if total > 0:
+                total *= np.float32(math.exp(top - best))
+            top = best
+        if wide and top > -np.inf:
+            total += powers(x, begin + p, count, top)
+        p += step
+    p = 0
+    while p < width and not wide and top > -np.inf:
+        total += powers(x, begin + p, min(width - p, 128), top)
+        p += 128
+    p = 0
+    while p < width and not x[begin + p] > -np.inf:  # NaN may stand before the first number, or alone
+        if x[begin + p] != x[begin + p]:
+            total = np.float32(np.nan)
+        p += 1
+    return top, total
+
+
+def _over_block(begin: Any, each: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:
+    """Code that folds ``each(vector)`` by `join` over ``x[p:p + n]``, over a whole block where `n` is None."""
+
+    def generate(context: Any, builder: Any, kind: Any, x: Any, p: Any, n: Any, *more: Any) -> Any:
+        data = builder.gep(context.make_array(kind)(context, builder, x).data, [p])
+        if n is None:
+            like = vector_type(F32, _LANES)
+            found = constant_lanes(like, begin)
+            splats = [splat(builder, value, _LANES) for value in more]
+            for start in range(0, _BLOCK, _LANES):
+                place = builder.bitcast(builder.gep(data, [I32(start)]), like.as_pointer())
+                found = join(builder, found, each(builder, builder.load(place, align=4), *splats))
+            return folded(builder, found, join)
+        lanes = 16
+        like = vector_type(F32, lanes)
+        splats = [splat(builder, value, lanes) for value in more]
+        found = cgutils.alloca_once_value(builder, constant_lanes(like, begin))
+        numbers = ir.Constant(vector_type(I32, lanes), list(range(lanes)))
+        with cgutils.for_range_slice(builder, I64(0), n, I64(lanes), inc=True) as (start, _):
+            left = builder.trunc(builder.sub(n, start), I32)
+            there = builder.icmp_signed("<", numbers, splat(builder, left, lanes))
+            place = builder.bitcast(builder.gep(data, [start]), like.as_pointer())
+            name = f"llvm.masked.load.v{lanes}f32.p0"
+            vector = called(builder, name, like, place, I32(4), there, constant_lanes(like, -np.inf))
+            result = builder.select(there, each(builder, vector, *splats), constant_lanes(like, begin))
+            builder.store(join(builder, builder.load(found), result), found)
+        return folded(builder, builder.load(found), join)
+
+    return generate
+
+
+def _larger(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", b, a), b, a)  # NaN is never larger; `a` never is one
+
+
+def _powers(builder: Any, x: Any, top: Any) -> Any:
+    """``2 ** t``: t is split into an integer, which goes into the exponent, and a rest for a polynomial."""
+    like, integers = x.type, vector_type(I32, x.type.count)
+    t = builder.fmul(builder.fsub(x, top), constant_lanes(like, LOG2_E))
+    t = builder.select(
+        builder.fcmp_ordered("<", t, constant_lanes(like, -126.0)), constant_lanes(like, -126.0), t
+    )  # NaN stays
+    shifted = builder.fadd(t, constant_lanes(like, SHIFT))
+    rest = builder.fsub(t, builder.fsub(shifted, constant_lanes(like, SHIFT)))
+    power = constant_lanes(like, _EXP2[-1])
+    for factor in _EXP2[-2::-1]:
+        power = called(builder, f"llvm.fmuladd.v{like.count}f32", like, power, rest, constant_lanes(like, factor))
+    exponent = builder.shl(builder.bitcast(shifted, integers), constant_lanes(integers, 23))
+    result = builder.bitcast(builder.add(builder.bitcast(power, integers), exponent), like)
+    return builder.select(builder.fcmp_unordered("uno", t, t), t, result)  # the bits of a NaN would become a number
+
+
+# adding 1.5 * 2^23 rounds to an integer, which is then in the low bits
+SHIFT = 12582912.0
+LOG2_E = float(np.float32(1.4426950408889634))
+# 2 ** f for f between -1/2 and 1/2, the polynomial of least relative error, 9e-8, that is exact at 0
+_EXP2 = [
+    float(np.float32(c))
+    for c in (
+        1.0,
+        0.693146977599166,
+        0.2402224208537667,
+        0.0555073374324839,
+        0.009671512639575691,
+        0.0013264727198255832,
+    )
+]
+
+_fold_largest = _over_block(-np.inf, lambda _, x: x, _larger)
+_fold_powers = _over_block(0.0, _powers, lambda builder, a, b: builder.fadd(a, b))
+
+
+@intrinsic
+def _largest(typingctx: Any, x: Any, p: Any, n: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _fold_largest(context, builder, sig.args[0], args[0], args[1], args[2])
+
+    return types.float32(x, types.int64, types.int64), generate
+
+
+@intrinsic
+def _largest_of_block(typingctx: Any, x: Any, p: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _fold_largest(context, builder, sig.args[0], args[0], args[1], None)
+
+    return types.float32(x, types.int64), generate
+
+
+@intrinsic
+def _sum(typingctx: Any, x: Any, p: Any, n: Any, top: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _fold_powers(context, builder, sig.args[0], *args)
+
+    return types.float32(x, types.int64, types.int64, types.float32), generate
+
+
+@intrinsic
+def _sum_of_block(typingctx: Any, x: Any, p: Any, top: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _fold_powers(context, builder, sig.args[0], args[0], args[1], None, args[2])
+
+    return types.float32(x, types.int64, types.float32), generate
+
+
+@overload(largest)
+def _largest_compiled(x, p, n):
+    return lambda x, p, n: _largest_of_block(x, p) if n == 128 else _largest(x, p, n)
+
+
+@overload(powers)
+def _powers_compiled(x, p, n, top):
+    return lambda x, p, n, top: _sum_of_block(x, p, top) if n == 128 else _sum(x, p, n, top)
