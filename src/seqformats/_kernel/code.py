@@ -8,6 +8,7 @@ from numba.core import cgutils
 
 
 def vector_type(kind: Any, lanes: int) -> Any:
+    """A vector of so many numbers."""
     return ir.VectorType(kind, lanes)
 
 
@@ -20,12 +21,14 @@ def constant_lanes(like: Any, value: Any) -> Any:
 
 
 def splat(builder: Any, value: Any, lanes: int) -> Any:
+    """A number in every lane."""
     undefined = ir.Constant(vector_type(value.type, lanes), ir.Undefined)
     one = builder.insert_element(undefined, value, I32(0))
     return builder.shuffle_vector(one, undefined, constant_lanes(vector_type(I32, lanes), 0))
 
 
 def called(builder: Any, name: str, result: Any, *args: Any) -> Any:
+    """What the function of this name, an intrinsic of LLVM say, returns for some arguments."""
     signature = ir.FunctionType(result, [arg.type for arg in args])
     return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), args)
 
