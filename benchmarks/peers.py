@@ -6,8 +6,25 @@ import importlib.util
 from typing import Any
 
 
-class MissingPeer(Exception):
-    """A peer was asked for that is not installed."""
+missed: list[str] = []
+"""The names of peers that were called though they are not installed, as often as they were."""
+
+
+class _Missing:
+    """Anything of a peer that is not installed: a candidate can be made of it, and when it runs it is missed."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        return self
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        missed.append(self.__name__)
+        return self
 
 
 class _Peer:
@@ -22,7 +39,7 @@ class _Peer:
 
     def __getattr__(self, attribute: str) -> Any:
         if not self._there:
-            raise MissingPeer(self.__name__)
+            return _Missing(self.__name__)
         found = getattr(importlib.import_module(self.__name__), attribute)
         setattr(self, attribute, found)  # from now on as quick as in the module
         return found
@@ -35,7 +52,7 @@ class _NumpyOps:
         return bool(thinc)
 
     def __getattr__(self, attribute: str) -> Any:
-        found = getattr(thinc.NumpyOps(), attribute)
+        found = getattr(thinc.NumpyOps() if thinc else thinc, attribute)
         setattr(self, attribute, found)
         return found
 

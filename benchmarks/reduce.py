@@ -45,7 +45,7 @@ def numpy_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
 
         found["NumPy reduceat"] = composed
     if name in ("sum", "mean", "max", "first", "last"):
-        theirs = getattr(ops, f"reduce_{name}") if ops else None
+        theirs = getattr(ops, f"reduce_{name}")
         found["Thinc"] = Peer(lambda: theirs(flat2, counts), first)
     if name in ("sum", "mean", "max", "min") and b.name != "many":  # seconds a call there
         awkward = {"sum": "sum", "mean": "mean", "max": "max", "min": "min"}[name]
@@ -122,7 +122,7 @@ def gradient(name: str, b: Batch) -> Case:
             peers["NumPy repeat"] = lambda: np.exp(flat - np.repeat(y, b.lengths, 0)) * np.repeat(dy, b.lengths, 0)
         dy2 = dy.reshape(b.n, -1)
         if name in ("sum", "mean"):
-            back = getattr(ops, f"backprop_reduce_{name}") if ops else None
+            back = getattr(ops, f"backprop_reduce_{name}")
             peers["Thinc"] = lambda: back(dy2, b.lengths32)
         elif name in ("max", "first", "last") and ops:
             back, saved = getattr(ops, f"backprop_reduce_{name}"), getattr(ops, f"reduce_{name}")(flat2, b.lengths32)[1]

@@ -367,6 +367,19 @@ def test_kernels_by_name_and_device():
         sf.explain(sf.Ragged, sf.Masked, "tpu")
 
 
+def test_an_entry_is_found_once_for_each_variant():
+    lengths, offsets = np.array([2, 0, 3]), np.empty(4, np.int64)
+    for variant in (None, "another"):
+        assert registry.entry("check_lengths", variant)(lengths, offsets, 10) == 3
+        code = registry.entry("check_lengths", variant)
+        assert code is registry.entry("check_lengths", variant)
+        assert code(lengths, offsets, 4) == -3  # which goes past 4 rows
+        assert offsets[:3].tolist() == [0, 2, 2]
+    if hasattr(registry.kernel("check_lengths", "cpu"), "overloads"):  # compiled code looks at the size of items
+        with pytest.raises(TypeError):
+            registry.entry("check_lengths")(lengths.astype(np.int8), offsets, 10)
+
+
 def test_a_kernel_of_ones_own():
     done = run(
         """
@@ -374,6 +387,8 @@ def test_a_kernel_of_ones_own():
         import seqformats as sf
         from seqformats import registry
 
+        for _ in range(3):  # its compiled code has been found by then
+            sf.convert([np.zeros(1)], sf.Padded)
         calls = []
         old = registry.kernel("sort_lengths", "cpu")
         registry.add_kernel("sort_lengths", "cpu", lambda *args: (calls.append(1), old(*args)))
