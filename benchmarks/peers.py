@@ -5,7 +5,6 @@ import importlib.metadata
 import importlib.util
 from typing import Any
 
-
 missed: list[str] = []
 """The names of peers that were called though they are not installed, as often as they were."""
 

@@ -114,7 +114,7 @@ CALLS = {
         lambda p: p[0](p[1]),
         Cost("spread_rows", 1, 35, 1.10),
     ),
-    "softmax": (fresh, sf.softmax, Cost("softmax_rows", 2, 42, 1.70)),
+    "softmax": (fresh, sf.softmax, Cost("softmax_rows", 1, 39, 1.70)),
     "window": (fresh, lambda x: sf.window(x, 1, 1), Cost("window_rows", 1, 47, 3.10)),
     "reverse": (fresh, sf.reverse, Cost("reverse_rows", 1, 31, 1.10)),
     "expand_as": (

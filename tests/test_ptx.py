@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # put among the globals of a kernel before it is compiled
 
 HOST_ONLY = {"check_lengths", "check_offsets", "check_order", "cut_buckets", "fill_bins", "scan_list", "sort_lengths"}
 HOST_ONLY |= {"advance_beams", "list_rows", "pick_sequences", "scan_nested", "scan_tensors", "trace_nodes"}
+HOST_ONLY |= {"steps_to_words", "words_to_steps"}  # on CUDA `steps_to_blocks` and `blocks_to_steps` move words too
 FOLDER = pathlib.Path(kernels.__file__).parent
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 ON_CUDA = [name for name in NAMES if name not in HOST_ONLY]

@@ -20,7 +20,6 @@ from ._rows import (
     name_of,
     new_rows,
     ready,
-    scratch,
     sums_in,
 )
 from .arrays import Array, adopt, is_array, library_of, size_of, to_host
@@ -77,8 +76,7 @@ def _softmax(x: Any, log: int) -> Call:
         item, width = r.item_shape, size_of(r.item_shape)
         data = library.astype(r.data, floats)
         out = new_rows(library, layout, item, data.dtype, data)
-        state = scratch(library, (r._structure.n, 2, *item), floats, data)
-        calculate("softmax_rows", library, layout, r._structure, (data,), (out, state), width, log)
+        calculate("softmax_rows", library, layout, r._structure, (data,), (out,), width, log)
         y = in_layout(z, library.astype(out, result))
         if not back:
             return y, None

@@ -1,56 +1,77 @@
 """Softmax along every sequence, column by column, with the maximum taken out first; or its logarithm.
 
-`x` and `out` hold the sequences in the same layout, see `locate` for the arguments; ``state (n * 2 * width,)`` is room
-for the maximum and the sum of each; `log` is 1 for the logarithm.
+`x` and `out` hold the sequences in the same layout, see `locate` for the arguments; `log` is 1 for the logarithm.
 """
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .._kernel import along, best_of_column, beyond, compiled, compiled_for_cuda, exp, locate, shared
+from .._kernel import (
+    along,
+    choose,
+    compiled,
+    compiled_for_cuda,
+    each,
+    exp,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    prefetch,
+    store,
+    unknown,
+)
+from .._kernel import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import column_max, column_powers, gpu, ln
 
 
-@shared
-def narrow(x: Any, out: Any, top: Any, log: int) -> None:
-    """One sequence of a few columns, its items one after the other: loops down the columns, but exp over all in one."""
-    width = top.size
-    for k in range(width):
-        best = best_of_column(x, k, width, 0)
-        j = k
-        while j < x.size:
-            out[j] = x[j] - best
-            j += width
-        top[k] = best
-    for j in range(out.size):
-        out[j] = exp(out[j])
-    for k in range(width):
-        total = out[k]
-        j = k + width
-        while j < out.size:
-            total += out[j]
-            j += width
-        if log:
-            total = np.log(total)
-            j = k
-            while j < out.size:
-                out[j] = x[j] - top[k] - total
-                j += width
-        else:
-            j = k
-            while j < out.size:
-                out[j] = out[j] / total
-                j += width
+@in_lanes
+def softmax(
+    x: Any,
+    out: Any,
+    p: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    log: int,
+    ahead: int,
+    one: int,
+    count: int,
+) -> None:
+    """Some columns of a sequence, of which item 0 is at p."""
+    top = load(x, p + along(0, steps, step) * width, count, out)
+    t = one
+    while t < length:
+        d = p + along(t, steps, step) * width
+        if count >= 32:
+            prefetch(x, d + ahead, count)
+        value = load(x, d, count, out)
+        top = choose((value > top) | (value != value), value, top)
+        t += one
+    total = each(out, 0, count)
+    t = 0
+    while t < length:
+        d = p + along(t, steps, step) * width
+        value = load(x, d, count, out) - top
+        power = exp(value)
+        total += power
+        store(out, d, value if log else power)
+        t += one
+    shift = logarithm(total) if log else total
+    t = 0
+    while t < length:
+        d = p + along(t, steps, step) * width
+        value = load(out, d, count, out)
+        store(out, d, value - shift if log else value / shift)
+        t += one
 
 
 @compiled
 def cpu(
     x: Any,
     out: Any,
-    state: Any,
     starts: Any,
     cum: Any,
     steps: Any,
@@ -63,47 +84,32 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
+    rows, to = pointer(x), pointer(out)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one, ahead = unknown(1), max(8 * step * width, 1024)
     for u in range(lo, hi):
-        i, first, length = locate(starts, cum, u, stride, left, step)
-        top = state[2 * i * width : (2 * i + 1) * width]
-        if width < 16 and step == 1:
-            if length != 0:
-                begin, end = first * width, (first + length) * width
-                narrow(x[begin:end], out[begin:end], top, log)
-            continue
-        total = state[(2 * i + 1) * width : (2 * i + 2) * width]
-        for k in range(top.size):
-            top[k] = 0
-            total[k] = 0
-            if length != 0:
-                top[k] = x[first * width + k]
-        for t in range(1, length):
-            r = first + along(t, steps, step)
-            row = x[r * width : (r + 1) * width]
-            for k in range(row.size):
-                top[k] = row[k] if beyond(row[k], top[k], 0) else top[k]
-        for t in range(length):
-            r = first + along(t, steps, step)
-            row = x[r * width : (r + 1) * width]
-            to = out[r * width : (r + 1) * width]
-            for k in range(row.size):
-                power = exp(row[k] - top[k])
-                total[k] += power
-                to[k] = row[k] - top[k] if log else power
-        for k in range(total.size):
-            total[k] = np.log(total[k]) if log else total[k]
-        for t in range(length):
-            r = first + along(t, steps, step)
-            to = out[r * width : (r + 1) * width]
-            for k in range(to.size):
-                to[k] = to[k] - total[k] if log else to[k] / total[k]
+        _, first, length = locate(starts, cum, u, stride, left, step)
+        k = 0
+        while k < width and length != 0:
+            p = first * width + k
+            if width - k >= 64:
+                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 64)
+                k += 64
+            elif width - k >= 16:
+                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 16)
+                k += 16
+            elif width - k >= 4:
+                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 4)
+                k += 4
+            else:
+                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 1)
+                k += 1
 
 
 @compiled_for_cuda(over="sequences")
 def cuda(
     x: Any,
     out: Any,
-    state: Any,  # noqa: ARG001  shared memory is room enough
     starts: Any,
     cum: Any,
     steps: Any,
