@@ -39,6 +39,33 @@ limit is given where nothing is moved. Some peers are given more than they get i
 (offsets, the longest length, a mask); the files in `benchmarks/` say what."""
 
 
+WHY = """\
+What profiling found of what is not reached:
+
+- **Tiny and small batches.** Python decides here. A call looks whether the data is still what was validated and whether
+  it wants a gradient, finds the kernel, allocates, and builds a valid result: 12 to 45 Python functions in all, which
+  `tests/test_costs.py` counts. A Python function that does nothing took 0.05 µs, a compiled one with arrays 0.3 to
+  0.8 µs through Numba's dispatcher and 0.1 to 0.2 µs past it, which is how kernels are started. Of the 9 µs of
+  list -> ragged at `tiny` the copy took 2, reading the list 2, and the validated structure, the allocation and the
+  result 2 together. A peer that is one C function, checks nothing and knows no structure (a NumPy index,
+  `segment_reduce`, Thinc's sums) has none of that.
+- **Wrappers with nothing to convert** look at the batch and at the result, 2 to 5 µs; Thinc's call the function.
+- **`TensorArray.pack`** moves the rows twice: it joins the steps, and takes them apart into sequences.
+- **ids, many, by time steps.** Ahead of every peer, but not at the limit: each line of the result is read before it is
+  written. With stores that go past the cache the move of ids took as long as the copy, but what is written is then
+  not in the cache for whoever reads it next, so they are not used.
+- **short, by time steps.** Sequences of 80 bytes in the order of their lengths are reads from anywhere, which wait for
+  memory one by one.
+- **softmax, logsumexp** and their gradients take 0.7 to 2 ns a number for the exponential, more than memory does;
+  **topk_mean** compares and exchanges items together with their places, which is not vectorised.
+- **A step of the decoder with a small vocabulary, on tensors.** Its kernels take about 100 µs of it; the rest is calls
+  of PyTorch, 1 to 3 µs each, for the small arrays of a step.
+- **Compiling.** A kernel that calculates has its inner loop for four to six numbers of columns, and Numba takes 0.1 to
+  0.4 s for each, most of it in its own passes and not in LLVM. It does so once on a machine; then kernels are read
+  from the disk.
+- **Threads.** On this machine two copying threads gain little over one, and so do ours."""
+
+
 def span(seconds: float) -> str:
     """A time with three digits and its unit."""
     for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
@@ -219,6 +246,8 @@ def document(results: dict[str, Any], device: str, pictures: dict[str, str]) -> 
     wanted = [[what, measured, "yes" if reached else "no"] for what, measured, reached in goals(results)]
     lines += [*summary(cells), "", "### Goals", "", *table(["wanted", "measured", "reached"], wanted), ""]
     lines += ["### Where a peer is faster", "", *losses(cells), ""]
+    if device == "cpu":
+        lines += ["### Why", "", WHY, ""]
     for name, title in TITLES.items():
         some = [cell for cell in cells if cell["family"] == name]
         if some:
