@@ -63,7 +63,7 @@ What profiling found of what is not reached:
 - **Compiling.** A kernel that calculates has its inner loop for four to six numbers of columns, and Numba takes 0.1 to
   0.4 s for each, most of it in its own passes and not in LLVM. It does so once on a machine; then kernels are read
   from the disk.
-- **Threads.** On this machine two copying threads gain little over one, and so do ours."""
+- **Threads.** On this machine two copying threads gain little over one."""
 
 
 def span(seconds: float) -> str:
