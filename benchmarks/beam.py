@@ -182,4 +182,4 @@ def _(b: Batch) -> Case:
 
 def no_peer() -> None:
     """Asks for what is not installed."""
-    transformers.generate  # noqa: B018
+    transformers.generate()

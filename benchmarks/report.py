@@ -40,7 +40,7 @@ limit is given where nothing is moved. Some peers are given more than they get i
 
 
 WHY = """\
-What profiling found of what is not reached:
+What is known of what is not reached, by profiling and by trials; what is only supposed says so:
 
 - **Tiny and small batches.** Python decides here. A call looks whether the data is still what was validated and whether
   it wants a gradient, finds the kernel, allocates, and builds a valid result: 12 to 45 Python functions in all, which
@@ -51,11 +51,11 @@ What profiling found of what is not reached:
   `segment_reduce`, Thinc's sums) has none of that.
 - **Wrappers with nothing to convert** look at the batch and at the result, 2 to 5 µs; Thinc's call the function.
 - **`TensorArray.pack`** moves the rows twice: it joins the steps, and takes them apart into sequences.
-- **ids, many, by time steps.** Ahead of every peer, but not at the limit: each line of the result is read before it is
-  written. With stores that go past the cache the move of ids took as long as the copy, but what is written is then
-  not in the cache for whoever reads it next, so they are not used.
-- **short, by time steps.** Sequences of 80 bytes in the order of their lengths are reads from anywhere, which wait for
-  memory one by one.
+- **ids, many, by time steps.** Ahead of every peer, but not at the limit. With stores that go past the cache the move
+  of ids took as long as the copy, so it is supposed that otherwise each line of the result is read before it is
+  written. What is written so is not in the cache for whoever reads it next, so such stores are not used.
+- **short, by time steps.** Sequences of 80 bytes in the order of their lengths are reads from anywhere; it is supposed
+  that they wait for memory, which no counter has shown.
 - **softmax, logsumexp** and their gradients take 0.7 to 2 ns a number for the exponential, more than memory does;
   **topk_mean** compares and exchanges items together with their places, which is not vectorised.
 - **A step of the decoder with a small vocabulary, on tensors.** Its kernels take about 100 µs of it; the rest is calls

@@ -769,3 +769,34 @@ def test_what_was_cut_off_has_no_gradient(kind):
     kept = sum(min(length, 1) for length in oracle.read(x).lengths())
     assert np.count_nonzero(rows(dx)) <= kept * 2
     assert oracle.read(dx).lengths() == oracle.read(x).lengths()
+
+
+def test_nothing_to_convert_and_another_side():
+    """What the function returns over the same structure is laid out as the caller had it."""
+    x = sf.convert([np.array([1, 2, 3]), np.array([4])], sf.Masked)
+    other = sf.convert(x, sf.Masked, side="left")
+    assert other._structure is x._structure
+    y = sf.with_masked(lambda _: other)(x)
+    assert y.side == "right"
+    assert y.data.tolist() == [[1, 2, 3], [4, 0, 0]]
+
+
+def test_nothing_to_convert_and_other_levels():
+    x = sf.LoD(np.arange(3), [[0, 1, 2], [0, 2, 3]])
+    inner = sf.convert(x, sf.LoD, level=-1)
+    assert inner._structure is x._structure
+    assert len(inner.lod) == 1
+    y = sf.with_lod(lambda _: inner)(x)
+    assert [level.tolist() for level in y.lod] == [level.tolist() for level in x.lod]
+
+
+@pytest.mark.parametrize("To", [sf.Masked, sf.Padded])
+def test_nothing_to_convert_and_padding_written(To):
+    x = sf.convert([np.array([1, 2, 3]), np.array([4])], To)
+    wrapper = sf.with_masked if To is sf.Masked else sf.with_padded
+    y = wrapper(
+        lambda z: type(z)(
+            z.data + 1, *[getattr(z, f) for f in ("size_at_t", "lengths", "indices", "side") if hasattr(z, f)]
+        )
+    )(x)
+    assert y.data.sum() == 2 + 3 + 4 + 5

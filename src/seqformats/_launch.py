@@ -81,7 +81,7 @@ def move(
         return
     source = src if type(src) is int else (NUMPY if type(src) is np.ndarray else library).address(src)
     units, rows, row, _ = work
-    if rows * row < _THREADS_FROM:
+    if rows * row < _THREADS_FROM:  # what `run` would do, without a call more
         registry.entry(name)(source, library.address(out), *arrays, *numbers, row, 0, units)
     else:
         run(registry.entry(name), (source, library.address(out), *arrays, *numbers, row), work)
