@@ -107,7 +107,7 @@ CALLS = {
     "x[a:b]": (fresh, lambda x: x[2:40], Cost("", 0, 20, 0.10)),
     "reduce_sum": (fresh, sf.reduce_sum, Cost("sum_rows", 1, 41, 0.40)),
     "reduce_sum of Padded": (lambda x: sf.convert(x, sf.Padded), sf.reduce_sum, Cost("sum_rows", 1, 42, 0.40)),
-    "reduce_max": (fresh, sf.reduce_max, Cost("max_rows", 2, 43, 0.40)),
+    "reduce_max": (fresh, sf.reduce_max, Cost("max_rows", 1, 42, 0.40)),
     "reduce_first": (fresh, sf.reduce_first, Cost("end_rows", 1, 33, 0.40)),
     "reduce_mean gradient": (
         lambda x: (sf.vjp(sf.reduce_mean, x)[1], rows_of_ones(x)),
@@ -264,6 +264,7 @@ SIGNATURES = {
     "copy_blocks": 1,
     "cumsum_rows": 2,
     "end_rows": 1,
+    "find_rows": 2,
     "logsumexp_rows": 2,
     "max_rows": 2,
     "pad_blocks": 1,

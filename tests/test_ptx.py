@@ -39,6 +39,7 @@ TAKEN = {
     "best_tokens": [("f4", "f4")],
     "block_mask": [(None, "u1")],
     "cumsum_rows": SUMS,
+    "find_rows": [(kind, "i8") for kind, _ in SAME],
     "keep_rows": [(kind, "u1") for kind in [*SIGNED, "u1"]],  # uint64 comes as int64
     "log_probabilities": [("f4", "f4")],
     "logsumexp_rows": FLOATS,
@@ -199,7 +200,8 @@ def test_arithmetic(name, items, out, compute):
     kernel = module(name).cuda
     code = ptx_of(kernel.function, kinds_of(kernel.function, items, out), compute)
     # Integers are never calculated with as floats, nor float32 as float64; a float64 exponential begins as a float32.
-    assert_clean(code, {"f4": ["f32"], "f8": ["f32", "f64"]}.get(out, ()))
+    floats = {"f4": ["f32"], "f8": ["f32", "f64"]}
+    assert_clean(code, floats.get(items if out == "i8" else out, ()))
     assert not re.search(r"\b(div|sqrt)\.(approx|full)", code), "a division or root that is not rounded as on the CPU"
     rooms = re.findall(r"\.shared \.align (\d+) \.b8 \w+\[(\d+)\]", code)
     if kernel.over == "sequences" or name in TOGETHER:

@@ -24,7 +24,6 @@ from ._rows import (
     name_of,
     new_rows,
     ready,
-    scratch,
     sums_in,
 )
 from .arrays import Array, Library, library_of, size_of
@@ -364,7 +363,7 @@ def _extremes(x: Any, empty: Any, least: int) -> Call:
 
 
 def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
-    """The largest (least) items and, where asked for, their places."""
+    """The largest (least) items and, where asked for, their places, None elsewhere."""
     r, layout, library = ready(x)
     name = library.dtype_name(r.dtype)
     if name not in SUMS_IN or name.startswith("complex"):
@@ -372,8 +371,11 @@ def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
     data = library.astype(r.data, "float32") if name in HALF else r.data
     shape = (r._structure.n, *r.item_shape)
     out = library.empty(shape, library.dtype(library.dtype_name(data.dtype)), data)  # in native byte order
-    where = library.empty(shape, library.dtype("int64"), data) if places else scratch(library, (0,), "int64", data)
-    calculate("max_rows", library, layout, r._structure, (data,), (out, where), size_of(r.item_shape), least)
+    width = size_of(r.item_shape)
+    calculate("max_rows", library, layout, r._structure, (data,), (out,), width, least)
+    where = library.empty(shape, library.dtype("int64"), data) if places else None
+    if places:
+        calculate("find_rows", library, layout, r._structure, (data, out), (where,), width)
     return library.astype(out, name) if name in HALF else out, where
 
 

@@ -9,8 +9,23 @@
 """
 
 from .common import along, begin_of, best_of_column, beyond, edit, limited, locate, put
-from .lanes import choose, each, in_lanes, load, log, pointer, prefetch, store, unknown
+from .lanes import (
+    choose,
+    columns_at_once,
+    each,
+    in_lanes,
+    larger,
+    load,
+    log,
+    mirrored,
+    pointer,
+    prefetch,
+    store,
+    unknown,
+)
 from .moves import (
+    at_least,
+    at_most,
     clear,
     fold_windows,
     give,
@@ -30,11 +45,14 @@ from .vectors import exp, powers_of_row
 
 __all__ = [
     "along",
+    "at_least",
+    "at_most",
     "begin_of",
     "best_of_column",
     "beyond",
     "choose",
     "clear",
+    "columns_at_once",
     "compiled",
     "compiled_for_cuda",
     "compiled_with_gil",
@@ -45,10 +63,12 @@ __all__ = [
     "give",
     "give_room",
     "in_lanes",
+    "larger",
     "limited",
     "load",
     "locate",
     "log",
+    "mirrored",
     "move",
     "move_row",
     "move_run",

@@ -13,9 +13,10 @@ from llvmlite import ir
 from numba import types
 from numba.core.errors import RequireLiteralValue
 from numba.core.typing.templates import AbstractTemplate, infer, infer_global, signature
-from numba.extending import lower_builtin, models, overload, register_model
+from numba.extending import lower_builtin, models, register_model
 
 from .code import F32, I32, I64, called, constant_lanes, splat, vector_type
+from .options import part, shared
 from .vectors import LOG2_E, SHIFT, exp
 
 
@@ -30,6 +31,15 @@ def unknown(value: int) -> int:
     Unrolled loops are slow for the short sequences that they mostly meet, and slow to compile.
     """
     return value
+
+
+@shared
+def columns_at_once(width: int, some: int = 4) -> int:
+    """How many columns a kernel takes in lanes: 32, `some`, 4 or 1, of which each takes its time to compile.
+
+    The last of a row may be some that it has taken before.
+    """
+    return 32 if width >= 32 else some if width >= some else 4 if width >= 4 else 1
 
 
 def load(x: Any, p: int, count: int, like: Any) -> Any:
@@ -56,6 +66,18 @@ def choose(mask: Any, a: Any, b: Any) -> Any:
     return np.where(mask, a, b)
 
 
+def larger(best: Any, value: Any) -> Any:
+    """The larger of each lane; NaN is beyond every number, and of equal ones it is `best`."""
+    return np.where((value > best) | (value != value), value, best)
+
+
+def mirrored(lanes: Any, least: int) -> Any:
+    """Lanes in the reverse order where `least` is 1: the largest of those are the least, mirrored."""
+    if not least:
+        return lanes
+    return -lanes if lanes.dtype.kind == "f" else ~lanes
+
+
 def log(x: Any) -> Any:
     """The natural logarithm of lanes."""
     with np.errstate(divide="ignore"):
@@ -64,7 +86,7 @@ def log(x: Any) -> Any:
 
 def in_lanes(function: Callable[..., Any]) -> Any:
     """Make the decorated plain function one that CPU kernels call with a constant `count`, compiled for each."""
-    overload(function, prefer_literal=True, strict=False)(lambda *_: function)
+    part(function, lambda *_: function, prefer_literal=True, strict=False)
     return function
 
 
@@ -232,6 +254,39 @@ def _choose(mask: Any, a: Any, b: Any) -> Any:
     return a(mask, a, b), code
 
 
+@_lowered(larger)
+def _larger(best: Any, value: Any) -> Any:
+    kind = best.kind
+
+    def code(_: Any, builder: Any, a: Any, b: Any) -> Any:
+        if isinstance(kind, types.Float):
+            above = builder.or_(builder.fcmp_ordered(">", b, a), builder.fcmp_unordered("uno", b, b))
+        else:
+            above = _compared(builder, kind)(">", b, a)
+        return builder.select(above, b, a)
+
+    return best(best, value), code
+
+
+@_lowered(mirrored)
+def _mirrored(lanes: Any, least: Any) -> Any:
+    bits = ir.IntType(_bits_of(lanes.kind))
+
+    def code(_: Any, builder: Any, value: Any, flag: Any) -> Any:
+        flip = 1 << (bits.width - 1) if isinstance(lanes.kind, types.Float) else -1  # the sign, or every bit
+        mask = builder.select(builder.icmp_signed("==", flag, I64(0)), bits(0), bits(flip))
+        numbers = vector_type(bits, value.type.count)
+        mirror = builder.xor(builder.bitcast(value, numbers), splat(builder, mask, numbers.count))
+        return builder.bitcast(mirror, value.type)
+
+    return lanes(lanes, types.int64), code
+
+
+def _compared(builder: Any, kind: Any) -> Any:
+    signed = isinstance(kind, types.Integer) and kind.signed
+    return builder.icmp_signed if signed else builder.icmp_unsigned
+
+
 def _bits_of(kind: Any) -> int:
     return 8 if kind == types.boolean else int(kind.bitwidth)
 
@@ -263,8 +318,7 @@ def _operators() -> None:
             if floats:
                 truth = (builder.fcmp_unordered if sign == "!=" else builder.fcmp_ordered)(sign, a, b)
             else:
-                signed = isinstance(kind, types.Integer) and kind.signed
-                truth = (builder.icmp_signed if signed else builder.icmp_unsigned)(sign, a, b)
+                truth = _compared(builder, kind)(sign, a, b)
             return builder.sext(truth, vector_type(ir.IntType(_bits_of(kind)), a.type.count))
 
         return code

@@ -45,7 +45,7 @@ def _exp32(x):
 def _exp_compiled(x):
     if x == types.float32:
         return _exp32
-    return lambda x: np.exp(x)
+    return (lambda x: np.exp(x)) if isinstance(x, types.Number) else None
 
 
 _BLOCK = 128  # numbers

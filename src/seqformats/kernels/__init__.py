@@ -17,10 +17,10 @@ Within a layout, whichever it is:
 
 Arithmetic, on flat arrays of native dtypes.  One item a sequence, and the gradients:
 
-- `sum_rows`, `spread_rows`             sum, mean, sum / sqrt(length)
-- `max_rows`, `spread_places`           maximum, minimum and their places
-- `logsumexp_rows`, `spread_exp`        logsumexp
-- `topk_rows`, `topk_back`              means of the largest items
+- `sum_rows`, `spread_rows`                 sum, mean, sum / sqrt(length)
+- `max_rows`, `find_rows`, `spread_places`  maximum, minimum and their places
+- `logsumexp_rows`, `spread_exp`            logsumexp
+- `topk_rows`, `topk_back`                  means of the largest items
 
 One item an item, and the gradients:
 

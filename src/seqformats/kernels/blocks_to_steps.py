@@ -7,7 +7,7 @@ of the time steps, whose columns are a prefix.  A step begins at row ``t * colum
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import begin_of, compiled, compiled_for_cuda, move_row, will_read
+from .._kernel import at_most, begin_of, compiled, compiled_for_cuda, move_row, will_read
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, move_word, search
@@ -35,19 +35,19 @@ def cpu(
     wide = 0 if columns < 0 else columns
     t = 0
     while t < steps.size - 1:
-        last = min(hi, steps[t + 1] - steps[t])
-        end = min(t + 32, steps.size - 1)  # of so many steps the next column finds its lines in the cache
+        last = at_most(hi, steps[t + 1] - steps[t])
+        end = at_most(t + 32, steps.size - 1)  # of so many steps the next column finds its lines in the cache
         # Reads wait and writes do not: so column by column, and where that begins anew, the memory is told in time.
         for j in range(lo, last):
-            i = indices[min(j + 8, last - 1)]
-            most = min(end, cum[i + 1] - cum[i])
+            i = indices[at_most(j + 8, last - 1)]
+            most = at_most(end, cum[i + 1] - cum[i])
             s = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row)
             p = s + t * row
-            while p < s + min(most * row, t * row + 512):
+            while p < s + at_most(most * row, t * row + 512):
                 will_read(src + p)
                 p += 64
             i = indices[j]
-            most = min(end, cum[i + 1] - cum[i])
+            most = at_most(end, cum[i + 1] - cum[i])
             s = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row)
             for u in range(t, most):
                 move_row(out, (j + u * wide + steps[u] * packed) * row, src, s + u * row, row)

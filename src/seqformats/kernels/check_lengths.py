@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .._kernel import compiled
+from .._kernel import at_least, compiled
 
 
 @compiled
@@ -17,5 +17,5 @@ def cpu(lengths: Any, offsets: Any, rows: int) -> int:
             return -1 - i
         total += length
         offsets[i + 1] = total
-        longest = max(longest, length)
+        longest = at_least(longest, length)
     return longest

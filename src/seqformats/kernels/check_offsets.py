@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .._kernel import compiled
+from .._kernel import at_least, compiled
 
 
 @compiled
@@ -16,5 +16,5 @@ def cpu(offsets: Any, lengths: Any) -> int:
         if offsets[i + 1] < offsets[i]:
             return -2 - i
         lengths[i] = offsets[i + 1] - offsets[i]
-        longest = max(longest, lengths[i])
+        longest = at_least(longest, lengths[i])
     return longest

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
     along,
+    at_least,
+    at_most,
     choose,
+    columns_at_once,
     compiled,
     compiled_for_cuda,
     each,
     exp,
     in_lanes,
+    larger,
     load,
     locate,
     log,
@@ -40,7 +44,7 @@ def logsumexp(
         if count >= 32:
             prefetch(x, place + ahead, count)
         value = load(x, place, count, out)
-        top = choose((value > top) | (value != value), value, top)
+        top = larger(top, value)
         t += one
     infinite = (top == each(out, math.inf, count)) | (top == each(out, -math.inf, count))
     top = choose(infinite, each(out, 0, count), top)  # inf - inf would be NaN
@@ -69,27 +73,25 @@ def cpu(
     """Units `lo` to `hi`."""
     rows, logs = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, ahead = unknown(1), max(8 * step * width, 1024)
+    one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
+        while k < width and length == 0:
+            store(logs, i * width + k, each(logs, -math.inf, 1))
+            k += 1
         while k < width:
+            k = at_most(k, width - count)
             p, at = first * width + k, i * width + k
-            if length == 0:
-                store(logs, at, each(logs, -math.inf, 1))
-                k += 1
-            elif width - k >= 32:
+            if count == 32:
                 logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 32)
-                k += 32
-            elif width - k >= 8:
+            elif count == 8:
                 logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 8)
-                k += 8
-            elif width - k >= 4:
+            elif count == 4:
                 logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 4)
-                k += 4
             else:
                 logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 1)
-                k += 1
+            k += count
 
 
 @compiled_for_cuda(over="sequences")

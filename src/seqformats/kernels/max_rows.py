@@ -1,25 +1,27 @@
-"""The largest (or least) item of every sequence, column by column, and its place.
+"""The largest (or least) item of every sequence, column by column.
 
-`x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``; ``places (n * width,)`` or
-empty: the place in the sequence of the first of equal items.  NaN is beyond every number.  An empty sequence gives
-zeros and place -1.
+`x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``.  NaN is beyond every
+number.  An empty sequence gives zeros.
 """
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._kernel import (
     along,
+    at_least,
+    at_most,
     beyond,
-    choose,
+    clear,
+    columns_at_once,
     compiled,
     compiled_for_cuda,
-    each,
     in_lanes,
+    larger,
     load,
     locate,
+    mirrored,
     pointer,
+    shared,
     store,
     unknown,
 )
@@ -29,26 +31,19 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @in_lanes
-def further(value: Any, best: Any, least: int) -> Any:
-    """The larger (lesser) of each lane; NaN is beyond every number, and no number is beyond it."""
-    better = value < best if least else value > best
-    return choose(better | (value != value), value, best)
-
-
-@in_lanes
 def largest(
     x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, least: int, one: int, count: int
 ) -> None:
     """The largest (least) items of some columns of a sequence, of which item 0 is at p, to ``out[at:]``."""
-    best = load(x, p + along(0, steps, step) * width, count, x)
+    best = mirrored(load(x, p + along(0, steps, step) * width, count, x), least)
     t = one
     while t < length:
-        best = further(load(x, p + along(t, steps, step) * width, count, x), best, least)
+        best = larger(best, mirrored(load(x, p + along(t, steps, step) * width, count, x), least))
         t += one
-    store(out, at, best)
+    store(out, at, mirrored(best, least))
 
 
-@in_lanes
+@shared
 def largest_by_rows(
     x: Any, out: Any, first: int, at: int, steps: Any, width: int, length: int, step: int, least: int
 ) -> int:
@@ -63,54 +58,27 @@ def largest_by_rows(
     t = 1
     while t < length:
         # the last four may have been seen before
-        t = min(t, max(length - 4, 0))
+        t = at_most(t, at_least(length - 4, 0))
         a = (first + along(t, steps, step)) * width
-        b = (first + along(min(t + 1, length - 1), steps, step)) * width
-        c = (first + along(min(t + 2, length - 1), steps, step)) * width
-        d = (first + along(min(t + 3, length - 1), steps, step)) * width
+        b = (first + along(at_most(t + 1, length - 1), steps, step)) * width
+        c = (first + along(at_most(t + 2, length - 1), steps, step)) * width
+        d = (first + along(at_most(t + 3, length - 1), steps, step)) * width
         k = 0
         while k < even:
-            best = further(load(x, a + k, 16, x), load(out, at + k, 16, x), least)
-            best = further(load(x, b + k, 16, x), best, least)
-            best = further(load(x, c + k, 16, x), best, least)
-            store(out, at + k, further(load(x, d + k, 16, x), best, least))
+            best = larger(mirrored(load(out, at + k, 16, x), least), mirrored(load(x, a + k, 16, x), least))
+            best = larger(best, mirrored(load(x, b + k, 16, x), least))
+            best = larger(best, mirrored(load(x, c + k, 16, x), least))
+            best = larger(best, mirrored(load(x, d + k, 16, x), least))
+            store(out, at + k, mirrored(best, least))
             k += some
         t += 4
     return even
-
-
-@in_lanes
-def first_of(
-    x: Any,
-    best: Any,
-    places: Any,
-    p: int,
-    at: int,
-    steps: Any,
-    width: int,
-    length: int,
-    step: int,
-    one: int,
-    counter: Any,
-    count: int,
-) -> None:
-    """Where the items ``best[at:]`` of some columns are found first, counted in the dtype of `counter`."""
-    wanted = load(best, at, count, x)
-    where = each(counter, 0, count)
-    t = length - one
-    while t >= 0:
-        value = load(x, p + along(t, steps, step) * width, count, x)
-        # where there is a NaN, it is wanted
-        where = choose((value == wanted) | (value != value), each(counter, t, count), where)
-        t -= one
-    store(places, at, where)
 
 
 @compiled
 def cpu(
     x: Any,
     out: Any,
-    places: Any,
     starts: Any,
     cum: Any,
     steps: Any,
@@ -123,52 +91,33 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    rows, best, where = pointer(x), pointer(out), pointer(places)
+    rows, best = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one = unknown(1)
+    one, count = unknown(1), columns_at_once(width)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
-        if width >= 64 and length != 0 and least:  # constants, for loops that compare in one way only
-            k = largest_by_rows(rows, best, first, i * width, steps, width, length, step, 1)
-        elif width >= 64 and length != 0:
-            k = largest_by_rows(rows, best, first, i * width, steps, width, length, step, 0)
+        if length == 0:
+            clear(out, i * width, width * out.itemsize)
+            k = width
+        elif width >= 64:
+            k = largest_by_rows(rows, best, first, i * width, steps, width, length, step, least)
         while k < width:
-            p, at, rest = first * width + k, i * width + k, width - k
-            if length == 0:
-                store(best, at, each(best, 0, 1))
-                k += 1
-            elif rest >= 32:
+            k = at_most(k, width - count)
+            p, at = first * width + k, i * width + k
+            if count == 32:
                 largest(rows, best, p, at, steps, width, length, step, least, one, 32)
-                k += 32
-            elif rest >= 4:
+            elif count == 4:
                 largest(rows, best, p, at, steps, width, length, step, least, one, 4)
-                k += 4
             else:
                 largest(rows, best, p, at, steps, width, length, step, least, one, 1)
-                k += 1
-        k = width if places.size == 0 else 0
-        while k < width:
-            p, at, rest = first * width + k, i * width + k, width - k
-            if length == 0:
-                store(where, at, each(where, -1, 1))
-                k += 1
-            elif rest >= 32 and length < 1 << 31:  # narrow counters are fast ones
-                first_of(rows, best, where, p, at, steps, width, length, step, one, np.int32(0), 32)
-                k += 32
-            elif rest >= 4 and length < 1 << 31:
-                first_of(rows, best, where, p, at, steps, width, length, step, one, np.int32(0), 4)
-                k += 4
-            else:
-                first_of(rows, best, where, p, at, steps, width, length, step, one, np.int64(0), 1)
-                k += 1
+            k += count
 
 
 @compiled_for_cuda(over="sequences")
 def cuda(
     x: Any,
     out: Any,
-    places: Any,
     starts: Any,
     cum: Any,
     steps: Any,
@@ -180,7 +129,6 @@ def cuda(
 ) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     values = gpu.shared.array(128, x.dtype)
-    found = gpu.shared.array(128, cum.dtype)
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < cum.size - 1:
@@ -190,35 +138,24 @@ def cuda(
             k = column + gpu.threadIdx.x
             values[place] = 0
             best = values[place]  # zero in the dtype of x
-            where = found[place]
-            where = -1
-            if k < width:
+            if k < width and length != 0:
+                # threads with no row of their own begin with the first, which does no harm
+                best = x[(first + along(0, steps, step)) * width + k]
                 t = gpu.threadIdx.y
                 while t < length:
                     value = x[(first + along(t, steps, step)) * width + k]
-                    if where < 0 or beyond(value, best, least):
+                    if beyond(value, best, least):
                         best = value
-                        where = t
                     t += gpu.blockDim.y
             values[place] = best
-            found[place] = where
             gpu.syncthreads()
             half = gpu.blockDim.y >> 1
             while half > 0:
-                if gpu.threadIdx.y < half:
-                    other = place + half * gpu.blockDim.x
-                    # of equal items the first: neither is beyond the other
-                    if found[other] >= 0 and (
-                        beyond(values[other], values[place], least)
-                        or (found[other] < found[place] and not beyond(values[place], values[other], least))
-                    ):
-                        values[place] = values[other]
-                        found[place] = found[other]
+                if gpu.threadIdx.y < half and beyond(values[place + half * gpu.blockDim.x], values[place], least):
+                    values[place] = values[place + half * gpu.blockDim.x]
                 gpu.syncthreads()
                 half >>= 1
             if gpu.threadIdx.y == 0 and k < width:
                 out[i * width + k] = values[place]
-                if places.size != 0:
-                    places[i * width + k] = found[place]
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x

@@ -6,7 +6,7 @@ rows are at the right, or at the left where `left` is 1.
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import clear, compiled, compiled_for_cuda, move, peek_byte
+from .._kernel import at_most, clear, compiled, compiled_for_cuda, move, peek_byte
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, move_word
@@ -30,7 +30,7 @@ def cpu(item: int, out: int, cum: Any, room: int, left: int, row: int, lo: int, 
             move(out, begin, item, 0, row)
             done = row
             while done < total:
-                step = min(done, total - done)
+                step = at_most(done, total - done)
                 move(out, begin + done, out, begin, step)
                 done += step
 

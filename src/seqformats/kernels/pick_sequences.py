@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .._kernel import compiled
+from .._kernel import at_least, compiled
 
 
 @compiled
@@ -24,5 +24,5 @@ def cpu(where: Any, lengths: Any, offsets: Any, picked: Any) -> int:
         picked[j] = length
         picked[k + 1 + j] = total
         picked[2 * k + 1 + j] = offsets[i]
-        longest = max(longest, length)
+        longest = at_least(longest, length)
     return longest

@@ -7,7 +7,7 @@ the object header: data, nd (int), dimensions, strides, base, descr, flags (int)
 
 from typing import Any
 
-from .._kernel import compiled_with_gil, peek, peek_int
+from .._kernel import at_least, compiled_with_gil, peek, peek_int
 
 
 @compiled_with_gil
@@ -37,7 +37,7 @@ def cpu(items: int, head: int, kind: int, lengths: Any, offsets: Any, addresses:
             if peek(dims + 8 * k) != peek(shape + 8 * k):
                 return -1 - i
         lengths[i] = peek(dims)
-        longest = max(longest, lengths[i])
+        longest = at_least(longest, lengths[i])
         offsets[i + 1] = offsets[i] + lengths[i]
         if offsets[i + 1] < 0:  # arrays without items may be that long
             return -1 - i

@@ -7,7 +7,7 @@ behind the object header; so do the size of an int and then its digits of 30 bit
 
 from typing import Any
 
-from .._kernel import compiled_with_gil, peek, peek_int
+from .._kernel import at_least, compiled_with_gil, peek, peek_int
 
 
 @compiled_with_gil
@@ -56,7 +56,7 @@ def cpu(items: int, n: int, known: Any, tagged: int, leaf: int, walk: Any, lengt
         if leaf != 0:
             lengths[walk[2, level + 1]] = size
         walk[2, level + 1] += 1
-        deepest = max(deepest, level + 1)
+        deepest = at_least(deepest, level + 1)
         if size == 0:
             continue
         kind = peek(peek(inner) + 8)

@@ -7,7 +7,7 @@ kernel is never started.  A Python object holds the address of its ``TensorImpl`
 
 from typing import Any
 
-from .._kernel import compiled_with_gil, peek, peek_int
+from .._kernel import at_least, compiled_with_gil, peek, peek_int
 
 
 @compiled_with_gil
@@ -66,7 +66,7 @@ def cpu(
                 return -1 - i
             addresses[i] = data + begin * itemsize
         lengths[i] = peek(sizes)
-        longest = max(longest, lengths[i])
+        longest = at_least(longest, lengths[i])
         offsets[i + 1] = offsets[i] + lengths[i]
         if offsets[i + 1] < 0:  # tensors without items may be that long
             return -1 - i

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
     along,
+    at_least,
+    at_most,
+    columns_at_once,
     compiled,
     compiled_for_cuda,
     each,
@@ -110,26 +113,24 @@ def cpu(
     """Units `lo` to `hi`."""
     slopes, rows, to = pointer(x), pointer(y), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, ahead = unknown(1), max(8 * step * width, 1024)
+    one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
         if width >= 256 and length != 0:
             k = back_by_rows(slopes, rows, to, first, steps, width, length, step, log)
         while k < width:
+            k = at_most(k, width - count)
             p = first * width + k
-            if width - k >= 32:
+            if count == 32:
                 back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 32)
-                k += 32
-            elif width - k >= 8:
+            elif count == 8:
                 back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 8)
-                k += 8
-            elif width - k >= 4:
+            elif count == 4:
                 back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 4)
-                k += 4
             else:
                 back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 1)
-                k += 1
+            k += count
 
 
 @compiled_for_cuda(over="sequences")

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
     along,
-    choose,
+    at_least,
+    at_most,
+    columns_at_once,
     compiled,
     compiled_for_cuda,
     each,
     exp,
     in_lanes,
+    larger,
     load,
     locate,
     pointer,
@@ -48,7 +51,7 @@ def softmax(
         if count >= 32:
             prefetch(x, d + ahead, count)
         value = load(x, d, count, out)
-        top = choose((value > top) | (value != value), value, top)
+        top = larger(top, value)
         t += one
     total = each(out, 0, count)
     t = 0
@@ -86,24 +89,22 @@ def cpu(
     """Units `lo` to `hi`."""
     rows, to = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, ahead = unknown(1), max(8 * step * width, 1024)
+    one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
         while k < width and length != 0:
+            k = at_most(k, width - count)
             p = first * width + k
-            if width - k >= 64:
-                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 64)
-                k += 64
-            elif width - k >= 16:
-                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 16)
-                k += 16
-            elif width - k >= 4:
+            if count == 32:
+                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 32)
+            elif count == 8:
+                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 8)
+            elif count == 4:
                 softmax(rows, to, p, steps, width, length, step, log, ahead, one, 4)
-                k += 4
             else:
                 softmax(rows, to, p, steps, width, length, step, log, ahead, one, 1)
-                k += 1
+            k += count
 
 
 @compiled_for_cuda(over="sequences")

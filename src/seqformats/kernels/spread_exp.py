@@ -11,7 +11,10 @@ import numpy as np
 
 from .._kernel import (
     along,
+    at_least,
+    at_most,
     choose,
+    columns_at_once,
     compiled,
     compiled_for_cuda,
     each,
@@ -78,24 +81,22 @@ def cpu(
     """Units `lo` to `hi`."""
     row, items, logs, rows = pointer(x), pointer(y), pointer(z), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, ahead = unknown(1), max(8 * step * width, 1024)
+    one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
         while k < width:
+            k = at_most(k, width - count)
             p, at = first * width + k, i * width + k
-            if width - k >= 32:
+            if count == 32:
                 spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 32)
-                k += 32
-            elif width - k >= 8:
+            elif count == 8:
                 spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 8)
-                k += 8
-            elif width - k >= 4:
+            elif count == 4:
                 spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 4)
-                k += 4
             else:
                 spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 1)
-                k += 1
+            k += count
 
 
 @compiled_for_cuda(over="rows")

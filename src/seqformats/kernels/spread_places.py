@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
     along,
+    at_most,
     choose,
     clear,
+    columns_at_once,
     compiled,
     compiled_for_cuda,
     each,
@@ -57,7 +59,7 @@ def cpu(
     """Units `lo` to `hi`."""
     row, where, rows = pointer(x), pointer(places), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one = unknown(1)
+    one, count = unknown(1), columns_at_once(width)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
@@ -68,16 +70,15 @@ def cpu(
                 rows[d + k] = row[i * width + k]
                 k += 1
         while k < width:
+            k = at_most(k, width - count)
             p, at = first * width + k, i * width + k
-            if width - k >= 8:
-                place(row, where, rows, p, at, steps, width, length, step, one, 8)
-                k += 8
-            elif width - k >= 4:
+            if count == 32:
+                place(row, where, rows, p, at, steps, width, length, step, one, 32)
+            elif count == 4:
                 place(row, where, rows, p, at, steps, width, length, step, one, 4)
-                k += 4
             else:
                 place(row, where, rows, p, at, steps, width, length, step, one, 1)
-                k += 1
+            k += count
 
 
 @compiled_for_cuda(over="rows")

@@ -6,7 +6,21 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, each, in_lanes, load, locate, move, pointer, store, unknown
+from .._kernel import (
+    along,
+    at_most,
+    columns_at_once,
+    compiled,
+    compiled_for_cuda,
+    each,
+    in_lanes,
+    load,
+    locate,
+    move,
+    pointer,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu
@@ -55,29 +69,22 @@ def cpu(
     """Units `lo` to `hi`."""
     row, rows = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one = unknown(1)
+    one, count = unknown(1), columns_at_once(width)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
         # wide rows are best written one after the other: the first from here, the others from that
         alike = 1 if width >= 256 and length != 0 else length
         while k < width:
+            k = at_most(k, width - count)
             p, at = first * width + k, i * width + k
-            if width - k >= 64:
-                spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 64)
-                k += 64
-            elif width - k >= 32:
+            if count == 32:
                 spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 32)
-                k += 32
-            elif width - k >= 8:
-                spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 8)
-                k += 8
-            elif width - k >= 4:
+            elif count == 4:
                 spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 4)
-                k += 4
             else:
                 spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 1)
-                k += 1
+            k += count
         for t in range(alike, length):
             d, begin = first + along(t, steps, step), first + along(0, steps, step)
             move(out, d * width, out, begin * width, width * out.itemsize)

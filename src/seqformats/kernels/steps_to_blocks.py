@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import compiled, compiled_for_cuda, move_row
+from .._kernel import at_most, compiled, compiled_for_cuda, move_row
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, move_word, search
@@ -26,7 +26,7 @@ def cpu(
     """Columns `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
     for first in range(lo, hi, 1024):
         for t in range(steps.size - 1):
-            last = min(first + 1024, hi, steps[t + 1] - steps[t])
+            last = at_most(first + 1024, at_most(hi, steps[t + 1] - steps[t]))
             if last <= first:
                 break
             begin = steps[t] if columns < 0 else t * columns

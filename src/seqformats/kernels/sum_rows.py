@@ -7,7 +7,21 @@ mean, 2 divided by the square root of the length (Paddle's "sqrt").  An empty se
 import math
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, each, in_lanes, load, locate, pointer, shared, store, unknown
+from .._kernel import (
+    along,
+    at_most,
+    columns_at_once,
+    compiled,
+    compiled_for_cuda,
+    each,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    shared,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, tree_sum
@@ -78,7 +92,7 @@ def cpu(
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
     rows, sums = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one = unknown(1)
+    one, count = unknown(1), columns_at_once(width)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
@@ -90,22 +104,15 @@ def cpu(
                 k += 16
             k = even
         while k < width:
+            k = at_most(k, width - count)
             p, at = first * width + k, i * width + k
-            if width - k >= 64:
-                total(rows, sums, p, at, steps, width, length, step, mode, one, 64)
-                k += 64
-            elif width - k >= 32:
+            if count == 32:
                 total(rows, sums, p, at, steps, width, length, step, mode, one, 32)
-                k += 32
-            elif width - k >= 8:
-                total(rows, sums, p, at, steps, width, length, step, mode, one, 8)
-                k += 8
-            elif width - k >= 4:
+            elif count == 4:
                 total(rows, sums, p, at, steps, width, length, step, mode, one, 4)
-                k += 4
             else:
                 total(rows, sums, p, at, steps, width, length, step, mode, one, 1)
-                k += 1
+            k += count
 
 
 @compiled_for_cuda(over="sequences")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import along, beyond, compiled, compiled_for_cuda, locate, shared
+from .._kernel import along, at_most, beyond, compiled, compiled_for_cuda, locate, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu
@@ -38,7 +38,7 @@ def topk_column(
         places[begin + a * width] = -1
     for t in range(length):
         value = x[(first + along(t, steps, step)) * width + k]
-        a = min(t, most)  # so many are there; it goes before those that it is beyond
+        a = at_most(t, most)  # so many are there; it goes before those that it is beyond
         if a == most and not beyond(value, tops[begin + (a - 1) * width], 0):
             continue
         if a == most:
@@ -52,7 +52,7 @@ def topk_column(
     for q in range(ks.size):
         d = (i * ks.size + q) * width + k
         out[d] = 0
-        for a in range(min(ks[q], length)):
+        for a in range(at_most(ks[q], length)):
             out[d] += tops[begin + a * width]
         out[d] = out[d] / out.dtype.type(ks[q])
 
@@ -80,12 +80,12 @@ def cpu(
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         begin = i * most * width
-        for p in range(np.uint64(begin + min(length, most) * width), np.uint64(begin + most * width)):
+        for p in range(np.uint64(begin + at_most(length, most) * width), np.uint64(begin + most * width)):
             tops[p] = 0
             places[p] = -1
         for t in range(length):
             row = np.uint64((first + along(t, steps, step)) * width)
-            a = min(t, most - 1)  # it goes to the end of the list, and from there up
+            a = at_most(t, most - 1)  # it goes to the end of the list, and from there up
             here = np.uint64(begin + a * width)
             if t < most:
                 for k in range(items):
@@ -120,7 +120,7 @@ def cpu(
             d = np.uint64((i * ks.size + q) * width)
             for k in range(items):
                 out[d + k] = 0
-            for a in range(min(ks[q], length)):
+            for a in range(at_most(ks[q], length)):
                 top = np.uint64(begin + a * width)
                 for k in range(items):
                     out[d + k] += tops[top + k]

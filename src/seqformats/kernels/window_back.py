@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, compiled, compiled_for_cuda, fold_windows, locate
+from .._kernel import along, at_least, at_most, compiled, compiled_for_cuda, fold_windows, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu
@@ -42,7 +42,7 @@ def cpu(
                 for k in range(total.size):
                     total[k] = 0
                 # place q of the window of row s is row t
-                for q in range(max(t + before - length + 1, 0), min(count, t + before + 1)):
+                for q in range(at_least(t + before - length + 1, 0), at_most(count, t + before + 1)):
                     s = (first + steps[t + before - q]) * count + q
                     part = x[s * width : (s + 1) * width]
                     for k in range(part.size):

@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, clear, compiled, compiled_for_cuda, locate, move, move_row, move_run
+from .._kernel import along, at_least, at_most, clear, compiled, compiled_for_cuda, locate, move, move_row, move_run
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu, move_word
@@ -42,8 +42,8 @@ def cpu(
                 move_run(out, d, size, src, first * row, row, size, length - after - t)
                 t = length - after
                 continue
-            begin = max(before - t, 0)  # the first neighbour that is there, and the one after the last
-            end = min(count, length - t + before)
+            begin = at_least(before - t, 0)  # the first neighbour that is there, and the one after the last
+            end = at_most(count, length - t + before)
             if filled == 0:
                 if begin != 0:
                     clear(out, d, begin * row)

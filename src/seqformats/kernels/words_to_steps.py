@@ -6,7 +6,7 @@ and four steps are transposed.  Columns fall in length, so neighbours end about 
 
 from typing import Any
 
-from .._kernel import begin_of, compiled, move_row, move_square, will_write
+from .._kernel import at_most, begin_of, compiled, move_row, move_square, will_write
 
 
 @compiled
@@ -31,12 +31,12 @@ def cpu(
     wide = 0 if columns < 0 else columns
     t = 0
     while t < steps.size - 1:
-        last = min(hi, steps[t + 1] - steps[t])
-        end = min(t + 1024, steps.size - 1)  # of so many steps the next columns find their lines in the cache
+        last = at_most(hi, steps[t + 1] - steps[t])
+        end = at_most(t + 1024, steps.size - 1)  # of so many steps the next columns find their lines in the cache
         j = lo
         while j < last:
             u = t
-            stop = min(j + 4, last)
+            stop = at_most(j + 4, last)
             if stop == j + 4:
                 i = indices[j]
                 s0 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
@@ -46,7 +46,7 @@ def cpu(
                 s2 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
                 i = indices[j + 3]
                 s3 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
-                most = min(end, cum[i + 1] - cum[i])
+                most = at_most(end, cum[i + 1] - cum[i])
                 p = 0
                 while u + 4 <= most:
                     d0 = (j + u * wide + steps[u] * packed) * row
@@ -63,7 +63,7 @@ def cpu(
                     u += 4
             while j < stop:
                 i = indices[j]
-                most = min(end, cum[i + 1] - cum[i])
+                most = at_most(end, cum[i + 1] - cum[i])
                 s = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + u * row
                 v = u
                 while v < most:
