@@ -21,6 +21,11 @@ _type_of = operator.attrgetter("dtype.num")
 _THREADS_FROM = 4 << 20
 
 
+def is_large(size: int) -> bool:
+    """Is this work, so many bytes, for several threads?"""
+    return size >= _THREADS_FROM
+
+
 class Work(NamedTuple):
     """What a launcher needs to divide a move among threads or blocks.
 

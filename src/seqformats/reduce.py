@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import _flow, _launch
+from . import _flow, _launch, registry
 from ._rows import (
     HALF,
     ORDERED,
     SUMS_IN,
     Layout,
     calculate,
+    calculated_at_once,
     combined,
     differentiable,
     flat,
+    float_kept,
     in_floats,
     in_layout,
     layout_of,
     linear,
     name_of,
     new_rows,
+    plain,
     ready,
     sums_in,
 )
@@ -30,7 +34,7 @@ from .arrays import Array, Library, library_of, size_of
 from .convert import convert, source_of, without_padding
 from .errors import ConversionError, StructureError
 from .formats import LoD, Ragged, build_lod
-from .grad import Call, operation, single
+from .grad import Call, at_once, operation, single
 from .structure import Structure, frozen, integers
 
 _SUM, _MEAN, _SQRT = 0, 1, 2  # see kernels.sum_rows
@@ -62,7 +66,38 @@ def reduce(x: Any, kind: str, *, empty: Any = None) -> Any:
     return _BY_NAME[name](x, empty)
 
 
+def _sum_kept(name: str) -> str | None:
+    """The dtype of the sum of items that can be added up as they are; None for others, here and below."""
+    return None if name in HALF else SUMS_IN.get(name)
+
+
+def _mean_kept(name: str) -> str | None:
+    sums = _sum_kept(name)
+    return "float64" if sums in ("int64", "uint64") else sums
+
+
+def _order_kept(name: str) -> str | None:
+    return name if name in ORDERED and name not in HALF else None
+
+
+def _end_at_once(x: Any, last: bool) -> Any:
+    """The way of `at_once` for the first and the last item of sequences, a move; see `calculated_at_once`."""
+    if type(x) is not Ragged:
+        return None
+    data, shape, structure = x.data, x._shape, x._structure
+    library = plain(data, x._dtype, shape)
+    row = size_of(shape[1:]) * x._dtype.itemsize
+    n, cum = structure.n, structure.offsets
+    if library is None or not (n and row) or _launch.is_large(n * row):
+        return None
+    out = library.empty((n, *shape[1:]), x._dtype, data)
+    source, target = library.address(data), library.address(out)
+    registry.entry("end_rows")(source, target, cum, cum, cum, -1, 0, 1, int(last), 0, 0, row, 0, n)
+    return out
+
+
 @operation
+@at_once(calculated_at_once("sum_rows", _sum_kept, _SUM))
 def reduce_sum(x: Any, *, empty: Any = _ZERO) -> Any:
     """The sum of every (innermost) sequence.
 
@@ -86,6 +121,7 @@ def reduce_sum(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
+@at_once(calculated_at_once("sum_rows", _mean_kept, _MEAN))
 def reduce_mean(x: Any, *, empty: Any = _ZERO) -> Any:
     """The mean of every (innermost) sequence; integers and bools give float64.  See `reduce_sum`.
 
@@ -100,6 +136,7 @@ def reduce_mean(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
+@at_once(calculated_at_once("sum_rows", _mean_kept, _SQRT))
 def reduce_sqrt(x: Any, *, empty: Any = _ZERO) -> Any:
     """The sum of every (innermost) sequence, divided by the square root of its length.  See `reduce_mean`.
 
@@ -112,6 +149,7 @@ def reduce_sqrt(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
+@at_once(calculated_at_once("max_rows", _order_kept, 0))
 def reduce_max(x: Any, *, empty: Any = _ZERO) -> Any:
     """The largest item of every (innermost) sequence, column by column; dtypes stay.  See `reduce_sum`.
 
@@ -128,6 +166,7 @@ def reduce_max(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
+@at_once(calculated_at_once("max_rows", _order_kept, 1))
 def reduce_min(x: Any, *, empty: Any = _ZERO) -> Any:
     """The least item of every (innermost) sequence, column by column.  See `reduce_max`.
 
@@ -140,6 +179,7 @@ def reduce_min(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
+@at_once(functools.partial(_end_at_once, last=False))
 def reduce_first(x: Any, *, empty: Any = _ZERO) -> Any:
     """The first item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
 
@@ -152,6 +192,7 @@ def reduce_first(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
+@at_once(functools.partial(_end_at_once, last=True))
 def reduce_last(x: Any, *, empty: Any = _ZERO) -> Any:
     """The last item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
 
@@ -164,6 +205,7 @@ def reduce_last(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
+@at_once(calculated_at_once("logsumexp_rows", float_kept))
 def reduce_logsumexp(x: Any, *, empty: Any = _LOWEST) -> Any:
     """The logarithm of the sum of exponentials of every (innermost) sequence, without overflow.  See `reduce_mean`.
 

@@ -11,8 +11,10 @@ from . import _flow, _launch
 from ._rows import (
     HALF,
     calculate,
+    calculated_at_once,
     combined,
     differentiable,
+    float_kept,
     in_floats,
     in_layout,
     linear,
@@ -26,7 +28,7 @@ from .arrays import Array, adopt, is_array, library_of, size_of, to_host
 from .convert import at_least, convert, convert_like, move_rows, restored, rows_of, source_of, without_padding
 from .errors import DeviceError, StructureError
 from .formats import Encoding, List, LoD, Ragged, build_ragged, shown
-from .grad import Call, operation, single
+from .grad import Call, at_once, operation, single
 from .reduce import reduce_sum, rows_or_data, spread
 from .structure import Structure, frozen, integers, whole
 
@@ -34,6 +36,7 @@ from .structure import Structure, frozen, integers, whole
 
 
 @operation
+@at_once(calculated_at_once("softmax_rows", float_kept, 0, by_item=True))
 def softmax(x: Any) -> Any:
     """Softmax along every (innermost) sequence, column by column, with the maximum taken out first.
 
@@ -55,6 +58,7 @@ def softmax(x: Any) -> Any:
 
 
 @operation
+@at_once(calculated_at_once("softmax_rows", float_kept, 1, by_item=True))
 def log_softmax(x: Any) -> Any:
     """The logarithm of `softmax`, without its loss of small numbers.
 
