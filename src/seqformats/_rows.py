@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _flow, _launch, registry
-from .arrays import Array, Library, Shape, library_of, size_of
+from .arrays import NUMPY, Array, Library, Shape, library_of, size_of
 from .convert import checked_data, convert, ragged_to_list
 from .errors import ConversionError
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
@@ -187,6 +187,26 @@ def calculated_at_once(
     return quick
 
 
+def spread_at_once(kernel: str, inputs: tuple[Array, ...], shape: Any, *numbers: int) -> Any:
+    """The other way: rows, one a sequence, to the items of a `Ragged` like `shape`; None for what is not plain."""
+    if type(shape) is not Ragged:
+        return None
+    rows, structure = inputs[0], shape._structure
+    dtype, item = rows.dtype, rows.shape[1:]
+    library = plain(rows, dtype, rows.shape)
+    if library is None or library.dtype_name(dtype) not in _FLOATS or (library is NUMPY and not dtype.isnative):
+        return None
+    n, width = structure.n, size_of(item)
+    if not (n and width) or _launch.is_large(structure.rows * width * dtype.itemsize):
+        return None
+    out = library.empty((structure.rows, *item), dtype, rows)
+    data = (*map(library.operand, inputs), library.result(out))
+    cum = structure.offsets
+    start = registry.entry(kernel, tuple([x.dtype.num for x in data]))
+    start(*data, cum, cum, cum, width, -1, 0, 1, *numbers, 0, n)
+    return build_ragged(out, structure)
+
+
 def plain(data: Array, dtype: Any, shape: Shape) -> Library | None:
     """The library of an array on the host, still of this dtype and shape, that asks for no gradient; else None."""
     library = library_of(data)
@@ -236,7 +256,10 @@ def in_floats(name: str, what: str) -> tuple[str, str]:
 
 def float_kept(name: str) -> str | None:
     """`name` where exponentials are calculated in items as they are; None for other dtypes."""
-    return name if name in ("float32", "float64") else None
+    return name if name in _FLOATS else None
+
+
+_FLOATS = ("float32", "float64")
 
 
 def differentiable(name: str, what: str) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow
-from ._rows import differentiable, flat, in_layout, layout_of, linear, move, new_rows, sums_in
-from .arrays import Array, Library, adopt, is_array, library_of, size_of
+from . import _flow, _launch, registry
+from ._rows import SUMS_IN, differentiable, flat, in_layout, layout_of, linear, move, new_rows, sums_in
+from .arrays import NUMPY, Array, Library, adopt, is_array, library_of, size_of
 from .convert import convert_like, move_rows, restored, rows_of, source_of, structure_of
 from .errors import ConversionError, DeviceError, StructureError
 from .formats import LoD, Ragged, build_lod, build_ragged
-from .grad import Call, operation, single
+from .grad import Call, at_once, operation, single
 from .reduce import summed
 from .select import getitem, lengths, levels_of, sum_of_copies
 from .sequence import per_sequence
@@ -71,7 +71,25 @@ def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
     return _repeated(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
 
 
+def _expand_at_once(x: Any, like: Any) -> Any:
+    """The way of `at_once`: the rows of a plain NumPy array, as often as a `Ragged` says."""
+    if type(like) is not Ragged or type(x) is not np.ndarray:
+        return None
+    structure, shape, dtype = like._structure, x.shape, x.dtype
+    n, rows, cum = structure.n, structure.rows, structure.offsets
+    row = dtype.itemsize * size_of(shape[1:])
+    if not x.flags.c_contiguous or NUMPY.dtype_name(dtype) not in SUMS_IN or shape[:1] != (n,):
+        return None
+    if not (rows and row) or _launch.is_large(rows * row):
+        return None
+    out = np.empty((rows, *shape[1:]), dtype)
+    address = NUMPY.address
+    registry.entry("repeat_rows")(address(x), address(out), cum, cum, cum, -1, 0, 1, row, 0, n)
+    return build_ragged(out, structure)
+
+
 @operation
+@at_once(_expand_at_once, takes=2)
 def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
     """Row i of `x`, repeated over the innermost sequence i of `like`.
 

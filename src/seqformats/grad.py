@@ -50,12 +50,12 @@ def operation(plan: Callable[..., Call]) -> Callable[..., Any]:
     The operation runs the rule, inside the autograd graph of the caller's framework where an operand asks for it; and
     `vjp` finds the same rule.  See `at_once` for the way past both.
     """
-    quick = getattr(plan, "at_once", None)
+    quick, takes = getattr(plan, "at_once", (None, 0))
 
     @functools.wraps(plan)
     def run(*args: Any, **options: Any) -> Any:
-        if quick is not None and not options and len(args) == 1:
-            y = quick(args[0])
+        if quick is not None and not options and len(args) == takes:
+            y = quick(*args)
             if y is not None:
                 return y
         call = plan(*args, **options)
@@ -87,14 +87,14 @@ def operation(plan: Callable[..., Call]) -> Callable[..., Any]:
     return run
 
 
-def at_once(quick: Callable[[Any], Any]) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
-    """Let the decorated plan of an operation have a shorter way for one batch and no options.
+def at_once(quick: Callable[..., Any], takes: int = 1) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
+    """Let the decorated plan of an operation have a shorter way for so many arguments and no options.
 
-    ``quick(x)`` is the result, or None for whatever it is not made for: then there was nothing done.
+    ``quick(*args)`` is the result, or None for whatever it is not made for: then there was nothing done.
     """
 
     def give(plan: Callable[..., Call]) -> Callable[..., Call]:
-        plan.at_once = quick  # type: ignore[attr-defined]
+        plan.at_once = quick, takes  # type: ignore[attr-defined]
         return plan
 
     return give

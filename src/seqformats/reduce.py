@@ -28,6 +28,7 @@ from ._rows import (
     new_rows,
     plain,
     ready,
+    spread_at_once,
     sums_in,
 )
 from .arrays import Array, Library, library_of, size_of
@@ -331,7 +332,8 @@ def summed(x: Any, mode: int = _SUM) -> Array:
 
 def spread(rows: Array, shape: Any, mode: int = _SUM) -> Any:
     """Every row of a sequence gets the sequence's own row of `rows`, scaled; laid out as `shape`.  It flows."""
-    return linear(lambda z: _spread(z, shape, mode), lambda dz: summed(dz, mode), rows)
+    y = spread_at_once("spread_rows", (rows,), shape, mode)
+    return linear(lambda z: _spread(z, shape, mode), lambda dz: summed(dz, mode), rows) if y is None else y
 
 
 def _spread(rows: Array, shape: Any, mode: int) -> Any:
@@ -422,6 +424,9 @@ def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
 
 
 def _at_places(rows: Array, places: Array, shape: Any) -> Any:
+    y = spread_at_once("spread_places", (rows, places), shape)
+    if y is not None:
+        return y
     library, layout = library_of(rows), layout_of(shape)
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
     data = library.astype(rows, "float32" if name in HALF else name)
