@@ -129,7 +129,7 @@ def main() -> int:
         for name in EXTRAS:
             if not only or name in only:
                 results[name] = {
-                    "startup": lambda: startup.measure(3 if options.quick else 11),
+                    "startup": lambda: startup.measure(3 if options.quick else 7),
                     "memory": memory.measure,
                     "growth": lambda: growth.growth(effort),
                     "threads": lambda: growth.scaling(effort),

@@ -230,7 +230,9 @@ def in_turns(
         for name in once
         if name != OURS and min(once[name], first.get(name, math.inf)) > max(SLOW, 4 * min(once.values()))
     }
-    once = {name: seconds if name in slow else min(seconds, clock(candidates[name])) for name, seconds in once.items()}
+    once = {
+        name: seconds if seconds > SLOW / 4 else min(seconds, clock(candidates[name])) for name, seconds in once.items()
+    }
     fastest = min(once.values())
     every = {name: max(1, min(8, int(seconds / fastest / 4))) for name, seconds in once.items()}
     if sum(once.values()) * effort.rounds < effort.seconds:
@@ -241,7 +243,7 @@ def in_turns(
     }
     times: dict[str, list[float]] = {name: [once[name]] if name in slow else [] for name in candidates}
     names = list(candidates)
-    enough, least = 8 * effort.seconds, min(4, effort.rounds)
+    enough, least = 5 * effort.seconds, min(3, effort.rounds)
     collecting = gc.isenabled()
     gc.disable()
     try:

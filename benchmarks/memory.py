@@ -1,11 +1,12 @@
 """How much memory a conversion takes at its highest, over its result.
 
-Each candidate runs in a fresh process, since what one has freed another would get again.  `python -m benchmarks.memory
-NAME` is such a process: it makes the batch and the kernels, resets the high-water mark of the process, runs the
-conversion once, and prints the bytes of the result and of the peak.
+Each candidate runs in a process of its own, since what one has freed another would get again.  `python -m
+benchmarks.memory` imports what they need and forks for each: the child makes the batch and the kernels, resets the
+high-water mark of the process, and runs the conversion once.
 """
 
 import json
+import multiprocessing
 import os
 import pathlib
 import subprocess
@@ -122,43 +123,56 @@ def status() -> dict[str, int]:
     return found
 
 
-def one(name: str) -> dict[str, int]:
-    """Run a candidate in this process; bytes of its result, and of the peak over what was there before."""
+def one(name: str, answer: Any) -> None:
+    """Run a candidate in this process; sends the bytes of its result, and of the peak over what was there before."""
     run, read = candidates()[name]()
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again
     before = status()["VmRSS"]
     result = run()
     peak = status()["VmHWM"] - before
-    array = read(result)
-    return {"result": int(array.nbytes), "peak": peak}
+    answer.send({"result": int(read(result).nbytes), "peak": peak})
+
+
+def all_of_them() -> dict[str, dict[str, float]]:
+    """For every conversion and candidate the peak over the result, each in a fork of this process."""
+    fork = multiprocessing.get_context("fork")
+    found: dict[str, dict[str, float]] = {}
+    for name in candidates():
+        here, there = fork.Pipe()
+        child = fork.Process(target=one, args=(name, there))
+        child.start()
+        there.close()
+        try:
+            got = here.recv()
+        except EOFError:
+            raise RuntimeError(f"{name} ended without an answer") from None
+        child.join()
+        conversion, _, candidate = name.partition("|")
+        found.setdefault(conversion, {})[candidate] = got["peak"] / got["result"]
+    return found
 
 
 def measure() -> dict[str, dict[str, float]]:
-    """For every conversion and candidate the peak over the result, or nothing where the system has no such mark."""
+    """`all_of_them` in a fresh process, or nothing where the system has no such mark."""
     if not pathlib.Path("/proc/self/clear_refs").exists():
         return {}
-    found: dict[str, dict[str, float]] = {}
     # every large array has pages of its own, which are counted from the first write to the end of the array
     environment = os.environ | {
         "MALLOC_MMAP_THRESHOLD_": "65536",
         "SEQFORMATS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
-    for name in candidates():
-        run = subprocess.run(
-            [sys.executable, "-m", "benchmarks.memory", name],
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd=pathlib.Path(__file__).parents[1],
-        )
-        if run.returncode:
-            raise RuntimeError(f"{name}: {run.stderr}")
-        conversion, _, candidate = name.partition("|")
-        got = json.loads(run.stdout)
-        found.setdefault(conversion, {})[candidate] = got["peak"] / got["result"]
-    return found
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.memory"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=pathlib.Path(__file__).parents[1],
+    )
+    if run.returncode:
+        raise RuntimeError(run.stderr)
+    return json.loads(run.stdout)  # type: ignore[no-any-return]
 
 
 if __name__ == "__main__":
-    print(json.dumps(one(sys.argv[1])))
+    print(json.dumps(all_of_them()))
