@@ -211,15 +211,20 @@ def _move(context: Any, builder: Any, kinds: Any, args: Any, words: tuple[int, .
         builder.store(value, builder.bitcast(to, word), align=1)
         builder.branch(end)
     builder.position_at_end(other)
+    _copy(builder, to, come, args[4])
+    builder.branch(end)
+    builder.position_at_end(end)
+
+
+def _copy(builder: Any, to: Any, come: Any, size: Any) -> None:
+    """Copy `size` bytes between pointers."""
 
     def fill(places: list[Any]) -> None:
         values = [builder.load(builder.bitcast(builder.gep(come, [k]), _BYTES32), align=1) for k in places]
         for k, value in zip(places, values, strict=True):
             builder.store(value, builder.bitcast(builder.gep(to, [k]), _BYTES32), align=1)
 
-    _in_vectors(builder, args[4], fill, lambda: cgutils.raw_memcpy(builder, to, come, args[4], 1))
-    builder.branch(end)
-    builder.position_at_end(end)
+    _in_vectors(builder, size, fill, lambda: cgutils.raw_memcpy(builder, to, come, size, 1))
 
 
 _means(move)(_move)
@@ -282,7 +287,7 @@ def _write_run(builder: Any, to: Any, d_step: Any, come: Any, s_step: Any, size:
             words(width, I64(0), builder.sub(size, I64(width)))
     with cgutils.for_range(builder, count) as loop:
         places = [builder.gep(p, [builder.mul(loop.index, by)]) for p, by in ((to, d_step), (come, s_step))]
-        cgutils.raw_memcpy(builder, *places, size, 1)
+        _copy(builder, *places, size)
 
 
 @intrinsic
