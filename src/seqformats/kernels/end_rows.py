@@ -6,7 +6,7 @@ arrays: `src` is 0 and ``starts (n,)`` are memory addresses.  An empty sequence 
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import along, clear, compiled, compiled_for_cuda, locate, move_row
+from .._kernel import along, at_least, at_most, clear, compiled, compiled_for_cuda, locate, move_row, will_read
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, move_word
@@ -32,6 +32,13 @@ def cpu(
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row; with `back` 1, `out` has the sequences."""
     unit = 1 if addresses else row
     for u in range(lo, hi):
+        if row >= 128 and back == 0:  # of several lines each, so the memory is told in time
+            _, first, length = locate(starts, cum, at_most(u + 8, hi - 1), stride, left, step)
+            p = src + first * unit + along(last * at_least(length - 1, 0), steps, step) * row
+            end = p + at_most(row, 512)
+            while p < end:
+                will_read(p)
+                p += 64
         i, first, length = locate(starts, cum, u, stride, left, step)
         place = first * unit + along(last * (length - 1), steps, step) * row
         if length == 0:
