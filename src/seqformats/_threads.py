@@ -13,7 +13,8 @@ from itertools import pairwise
 from queue import SimpleQueue
 from typing import Any
 
-_Task = tuple[list[tuple[Callable[..., None], tuple[Any, ...]]], "SimpleQueue[BaseException | None]"]
+_Block = tuple[Callable[..., None], tuple[Any, ...]]
+_Task = tuple[list[list[_Block]], int, "SimpleQueue[BaseException | None]"]
 
 _chosen: int | None = None
 _default: int | None = None
@@ -121,30 +122,33 @@ def set_num_threads(k: int | None) -> None:
     _chosen = k
 
 
-def _drain(
-    blocks: list[tuple[Callable[..., None], tuple[Any, ...]]], done: "SimpleQueue[BaseException | None]"
-) -> None:
-    """Run blocks until none is left; one entry in `done` a block."""
-    while True:
-        try:
-            kernel, args = blocks.pop()
-        except IndexError:
-            return
-        error: BaseException | None = None
-        try:
-            kernel(*args)
-        except BaseException as caught:
-            error = caught
-        del args  # the arrays are free before the caller goes on
-        done.put(error)
+def _drain(parts: list[list[_Block]], own: int, done: "SimpleQueue[BaseException | None]") -> None:
+    """Run blocks until none is left, those of one part first; one entry in `done` a block.
+
+    Threads begin far from each other: new memory comes in huge pages, for each of which one thread waits for another.
+    """
+    for k in range(len(parts)):
+        part = parts[(own + k) % len(parts)]
+        while True:
+            try:
+                kernel, args = part.pop(0 if k == 0 else -1)
+            except IndexError:
+                break
+            error: BaseException | None = None
+            try:
+                kernel(*args)
+            except BaseException as caught:
+                error = caught
+            del args  # the arrays are free before the caller goes on
+            done.put(error)
 
 
 def _helper(tasks: "SimpleQueue[_Task]") -> None:
     _inside.busy = True
     while True:
-        blocks, done = tasks.get()
-        _drain(blocks, done)
-        del blocks, done
+        parts, own, done = tasks.get()
+        _drain(parts, own, done)
+        del parts, done
 
 
 def run(kernel: Callable[..., None], args: tuple[Any, ...], cuts: Sequence[int]) -> None:
@@ -167,11 +171,13 @@ def run(kernel: Callable[..., None], args: tuple[Any, ...], cuts: Sequence[int])
             except RuntimeError:  # the interpreter shuts down, or no more threads: the caller does it all
                 pass
     blocks = [(kernel, (*args, start, stop)) for start, stop in pairwise(cuts)]
-    count = len(blocks)
+    count, threads = len(blocks), min(wanted, pool.helpers) + 1
+    parts = [blocks[count * k // threads : count * (k + 1) // threads] for k in range(threads)]
+    del blocks  # which nobody must keep
     done: SimpleQueue[BaseException | None] = SimpleQueue()
-    for _ in range(min(wanted, pool.helpers)):
-        pool.tasks.put((blocks, done))
-    _drain(blocks, done)
+    for own in range(1, threads):
+        pool.tasks.put((parts, own, done))
+    _drain(parts, 0, done)
     interrupt: BaseException | None = None
     errors: list[BaseException | None] = []
     while len(errors) < count:
