@@ -286,8 +286,8 @@ def _write_run(builder: Any, to: Any, d_step: Any, come: Any, s_step: Any, size:
         with builder.if_then(builder.and_(*inside)):
             words(width, I64(0), builder.sub(size, I64(width)))
     with cgutils.for_range(builder, count) as loop:
-        places = [builder.gep(p, [builder.mul(loop.index, by)]) for p, by in ((to, d_step), (come, s_step))]
-        _copy(builder, *places, size)
+        target, place = (builder.gep(p, [builder.mul(loop.index, by)]) for p, by in ((to, d_step), (come, s_step)))
+        _copy(builder, target, place, size)
 
 
 @intrinsic
