@@ -1,5 +1,6 @@
 """How time grows with the batch and shrinks with threads, and how fast a device copies."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from .peers import ops, set_threads, torch
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 THREADED = ("wide", "many")
+CALLED = ("tiny", "small", "wide")
+CALLERS = 8
 
 
 def growth(effort: Effort) -> list[dict[str, Any]]:
@@ -72,6 +75,49 @@ def scaling(effort: Effort) -> list[dict[str, Any]]:
             found.append({"shape": shape, "threads": k, "times": times})
         print(f"threads: {shape}", flush=True)
     set_threads(None)
+    return found
+
+
+def callers(effort: Effort) -> list[dict[str, Any]]:
+    """As many calls from one Python thread, and shared among eight that call at once."""
+    set_threads(None)
+    found = []
+    for shape in CALLED:
+        b = Batch(shape, "NumPy")
+        x = b.ragged
+        operations: dict[str, Callable[[], Any]] = {
+            "list -> ragged": lambda b=b: sf.convert(b.items, sf.Ragged),
+            "ragged -> padded": lambda x=x: sf.convert(x, sf.Padded),
+            "reduce_sum": lambda x=x: sf.reduce_sum(x),
+            "softmax": lambda x=x: sf.softmax(x),
+        }
+        if ops:
+            operations["Thinc: list2padded"] = lambda b=b: ops.list2padded(b.items)
+        for name, function in operations.items():
+            function()
+            once = Clock("cpu")(Peer(function))
+            calls = max(1, int(effort.seconds / once / CALLERS))
+
+            def alone(function: Any = function, calls: int = calls) -> None:
+                for _ in range(calls * CALLERS):
+                    function()
+
+            def together(function: Any = function, calls: int = calls) -> None:
+                def some() -> None:
+                    for _ in range(calls):
+                        function()
+
+                threads = [threading.Thread(target=some) for _ in range(CALLERS)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+
+            pair = {"one": Peer(alone), "eight": Peer(together)}
+            times = in_turns(pair, Clock("cpu"), Effort(4 * effort.seconds, 5))
+            each = {key: t["median"] / (calls * CALLERS) for key, t in times.items()}
+            found.append({"operation": name, "shape": shape, "calls": calls * CALLERS, "times": each})
+        print(f"eight callers: {shape}", flush=True)
     return found
 
 
