@@ -23,7 +23,7 @@ from .data import LARGE, Batch
 from .peers import remember_threads, set_threads, torch, versions
 
 FAMILIES = [module.__name__.rpartition(".")[2] for module in (moves, reduce, sequence, nested, steps, wrap, beam)]
-EXTRAS = ("startup", "memory", "growth", "threads")
+EXTRAS = ("startup", "memory", "growth", "threads", "callers")
 
 
 def arguments() -> argparse.Namespace:
@@ -133,6 +133,7 @@ def main() -> int:
                     "memory": memory.measure,
                     "growth": lambda: growth.growth(effort),
                     "threads": lambda: growth.scaling(effort),
+                    "callers": lambda: growth.callers(effort),
                 }[name]()
     results["seconds"] = round(time.perf_counter() - begin)
     report.write(results, options.out, partial=bool(only), device=options.device)

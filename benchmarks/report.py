@@ -231,6 +231,14 @@ def scaled(found: list[dict[str, Any]]) -> list[str]:
     return table(["operation", "batch", *(f"{k} threads" if k > 1 else "1 thread" for k in counts)], rows, 2)
 
 
+def called(found: list[dict[str, Any]]) -> list[str]:
+    rows = []
+    for row in found:
+        one, eight = row["times"]["one"], row["times"]["eight"]
+        rows.append([row["operation"], row["shape"], span(one), span(eight), ratio(one / eight)])
+    return table(["operation", "batch", "one caller", "eight", "one / eight"], rows, 2)
+
+
 def document(results: dict[str, Any], device: str, pictures: dict[str, str]) -> str:
     machine = results["machine"]
     cells = results["cells"]
@@ -267,6 +275,9 @@ def document(results: dict[str, Any], device: str, pictures: dict[str, str]) -> 
     if results.get("threads"):
         lines += ["## Threads", "", f"![Speed by number of threads]({pictures['threads']})", ""]
         lines += [*scaled(results["threads"]), ""]
+    if results.get("callers"):
+        text = "The time of a call where one Python thread makes all calls, and where eight make as many at once."
+        lines += ["## Eight callers", "", text, "", *called(results["callers"]), ""]
     compiled = results["signatures"]
     lines += [
         "## Kernels compiled",
