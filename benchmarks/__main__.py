@@ -32,7 +32,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shapes", default="", help="names of shapes, with commas")
     parser.add_argument("--quick", action="store_true", help="a few rounds a cell, to see that everything runs")
     parser.add_argument("--check", action="store_true", help="compare results, measure and write nothing")
-    parser.add_argument("--seconds", type=float, default=0.08, help="how long a cell is measured")
+    parser.add_argument("--seconds", type=float, default=0.06, help="how long a cell is measured")
     parser.add_argument("--one-thread", action="store_true", help="leave out what has the threads by default")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parents[1] / "docs")

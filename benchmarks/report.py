@@ -40,30 +40,44 @@ limit is given where nothing is moved. Some peers are given more than they get i
 
 
 WHY = """\
-What is known of what is not reached, by profiling and by trials; what is only supposed says so:
+What is known of what is not reached, each by a profile or a trial on such a machine:
 
-- **Tiny and small batches.** Python decides here. A call looks whether the data is still what was validated and whether
-  it wants a gradient, finds the kernel, allocates, and builds a valid result: 12 to 45 Python functions in all, which
-  `tests/test_costs.py` counts. A Python function that does nothing took 0.05 µs, a compiled one with arrays 0.3 to
-  0.8 µs through Numba's dispatcher and 0.1 to 0.2 µs past it, which is how kernels are started. Of the 9 µs of
-  list -> ragged at `tiny` the copy took 2, reading the list 2, and the validated structure, the allocation and the
-  result 2 together. A peer that is one C function, checks nothing and knows no structure (a NumPy index,
-  `segment_reduce`, Thinc's sums) has none of that.
-- **Wrappers with nothing to convert** look at the batch and at the result, 2 to 5 µs; Thinc's call the function.
+- **Tiny and small batches.** Python decides here. The kernels of list -> ragged at `tiny` take 2 of 9 µs, those of
+  ragged -> padded 3 of 20. The rest is Python: looking whether the data is still what was validated and whether it
+  wants a gradient, finding the kernel, allocating, building a valid result; 12 to 45 functions, which
+  `tests/test_costs.py` counts, and about 2 µs to start each move. Reductions, softmax and `expand_as` of plain
+  batches have a short way (a sum 4.6 µs, 1.6 of it the kernel; 11.5 the long way). A peer that is one C function,
+  checks nothing and knows no structure (a NumPy index, `segment_reduce`) has none of that. Of the 15 µs of a sum of tensors 9
+  went into PyTorch's own calls: is the memory still there, a new tensor, two views.
+- **Wrappers with nothing to convert** look at the batch and at the result, 2 to 5 µs, and at a list's arrays, one by
+  one; Thinc's call the function.
+- **ragged -> list on tensors.** `torch.split` makes the views here too; a view for each sequence that shares its
+  version counter is what takes the time. `unsafe_split_with_sizes` took 0.7 of it, but its views do not share the
+  counter.
 - **`TensorArray.pack`** moves the rows twice: it joins the steps, and takes them apart into sequences.
 - **ids, many, by time steps.** Ahead of every peer, but not at the limit. With stores that go past the cache the move
-  of ids took as long as the copy, so it is supposed that otherwise each line of the result is read before it is
-  written. What is written so is not in the cache for whoever reads it next, so such stores are not used.
-- **short, by time steps.** Sequences of 80 bytes in the order of their lengths are reads from anywhere; it is supposed
-  that they wait for memory, which no counter has shown.
+  of ids took as long as the copy, so what is missing is the reading of each line of the result before it is written.
+  What is written past the cache is not there for whoever reads it next, so such stores are not used.
+- **short, by time steps.** Sequences of 80 bytes in the order of their lengths are reads from anywhere: where they
+  lay in that order already, to Packed took 2.8 ms instead of 4.1. With equal lengths, and so without padding, to
+  Padded took 2.5 ms instead of 11.4, of which the zeros are most.
+- **expand_as and the gradients of sums on narrow rows.** `np.repeat` has a loop for each size of an item; ours finds
+  out for each sequence where its rows go and how they are written, 4 ns more a sequence.
 - **softmax, logsumexp** and their gradients take 0.7 to 2 ns a number for the exponential, more than memory does;
   **topk_mean** compares and exchanges items together with their places, which is not vectorised.
-- **A step of the decoder with a small vocabulary, on tensors.** Its kernels take about 100 µs of it; the rest is calls
-  of PyTorch, 1 to 3 µs each, for the small arrays of a step.
-- **Compiling.** A kernel that calculates has its inner loop for four to six numbers of columns, and Numba takes 0.1 to
-  0.4 s for each, most of it in its own passes and not in LLVM. It does so once on a machine; then kernels are read
-  from the disk.
-- **Threads.** On this machine two copying threads gain little over one."""
+- **A step of the decoder with a small vocabulary, on tensors.** Its kernels take about 100 µs of it; the rest is
+  calls of PyTorch, 1 to 3 µs each, for the small arrays of a step.
+- **Compiling.** Ten operations need eleven kernels. Numba takes 1.3 s to be imported and to compile anything at all,
+  and 0.14 s for a loop over an array; of the rest, which is longer kernels, LLVM takes a third and Numba's own passes
+  two. That is once on a machine; then kernels are read from the disk.
+- **Growth.** `select` picks sequences in random order, so with a million each is a read from memory, and with ten
+  thousand from the cache. The rectangle of `masked` is as wide as the longest, which grows with the batch.
+- **Threads at `wide`.** 13 MB are moved in 0.4 to 1 ms by one thread. In a trace, dividing the work and waking a
+  second one took 130 µs of that; the threads of PyTorch spin while they wait, and are there at once. Then two threads
+  wrote at little more than the speed of one. At `many` both gain.
+- **Eight callers.** A kernel lets other Python threads run, and then waits for its turn. Below some 100 µs that costs
+  more than it brings: with kernels that kept the interpreter for themselves eight callers of `tiny` kept 0.72 instead
+  of 0.4, but softmax at `small` lost what it gains, 0.83 instead of 1.65. So kernels let go."""
 
 
 def span(seconds: float) -> str:

@@ -86,7 +86,7 @@ def log(x: Any) -> Any:
 
 def in_lanes(function: Callable[..., Any]) -> Any:
     """Make the decorated plain function one that CPU kernels call with a constant `count`, compiled for each."""
-    part(function, lambda *_: function, prefer_literal=True, strict=False)
+    part(function, prefer_literal=True, strict=False)(lambda *_: function)
     return function
 
 

@@ -14,9 +14,10 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.typing import signature
-from numba.extending import intrinsic, lower_builtin, overload, type_callable
+from numba.extending import intrinsic, lower_builtin, type_callable
 
 from .code import I32, I64, called, constant_lanes, vector_type
+from .options import part
 
 
 def move(out: Any, d: int, src: Any, s: int, size: int) -> None:
@@ -331,7 +332,7 @@ def _move_square(context: Any, builder: Any, kinds: Any, args: Any) -> None:
     builder.position_at_end(end)
 
 
-@overload(move_run, inline="never")
+@part(move_run, inline="never")
 def _move_run_compiled(out, d, d_step, src, s, s_step, size, count):
     return lambda out, d, d_step, src, s, s_step, size, count: _move_run(out, d, d_step, src, s, s_step, size, count)
 
@@ -437,7 +438,7 @@ def _write_fold(
 _FOLDED = 32  # numbers at a time
 
 
-@overload(fold_windows)
+@part(fold_windows)
 def _fold_windows_compiled(out, d, d_step, x, p, p_step, width, before, count, length):
     return lambda out, d, d_step, x, p, p_step, width, before, count, length: _fold_windows(
         out, d, d_step, x, p, p_step, width, before, count, length
@@ -521,11 +522,11 @@ def _give_room(typingctx: Any, rows: Any, i: Any, size: Any) -> Any:
     return types.int64(types.int64, types.int64, types.int64), generate
 
 
-@overload(give)
+@part(give)
 def _give_compiled(rows, i, x, lo, hi, inside):
     return lambda rows, i, x, lo, hi, inside: _give(rows, i, x, lo, hi, inside)
 
 
-@overload(give_room)
+@part(give_room)
 def _give_room_compiled(rows, i, size):
     return lambda rows, i, size: _give_room(rows, i, size)

@@ -98,8 +98,8 @@ def compiled_for_cuda(over: str) -> Callable[[Callable[..., None]], CudaKernel]:
 class _Code(JITCodeLibrary):
     """What LLVM is to make of a function that kernels call.
 
-    They take it in and have it optimized with their own code.  Numba would have it optimized and made machine code on
-    its own besides, which takes longer than all the rest.
+    They take it in, and it is optimized with their own code.  Numba would have it optimized and made machine code on
+    its own besides, which took a quarter of the time that a kernel needs to compile.
     """
 
     def add_llvm_module(self, module: Any) -> None:
@@ -141,14 +141,14 @@ class _Part(Compiler):
         return pipelines
 
 
-def part(function: Callable[..., Any], implementation: Callable[..., Any], **options: Any) -> None:
-    """Have kernels call what ``implementation(*types)`` returns where they call `function`."""
-    overload(function, jit_options={"pipeline_class": _Part}, **options)(implementation)
+def part(function: Callable[..., Any], **options: Any) -> Any:
+    """Have kernels call what the decorated function returns for the types of the arguments, instead of `function`."""
+    return overload(function, jit_options={"pipeline_class": _Part}, **options)
 
 
 def shared(function: Callable[..., Any]) -> Any:
     """Make the decorated plain function one that kernels call on every device."""
-    part(function, lambda *_: function, strict=False)
+    part(function, strict=False)(lambda *_: function)
     made: Any = function
     made.shared = True  # `_cuda.bound` looks for it
     return made

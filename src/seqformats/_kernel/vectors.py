@@ -8,10 +8,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
 from .code import F32, I32, I64, called, constant_lanes, folded, splat, vector_type
-from .options import shared
+from .options import part, shared
 
 
 def exp(x: Any) -> Any:
@@ -41,7 +41,7 @@ def _exp32(x):
     return np.float32(np.inf) if x > np.float32(88.3) else y
 
 
-@overload(exp)
+@part(exp)
 def _exp_compiled(x):
     if x == types.float32:
         return _exp32
@@ -210,11 +210,11 @@ def _sum_of_block(typingctx: Any, x: Any, p: Any, top: Any) -> Any:
     return types.float32(x, types.int64, types.float32), generate
 
 
-@overload(largest)
+@part(largest)
 def _largest_compiled(x, p, n):
     return lambda x, p, n: _largest_of_block(x, p) if n == 128 else _largest(x, p, n)
 
 
-@overload(powers)
+@part(powers)
 def _powers_compiled(x, p, n, top):
     return lambda x, p, n, top: _sum_of_block(x, p, top) if n == 128 else _sum(x, p, n, top)

@@ -6,7 +6,7 @@ or, where that side's `stride` is not negative, at ``i * stride`` (at the right 
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import compiled, compiled_for_cuda, move
+from .._kernel import at_most, compiled, compiled_for_cuda, move, will_read
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, move_word, search
@@ -36,6 +36,7 @@ def cpu(
     for i in range(lo, hi):
         length = cum[i + 1] - cum[i]
         if stride < 0:
+            will_read(src + starts[at_most(i + 8, hi - 1)] * unit)  # it may be anywhere
             s = starts[i] * unit
         else:
             s = (i * stride + left * (stride - length)) * row

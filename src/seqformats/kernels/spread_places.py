@@ -59,7 +59,7 @@ def cpu(
     """Units `lo` to `hi`."""
     row, where, rows = pointer(x), pointer(places), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count = unknown(1), columns_at_once(width)
+    one, count = unknown(1), columns_at_once(width, 8)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
@@ -74,6 +74,8 @@ def cpu(
             p, at = first * width + k, i * width + k
             if count == 32:
                 place(row, where, rows, p, at, steps, width, length, step, one, 32)
+            elif count == 8:
+                place(row, where, rows, p, at, steps, width, length, step, one, 8)
             elif count == 4:
                 place(row, where, rows, p, at, steps, width, length, step, one, 4)
             else:

@@ -69,7 +69,7 @@ def cpu(
     """Units `lo` to `hi`."""
     row, rows = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count = unknown(1), columns_at_once(width)
+    one, count = unknown(1), columns_at_once(width, 8)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
@@ -80,6 +80,8 @@ def cpu(
             p, at = first * width + k, i * width + k
             if count == 32:
                 spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 32)
+            elif count == 8:
+                spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 8)
             elif count == 4:
                 spread(row, rows, p, at, steps, width, length, alike, step, mode, one, 4)
             else:
