@@ -47,8 +47,8 @@ What is known of what is not reached, each by a profile or a trial on such a mac
   wants a gradient, finding the kernel, allocating, building a valid result; 12 to 45 functions, which
   `tests/test_costs.py` counts, and about 2 µs to start each move. Reductions, softmax and `expand_as` of plain
   batches have a short way (a sum 4.6 µs, 1.6 of it the kernel; 11.5 the long way). A peer that is one C function,
-  checks nothing and knows no structure (a NumPy index, `segment_reduce`) has none of that. Of the 15 µs of a sum of tensors 9
-  went into PyTorch's own calls: is the memory still there, a new tensor, two views.
+  checks nothing and knows no structure (a NumPy index, `segment_reduce`) has none of that. Of the 15 µs of a sum of
+  tensors 9 went into PyTorch's own calls: is the memory still there, a new tensor, two views.
 - **Wrappers with nothing to convert** look at the batch and at the result, 2 to 5 µs, and at a list's arrays, one by
   one; Thinc's call the function.
 - **ragged -> list on tensors.** `torch.split` makes the views here too; a view for each sequence that shares its
