@@ -34,7 +34,7 @@ from ._rows import (
 from .arrays import Array, Library, library_of, size_of
 from .convert import convert, source_of, without_padding
 from .errors import ConversionError, StructureError
-from .formats import LoD, Ragged, build_lod
+from .formats import LoD, Ragged, build_lod, build_ragged
 from .grad import Call, at_once, operation, single
 from .structure import Structure, frozen, integers
 
@@ -460,9 +460,15 @@ def _ends(x: Any, empty: Any, last: bool) -> Call:
     def rule(z: Any, _: bool) -> tuple[Any, Any]:
         y = _over_levels(_finished(_end(z, last), z._structure, empty, _ZERO), z)
         shape = _flow.hollow(z)
-        return y, lambda dy: linear(
-            lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), rows_or_data(dy)
-        )
+
+        def pullback(dy: Any) -> Any:
+            rows = rows_or_data(dy)
+            dx = _at_end_at_once(rows, shape, last)
+            if dx is not None:
+                return dx
+            return linear(lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), rows)
+
+        return y, pullback
 
     return Call(own, rule, home, home_dx)
 
@@ -478,6 +484,22 @@ def _end(x: Any, last: bool) -> Array:
     out = source.library.empty((source.structure.n, *source.item_shape), source.like.dtype, source.like)
     _move_ends(source.library, layout, source.structure, source.data, out, source.row, last, 0)
     return out
+
+
+def _at_end_at_once(rows: Array, shape: Any, last: bool) -> Any:
+    """`_at_end` where all is plain, see `spread_at_once`; None elsewhere."""
+    if type(shape) is not Ragged:
+        return None
+    dtype, item, structure = rows.dtype, rows.shape[1:], shape._structure
+    library = plain(rows, dtype, rows.shape)
+    row = size_of(item) * dtype.itemsize
+    n, cum = structure.n, structure.offsets
+    if library is None or not (n and row and structure.rows) or _launch.is_large(n * row):
+        return None
+    out = library.zeros((structure.rows, *item), dtype, rows)
+    source, target = library.address(rows), library.address(out)
+    registry.entry("end_rows")(source, target, cum, cum, cum, -1, 0, 1, int(last), 1, 0, row, 0, n)
+    return build_ragged(out, structure)
 
 
 def _at_end(rows: Array, shape: Any, last: bool) -> Any:

@@ -31,7 +31,14 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row; with `back` 1, `out` has the sequences."""
     unit = 1 if addresses else row
-    for u in range(lo, hi):
+    plain = step == 1 and stride < 0 and back == 0 and row < 128
+    for u in range(lo, hi if plain else lo):  # small rows of blocks one after the other: the shortest way
+        length = cum[u + 1] - cum[u]
+        if length != 0:
+            move_row(out, u * row, src, starts[u] * unit + last * (length - 1) * row, row)
+        else:
+            clear(out, u * row, row)
+    for u in range(hi if plain else lo, hi):
         if row >= 128 and back == 0:  # of several lines each, so the memory is told in time
             _, first, length = locate(starts, cum, at_most(u + 8, hi - 1), stride, left, step)
             p = src + first * unit + along(last * at_least(length - 1, 0), steps, step) * row
