@@ -40,6 +40,7 @@ def growth(effort: Effort) -> list[dict[str, Any]]:
             "select": lambda x=x, index=index: x[index],
             "reduce_sum": lambda x=x: sf.reduce_sum(x),
             "softmax": lambda x=x: sf.softmax(x),
+            "plain copy (NumPy)": flat.copy,
         }
         if ops:
             operations["Thinc: list2padded"] = lambda items=items: ops.list2padded(items)
