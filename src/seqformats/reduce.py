@@ -304,7 +304,6 @@ def topk_mean(x: Any, topks: Any) -> Any:
 def _sums(x: Any, empty: Any, mode: int) -> Call:
     own, home, home_dx = _door(x, empty)
     name = name_of(own)
-    sums_in(name)
 
     def rule(z: Any, back: bool) -> tuple[Any, Any]:
         y = _over_levels(_finished(summed(z, mode), z._structure, empty, _ZERO), z)
