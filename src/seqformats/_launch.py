@@ -4,7 +4,6 @@ A kernel that moves rows takes, on every device, first the source and the target
 launcher turns arrays into what its device wants (addresses on the CPU) and adds the division of the work.
 """
 
-import functools
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -39,30 +38,30 @@ class Work(NamedTuple):
     lengths: Array | None = None
 
 
-work_of: Callable[[tuple[int, int, int, Array | None]], Work] = functools.partial(tuple.__new__, Work)
-"""`Work` of a tuple of its fields, in half the time."""
+Fields = tuple[int, int, int, Array | None]
+"""Those of a `Work`.  A plain tuple of them is made in a fraction of the time, so launchers take either."""
 
 
-def _cuts(work: Work) -> list[int]:
+def _cuts(units: int, lengths: Array | None) -> list[int]:
     """Where to divide the units so that every block has about the same rows."""
-    units = work.units
     blocks = min(4 * _threads.num_threads(), units)
     if blocks < 2 or _threads.num_threads() < 2:
         return [0, units]
-    if work.lengths is None:
+    if lengths is None:
         inner = np.arange(1, blocks) * units // blocks
     else:
-        cum = np.cumsum(work.lengths)
+        cum = np.cumsum(lengths)
         inner = np.searchsorted(cum, np.arange(1, blocks) * (int(cum[-1]) / blocks)) + 1
     return [0, *np.unique(inner[inner < units]).tolist(), units]
 
 
-def run(kernel: Callable[..., None], args: tuple[Any, ...], work: Work) -> None:
+def run(kernel: Callable[..., None], args: tuple[Any, ...], work: Fields) -> None:
     """Run a kernel for the CPU over all units, in blocks over the pool where the work is large."""
-    if work.rows * work.row < _THREADS_FROM:
-        kernel(*args, 0, work.units)
+    units, rows, row, lengths = work
+    if rows * row < _THREADS_FROM:
+        kernel(*args, 0, units)
     else:
-        _threads.run(kernel, args, _cuts(work))
+        _threads.run(kernel, args, _cuts(units, lengths))
 
 
 def move(
@@ -72,7 +71,7 @@ def move(
     out: Array,
     arrays: tuple[Array, ...],
     numbers: tuple[int, ...],
-    work: Work,
+    work: Fields,
     structure: Any,
 ) -> None:
     """Start a kernel that moves rows, where `out` lives; `src` may be 0 (see `copy_blocks`).
@@ -80,11 +79,15 @@ def move(
     On the CPU it runs in blocks over the pool where the move is large; launchers of other devices keep copies of the
     arrays on `structure`.
     """
-    device = library.kind(out)
-    if device != "cpu":
-        launcher(device)(name, library, src, out, arrays, numbers, work, structure)
+    if type(out) is np.ndarray:
+        library = NUMPY
+    elif library.kind(out) != "cpu":
+        launcher(library.kind(out))(name, library, src, out, arrays, numbers, work, structure)
         return
-    source = src if type(src) is int else (NUMPY if type(src) is np.ndarray else library).address(src)
+    if type(src) is int:
+        source = src
+    else:
+        source = (NUMPY if type(src) is np.ndarray else library).address(src)
     units, rows, row, _ = work
     if rows * row < _THREADS_FROM:  # what `run` would do, without a call more
         registry.entry(name)(source, library.address(out), *arrays, *numbers, row, 0, units)
@@ -99,13 +102,13 @@ def cuda(
     out: Array,
     arrays: tuple[Array, ...],
     numbers: tuple[int, ...],
-    work: Work,
+    work: Fields,
     structure: Any,
 ) -> None:
     """Start the CUDA kernel on the current stream of the array's library; nothing waits for it."""
     from . import _cuda
 
-    _cuda.launch(registry.kernel(name, "cuda"), library, src, out, arrays, numbers, work, structure)
+    _cuda.launch(registry.kernel(name, "cuda"), library, src, out, arrays, numbers, Work(*work), structure)
 
 
 def _result(library: Library, x: Array) -> Array:
@@ -119,7 +122,7 @@ def arithmetic(
     outputs: tuple[Array, ...],
     arrays: tuple[Array, ...],
     numbers: tuple[int, ...],
-    work: Work,
+    work: Fields,
     structure: Any,
 ) -> None:
     """Start a kernel that calculates: it takes flat arrays of native dtypes, arrays of int64, then numbers."""
@@ -133,7 +136,8 @@ def arithmetic(
         return
     from . import _cuda
 
-    _cuda.launch_arithmetic(registry.kernel(name, device), library, inputs, outputs, arrays, numbers, work, structure)
+    found = registry.kernel(name, device)
+    _cuda.launch_arithmetic(found, library, inputs, outputs, arrays, numbers, Work(*work), structure)
 
 
 def sent(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _flow, _launch, registry
-from .arrays import NUMPY, Array, Library, Shape, library_of, size_of
+from .arrays import NUMPY, Array, Library, Shape, library_of, plain, size_of
 from .convert import checked_data, convert, ragged_to_list
 from .errors import ConversionError
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
@@ -129,7 +129,7 @@ def calculate(
     """Start a kernel that calculates over the sequences; `arrays` and `numbers` are its own."""
     if width and structure.n:
         row = width * library.itemsize(inputs[0].dtype)
-        work = _launch.work_of((structure.n, structure.rows, row, layout.lengths))
+        work = (structure.n, structure.rows, row, layout.lengths)
         _launch.arithmetic(
             name,
             library,
@@ -148,7 +148,7 @@ def move(
     """Start a kernel that moves items of shape `item` over the sequences; `numbers` are its own."""
     row = size_of(item) * library.itemsize(src.dtype)
     if row and structure.rows:
-        work = _launch.work_of((structure.n, structure.rows, row, layout.lengths))
+        work = (structure.n, structure.rows, row, layout.lengths)
         _launch.move(name, library, src, out, layout.arrays, (*layout.numbers, *numbers), work, structure)
 
 
@@ -205,14 +205,6 @@ def spread_at_once(kernel: str, inputs: tuple[Array, ...], shape: Any, *numbers:
     start = registry.entry(kernel, tuple([x.dtype.num for x in data]))
     start(*data, cum, cum, cum, width, -1, 0, 1, *numbers, 0, n)
     return build_ragged(out, structure)
-
-
-def plain(data: Array, dtype: Any, shape: Shape) -> Library | None:
-    """The library of an array on the host, still of this dtype and shape, that asks for no gradient; else None."""
-    library = library_of(data)
-    if data.shape != shape or data.dtype != dtype or not library.contiguous(data) or library.kind(data) != "cpu":
-        return None
-    return None if library.autograd and library.wants_grad((data,)) else library
 
 
 def linear(forward: Callable[[Any], Any], transpose: Callable[[Any], Any], x: Any) -> Any:

@@ -774,6 +774,17 @@ def library_of(x: Array) -> Library:
     return library
 
 
+def plain(data: Array, dtype: Any, shape: Shape) -> Library | None:
+    """The library of an array on the host, still of this dtype and shape, that asks for no gradient; else None."""
+    if type(data) is np.ndarray:
+        same = data.shape == shape and data.dtype == dtype and data.flags.c_contiguous
+        return NUMPY if same else None
+    library = library_of(data)
+    if data.shape != shape or data.dtype != dtype or not library.contiguous(data) or library.kind(data) != "cpu":
+        return None
+    return None if library.autograd and library.wants_grad((data,)) else library
+
+
 def is_array(x: object) -> bool:
     """Is this something that `adopt` takes?"""
     known = _array_types.get(type(x))

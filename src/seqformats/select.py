@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _flow, _launch, registry
 from ._rows import HALF, differentiable, linear, name_of, sums_in
-from .arrays import Array, adopt, is_array, library_of, library_of_type, size_of, to_host
+from .arrays import Array, adopt, is_array, library_of, library_of_type, plain, size_of, to_host
 from .convert import (
     addresses_of,
     allocate,
@@ -20,9 +20,11 @@ from .convert import (
     kind_of,
     lod_to_ragged,
     move_rows,
+    moved_at_once,
     restored,
     source_of,
     structure_of,
+    to_ragged,
 )
 from .errors import StructureError
 from .formats import (
@@ -108,6 +110,10 @@ def _picked(index: Any, n: int) -> Array:
 @registry.provides("getitem")
 def getitem(x: Encoding, index: Any) -> Any:
     """The same encoding with the chosen sequences, in the order of the index."""
+    if type(x) is Ragged and (type(index) is list or type(index) is np.ndarray):
+        y = _picked_at_once(x, index)
+        if y is not None:
+            return y
     where = places(index, len(x))
     if isinstance(where, slice):
         if isinstance(x, LoD):
@@ -180,12 +186,37 @@ def _gathered(x: Any, structure: Structure, where: Array) -> tuple[Array, Struct
 
 def _chosen(structure: Structure, where: Array) -> tuple[Structure, Array]:
     """The structure of the chosen sequences, and the rows where they begin in the one they are chosen from."""
+    found = _picked_from(structure, where)
+    if found is None:
+        raise StructureError(f"{where.size} sequences add up to more rows than int64 can count")
+    return found
+
+
+def _picked_from(structure: Structure, where: Array) -> tuple[Structure, Array] | None:
+    """The same, None where a place does not exist or the rows are too many."""
     k = where.size
     picked = np.empty(3 * k + 1, np.int64)
     longest = registry.entry("pick_sequences")(where, structure.lengths, structure.offsets, picked)
     if longest < 0:
-        raise StructureError(f"{k} sequences add up to more rows than int64 can count")
+        return None
     return Structure(picked[:k], picked[k : 2 * k + 1], longest), picked[2 * k + 1 :]
+
+
+def _picked_at_once(x: Ragged, index: Any) -> Ragged | None:
+    """A few sequences of a plain batch on the host; None for anything else, and for a wrong index."""
+    library = plain(x.data, x._dtype, x._shape)
+    if library is None or (type(index) is list and set(map(type, index)) != {int}):
+        return None
+    try:
+        where = np.array(index)
+    except OverflowError:
+        return None
+    if where.dtype != np.int64 or where.ndim != 1:
+        return None
+    found = _picked_from(x._structure, where)
+    if found is None:
+        return None
+    return moved_at_once(to_ragged, library, x.data, x._shape[1:], x.data, *found)
 
 
 def _from_masked(x: Masked, where: Array) -> Masked:

@@ -11,14 +11,14 @@ import numpy as np
 
 from . import _flow, registry
 from .arrays import Array, adopt, is_array, library_of
-from .convert import Source, allocate, checked_data, convert, convert_like, move_rows, restored
+from .convert import checked_data, convert, convert_like, restored, source_at, to_packed, to_ragged
 from .errors import StructureError
-from .formats import LoD, Packed, Ragged, build_lod, build_packed
+from .formats import LoD, Packed, Padded, Ragged, build_lod, build_packed
 from .grad import fitting, operation, single
 from .lists import scan
 from .select import getitem, lengths, lod_slice, selected, take_rows
 from .sequence import check_alike
-from .structure import Structure, frozen, whole
+from .structure import Structure, frozen, same_numbers, whole
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -115,7 +115,7 @@ class TensorArray:
         """
         steps = tuple(steps)
         sizes, have = _sizes(self.steps), _sizes(steps)
-        if not np.array_equal(sizes, have):
+        if not same_numbers(sizes, have):
             raise StructureError(
                 f"the new steps have {have.tolist()} rows or sequences, but the old ones {sizes.tolist()}"
             )
@@ -145,10 +145,10 @@ class TensorArray:
         if isinstance(self.steps[0], LoD):
             return self._pack_levels(like)
         outer = _structure_of_steps(self.steps) if like is None else _outermost(like).in_order()
-        packed = build_packed(_joined(self.steps, found), outer)
+        y = _joined(self.steps, found, outer, isinstance(like, (Packed, Padded)))
         if like is None or (isinstance(like, LoD) and len(like.lod) > 1):
-            return build_lod(convert(packed, Ragged).data, (outer,))
-        return convert_like(packed, like)
+            return build_lod(convert(y, Ragged).data, (outer,))
+        return convert_like(y, like)
 
     def _pack_levels(self, like: Any) -> LoD:
         levels = tuple(
@@ -203,16 +203,18 @@ def _sizes(steps: tuple[Any, ...]) -> Array:
     return np.array([len(step) for step in steps], np.int64) if found is None else found[0]
 
 
-def _joined(steps: tuple[Array, ...], found: tuple[Array, Array] | None) -> Array:
-    """One new array of all rows; `found` are the lengths and addresses of the steps, where they are known."""
+def _joined(
+    steps: tuple[Array, ...], found: tuple[Array, Array] | None, outer: Structure, by_steps: bool
+) -> Packed | Ragged:
+    """All rows in one new array, by steps or sequence by sequence.
+
+    `found` are the lengths and addresses of the steps, where they are known: then the rows are moved once.
+    """
     library, like = library_of(steps[0]), steps[0]
     if found is None or library.wants_grad(steps):
-        return library.concatenate(steps)
-    structure = Structure.of_lengths(found[0])
-    source = Source(library, like, tuple(like.shape[1:]), 0, structure, frozen(found[1]))
-    out = allocate(source, (structure.rows,))
-    move_rows(source, out)
-    return out
+        return build_packed(library.concatenate(steps), outer)
+    source = source_at(library, like, tuple(like.shape[1:]), 0, outer, frozen(found[1]), columns=-1)
+    return to_packed(source) if by_steps else to_ragged(source)
 
 
 def _checked(steps: tuple[Any, ...], like: Any) -> tuple[Array, Array] | None:
@@ -234,7 +236,7 @@ def _checked(steps: tuple[Any, ...], like: Any) -> tuple[Array, Array] | None:
         outer = _outermost(like)
         have = np.array([len(step) for step in steps], np.int64) if found is None else found[0]
         wanted = outer.order.size_at_t[: outer.longest]
-        if not np.array_equal(have, wanted):
+        if not same_numbers(have, wanted):
             raise StructureError(f"the steps have {have.tolist()} rows, but like has {wanted.tolist()} sequences alive")
     return found
 

@@ -18,6 +18,11 @@ _INT64 = np.dtype(np.int64)
 MOST = 2**63 - 1
 
 
+def same_numbers(a: Array, b: Array) -> bool:
+    """Are two int64 arrays with one axis equal?  Comparing bytes takes a fraction of `np.array_equal`."""
+    return a.tobytes() == b.tobytes()
+
+
 def frozen(array: Array) -> Array:
     """The same array, read-only from now on."""
     array.setflags(write=False)
@@ -173,14 +178,14 @@ class Structure:
             except ValueError:
                 raise ConversionError(f"a sequence of {longest} items has too many time steps for any memory") from None
             registry.entry("sort_lengths")(self.lengths, longest, block)
-            block.setflags(write=False)  # and so what is cut from it
+            block.setflags(False)  # and so what is cut from it
             steps = 2 * n + longest
             order = self._order = Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])
         return order
 
     def like(self, other: "Structure") -> bool:
         """Have both the same lengths?"""
-        return self is other or (self.n == other.n and np.array_equal(self.lengths, other.lengths))
+        return self is other or (self.n == other.n and same_numbers(self.lengths, other.lengths))
 
 
 def _fault(place: int, kind: int, lengths: Array, indices: Array, size_at_t: Array) -> str:

@@ -29,6 +29,7 @@ from .convert import (
 from .errors import StructureError
 from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from .grad import cotangent
+from .structure import same_numbers
 
 Function = Callable[..., Any]
 
@@ -201,7 +202,7 @@ def _same_columns(argument: _Argument, first: Any) -> _Argument:
     if not isinstance(batch, Encoding) or not isinstance(first, Encoding):
         return argument
     own, wanted = batch._structure, first._structure
-    if not own.like(wanted) or np.array_equal(own.order.indices, wanted.order.indices):
+    if not own.like(wanted) or same_numbers(own.order.indices, wanted.order.indices):
         return argument
     return argument._replace(batch=convert_like(batch, first))
 

@@ -9,7 +9,8 @@ from .._kernel import at_least, compiled
 def cpu(where: Any, lengths: Any, offsets: Any, picked: Any) -> int:
     """Write one after the other into ``picked (3 * k + 1,)``: their lengths, their offsets, the rows where they begin.
 
-    ``where (k,)`` are their positions.  Returns the greatest length, or -1 where there are more rows than int64 counts.
+    ``where (k,)`` are their positions, negative ones counted from the end.  Returns the greatest length, -1 where there
+    are more rows than int64 counts or a position that does not exist.
     """
     k = where.size
     longest = 0
@@ -17,6 +18,10 @@ def cpu(where: Any, lengths: Any, offsets: Any, picked: Any) -> int:
     picked[k] = 0
     for j in range(k):
         i = where[j]
+        if i < 0:
+            i += lengths.size
+        if i < 0 or i >= lengths.size:
+            return -1
         length = lengths[i]
         total += length
         if total < 0:

@@ -9,20 +9,22 @@ from .._kernel import at_most, begin_of, compiled, move_row, move_square, will_r
 def cpu(
     src: int,
     out: int,
+    begins: Any,
     starts: Any,
     cum: Any,
     indices: Any,
     steps: Any,
     stride: int,
     left: int,
+    addresses: int,
     columns: int,
     row: int,
     lo: int,
     hi: int,
 ) -> None:
     """Columns `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
-    packed = 1 if columns < 0 else 0
-    wide = 0 if columns < 0 else columns
+    packed = 0 if columns >= 0 else 1 if addresses else row
+    wide = 0 if columns < 0 else columns * row
     t = 0
     while t < steps.size - 1:
         last = at_most(hi, steps[t + 1] - steps[t])
@@ -43,10 +45,10 @@ def cpu(
                 most = at_most(end, cum[i + 1] - cum[i])
                 p = 0
                 while u + 4 <= most:
-                    s0 = (j + u * wide + steps[u] * packed) * row
-                    s1 = (j + (u + 1) * wide + steps[u + 1] * packed) * row
-                    s2 = (j + (u + 2) * wide + steps[u + 2] * packed) * row
-                    s3 = (j + (u + 3) * wide + steps[u + 3] * packed) * row
+                    s0 = j * row + u * wide + begins[u] * packed
+                    s1 = j * row + (u + 1) * wide + begins[u + 1] * packed
+                    s2 = j * row + (u + 2) * wide + begins[u + 2] * packed
+                    s3 = j * row + (u + 3) * wide + begins[u + 3] * packed
                     move_square(out, d0 + p, d1 + p, d2 + p, d3 + p, src, s0, s1, s2, s3, row)
                     # the lines of the next columns: no CPU foresees those of so many steps
                     will_read(src + s0 + 8 * row)
@@ -61,7 +63,7 @@ def cpu(
                 d = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + u * row
                 v = u
                 while v < most:
-                    s = (j + v * wide + steps[v] * packed) * row
+                    s = j * row + v * wide + begins[v] * packed
                     move_row(out, d, src, s, row)
                     d += row
                     v += 1
