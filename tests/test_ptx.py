@@ -26,7 +26,7 @@ COMPUTE = [(7, 5), (8, 0), (9, 0)]
 STRUCTURE = {"starts", "out_starts", "cum", "indices", "steps", "offsets"}
 STRUCTURE |= {"counts", "first", "ids", "index", "ks", "parents", "places", "pre_ids", "tokens"}
 STRUCTURE |= {"allowed", "allowed_from", "allowed_to", "edited", "edited_at", "hashes"}
-STRUCTURE |= {"begin", "blocks", "end", "most"}
+STRUCTURE |= {"begin", "begins", "blocks", "end", "most"}
 
 # The dtypes of items and results that the library gives kernels that calculate.  Complex numbers are pairs of floats,
 # bools are bytes, and half precision is calculated with as float32.

@@ -207,6 +207,22 @@ def spread_at_once(kernel: str, inputs: tuple[Array, ...], shape: Any, *numbers:
     return build_ragged(out, structure)
 
 
+def placed_at_once(kernel: str, rows: Array, shape: Any, *numbers: int, zeros: bool = False) -> Any:
+    """The same by a kernel that moves rows of any dtype, into new memory or `zeros`."""
+    if type(shape) is not Ragged:
+        return None
+    dtype, item, structure = rows.dtype, rows.shape[1:], shape._structure
+    library = plain(rows, dtype, rows.shape)
+    row = size_of(item) * dtype.itemsize
+    n, cum = structure.n, structure.offsets
+    if library is None or not (structure.rows and row) or _launch.is_large(structure.rows * row):
+        return None
+    out = (library.zeros if zeros else library.empty)((structure.rows, *item), dtype, rows)
+    source, target = library.address(rows), library.address(out)
+    registry.entry(kernel)(source, target, cum, cum, cum, -1, 0, 1, *numbers, row, 0, n)
+    return build_ragged(out, structure)
+
+
 def linear(forward: Callable[[Any], Any], transpose: Callable[[Any], Any], x: Any) -> Any:
     """``forward(x)``, connected to the caller's autograd graph; each function is the gradient of the other."""
     if _flow.wants_grad(x):

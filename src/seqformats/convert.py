@@ -13,7 +13,19 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from . import _flow, _launch, registry
-from .arrays import LAZY_ZEROS, NUMPY, Array, Library, Shape, is_array, is_array_type, library_of, plain, size_of, zero_item
+from .arrays import (
+    LAZY_ZEROS,
+    NUMPY,
+    Array,
+    Library,
+    Shape,
+    is_array,
+    is_array_type,
+    library_of,
+    plain,
+    size_of,
+    zero_item,
+)
 from .errors import ConversionError, StructureError
 from .formats import (
     Encoding,
@@ -74,9 +86,7 @@ def source_at(
     for k in item_shape:
         row *= k
     # the constructor of a named tuple takes twice as long
-    return tuple.__new__(
-        Source, (library, like, item_shape, row, data, structure, starts, stride, left, columns)
-    )
+    return tuple.__new__(Source, (library, like, item_shape, row, data, structure, starts, stride, left, columns))
 
 
 def checked_data(x: Any) -> Library:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow, _launch, registry
-from ._rows import SUMS_IN, differentiable, flat, in_layout, layout_of, linear, move, new_rows, sums_in
-from .arrays import NUMPY, Array, Library, adopt, is_array, library_of, size_of
+from . import _flow
+from ._rows import SUMS_IN, differentiable, flat, in_layout, layout_of, linear, move, new_rows, placed_at_once, sums_in
+from .arrays import NUMPY, Array, Library, adopt, is_array, library_of, library_of_type, size_of
 from .convert import convert_like, move_rows, restored, rows_of, source_of, structure_of
 from .errors import ConversionError, DeviceError, StructureError
 from .formats import LoD, Ragged, build_lod, build_ragged
@@ -72,20 +72,14 @@ def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
 
 
 def _expand_at_once(x: Any, like: Any) -> Any:
-    """The way of `at_once`: the rows of a plain NumPy array, as often as a `Ragged` says."""
-    if type(like) is not Ragged or type(x) is not np.ndarray:
+    """The way of `at_once`: the rows of a plain array, as often as a `Ragged` says."""
+    kind = type(x)
+    library = NUMPY if kind is np.ndarray else library_of_type(kind)
+    if library is None or (library is NUMPY and kind is not np.ndarray) or type(like) is not Ragged:
         return None
-    structure, shape, dtype = like._structure, x.shape, x.dtype
-    n, rows, cum = structure.n, structure.rows, structure.offsets
-    row = dtype.itemsize * size_of(shape[1:])
-    if not x.flags.c_contiguous or NUMPY.dtype_name(dtype) not in SUMS_IN or shape[:1] != (n,):
+    if library.dtype_name(x.dtype) not in SUMS_IN or x.shape[:1] != (like._structure.n,):
         return None
-    if not (rows and row) or _launch.is_large(rows * row):
-        return None
-    out = np.empty((rows, *shape[1:]), dtype)
-    address = NUMPY.address
-    registry.entry("repeat_rows")(address(x), address(out), cum, cum, cum, -1, 0, 1, row, 0, n)
-    return build_ragged(out, structure)
+    return placed_at_once("repeat_rows", x, like)
 
 
 @operation

@@ -24,17 +24,18 @@ from ._rows import (
     in_layout,
     layout_of,
     linear,
+    move,
     name_of,
     new_rows,
-    plain,
+    placed_at_once,
     ready,
     spread_at_once,
     sums_in,
 )
-from .arrays import Array, Library, library_of, size_of
+from .arrays import Array, Library, library_of, plain, size_of
 from .convert import convert, source_of, without_padding
 from .errors import ConversionError, StructureError
-from .formats import LoD, Ragged, build_lod, build_ragged
+from .formats import LoD, Ragged, build_lod
 from .grad import Call, at_once, operation, single
 from .structure import Structure, frozen, integers
 
@@ -331,13 +332,20 @@ def summed(x: Any, mode: int = _SUM) -> Array:
 
 def spread(rows: Array, shape: Any, mode: int = _SUM) -> Any:
     """Every row of a sequence gets the sequence's own row of `rows`, scaled; laid out as `shape`.  It flows."""
-    y = spread_at_once("spread_rows", (rows,), shape, mode)
+    if mode == _SUM:
+        y = placed_at_once("repeat_rows", rows, shape)
+    else:
+        y = spread_at_once("spread_rows", (rows,), shape, mode)
     return linear(lambda z: _spread(z, shape, mode), lambda dz: summed(dz, mode), rows) if y is None else y
 
 
 def _spread(rows: Array, shape: Any, mode: int) -> Any:
     library, layout = library_of(rows), layout_of(shape)
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
+    if mode == _SUM:
+        out = new_rows(library, layout, item, rows.dtype, rows)
+        move("repeat_rows", library, layout, shape._structure, rows, out, item)
+        return in_layout(shape, out)
     data = library.astype(rows, sums_in(name)) if name in HALF else rows
     out = new_rows(library, layout, item, data.dtype, data)
     calculate("spread_rows", library, layout, shape._structure, (data,), (out,), size_of(item), mode)
@@ -462,7 +470,7 @@ def _ends(x: Any, empty: Any, last: bool) -> Call:
 
         def pullback(dy: Any) -> Any:
             rows = rows_or_data(dy)
-            dx = _at_end_at_once(rows, shape, last)
+            dx = placed_at_once("end_rows", rows, shape, int(last), 1, 0, zeros=True)
             if dx is not None:
                 return dx
             return linear(lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), rows)
@@ -483,22 +491,6 @@ def _end(x: Any, last: bool) -> Array:
     out = source.library.empty((source.structure.n, *source.item_shape), source.like.dtype, source.like)
     _move_ends(source.library, layout, source.structure, source.data, out, source.row, last, 0)
     return out
-
-
-def _at_end_at_once(rows: Array, shape: Any, last: bool) -> Any:
-    """`_at_end` where all is plain, see `spread_at_once`; None elsewhere."""
-    if type(shape) is not Ragged:
-        return None
-    dtype, item, structure = rows.dtype, rows.shape[1:], shape._structure
-    library = plain(rows, dtype, rows.shape)
-    row = size_of(item) * dtype.itemsize
-    n, cum = structure.n, structure.offsets
-    if library is None or not (n and row and structure.rows) or _launch.is_large(n * row):
-        return None
-    out = library.zeros((structure.rows, *item), dtype, rows)
-    source, target = library.address(rows), library.address(out)
-    registry.entry("end_rows")(source, target, cum, cum, cum, -1, 0, 1, int(last), 1, 0, row, 0, n)
-    return build_ragged(out, structure)
 
 
 def _at_end(rows: Array, shape: Any, last: bool) -> Any:

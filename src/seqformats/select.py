@@ -216,7 +216,7 @@ def _picked_at_once(x: Ragged, index: Any) -> Ragged | None:
     found = _picked_from(x._structure, where)
     if found is None:
         return None
-    return moved_at_once(to_ragged, library, x.data, x._shape[1:], x.data, *found)
+    return moved_at_once(to_ragged, library, x.data, x._shape[1:], x.data, *found)  # type: ignore[no-any-return]
 
 
 def _from_masked(x: Masked, where: Array) -> Masked:

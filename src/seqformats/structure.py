@@ -20,7 +20,7 @@ MOST = 2**63 - 1
 
 def same_numbers(a: Array, b: Array) -> bool:
     """Are two int64 arrays with one axis equal?  Comparing bytes takes a fraction of `np.array_equal`."""
-    return a.tobytes() == b.tobytes()
+    return bool(a.tobytes() == b.tobytes())
 
 
 def frozen(array: Array) -> Array:
@@ -178,7 +178,7 @@ class Structure:
             except ValueError:
                 raise ConversionError(f"a sequence of {longest} items has too many time steps for any memory") from None
             registry.entry("sort_lengths")(self.lengths, longest, block)
-            block.setflags(False)  # and so what is cut from it
+            frozen(block)  # and so what is cut from it
             steps = 2 * n + longest
             order = self._order = Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])
         return order

@@ -10,8 +10,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from . import _flow, registry
 from .arrays import adopt, is_array, library_of
 from .convert import (

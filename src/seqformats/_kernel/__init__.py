@@ -37,6 +37,7 @@ from .moves import (
     peek,
     peek_byte,
     peek_int,
+    repeat_words,
     will_read,
     will_write,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "powers_of_row",
     "prefetch",
     "put",
+    "repeat_words",
     "shared",
     "store",
     "unknown",

@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.core.typing import signature
 from numba.extending import intrinsic, lower_builtin, type_callable
 
-from .code import I32, I64, called, constant_lanes, vector_type
+from .code import I32, I64, called, constant_lanes, splat, vector_type
 from .options import part
 
 
@@ -45,6 +45,16 @@ def move_run(out: int, d: int, d_step: int, src: int, s: int, s_step: int, size:
     """
     for k in range(count):
         move(out, d + k * d_step, src, s + k * s_step, size)
+
+
+def repeat_words(out: int, src: int, cum: Any, size: int, lo: int, hi: int) -> None:
+    """Word u of `src` to the words ``cum[u]`` to ``cum[u + 1]`` of `out`, for u from `lo` to `hi`.
+
+    A word has `size` bytes, which are 1, 2, 4, 8, 16 or 32; `out` and `src` are addresses.
+    """
+    for u in range(lo, hi):
+        for t in range(cum[u], cum[u + 1]):
+            move(out, t * size, src, u * size, size)
 
 
 def fold_windows(
@@ -335,6 +345,68 @@ def _move_square(context: Any, builder: Any, kinds: Any, args: Any) -> None:
 @part(move_run, inline="never")
 def _move_run_compiled(out, d, d_step, src, s, s_step, size, count):
     return lambda out, d, d_step, src, s, s_step, size, count: _move_run(out, d, d_step, src, s, s_step, size, count)
+
+
+def _write_repeated(builder: Any, out: Any, src: Any, cum: Any, size: Any, lo: Any, hi: Any) -> None:
+    """The code of `repeat_words`, the places being pointers.
+
+    A run is written 64 bytes at a time, and where it ends within these the next one takes its place.
+    """
+    wide = ir.VectorType(ir.IntType(8), 32)
+
+    def end_of(u: Any) -> Any:
+        return builder.gep(out, [builder.mul(builder.load(builder.gep(cum, [u])), size)])
+
+    def repeat(width: int) -> None:
+        if width == 32:
+            kind: Any = wide
+        else:
+            kind = ir.VectorType(ir.IntType(64), 2) if width == 16 else ir.IntType(8 * width)
+        last = end_of(hi)
+        place = cgutils.alloca_once_value(builder, end_of(lo))
+        with cgutils.for_range_slice(builder, lo, hi, I64(1), inc=True) as (u, _):
+            come = builder.gep(src, [builder.mul(u, I64(width))])
+            word = builder.load(builder.bitcast(come, kind.as_pointer()), align=1)
+            if width == 32:
+                words = word
+            elif width == 16:
+                twice = ir.Constant(vector_type(I32, 4), [0, 1, 0, 1])
+                words = builder.bitcast(builder.shuffle_vector(word, word, twice), wide)
+            else:
+                words = builder.bitcast(splat(builder, word, 32 // width), wide)
+            end = end_of(builder.add(u, I64(1)))
+            many, few, done = (builder.append_basic_block(name) for name in ("many", "few", "done"))
+            look, more = builder.append_basic_block("look"), builder.append_basic_block("more")
+            builder.branch(look)
+            builder.position_at_end(look)
+            builder.cbranch(builder.icmp_unsigned("<", builder.load(place), end), more, done)
+            builder.position_at_end(more)
+            beyond = builder.gep(builder.load(place), [I64(64)])
+            builder.cbranch(builder.icmp_unsigned("<=", beyond, last), many, few)
+            builder.position_at_end(many)
+            for k in (0, 32):
+                to = builder.gep(builder.load(place), [I64(k)])
+                builder.store(words, builder.bitcast(to, wide.as_pointer()), align=1)
+            builder.store(beyond, place)
+            builder.branch(look)
+            builder.position_at_end(few)
+            builder.store(word, builder.bitcast(builder.load(place), kind.as_pointer()), align=1)
+            builder.store(builder.gep(builder.load(place), [I64(width)]), place)
+            builder.branch(look)
+            builder.position_at_end(done)
+            builder.store(end, place)
+        builder.ret_void()
+
+    for width in (1, 2, 4, 8, 16, 32):
+        with builder.if_then(builder.icmp_signed("==", size, I64(width))):
+            repeat(width)
+
+
+@_means(repeat_words)
+def _repeat_words(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    out, src = (_address(context, builder, types.int64, place, I64(0)) for place in args[:2])
+    cum = context.make_array(kinds[2])(context, builder, args[2]).data
+    _outlined(builder, "repeat_words", [out, src, cum, *args[3:]], _write_repeated)
 
 
 @intrinsic

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import compiled, compiled_for_cuda, locate, move_row, move_run
+from .._kernel import compiled, compiled_for_cuda, locate, move_row, move_run, repeat_words
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import find, gpu, move_word
@@ -26,18 +26,12 @@ def cpu(
     hi: int,
 ) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
-    # in a long block narrow rows are moved several at a time, as many as are 32 bytes
-    several = 32 // row if step == 1 and row < 32 and 32 % row == 0 else 0
+    if step == 1 and stride < 0 and row <= 32 and 32 % row == 0:  # one after the other
+        repeat_words(out, src, cum, row, lo, hi)
+        return
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        if several != 0 and length >= 16 * several:
-            begin = first * row
-            move_run(out, begin, row, src, i * row, 0, row, several)
-            count = (length * row) >> 5
-            move_run(out, begin + 32, 32, out, begin, 0, 32, count - 1)
-            done = count * several
-            move_run(out, begin + 32 * count, row, src, i * row, 0, row, length - done)
-        elif step != 0:
+        if step != 0:
             move_run(out, first * row, step * row, src, i * row, 0, row, length)
         else:
             for t in range(length):

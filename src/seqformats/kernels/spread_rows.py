@@ -1,4 +1,4 @@
-"""Give every row of a sequence the sequence's own row, scaled: the gradient of a sum, a mean, and sum / sqrt(length).
+"""Give every row of a sequence the sequence's own row, scaled: the gradient of a mean, and of sum / sqrt(length).
 
 ``x (n * width,)``; `out` holds the sequences in any layout, see `locate` for the arguments.  For `mode` see `sum_rows`.
 """
@@ -42,9 +42,7 @@ def spread(
     count: int,
 ) -> None:
     """Some columns of ``x[at:]``, scaled, to the first `alike` rows of a sequence, of which item 0 is at p."""
-    row = load(x, at, count, x)
-    if mode != 0:
-        row = row / each(x, float(length) if mode == 1 else math.sqrt(length), count)
+    row = load(x, at, count, x) / each(x, float(length) if mode == 1 else math.sqrt(length), count)
     t = 0
     while t < alike:
         store(out, p + along(t, steps, step) * width, row)
@@ -109,7 +107,7 @@ def cuda(
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < cum[cum.size - 1]:
         i, _, d = find(starts, cum, steps, r, stride, left, step)
-        number = x.dtype.type(cum[i + 1] - cum[i] if mode != 0 else 1)  # an integer would divide in float64
+        number = x.dtype.type(cum[i + 1] - cum[i])  # an integer would divide in float64
         if mode == 2:
             number = x.dtype.type(math.sqrt(number))
         k = gpu.threadIdx.x

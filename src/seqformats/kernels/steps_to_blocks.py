@@ -1,7 +1,7 @@
 """Move sequences from time steps to one block each: the way back of `blocks_to_steps`.
 
-The arguments are the same, but that step t begins at ``begins[t]`` where `columns` is negative: a row, or an address where
-`addresses` is 1 and `src` 0 (steps that are arrays of their own).
+The arguments are the same, but that step t begins at ``begins[t]`` where `columns` is negative: a row, or an address
+where `addresses` is 1 and `src` 0 (steps that are arrays of their own).
 """
 
 from typing import TYPE_CHECKING, Any
