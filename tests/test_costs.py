@@ -120,7 +120,7 @@ CALLS = {
     "expand_as": (
         lambda x: (rows_of_ones(x), x),
         lambda p: sf.expand_as(*p),
-        Cost("repeat_rows", 1, 12, 1.10),
+        Cost("repeat_rows", 1, 15, 1.10),
     ),
     "with_padded": (
         lambda x: (sf.with_padded(lambda p: p), fresh(x)),

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from . import _flow
-from ._rows import SUMS_IN, differentiable, flat, in_layout, layout_of, linear, move, new_rows, placed_at_once, sums_in
-from .arrays import NUMPY, Array, Library, adopt, is_array, library_of, library_of_type, size_of
+from ._rows import differentiable, flat, in_layout, layout_of, linear, move, new_rows, placed_at_once, sums_in
+from .arrays import Array, Library, adopt, is_array, library_of, size_of
 from .convert import convert_like, move_rows, restored, rows_of, source_of, structure_of
 from .errors import ConversionError, DeviceError, StructureError
 from .formats import LoD, Ragged, build_lod, build_ragged
@@ -73,13 +73,10 @@ def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
 
 def _expand_at_once(x: Any, like: Any) -> Any:
     """The way of `at_once`: the rows of a plain array, as often as a `Ragged` says."""
-    kind = type(x)
-    library = NUMPY if kind is np.ndarray else library_of_type(kind)
-    if library is None or (library is NUMPY and kind is not np.ndarray) or type(like) is not Ragged:
+    if type(like) is not Ragged or not is_array(x):
         return None
-    if library.dtype_name(x.dtype) not in SUMS_IN or x.shape[:1] != (like._structure.n,):
-        return None
-    return placed_at_once("repeat_rows", x, like)
+    rows = adopt(x, "x")[1]
+    return placed_at_once("repeat_rows", rows, like) if rows.shape[:1] == (like._structure.n,) else None
 
 
 @operation
