@@ -111,6 +111,8 @@ def hollow(x: Any) -> Any:
     """`x` without its arrays: structure, shapes and dtypes alone."""
     if isinstance(x, Encoding) and not isinstance(x, List):
         return with_data(x, Leaf(x._shape, x._dtype))
+    if is_array(x):
+        return Leaf(x.shape, x.dtype)
     return rebuild(x, [Leaf(leaf.shape, leaf.dtype) for leaf in leaves(x)])
 
 
@@ -146,26 +148,32 @@ def _torch_apply(rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None) ->
 class _Call:
     """One call on its way through the framework, which takes and returns tensors only."""
 
+    __slots__ = ("again", "fixed", "pullback", "result", "rule", "x")
+
     def __init__(self, rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None) -> None:
         self.rule, self.x, self.again = rule, x, again
         self.result: Any = None
         self.pullback: Callable[[Any], Any] | None = None
-        self.fixed: list[Any] = []
+        self.fixed: dict[int, Any] = {}  # what can have no gradient (a user's lengths): it goes back as it is
 
     def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         result, self.pullback = self.rule(rebuild(self.x, tensors))
-        self.x = hollow(self.x)  # the tensors belong to the graph, not to this object
+        # the tensors belong to the graph, not to this object
+        self.x = None if self.again is None else hollow(self.x)
         # An output that were an input itself would leave the graph
-        own = {id(t) for t in tensors}
+        own = set(map(id, tensors))
         outputs = tuple([t.view_as(t) if id(t) in own else t for t in leaves(result)])
         self.result = hollow(result)
-        # what can have no gradient (a user's lengths) goes back as it is
-        self.fixed = [None if t.is_floating_point() or t.is_complex() else t for t in outputs]
+        for k, t in enumerate(outputs):
+            if not (t.is_floating_point() or t.is_complex()):
+                self.fixed[k] = t
         return outputs
 
-    def backward(self, gradients: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
+    def backward(self, gradients: list[Any], tensors: Sequence[Any]) -> list[Any]:
         assert self.pullback is not None
-        given = rebuild(self.result, [g if t is None else t for g, t in zip(gradients, self.fixed, strict=True)])
+        for k, t in self.fixed.items():
+            gradients[k] = t
+        given = rebuild(self.result, gradients)
         if self.again is not None and tensors:
             return leaves(self.again(rebuild(self.x, tensors), given))
         return leaves(self.pullback(given))
@@ -185,7 +193,8 @@ def _torch_function() -> Any:
             if call.again is not None:
                 ctx.save_for_backward(*tensors, *outputs)
                 ctx.count = len(tensors)
-            ctx.mark_non_differentiable(*[t for t in outputs if not (t.is_floating_point() or t.is_complex())])
+            if call.fixed:
+                ctx.mark_non_differentiable(*call.fixed.values())
             return outputs
 
         @staticmethod

@@ -780,9 +780,11 @@ def plain(data: Array, dtype: Any, shape: Shape) -> Library | None:
         same = data.shape == shape and data.dtype == dtype and data.flags.c_contiguous
         return NUMPY if same else None
     library = library_of(data)
+    if library.autograd and library.wants_grad((data,)):
+        return None
     if data.shape != shape or data.dtype != dtype or not library.contiguous(data) or library.kind(data) != "cpu":
         return None
-    return None if library.autograd and library.wants_grad((data,)) else library
+    return library
 
 
 def is_array(x: object) -> bool:

@@ -98,8 +98,14 @@ def _end_at_once(x: Any, last: bool) -> Any:
     return out
 
 
+_sums_at_once = [
+    calculated_at_once("sum_rows", _sum_kept if mode == _SUM else _mean_kept, mode) for mode in (_SUM, _MEAN, _SQRT)
+]
+_ends_at_once = [functools.partial(_end_at_once, last=last) for last in (False, True)]
+
+
 @operation
-@at_once(calculated_at_once("sum_rows", _sum_kept, _SUM))
+@at_once(_sums_at_once[_SUM])
 def reduce_sum(x: Any, *, empty: Any = _ZERO) -> Any:
     """The sum of every (innermost) sequence.
 
@@ -123,7 +129,7 @@ def reduce_sum(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
-@at_once(calculated_at_once("sum_rows", _mean_kept, _MEAN))
+@at_once(_sums_at_once[_MEAN])
 def reduce_mean(x: Any, *, empty: Any = _ZERO) -> Any:
     """The mean of every (innermost) sequence; integers and bools give float64.  See `reduce_sum`.
 
@@ -138,7 +144,7 @@ def reduce_mean(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
-@at_once(calculated_at_once("sum_rows", _mean_kept, _SQRT))
+@at_once(_sums_at_once[_SQRT])
 def reduce_sqrt(x: Any, *, empty: Any = _ZERO) -> Any:
     """The sum of every (innermost) sequence, divided by the square root of its length.  See `reduce_mean`.
 
@@ -181,7 +187,7 @@ def reduce_min(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
-@at_once(functools.partial(_end_at_once, last=False))
+@at_once(_ends_at_once[False])
 def reduce_first(x: Any, *, empty: Any = _ZERO) -> Any:
     """The first item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
 
@@ -194,7 +200,7 @@ def reduce_first(x: Any, *, empty: Any = _ZERO) -> Any:
 
 
 @operation
-@at_once(functools.partial(_end_at_once, last=True))
+@at_once(_ends_at_once[True])
 def reduce_last(x: Any, *, empty: Any = _ZERO) -> Any:
     """The last item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
 
@@ -307,7 +313,8 @@ def _sums(x: Any, empty: Any, mode: int) -> Call:
     name = name_of(own)
 
     def rule(z: Any, back: bool) -> tuple[Any, Any]:
-        y = _over_levels(_finished(summed(z, mode), z._structure, empty, _ZERO), z)
+        y = _sums_at_once[mode](z)
+        y = _over_levels(_finished(summed(z, mode) if y is None else y, z._structure, empty, _ZERO), z)
         if not back:
             return y, None
         differentiable(name, "a sum")
@@ -465,7 +472,8 @@ def _ends(x: Any, empty: Any, last: bool) -> Call:
     own, home, home_dx = _door(x, empty)
 
     def rule(z: Any, _: bool) -> tuple[Any, Any]:
-        y = _over_levels(_finished(_end(z, last), z._structure, empty, _ZERO), z)
+        y = _ends_at_once[last](z)
+        y = _over_levels(_finished(_end(z, last) if y is None else y, z._structure, empty, _ZERO), z)
         shape = _flow.hollow(z)
 
         def pullback(dy: Any) -> Any:

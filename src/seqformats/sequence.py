@@ -35,8 +35,11 @@ from .structure import Structure, frozen, integers, whole
 # --- softmax and running sums ----------------------------------------------------------------------------------------
 
 
+_softmax_at_once = [calculated_at_once("softmax_rows", float_kept, log, by_item=True) for log in (0, 1)]
+
+
 @operation
-@at_once(calculated_at_once("softmax_rows", float_kept, 0, by_item=True))
+@at_once(_softmax_at_once[0])
 def softmax(x: Any) -> Any:
     """Softmax along every (innermost) sequence, column by column, with the maximum taken out first.
 
@@ -58,7 +61,7 @@ def softmax(x: Any) -> Any:
 
 
 @operation
-@at_once(calculated_at_once("softmax_rows", float_kept, 1, by_item=True))
+@at_once(_softmax_at_once[1])
 def log_softmax(x: Any) -> Any:
     """The logarithm of `softmax`, without its loss of small numbers.
 
@@ -78,10 +81,14 @@ def _softmax(x: Any, log: int) -> Call:
     def rule(z: Any, back: bool) -> tuple[Any, Any]:
         r, layout, library = ready(z)
         item, width = r.item_shape, size_of(r.item_shape)
-        data = library.astype(r.data, floats)
-        out = new_rows(library, layout, item, data.dtype, data)
-        calculate("softmax_rows", library, layout, r._structure, (data,), (out,), width, log)
-        y = in_layout(z, library.astype(out, result))
+        y = _softmax_at_once[log](z)
+        if y is not None:
+            out = y.data
+        else:
+            data = library.astype(r.data, floats)
+            out = new_rows(library, layout, item, data.dtype, data)
+            calculate("softmax_rows", library, layout, r._structure, (data,), (out,), width, log)
+            y = in_layout(z, library.astype(out, result))
         if not back:
             return y, None
         differentiable(name, "a softmax")
