@@ -280,7 +280,8 @@ def topk_mean(x: Any, topks: Any) -> Any:
         out = library.empty((n, ks.size, *item), data.dtype, data)
         tops = library.empty((n, kept, *item), data.dtype, data)
         places = library.empty((n, kept, *item), library.dtype("int64"), data)
-        calculate("topk_rows", library, layout, r._structure, (data,), (out, tops, places), width, kept, arrays=(ks,))
+        results = (out, tops, places)
+        calculate("topk_rows", library, layout, r._structure, (data,), results, width, kept, int(back), arrays=(ks,))
         y = _over_levels(library.astype(out, result), z)
         if not back:
             return y, None

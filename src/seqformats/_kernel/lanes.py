@@ -66,6 +66,11 @@ def choose(mask: Any, a: Any, b: Any) -> Any:
     return np.where(mask, a, b)
 
 
+def in_any(mask: Any) -> bool:
+    """Is the mask true in a lane?"""
+    return bool(mask.any())
+
+
 def larger(best: Any, value: Any) -> Any:
     """The larger of each lane; NaN is beyond every number, and of equal ones it is `best`."""
     return np.where((value > best) | (value != value), value, best)
@@ -252,6 +257,16 @@ def _choose(mask: Any, a: Any, b: Any) -> Any:
         return builder.select(builder.icmp_signed("<", truth, zero), x, y)
 
     return a(mask, a, b), code
+
+
+@_lowered(in_any)
+def _in_any(mask: Any) -> Any:
+    def code(_: Any, builder: Any, truth: Any) -> Any:
+        lanes = builder.icmp_signed("<", truth, ir.Constant(truth.type, None))
+        bits = builder.bitcast(lanes, ir.IntType(truth.type.count))
+        return builder.icmp_unsigned("!=", bits, bits.type(0))
+
+    return types.boolean(mask), code
 
 
 @_lowered(larger)

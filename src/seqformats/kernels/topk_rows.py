@@ -2,14 +2,30 @@
 
 `x` holds the sequences in any layout, see `locate` for the arguments; ``ks (q,)`` with the largest `most`;
 ``out (n * q * width,)``; ``tops`` and ``places (n * most * width,)``: the largest items, falling, of equal ones the
-first, and their places in the sequence, -1 where it is too short.  NaN is beyond every number.
+first, and their places in the sequence, -1 where it is too short.  NaN is beyond every number.  Where `kept` is 0
+nobody will read these two, and on the CPU sequences share what little of them is written.
 """
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .._kernel import along, at_most, beyond, compiled, compiled_for_cuda, locate, shared
+from .._kernel import (
+    along,
+    at_most,
+    beyond,
+    choose,
+    columns_at_once,
+    compiled,
+    compiled_for_cuda,
+    each,
+    in_any,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    shared,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu
@@ -57,6 +73,63 @@ def topk_column(
         out[d] = out[d] / out.dtype.type(ks[q])
 
 
+@in_lanes
+def insert(
+    x: Any,
+    tops: Any,
+    places: Any,
+    p: int,
+    top: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    most: int,
+    kept: int,
+    one: int,
+    count: int,
+) -> None:
+    """Some columns of a sequence, of which item 0 is at p, into ``tops[top:]`` and ``places[top:]``."""
+    t = 0
+    while t < length:
+        value = load(x, p + along(t, steps, step) * width, count, x)
+        place = each(places, t, count)
+        at, end = top, top + at_most(t, most) * width
+        if t >= most:
+            least = load(tops, end - width, count, x)
+            if not in_any((value > least) | ((value != value) & (least == least))):
+                at = end
+        # from the place where it is larger, everything moves one down
+        moved = value != value
+        moved = moved & (value == value)
+        while at < end:
+            best = load(tops, at, count, x)
+            moved = moved | (value > best) | ((value != value) & (best == best))
+            store(tops, at, choose(moved, value, best))
+            value = choose(moved, best, value)
+            if kept != 0:
+                other = load(places, at, count, places)
+                store(places, at, choose(moved, place, other))
+                place = choose(moved, other, place)
+            at += width * one
+        if t < most:
+            store(tops, end, value)
+            if kept != 0:
+                store(places, end, place)
+        t += one
+
+
+@in_lanes
+def mean(tops: Any, out: Any, top: int, at: int, width: int, k: int, found: int, one: int, count: int) -> None:
+    """The sum of the first `found` items of some columns of ``tops[top:]``, by k, to ``out[at:]``."""
+    total = each(out, 0.0, count)
+    a = 0
+    while a < found:
+        total = total + load(tops, top + a * width, count, out)
+        a += one
+    store(out, at, total / each(out, float(k), count))
+
+
 @compiled
 def cpu(
     x: Any,
@@ -72,60 +145,39 @@ def cpu(
     left: int,
     step: int,
     most: int,
+    kept: int,
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; all columns side by side, so that comparisons need no branches."""
-    items = np.uint64(width)  # places without a sign need no look at whether they count from the end
+    """Units `lo` to `hi`."""
+    rows, means, best, where = pointer(x), pointer(out), pointer(tops), pointer(places)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one, count = unknown(1), columns_at_once(width)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        begin = i * most * width
-        for p in range(np.uint64(begin + at_most(length, most) * width), np.uint64(begin + most * width)):
+        begin = (i if kept else lo) * most * width
+        for p in range(begin + at_most(length, most) * width, begin + most * width):
             tops[p] = 0
             places[p] = -1
-        for t in range(length):
-            row = np.uint64((first + along(t, steps, step)) * width)
-            a = at_most(t, most - 1)  # it goes to the end of the list, and from there up
-            here = np.uint64(begin + a * width)
-            if t < most:
-                for k in range(items):
-                    tops[here + k] = x[row + k]
-                    places[here + k] = t
+        k = 0
+        while k < width:
+            k = at_most(k, width - count)
+            p, top = first * width + k, begin + k
+            if count == 32:
+                insert(rows, best, where, p, top, steps, width, length, step, most, kept, one, 32)
+            elif count == 4:
+                insert(rows, best, where, p, top, steps, width, length, step, most, kept, one, 4)
             else:
-                fresh = 0
-                for k in range(items):
-                    value = x[row + k]
-                    least = tops[here + k]
-                    up = (value > least) | ((value != value) & (least == least))
-                    fresh |= up
-                    tops[here + k] = value if up else least
-                    places[here + k] = t if up else places[here + k]
-                if fresh == 0:
-                    continue
-            while a > 0:
-                above = here - items
-                for k in range(items):
-                    value = tops[here + k]
-                    best = tops[above + k]
-                    place = places[here + k]
-                    other = places[above + k]
-                    up = (value > best) | ((value != value) & (best == best))
-                    tops[above + k] = value if up else best
-                    tops[here + k] = best if up else value
-                    places[above + k] = place if up else other
-                    places[here + k] = other if up else place
-                here = above
-                a -= 1
-        for q in range(ks.size):
-            d = np.uint64((i * ks.size + q) * width)
-            for k in range(items):
-                out[d + k] = 0
-            for a in range(at_most(ks[q], length)):
-                top = np.uint64(begin + a * width)
-                for k in range(items):
-                    out[d + k] += tops[top + k]
-            for k in range(items):
-                out[d + k] = out[d + k] / out.dtype.type(ks[q])
+                insert(rows, best, where, p, top, steps, width, length, step, most, kept, one, 1)
+            for q in range(ks.size):
+                at, found = (i * ks.size + q) * width + k, at_most(ks[q], length)
+                if count == 32:
+                    mean(best, means, top, at, width, ks[q], found, one, 32)
+                elif count == 4:
+                    mean(best, means, top, at, width, ks[q], found, one, 4)
+                else:
+                    mean(best, means, top, at, width, ks[q], found, one, 1)
+            k += count
 
 
 @compiled_for_cuda(over="units")
@@ -143,6 +195,7 @@ def cuda(
     left: int,
     step: int,
     most: int,
+    kept: int,  # noqa: ARG001  all of them are
 ) -> None:
     """All units, a thread a column of each."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
