@@ -353,53 +353,51 @@ def _write_repeated(builder: Any, out: Any, src: Any, cum: Any, size: Any, lo: A
     A run is written 64 bytes at a time, and where it ends within these the next one takes its place.
     """
     wide = ir.VectorType(ir.IntType(8), 32)
+    words, room = (cgutils.alloca_once(builder, kind) for kind in (wide, ir.ArrayType(wide, 2)))
+    room = builder.bitcast(room, wide.as_pointer())
 
     def end_of(u: Any) -> Any:
         return builder.gep(out, [builder.mul(builder.load(builder.gep(cum, [u])), size)])
 
-    def repeat(width: int) -> None:
-        if width == 32:
-            kind: Any = wide
-        else:
-            kind = ir.VectorType(ir.IntType(64), 2) if width == 16 else ir.IntType(8 * width)
-        last = end_of(hi)
-        place = cgutils.alloca_once_value(builder, end_of(lo))
-        with cgutils.for_range_slice(builder, lo, hi, I64(1), inc=True) as (u, _):
-            come = builder.gep(src, [builder.mul(u, I64(width))])
-            word = builder.load(builder.bitcast(come, kind.as_pointer()), align=1)
-            if width == 32:
-                words = word
-            elif width == 16:
-                twice = ir.Constant(vector_type(I32, 4), [0, 1, 0, 1])
-                words = builder.bitcast(builder.shuffle_vector(word, word, twice), wide)
-            else:
-                words = builder.bitcast(splat(builder, word, 32 // width), wide)
-            end = end_of(builder.add(u, I64(1)))
-            many, few, done = (builder.append_basic_block(name) for name in ("many", "few", "done"))
-            look, more = builder.append_basic_block("look"), builder.append_basic_block("more")
-            builder.branch(look)
-            builder.position_at_end(look)
-            builder.cbranch(builder.icmp_unsigned("<", builder.load(place), end), more, done)
-            builder.position_at_end(more)
-            beyond = builder.gep(builder.load(place), [I64(64)])
-            builder.cbranch(builder.icmp_unsigned("<=", beyond, last), many, few)
-            builder.position_at_end(many)
-            for k in (0, 32):
-                to = builder.gep(builder.load(place), [I64(k)])
-                builder.store(words, builder.bitcast(to, wide.as_pointer()), align=1)
-            builder.store(beyond, place)
-            builder.branch(look)
-            builder.position_at_end(few)
-            builder.store(word, builder.bitcast(builder.load(place), kind.as_pointer()), align=1)
-            builder.store(builder.gep(builder.load(place), [I64(width)]), place)
-            builder.branch(look)
-            builder.position_at_end(done)
-            builder.store(end, place)
-        builder.ret_void()
+    def put(vector: Any, *places: Any) -> None:
+        for place in places:
+            builder.store(vector, builder.bitcast(place, wide.as_pointer()), align=1)
 
-    for width in (1, 2, 4, 8, 16, 32):
-        with builder.if_then(builder.icmp_signed("==", size, I64(width))):
-            repeat(width)
+    last = end_of(hi)
+    place = cgutils.alloca_once_value(builder, end_of(lo))
+    with cgutils.for_range_slice(builder, lo, hi, I64(1), inc=True) as (u, _):
+        come = builder.gep(src, [builder.mul(u, size)])
+        chosen = builder.append_basic_block("chosen")
+        choice = builder.switch(size, chosen)
+        for width in (1, 2, 4, 8, 16, 32):
+            block = builder.append_basic_block(f"bytes{width}")
+            choice.add_case(I64(width), block)
+            builder.position_at_end(block)
+            number = ir.IntType(8 * width)
+            word = builder.load(builder.bitcast(come, number.as_pointer()), align=1)
+            builder.store(builder.bitcast(splat(builder, word, 32 // width), wide), words)
+            builder.branch(chosen)
+        builder.position_at_end(chosen)
+        vector, end = builder.load(words), end_of(builder.add(u, I64(1)))
+        look, more, many, few, done = (builder.append_basic_block() for _ in range(5))
+        builder.branch(look)
+        builder.position_at_end(look)
+        begin = builder.load(place)
+        builder.cbranch(builder.icmp_unsigned("<", begin, end), more, done)
+        builder.position_at_end(more)
+        beyond = builder.gep(begin, [I64(64)])
+        builder.cbranch(builder.icmp_unsigned("<=", beyond, last), many, few)
+        builder.position_at_end(many)
+        put(vector, begin, builder.gep(begin, [I64(32)]))
+        builder.store(beyond, place)
+        builder.branch(look)
+        builder.position_at_end(few)
+        put(vector, room, builder.gep(room, [I32(1)]))
+        left = builder.sub(builder.ptrtoint(end, I64), builder.ptrtoint(begin, I64))
+        cgutils.raw_memcpy(builder, begin, builder.bitcast(room, begin.type), left, 1)
+        builder.branch(done)
+        builder.position_at_end(done)
+        builder.store(end, place)
 
 
 @_means(repeat_words)
