@@ -96,7 +96,7 @@ def cpu(
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
-        if width >= 256:
+        if width >= 64:
             even = total_by_rows(rows, sums, first, i * width, steps, width, length, step)
             while mode != 0 and length != 0 and k < even:
                 number = float(length) if mode == 1 else math.sqrt(length)
