@@ -84,7 +84,7 @@ def mirrored(lanes: Any, least: int) -> Any:
 
 
 def log(x: Any) -> Any:
-    """The natural logarithm of lanes."""
+    """The natural logarithm of lanes that are 0, at least 1, or NaN; of float32 with an error of 1 ulp."""
     with np.errstate(divide="ignore"):
         return np.log(x)
 
@@ -395,8 +395,43 @@ def _exp_lanes(x: Any) -> Any:
     return x(x), code
 
 
+def _log_of_vector(builder: Any, x: Any) -> Any:
+    """Each lane as m times a power of two, m around 1, whose logarithm is a polynomial: `logf` of Cephes."""
+    like, integers = x.type, vector_type(I32, x.type.count)
+    mad = f"llvm.fmuladd.v{like.count}f32"
+
+    def lanes(value: float) -> Any:
+        return constant_lanes(like, float(np.float32(value)))
+
+    least = constant_lanes(integers, 0x3F3504F3)  # the bits of sqrt(0.5), where m begins
+    shifted = builder.sub(builder.bitcast(x, integers), least)
+    power = builder.sitofp(builder.ashr(shifted, constant_lanes(integers, 23)), like)
+    bits = builder.add(builder.and_(shifted, constant_lanes(integers, (1 << 23) - 1)), least)
+    r = builder.fsub(builder.bitcast(bits, like), lanes(1.0))
+    square = builder.fmul(r, r)
+    p = lanes(7.0376836292e-2)
+    for factor in (
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    ):
+        p = called(builder, mad, like, p, r, lanes(factor))
+    y = called(builder, mad, like, power, lanes(-2.12194440e-4), builder.fmul(builder.fmul(p, r), square))
+    y = called(builder, mad, like, square, lanes(-0.5), y)
+    y = called(builder, mad, like, power, lanes(0.693359375), builder.fadd(r, y))
+    y = builder.select(builder.fcmp_ordered("<", x, constant_lanes(like, np.inf)), y, x)
+    return builder.select(builder.fcmp_ordered("==", x, lanes(0.0)), lanes(-np.inf), y)
+
+
 @_lowered(log)
 def _log_lanes(x: Any) -> Any:
+    if x.kind == types.float32:
+        return x(x), lambda _, builder, value: _log_of_vector(builder, value)
     return x(x), lambda _, builder, value: _by_number(builder, "llvm.log", x, value)
 
 
