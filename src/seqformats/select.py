@@ -207,10 +207,7 @@ def _picked_at_once(x: Ragged, index: Any) -> Ragged | None:
     library = plain(x.data, x._dtype, x._shape)
     if library is None or (type(index) is list and set(map(type, index)) != {int}):
         return None
-    try:
-        where = np.array(index)
-    except OverflowError:
-        return None
+    where = np.array(index)
     if where.dtype != np.int64 or where.ndim != 1:
         return None
     found = _picked_from(x._structure, where)
