@@ -16,13 +16,16 @@ from .errors import DeviceError
 
 _type_of = operator.attrgetter("dtype.num")
 
-# Below this many bytes waking a thread costs more than it brings.
+# Below this many bytes waking a thread costs more than it brings, which is about a millisecond's work of one: a kernel
+# that does little more than read, or write, the items once does four times as much in that time.
 _THREADS_FROM = 4 << 20
+_STREAMS_FROM = 16 << 20
+_STREAMS = frozenset(("max_rows", "repeat_rows", "spread_rows", "sum_rows"))
 
 
-def is_large(size: int) -> bool:
-    """Is this work, so many bytes, for several threads?"""
-    return size >= _THREADS_FROM
+def is_large(size: int, name: str) -> bool:
+    """Is this work of a kernel, so many bytes, for several threads?"""
+    return size >= (_STREAMS_FROM if name in _STREAMS else _THREADS_FROM)
 
 
 class Work(NamedTuple):
@@ -55,13 +58,13 @@ def _cuts(units: int, lengths: Array | None) -> list[int]:
     return [0, *np.unique(inner[inner < units]).tolist(), units]
 
 
-def run(kernel: Callable[..., None], args: tuple[Any, ...], work: Fields) -> None:
+def run(kernel: Callable[..., None], args: tuple[Any, ...], work: Fields, name: str = "") -> None:
     """Run a kernel for the CPU over all units, in blocks over the pool where the work is large."""
     units, rows, row, lengths = work
-    if rows * row < _THREADS_FROM:
-        kernel(*args, 0, units)
-    else:
+    if is_large(rows * row, name):
         _threads.run(kernel, args, _cuts(units, lengths))
+    else:
+        kernel(*args, 0, units)
 
 
 def move(
@@ -92,7 +95,7 @@ def move(
     if rows * row < _THREADS_FROM:  # what `run` would do, without a call more
         registry.entry(name)(source, library.address(out), *arrays, *numbers, row, 0, units)
     else:
-        run(registry.entry(name), (source, library.address(out), *arrays, *numbers, row), work)
+        run(registry.entry(name), (source, library.address(out), *arrays, *numbers, row), work, name)
 
 
 def cuda(
@@ -132,7 +135,7 @@ def arithmetic(
         results = map(library.result, outputs) if library is NUMPY else [_result(library, x) for x in outputs]
         data = (*map(library.operand, inputs), *results)
         kernel = registry.entry(name, tuple(map(_type_of, data)))
-        run(kernel, (*data, *arrays, *numbers), work)
+        run(kernel, (*data, *arrays, *numbers), work, name)
         return
     from . import _cuda
 

@@ -175,7 +175,7 @@ def calculated_at_once(
             to = result(library.dtype_name(dtype))
             to = known[dtype] = None if to is None else library.dtype(to)
         n, rows, width = structure.n, shape[0], size_of(shape[1:])
-        if to is None or not (n and width) or _launch.is_large(rows * width * dtype.itemsize):
+        if to is None or not (n and width) or _launch.is_large(rows * width * dtype.itemsize, kernel):
             return None
         out = library.empty(shape if by_item else (n, *shape[1:]), to, data)
         given, taken = library.operand(data), library.result(out)
@@ -197,7 +197,7 @@ def spread_at_once(kernel: str, inputs: tuple[Array, ...], shape: Any, *numbers:
     if library is None or library.dtype_name(dtype) not in _FLOATS or (library is NUMPY and not dtype.isnative):
         return None
     n, width = structure.n, size_of(item)
-    if not (n and width) or _launch.is_large(structure.rows * width * dtype.itemsize):
+    if not (n and width) or _launch.is_large(structure.rows * width * dtype.itemsize, kernel):
         return None
     out = library.empty((structure.rows, *item), dtype, rows)
     data = (*map(library.operand, inputs), library.result(out))
@@ -215,7 +215,7 @@ def placed_at_once(kernel: str, rows: Array, shape: Any, *numbers: int, zeros: b
     library = plain(rows, dtype, rows.shape)
     row = size_of(item) * dtype.itemsize
     n, cum = structure.n, structure.offsets
-    if library is None or not (structure.rows and row) or _launch.is_large(structure.rows * row):
+    if library is None or not (structure.rows and row) or _launch.is_large(structure.rows * row, kernel):
         return None
     out = (library.zeros if zeros else library.empty)((structure.rows, *item), dtype, rows)
     source, target = library.address(rows), library.address(out)

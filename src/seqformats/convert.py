@@ -397,7 +397,7 @@ def moved_at_once(
     row = like.dtype.itemsize * size_of(item)
     lead: Shape = (longest, n) if function is to_padded else (n, longest) if function is to_masked else (rows,)
     size = size_of(lead)
-    if not (rows and row) or _launch.is_large(size * row) or row > _zeros.size:
+    if not (rows and row) or _launch.is_large(size * row, "copy_blocks") or row > _zeros.size:
         return None
     out = library.empty((*lead, *item), like.dtype, like)
     to, addresses = library.address(out), 1

@@ -90,7 +90,7 @@ def _end_at_once(x: Any, last: bool) -> Any:
     library = plain(data, x._dtype, shape)
     row = size_of(shape[1:]) * x._dtype.itemsize
     n, cum = structure.n, structure.offsets
-    if library is None or not (n and row) or _launch.is_large(n * row):
+    if library is None or not (n and row) or _launch.is_large(n * row, "end_rows"):
         return None
     out = library.empty((n, *shape[1:]), x._dtype, data)
     source, target = library.address(data), library.address(out)
