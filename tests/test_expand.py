@@ -569,6 +569,21 @@ def test_options_that_there_are_not():
             op(np.array([None]), other)
 
 
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 12, 16, 24, 32, 33, 64])
+@pytest.mark.parametrize("most", [0, 1, 2, 9, 100])
+def test_rows_of_few_bytes(width, most):
+    """Narrow rows are repeated in vectors, which must not write beyond the last one."""
+    rng = np.random.default_rng(width + most)
+    for n in (1, 2, 7, 40):
+        counts = rng.integers(0, most + 1, n)
+        x = rng.integers(0, 256, (n, width), np.uint8)
+        room = np.full((counts.sum() + 70, width), 7, np.uint8)
+        found = sf.expand_as(x, sf.Ragged(np.zeros(counts.sum()), counts), out=room)
+        oracle.assert_bits(found.data, np.repeat(x, counts, 0))
+        assert (room[counts.sum() :] == 7).all()
+        oracle.assert_bits(sf.repeat(x, counts), np.repeat(x, counts, 0))
+
+
 def test_gradients_in_another_byte_order():
     x = sf.Ragged(np.array([1.0, 2.0, 3.0], ">f8"), [2, 1])
     assert sf.vjp(sf.repeat, x, 2)[1](np.ones(6, ">f8")).data.tolist() == [2, 2, 2]

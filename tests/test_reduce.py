@@ -343,6 +343,15 @@ def test_nan_and_infinity(kind, reduction, wanted):
     assert np.allclose(found, wanted, rtol=1e-15, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("width", [1, 4, 40])
+def test_logarithms_of_every_size(width):
+    """Of float32 they are taken in vectors, by a polynomial."""
+    lengths = np.array([1, 2, 3, 5, 10, 1000, 4097])
+    found = sf.reduce_logsumexp(sf.Ragged(np.zeros((lengths.sum(), width), "f4"), lengths))
+    wanted = np.repeat(np.log(lengths.astype("f4")), width).reshape(-1, width)
+    np.testing.assert_array_max_ulp(found, wanted, 2)
+
+
 def test_logsumexp_neither_overflows_nor_vanishes():
     x = sf.Ragged(np.array([1e4, 1e4, -1e4, -1e4, -np.inf, -np.inf, 0.0, -np.inf]), [2, 2, 2, 2])
     assert sf.reduce_logsumexp(x).tolist() == [1e4 + math.log(2), -1e4 + math.log(2), -np.inf, 0]
