@@ -720,6 +720,15 @@ def test_of_equal_items_the_first_gets_the_gradient(kind):
     assert rows(sf.vjp(sf.topk_mean, x, [1, 2])[1](dy)).tolist() == [0, 4, 2, 4, 0, 10]
 
 
+@pytest.mark.parametrize("width", [1, 5, 40])
+def test_of_equal_items_the_first_are_among_the_largest(width):
+    """Also where a larger one comes later and takes the place of one of them."""
+    column = np.array([2.0, 2.0, 1.0, 3.0, 2.0, np.nan, np.nan, 3.0])
+    x = sf.Ragged(np.repeat(column[:, None], width, 1), [5, 3])
+    dx = sf.vjp(sf.topk_mean, x, [2, 3])[1](np.repeat([[[6.0], [6.0]]] * 2, width, 2)).data
+    assert np.array_equal(dx, np.repeat(np.array([5.0, 2, 0, 5, 0, 5, 5, 2])[:, None], width, 1))
+
+
 @from_an_end
 @given(kind=formats, data=st.data())
 def test_the_ends_have_a_gradient_in_every_dtype(reduction, kind, data):
