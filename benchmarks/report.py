@@ -42,33 +42,35 @@ limit is given where nothing is moved. Some peers are given more than they get i
 WHY = """\
 What is known of what is not reached, each by a profile or a trial on such a machine:
 
-- **Tiny and small batches.** Python decides here. The kernels of list -> ragged at `tiny` take 2 of 9 µs, those of
-  ragged -> padded 3 of 20. The rest is Python: looking whether the data is still what was validated and whether it
-  wants a gradient, finding the kernel, allocating, building a valid result; 12 to 45 functions, which
-  `tests/test_costs.py` counts, and about 2 µs to start each move. Reductions, softmax and `expand_as` of plain
-  batches have a short way (a sum 4.6 µs, 1.6 of it the kernel; 11.5 the long way). A peer that is one C function,
-  checks nothing and knows no structure (a NumPy index, `segment_reduce`) has none of that. Of the 15 µs of a sum of
-  tensors 9 went into PyTorch's own calls: is the memory still there, a new tensor, two views.
-- **With autograd.** A sum and its gradient of a tiny tensor run 170 Python functions, which no single one dominates: an
-  operation in Python of PyTorch's graph, on both ways a look at the tensor, and the encodings built around it.
+- **Tiny and small batches.** Python decides here. The kernels of list -> ragged at `tiny` take 2 of 7.5 µs, those of
+  ragged -> padded 3 of 12, and the check of a new `Ragged` 5 before that. The rest is Python: looking whether the data
+  is still what was validated and whether it wants a gradient, finding the kernel, allocating, building a valid result;
+  10 to 45 functions, which `tests/test_costs.py` counts. Plain batches have a short way: a sum takes 4.6 µs, 1.6 of it
+  the kernel, and 11.5 the long way; ragged -> padded 17 instead of 25, selection 8 instead of 19. A peer that is one
+  C function, checks nothing and knows no structure (a NumPy index, `segment_reduce`) has none of that. Of the 12 µs of
+  a sum of tensors 8 go into PyTorch's own calls: is the memory still there, a new tensor, two views.
+- **With autograd.** A sum of a tiny tensor and its gradient take 135 µs, `segment_reduce` 90, and an operation in
+  Python that does nothing 53, since PyTorch takes that long for any; the rest are some 120 functions, on both ways a
+  look at the tensor and the encodings built around it, of which no single one dominates.
 - **Wrappers with nothing to convert** look at the batch and at the result, 2 to 5 µs, and at a list's arrays, one by
   one; Thinc's call the function.
 - **ragged -> list on tensors.** `torch.split` makes the views here too; a view for each sequence that shares its
   version counter is what takes the time. `unsafe_split_with_sizes` took 0.7 of it, but its views do not share the
   counter.
-- **`TensorArray.pack`** moves the rows twice: it joins the steps, and takes them apart into sequences.
 - **ids, many, by time steps.** Ahead of every peer, but not at the limit. With stores that go past the cache the move
   of ids took as long as the copy, so what is missing is the reading of each line of the result before it is written.
   What is written past the cache is not there for whoever reads it next, so such stores are not used.
 - **short, by time steps.** Sequences of 80 bytes in the order of their lengths are reads from anywhere: where they
   lay in that order already, to Packed took 2.8 ms instead of 4.1. With equal lengths, and so without padding, to
   Padded took 2.5 ms instead of 11.4, of which the zeros are most.
-- **expand_as and the gradients of sums on narrow rows.** `np.repeat` has a loop for each size of an item; ours finds
-  out for each sequence where its rows go and how they are written, 4 ns more a sequence.
+- **expand_as and the gradients of sums.** Rows of 16 bytes and less are repeated in vectors, in 0.2 to 0.8 of the time
+  that they took. Wider ones are written at the speed that `np.repeat` has too: with one thread the kernel took 0.93 to
+  1.0 of its time for rows of 224, 240, 272 and 384 bytes, but 1.4 for rows of 256, and eight stores without a loop
+  did not change that; where nothing of it is in the cache, `np.repeat` is ahead by a fifth to a third.
 - **reduce_max** of `wide` and `many`: a plain read of the batch was 7.7 and 8.6 times as fast as Thinc, so 8 is about
   the limit; ours reads at 0.61 and 0.75 of it, with a row of maxima that is read and written once for four rows.
 - **softmax, logsumexp** and their gradients take 0.7 to 2 ns a number for the exponential, more than memory does;
-  **topk_mean** compares and exchanges items together with their places, which is not vectorised.
+  **topk_mean** compares every item with each of the largest so far, in vectors: k passes over what is in the cache.
 - **A step of the decoder with a small vocabulary, on tensors.** Its kernels take about 100 µs of it; the rest is
   calls of PyTorch, 1 to 3 µs each, for the small arrays of a step.
 - **Compiling.** Ten operations need eleven kernels. Numba takes 1.3 s to be imported and to compile anything at all,
@@ -81,8 +83,10 @@ What is known of what is not reached, each by a profile or a trial on such a mac
   ragged of a million arrays takes 50 ns a sequence, or 500 where its memory is new: 414 of 497 ms of a traced call
   were the system's, which made the pages, and the next call, which got them again, took 58.
 - **Threads at `wide`.** 13 MB are moved in 0.4 to 1 ms by one thread. In a trace, dividing the work and waking a
-  second one took 130 µs of that; the threads of PyTorch spin while they wait, and are there at once. Then two threads
-  wrote at little more than the speed of one. At `many` both gain.
+  second one took 130 µs of that, and then two threads wrote at little more than the speed of one. So what only reads,
+  or only writes, less than 16 MB stays with one thread (two took up to 1.5 times as long for 8 to 13 MB), and other
+  work below 4 MB. A second thread that looks for work for 0.2 ms before it sleeps, as PyTorch's do, did not change it.
+  At `many` both gain.
 - **Eight callers.** A kernel lets other Python threads run, and then waits for its turn. Below some 100 µs that costs
   more than it brings: with kernels that kept the interpreter for themselves eight callers of `tiny` kept 0.72 instead
   of 0.4, but softmax at `small` lost what it gains, 0.83 instead of 1.65. So kernels let go."""
