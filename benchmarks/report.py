@@ -88,7 +88,8 @@ What is known of what is not reached, each by a profile or a trial on such a mac
   second one took 130 µs of that, and then two threads wrote at little more than the speed of one. So what only reads,
   or only writes, less than 16 MB stays with one thread (two took up to 1.5 times as long for 8 to 13 MB), and other
   work below 4 MB. A second thread that looks for work for 0.2 ms before it sleeps, as PyTorch's do, did not change it.
-  At `many` both gain.
+  At `many` both gain; but where they write new memory, the same call took two threads 17 ms in one minute and 60 in
+  another, in turns with one thread, which took 25 in both (list -> ragged).
 - **Eight callers.** A kernel lets other Python threads run, and then waits for its turn. Below some 100 µs that costs
   more than it brings: with kernels that kept the interpreter for themselves eight callers of `tiny` kept 0.72 instead
   of 0.4, but softmax at `small` lost what it gains, 0.83 instead of 1.65. So kernels let go."""
