@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
@@ -64,3 +65,22 @@ def quicken_simulator():
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
     quicken_simulator()
+
+
+@pytest.fixture
+def threads_for_all(monkeypatch):
+    """Work of any size is divided among threads; a test during which none was fails."""
+    from seqformats import _launch, _threads
+
+    used = []
+    run = _threads.run
+
+    def noticed(kernel, args, cuts):
+        used.append(len(cuts))
+        run(kernel, args, cuts)
+
+    for name in ("_THREADS_FROM", "_STREAMS_FROM"):
+        monkeypatch.setattr(_launch, name, 1)
+    monkeypatch.setattr(_threads, "run", noticed)
+    yield
+    assert max(used, default=0) > 2, "everything was done by one thread"

@@ -241,6 +241,7 @@ def test_pairs_say_how_often_too():
 
 
 @pytest.mark.parametrize("item_shape", [(), (3,), (64,)])
+@pytest.mark.usefixtures("threads_for_all")
 def test_threads_do_not_matter(item_shape):
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 60, 8000 if item_shape != (64,) else 100)

@@ -565,7 +565,7 @@ def with_threads(compute):
 
 
 def large_batch(kind, width=12):
-    """Large enough for threads (but where kernels are interpreted); one sequence is longer than a thread's part."""
+    """One sequence is longer than a thread's part."""
     rng = np.random.default_rng(1)
     lengths = rng.integers(0, 50, 20) if INTERPRETED else rng.integers(0, 400, 400)
     lengths[7] = 500 if INTERPRETED else 20_000
@@ -576,8 +576,9 @@ def large_batch(kind, width=12):
 @every_operation
 @pytest.mark.parametrize("width", [12, 18])
 @pytest.mark.parametrize("kind", [sf.Ragged, sf.Packed, sf.Masked], ids=oracle.format_name)
+@pytest.mark.usefixtures("threads_for_all")
 def test_threads_do_not_matter(operation, width, kind):
-    """Bit for bit the same with any number of threads, on a batch large enough to use them."""
+    """Bit for bit the same with any number of threads."""
     x = large_batch(kind, width)
     first, *others = with_threads(lambda: run(operation, x))
     for other in others:
@@ -818,6 +819,7 @@ def test_the_gradient_of_a_logsumexp_of_nothing_but_minus_infinity():
 
 
 @every_gradient
+@pytest.mark.usefixtures("threads_for_all")
 def test_gradients_with_threads(operation):
     x = large_batch(sf.Packed)
     y, pullback = sf.vjp(operation, x, *ARGS.get(operation, ()))

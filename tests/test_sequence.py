@@ -703,7 +703,8 @@ def test_neighbours_do_not_matter(op, dtype, item_shape):
         oracle.assert_nested(list(sf.convert(op(sf.convert(items, kind)), sf.List).items), alone)
 
 
-@every_operation
+@pytest.mark.parametrize("op", [op for op in ARGUMENTS if op is not sf.reshape], ids=lambda op: op.__name__)
+@pytest.mark.usefixtures("threads_for_all")
 def test_threads_do_not_matter(op):
     rng = np.random.default_rng(1)
     lengths = rng.integers(0, 7 if INTERPRETED else 700, 400)

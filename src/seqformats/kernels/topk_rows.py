@@ -2,7 +2,7 @@
 
 `x` holds the sequences in any layout, see `locate` for the arguments; ``ks (q,)`` with the largest `most`;
 ``out (n * q * width,)``; ``tops`` and ``places (n * most * width,)``: the largest items, falling, of equal ones the
-first, and their places in the sequence, -1 where it is too short.  NaN is beyond every number.  Where `kept` is 0
+first, and their places in the sequence, -1 where it is too short.  NaN is beyond every number.  Where `needed` is 0
 nobody will read these two, and on the CPU sequences share what little of them is written.
 """
 
@@ -85,7 +85,7 @@ def insert(
     length: int,
     step: int,
     most: int,
-    kept: int,
+    needed: int,
     one: int,
     count: int,
 ) -> None:
@@ -107,14 +107,14 @@ def insert(
             moved = moved | (value > best) | ((value != value) & (best == best))
             store(tops, at, choose(moved, value, best))
             value = choose(moved, best, value)
-            if kept != 0:
+            if needed != 0:
                 other = load(places, at, count, places)
                 store(places, at, choose(moved, place, other))
                 place = choose(moved, other, place)
             at += width * one
         if t < most:
             store(tops, end, value)
-            if kept != 0:
+            if needed != 0:
                 store(places, end, place)
         t += one
 
@@ -145,7 +145,7 @@ def cpu(
     left: int,
     step: int,
     most: int,
-    kept: int,
+    needed: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -155,7 +155,7 @@ def cpu(
     one, count = unknown(1), columns_at_once(width)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
-        begin = (i if kept else lo) * most * width
+        begin = (i if needed else lo) * most * width
         for p in range(begin + at_most(length, most) * width, begin + most * width):
             tops[p] = 0
             places[p] = -1
@@ -164,11 +164,11 @@ def cpu(
             k = at_most(k, width - count)
             p, top = first * width + k, begin + k
             if count == 32:
-                insert(rows, best, where, p, top, steps, width, length, step, most, kept, one, 32)
+                insert(rows, best, where, p, top, steps, width, length, step, most, needed, one, 32)
             elif count == 4:
-                insert(rows, best, where, p, top, steps, width, length, step, most, kept, one, 4)
+                insert(rows, best, where, p, top, steps, width, length, step, most, needed, one, 4)
             else:
-                insert(rows, best, where, p, top, steps, width, length, step, most, kept, one, 1)
+                insert(rows, best, where, p, top, steps, width, length, step, most, needed, one, 1)
             for q in range(ks.size):
                 at, found = (i * ks.size + q) * width + k, at_most(ks[q], length)
                 if count == 32:
@@ -195,7 +195,7 @@ def cuda(
     left: int,
     step: int,
     most: int,
-    kept: int,  # noqa: ARG001  all of them are
+    needed: int,  # noqa: ARG001  all of them are
 ) -> None:
     """All units, a thread a column of each."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
