@@ -534,7 +534,7 @@ def is_list_of_arrays(x: Any) -> bool:
 @registry.provides("count")
 def count(x: Any) -> int:
     """How many sequences, of a user's dataclass too."""
-    return len(x) if isinstance(x, (Encoding, Pairs)) or is_array(x) else len(convert(x, Ragged))
+    return len(x if isinstance(x, Pairs) or is_array(x) else as_own(x))
 
 
 @registry.provides("is_encoding")
@@ -549,6 +549,26 @@ def kind_of(x: Any) -> type | None:
         if registry.is_encoding_type(kind):
             return kind
     return None
+
+
+def as_own(x: Any) -> Any:
+    """An encoding, a user's dataclass or a bare list as an encoding of this library; TypeError for anything else."""
+    x = as_encoding(x)
+    return x if isinstance(x, Encoding) else convert(x, _own_kind(x))
+
+
+def _own_kind(x: Any) -> type:
+    """The encoding of this library that stands for a user's dataclass.
+
+    The one that it shares memory with, since order, width and side of the data are then the same; else one that keeps
+    its sequences.
+    """
+    kind = kind_of(x)
+    if kind is None or registry.keeps_levels(kind):
+        return Ragged if kind is None else LoD
+    routes = [registry.find_route(kind, own, device_kind(x)) for own in (Ragged, Masked, Padded, Packed, List)]
+    shared = [route for route in routes if route is not None and route.shares]
+    return min(shared, key=lambda route: len(route.legs)).target if shared else Ragged
 
 
 def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
@@ -817,9 +837,8 @@ def back_to(y: Any, x: Any, level: int) -> Any:
     if kind is None or not is_encoding(y):
         raise TypeError(f"{type(y if kind else x).__name__} is no encoding")
     if not isinstance(x, Encoding):
-        return convert(back_to(y, convert(x, LoD if registry.keeps_levels(kind) else Ragged), level), kind)
-    if not isinstance(y, Encoding):
-        y = convert(y, Ragged)
+        return convert(back_to(y, as_own(x), level), kind)
+    y = as_own(y)
     own = structure_of(x, level)
     new = structure_of(y)
     if new.n != own.n:
