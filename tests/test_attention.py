@@ -69,14 +69,48 @@ def test_mask_of_a_list():
 def test_mask_of_an_encoding(kind, data):
     truth, x = data.draw(encoded(kind))
     side = data.draw(strategies.sides())
-    wanted = [places(length, truth.longest(), side) for length in truth.lengths()]
-    assert_array(sf.mask(x, side=side), wanted, bool, (len(wanted), truth.longest()))
+    width = x.data.shape[1] if kind is sf.Masked else truth.longest()
+    wanted = [places(length, width, side) for length in truth.lengths()]
+    assert_array(sf.mask(x, side=side), wanted, bool, (len(wanted), width))
 
 
 def test_the_mask_of_a_masked_batch():
+    """Side and width are its own unless given: the mask of an attention over its data."""
     for side in ("left", "right"):
         x = sf.convert(example(sf.List), sf.Masked, width=5, side=side)
+        oracle.assert_bits(sf.mask(x), x.mask)
         oracle.assert_bits(sf.mask(x, width=5, side=side), x.mask)
+        for other in ("left", "right"):
+            oracle.assert_bits(sf.mask(x, width=7, side=other), sf.mask(x.lengths, width=7, side=other))
+            oracle.assert_bits(sf.mask(x, side=other), sf.mask(x.lengths, width=5, side=other))
+    with pytest.raises(sf.ConversionError, match="width=1 is too small"):
+        sf.mask(x, width=1)
+
+
+# ---------------------------------------------------------------------------------------- lengths instead
+
+
+@every_question
+@pytest.mark.parametrize("given", [[2, 0, 3], (2, 0, 3), np.array([2, 0, 3]), np.array([2, 0, 3], np.uint8)], ids=repr)
+def test_questions_about_lengths(op, given):
+    """Where `mask` takes lengths, so do the others; of an encoding they say the same."""
+    oracle.assert_bits(op(given), op(sf.Ragged(np.zeros(5), [2, 0, 3])))
+
+
+@every_question
+def test_questions_about_no_lengths(op):
+    oracle.assert_bits(op([]), op(sf.List([])))
+    oracle.assert_bits(op(np.array([], np.int64)), op(sf.List([])))
+
+
+@every_question
+def test_questions_about_wrong_lengths(op):
+    for wrong in ([2, -1], np.array([2, -1]), np.array([[2, 1]])):
+        with pytest.raises(sf.StructureError, match="lengths"):
+            op(wrong)
+    for wrong in ([2.0, 1.0], [True, False], ["a"]):
+        with pytest.raises(TypeError, match="lengths"):
+            op(wrong)
 
 
 # --------------------------------------------------------------------------------- positions and segments
@@ -172,7 +206,7 @@ ERRORS = {
         "mask: width=0 is too small: sequence 2 has 3": lambda: sf.mask(X, width=0),
         "mask: width must be at least 0": lambda: sf.mask([], width=-1),
         'mask: side must be "right" or "left", not \'up\'': lambda: sf.mask([1], side="up"),
-        "mask: side": lambda: sf.mask([1], side=None),
+        "mask: side": lambda: sf.mask([1], side=1),
     },
     TypeError: {
         "mask: integers, not float64": lambda: sf.mask(np.array([1.0])),

@@ -249,6 +249,43 @@ def test_pack_bins(lengths, spare):
     assert sf.convert(found, list) == first_fit_decreasing(lengths, capacity)
 
 
+@given(
+    lengths=st.lists(st.integers(0, 9), max_size=12),
+    spare=st.integers(0, 20),
+    step=st.integers(1, 8),
+    most=st.integers(1, 5),
+)
+def test_buckets_with_rounded_widths_and_few_sequences(lengths, spare, step, most):
+    """What a batch takes once it is padded to a multiple is within the limit, and one more would not be."""
+
+    def width(batch):
+        return -(-max(lengths[i] for i in batch) // step) * step
+
+    limit = -(-max(lengths, default=0) // step) * step + spare
+    found = sf.convert(sf.buckets(lengths, limit, multiple_of=step, max_sequences=most), list)
+    assert [i for batch in found for i in batch] == sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    for batch in found:
+        made = sf.convert([np.zeros(lengths[i]) for i in batch], sf.Masked, multiple_of=step)
+        assert made.data.size <= limit
+        assert made.data.shape[1] == width(batch)
+        assert len(batch) <= most
+    for batch in found[:-1]:
+        assert len(batch) == most or width(batch) * (len(batch) + 1) > limit
+
+
+def test_wrong_widths_of_buckets():
+    with pytest.raises(sf.StructureError, match="sequence 0 has 9 items, padded to 16, more than max_items=10"):
+        sf.buckets([9, 1], 10, multiple_of=8)
+    with pytest.raises(sf.ConversionError, match="multiple_of=8 is about padding"):
+        sf.buckets([9, 1], 10, padded=False, multiple_of=8)
+    with pytest.raises(sf.ConversionError, match="max_sequences must be at least 1, not 0"):
+        sf.buckets([9, 1], 10, max_sequences=0)
+    with pytest.raises(sf.ConversionError, match="multiple_of must be at least 1"):
+        sf.buckets([9, 1], 10, multiple_of=0)
+    assert sf.convert(sf.buckets([0, 0], 2**63 - 1, multiple_of=2**62), list) == [[0, 1]]
+    assert sf.convert(sf.buckets([1, 1], 10, max_sequences=2**80), list) == [[0, 1]]
+
+
 def test_buckets_count_padding():
     assert sf.convert(sf.buckets([1, 5, 1, 1], 10), list) == [[1, 0], [2, 3]]
     assert sf.convert(sf.buckets([1, 5, 1, 1], 10, padded=False), list) == [[1, 0, 2, 3]]

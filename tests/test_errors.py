@@ -189,7 +189,7 @@ SENTENCES = [
     (
         lambda: sf.convert(ragged(), sf.Packed, fill=1),
         TypeError,
-        "no option 'fill' on the way from Ragged to Packed; options there: none",
+        "no option 'fill' on the way from Ragged to Packed; options there: none; Padded and Masked take fill=",
     ),
     (
         lambda: sf.convert(WORDS, sf.Masked),
@@ -199,7 +199,7 @@ SENTENCES = [
     (
         lambda: sf.convert(ragged(), "Masked"),
         TypeError,
-        "the target of a conversion must be a type such as Ragged, not 'Masked'",
+        "the target of a conversion must be a type such as Ragged, not a name; give sf.Masked",
     ),
     (
         lambda: sf.convert(ragged(), int),
@@ -242,7 +242,10 @@ SENTENCES = [
     (
         lambda: sf.with_padded(lambda x: x, side="left"),
         TypeError,
-        "with_padded has no option 'side'; it has: fill, level, multiple_of, truncate, width",
+        (
+            "with_padded has no option 'side'; it has: backprop, dtype, fill, level, like, multiple_of, truncate, "
+            'width; Masked takes side="right" or "left"'
+        ),
     ),
     (
         lambda: sf.vjp(sf.lengths, ragged()),

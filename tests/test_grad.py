@@ -420,3 +420,88 @@ def test_a_pullback_that_loses_sequences_is_refused():
     x = sf.convert([np.zeros(4), np.zeros(3), np.zeros(2)], sf.Padded)
     with pytest.raises(sf.StructureError, match="3 sequences were expected"):
         sys.modules["seqformats.convert"].restored(sf.Ragged(np.zeros(9), [9]), x)
+
+
+# ------------------------------------------------------------------------------- the dtype, and no sequences at all
+
+
+@pytest.mark.parametrize("given", ["f8", "f4", "f2", "i8"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_a_gradient_has_the_dtype_of_what_it_is_for(dtype, given):
+    """Whatever the loss was calculated in: conversions, wrappers and arithmetic alike."""
+    x = sf.convert(oracle.build(sf.Ragged, strategies.truth_from([2, 0, 3], dtype, (2,))), sf.Ragged)
+    dy = np.ones((5, 2), given)
+    same = sf.Ragged(dy, x.lengths)
+    masked = sf.convert(same, sf.Masked)
+    for pullback, gradient in (
+        (sf.vjp(sf.convert, x, sf.Masked)[1], masked),
+        (sf.vjp(sf.convert, x, sf.Masked)[1], masked.data),
+        (sf.vjp(sf.convert, x, sf.Ragged)[1], same),
+        (sf.vjp(sf.convert, x, sf.LoD)[1], same),
+        (sf.vjp(sf.convert_like, x, masked)[1], masked),
+        (sf.vjp(sf.reverse, x)[1], same),
+        (sf.vjp(sf.cumsum, x)[1], same),
+        (sf.vjp(sf.reduce_sum, x)[1], np.ones((3, 2), given)),
+        (sf.with_padded(lambda z: (z, lambda dz: dz), backprop=True)(x)[1], same),
+        (sf.with_array(lambda z: (z, lambda dz: dz.astype(np.result_type(dz, "f8"))), backprop=True)(x)[1], same),
+        (
+            sf.with_masked(lambda z: (z, lambda dz: dz), backprop=True, width=1, truncate=True)(x)[1],
+            sf.slice(same, 0, np.minimum(same.lengths, 1)),
+        ),
+        (
+            sf.with_flatten(lambda z: (z, lambda dz: [d.astype(np.result_type(d, "f8")) for d in dz]), backprop=True)(
+                x
+            )[1],
+            same,
+        ),
+    ):
+        dx = pullback(gradient)
+        assert dx.dtype == x.dtype
+        assert type(dx) is sf.Ragged
+
+
+def test_a_function_in_a_wrapper_sees_gradients_in_its_results_dtype():
+    seen = []
+
+    def halved(m):
+        return m.data.astype("f4") / 2, lambda dy: (seen.append(dy.dtype), dy / 2)[1]
+
+    x = sf.Ragged(np.arange(3.0), [1, 2])
+    y, backprop = sf.with_masked(halved, backprop=True)(x)
+    assert y.dtype == np.float32
+    assert backprop(sf.Ragged(np.ones(3), [1, 2])).dtype == np.float64
+    assert seen == [np.float32]
+
+
+def test_gradients_of_integers_keep_their_own_dtype():
+    """There is nothing that they could be rounded to."""
+    x = sf.Ragged(np.arange(3), [1, 2])
+    dy = sf.Ragged(np.array([0.5, 1.5, 2.5]), [1, 2])
+    for op, args in ((sf.convert, (x, sf.Ragged)), (sf.convert, (x, sf.LoD)), (sf.reverse, (x,))):
+        assert sorted(sf.vjp(op, *args)[1](dy).data.tolist()) == [0.5, 1.5, 2.5]
+
+
+@pytest.mark.parametrize("nothing", [[], ()], ids=repr)
+@pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+def test_the_gradient_of_no_sequences_may_be_an_empty_list(kind, nothing):
+    """A bare list cannot say what its items would be, so it cannot be wrong about them."""
+    x = oracle.build(kind, strategies.truth_from([], "f4", (3,)))
+    for op, args in (
+        (sf.convert, (x, sf.Ragged)),
+        (sf.convert, (x, sf.List)),
+        (sf.convert, (x, sf.Masked)),
+        (sf.convert, (x, kind)),
+        (sf.convert_like, (x, sf.convert(x, sf.Padded))),
+        (sf.reverse, (x,)),
+        (sf.cumsum, (x,)),
+        (sf.reduce_sum, (x,)),
+        (sf.reduce_max, (x,)),
+        (sf.reduce_first, (x,)),
+    ):
+        dx = sf.vjp(op, *args)[1](nothing)
+        assert type(dx) is kind
+        assert (len(dx), dx.item_shape, dx.dtype) == (0, (3,), np.float32)
+    with pytest.raises(sf.StructureError):
+        sf.vjp(sf.convert, sf.Ragged(np.zeros((0, 3)), [0]), sf.Masked)[1](nothing)
+    _, backprop = sf.with_padded(lambda z: (z, lambda dz: dz), backprop=True)(x)
+    assert type(backprop(nothing)) is kind

@@ -43,6 +43,7 @@ ORDER += [
     "arrays",
     "registry",
     "_threads",
+    "hints",
     "errors",
 ]
 NUMBA = {"_cuda", "_kernel", "kernels"}  # what loads Numba

@@ -514,3 +514,38 @@ def test_nothing_is_changed():
 def test_arrays_of_text_in_a_dtype():
     x = sf.LoD.from_nested([[np.array(["a", "bcd"])]], "<U2", levels=2)
     assert x.to_nested() == [[["a", "bc"]]]
+
+
+# -------------------------------------------------------------------------------------------- the dtype asked for
+
+
+@pytest.mark.parametrize("dtype", ["f4", np.int32, np.dtype("u1"), float, "U3"])
+@pytest.mark.parametrize(
+    "kind", [sf.List, sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.LoD], ids=lambda kind: kind.__name__
+)
+@pytest.mark.parametrize("x", [[[1, 2], [3]], [[], []], [[[1], []], [[2, 3]]], []], ids=repr)
+def test_conversions_take_the_dtype_of_numbers(x, kind, dtype):
+    """Of all that Python numbers can be converted to; `[]` and `[[], []]` are float64 without it."""
+    found = sf.convert(x, kind, dtype=dtype)
+    assert found.dtype == np.dtype(dtype)
+    oracle.assert_same(found, sf.convert(sf.LoD.from_nested(x, dtype=dtype), kind))
+    y, pullback = sf.vjp(sf.convert, x, kind, dtype=dtype)
+    assert y.dtype == np.dtype(dtype)
+    if np.dtype(dtype).kind == "f":
+        assert pullback(y) == sf.convert(sf.LoD.from_nested(x, dtype=dtype), list)
+
+
+def test_options_beside_the_dtype():
+    found = sf.convert([[[1], [2, 3]], [[4]]], sf.Masked, dtype="f4", level=0, fill=-1, side="left")
+    assert found.data.tolist() == [[1, 2, 3], [-1, -1, 4]]
+    assert found.dtype == np.float32
+
+
+def test_a_dtype_for_what_has_one():
+    for x in ([np.arange(2)], sf.Ragged(np.arange(2), [2])):
+        for use in (
+            lambda x=x: sf.convert(x, sf.Masked, dtype="f4"),
+            lambda x=x: sf.vjp(sf.convert, x, sf.Masked, dtype="f4"),
+        ):
+            with pytest.raises(TypeError, match="no option 'dtype'.*arrays keep theirs"):
+                use()

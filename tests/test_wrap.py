@@ -800,3 +800,95 @@ def test_nothing_to_convert_and_padding_written(To):
         )
     )(x)
     assert y.data.sum() == 2 + 3 + 4 + 5
+
+
+# --------------------------------------------------------------------------------- what an empty list holds
+
+
+@pytest.mark.parametrize("seen", [*WRAPPERS, "array"], ids=lambda seen: getattr(seen, "__name__", seen))
+@pytest.mark.parametrize("x", [[], (), [[], []], [[], [[]]]], ids=repr)
+def test_what_an_empty_list_holds(seen, x):
+    """Without `like` nobody can know; with it the function sees the items that it was made for."""
+    like = np.zeros((4, 3), "f4")
+    looked = []
+
+    def look(batch):
+        array = batch if isinstance(batch, np.ndarray) else batch._like()
+        looked.append((array.dtype, array.shape[1:] if seen == "array" else batch.item_shape))
+        return batch
+
+    wrapper = sf.with_array if seen == "array" else WRAPPERS[seen]
+    y = wrapper(look, like=like)(x)
+    assert looked == [(np.float32, (3,))]
+    assert type(y) is type(x)
+    assert len(y) == len(x)
+    y, backprop = wrapper(lambda batch: (batch, lambda dy: dy), backprop=True, like=like)(x)
+    assert len(backprop(y)) == len(x)
+
+
+def test_like_says_nothing_of_a_list_that_speaks_for_itself():
+    seen = sf.with_ragged(lambda r: (r, r.dtype, r.item_shape), like=np.zeros((1, 3), "f4"))
+    assert seen([np.zeros((2, 5), "i2")])[1:] == (np.int16, (5,))
+    assert seen([[1, 2], []])[1:] == (np.int64, ())
+    assert seen(sf.Ragged(np.zeros(0), []))[1:] == (np.float64, ())
+    for wrong in (3, "f4", [1]):
+        with pytest.raises(TypeError, match="like"):
+            sf.with_ragged(lambda r: r, like=wrong)
+
+
+def test_the_dtype_of_numbers_in_a_bare_list():
+    seen = sf.with_ragged(lambda r: (r, r.dtype), dtype="f4")
+    assert seen([[1, 2], [3]])[1] == np.float32
+    assert seen([[], []])[1] == np.float32
+    assert seen([])[1] == np.float32
+    assert seen([np.arange(2)])[1] == np.int64, "arrays have one of their own"
+    assert seen(sf.Ragged(np.arange(2), [2]))[1] == np.int64
+
+
+# ------------------------------------------------------------------------------- flat lists and their gradients
+
+
+@pytest.mark.parametrize("nested", [[[1.0, 2.0], [], [3.0]], [[[1.0], []], [[2.0, 3.0]]], ([1.0], (2.0, 3.0)), []])
+def test_flat_gradients(nested):
+    """Both ways nested as the caller has them."""
+    square = sf.with_flatten(
+        lambda xs: ([x * x for x in xs], lambda dys: [2 * x * d for x, d in zip(xs, dys, strict=True)]), backprop=True
+    )
+    y, backprop = square(nested)
+    assert y == mapped(nested, lambda x: x * x)
+    assert backprop(mapped(nested, lambda _: 10.0)) == mapped(nested, lambda x: 20 * x)
+
+
+def mapped(nested, function):
+    return type(nested)(mapped(x, function) if isinstance(x, (list, tuple)) else function(x) for x in nested)
+
+
+@every_encoding
+def test_flat_gradients_of_encodings(kind):
+    x = example(kind, dtype="f4")
+
+    @sf.with_flatten(backprop=True)
+    def square(items):
+        return [a * a for a in items], lambda ds: [
+            2.0 * a * np.asarray(d, "f8") for a, d in zip(items, ds, strict=True)
+        ]
+
+    y, backprop = square(x)
+    assert structure_of(y) == structure_of(x)
+    dx = backprop(y)
+    assert structure_of(dx) == structure_of(x)
+    assert dx.dtype == np.float32
+    assert np.allclose(rows(dx), 2 * rows(x) ** 3)
+    assert np.allclose(rows(backprop(sf.convert(y, sf.Ragged) if kind is not sf.LoD else y)), 2 * rows(x) ** 3)
+
+
+def test_flat_gradients_that_do_not_fit():
+    with pytest.raises(TypeError, match=r"must return \(y, backprop\)"):
+        sf.with_flatten(lambda xs: xs, backprop=True)([[1.0]])
+    _, backprop = sf.with_flatten(lambda xs: (xs, lambda ds: ds[1:]), backprop=True)([[1.0], [2.0]])
+    with pytest.raises(sf.StructureError, match="2 items were expected back from backprop, but got 1"):
+        backprop([[1.0], [1.0]])
+    with pytest.raises(sf.StructureError, match="gradient has 1 items, but the result has 2"):
+        backprop([[1.0]])
+    with pytest.raises(TypeError, match="not float"):
+        backprop(1.0)

@@ -108,12 +108,19 @@ def _find_slots(kind: type) -> tuple[str, ...]:
 
 
 def hollow(x: Any) -> Any:
-    """`x` without its arrays: structure, shapes and dtypes alone."""
+    """`x` without its arrays: structure, shapes and dtypes alone.  Those without items may as well stay."""
     if isinstance(x, Encoding) and not isinstance(x, List):
-        return with_data(x, Leaf(x._shape, x._dtype))
+        return with_data(x, _hollow(x.data, x._shape, x._dtype))  # type: ignore[attr-defined]
     if is_array(x):
-        return Leaf(x.shape, x.dtype)
-    return rebuild(x, [Leaf(leaf.shape, leaf.dtype) for leaf in leaves(x)])
+        return _hollow(x, x.shape, x.dtype)
+    return rebuild(x, [_hollow(leaf, leaf.shape, leaf.dtype) for leaf in leaves(x)])
+
+
+def _hollow(x: Any, shape: Any, dtype: Any) -> Any:
+    """What is remembered of an array that had this shape and dtype."""
+    if 0 in shape and not isinstance(x, Leaf) and x.shape == shape:
+        return library_of(x).alias(x)
+    return Leaf(shape, dtype)
 
 
 def wants_grad(x: Any) -> bool:

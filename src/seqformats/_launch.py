@@ -88,9 +88,12 @@ def move(
     """
     if type(out) is np.ndarray:
         library = NUMPY
-    elif library.kind(out) != "cpu":
-        launcher(library.kind(out))(name, library, src, out, arrays, numbers, work, structure)
-        return
+    else:
+        device = library.kind(out)
+        if device != "cpu":
+            start = launcher(device).move
+            start(registry.kernel(name, device), library, src, out, arrays, numbers, Work(*work), structure)
+            return
     if type(src) is tuple:
         source = 0
     else:
@@ -100,22 +103,6 @@ def move(
         registry.entry(name)(source, library.address(out), *arrays, *numbers, row, 0, units)
     else:
         run(registry.entry(name), (source, library.address(out), *arrays, *numbers, row), work, name, (src, out))
-
-
-def cuda(
-    name: str,
-    library: Library,
-    src: Array | tuple[Array, ...],
-    out: Array,
-    arrays: tuple[Array, ...],
-    numbers: tuple[int, ...],
-    work: Fields,
-    structure: Any,
-) -> None:
-    """Start the CUDA kernel on the current stream of the array's library; nothing waits for it."""
-    from . import _cuda
-
-    _cuda.launch(registry.kernel(name, "cuda"), library, src, out, arrays, numbers, Work(*work), structure)
 
 
 def _result(library: Library, x: Array) -> Array:
@@ -141,31 +128,52 @@ def arithmetic(
         kernel = registry.entry(name, tuple(map(_type_of, data)))
         run(kernel, (*data, *arrays, *numbers), work, name)
         return
-    from . import _cuda
-
-    found = registry.kernel(name, device)
-    _cuda.launch_arithmetic(found, library, inputs, outputs, arrays, numbers, Work(*work), structure)
+    start = launcher(device).arithmetic
+    start(registry.kernel(name, device), library, inputs, outputs, arrays, numbers, Work(*work), structure)
 
 
 def sent(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:
-    """Arrays of the host beside `like`, which is on a GPU, after one copy."""
-    from . import _cuda
-
-    return _cuda.sent(library, arrays, like)
+    """Arrays of the host beside `like`, which is on another device, after as few copies as that needs."""
+    return launcher(library.kind(like)).sent(library, arrays, like)
 
 
-_launchers: dict[str, Callable[..., None]] = {"cpu": move, "cuda": cuda}
+def one_by_one(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:
+    """The `sent` of a device that has none of its own."""
+    return [library.from_host(array, like) for array in arrays]
 
 
-def launcher(device: str) -> Callable[..., None]:
+class Launcher(NamedTuple):
+    """How kernels are started on a kind of device other than the host.
+
+    The arguments of both starts are those of `move` and `arithmetic` here, with the kernel that is registered for the
+    device instead of its name; what is not on the device yet (`arrays`, the item of a padding), they bring there.
+    """
+
+    move: Callable[..., None]  # (kernel, library, src, out, arrays, numbers, work, structure)
+    arithmetic: Callable[..., None]  # (kernel, library, inputs, outputs, arrays, numbers, work, structure)
+    sent: Callable[[Library, tuple[Array, ...], Array], list[Array]] = one_by_one
+
+
+_launchers: dict[str, Launcher] = {}
+
+
+def launcher(device: str) -> Launcher:
     """The launcher for a kind of device; DeviceError where there is none."""
-    try:
-        return _launchers[device]
-    except KeyError:
-        known = ", ".join(sorted(_launchers))
-        raise DeviceError(f"no kernels for the device {device!r}; there are kernels for: {known}") from None
+    check_device(device)
+    if device not in _launchers:
+        from . import _cuda
+
+        add_launcher(device, Launcher(_cuda.launch, _cuda.launch_arithmetic, _cuda.sent))
+    return _launchers[device]
 
 
-def add_launcher(device: str, function: Callable[..., None]) -> None:
+def check_device(device: str) -> None:
+    """DeviceError for a kind of device on which no kernel can be started."""
+    known = {"cpu", "cuda", *_launchers}
+    if device not in known:
+        raise DeviceError(f"no kernels for the device {device!r}; there are kernels for: {', '.join(sorted(known))}")
+
+
+def add_launcher(device: str, launcher: Launcher) -> None:
     """Register how kernels are started on a new kind of device."""
-    _launchers[device] = function
+    _launchers[device] = launcher

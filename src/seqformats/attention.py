@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 
 from . import _launch
-from .arrays import Array, Library, adopt, is_array, library_of
-from .convert import at_least, is_encoding, mask_beside
+from .arrays import Array, Library, adopt, is_array, library_of, to_host
+from .convert import as_own, at_least, is_encoding, mask_beside
 from .errors import ConversionError, StructureError
+from .formats import Masked
 from .grad import single
-from .select import lengths_given
 from .sequence import per_sequence
 from .structure import Structure, frozen, integers
 
 
-def mask(lengths: Any, *, width: int | None = None, side: str = "right") -> Array:
+def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> Array:
     """Where there is an item in a padded batch.
 
     Parameters
     ----------
     lengths : integers in an array of any shape or a list, or an encoding
-    width : the room of a sequence; the longest without it
-    side : "right" or "left", where the padding is
+    width : the room of a sequence; without it that of a `Masked`, else the longest
+    side : "right" or "left", where the padding is; without it that of a `Masked`, else "right"
 
     Returns bool ``(*lengths.shape, width)``, in the library and on the device of `lengths` (of an encoding's data);
     from a list a NumPy array (Paddle's sequence_mask).
@@ -39,12 +39,15 @@ def mask(lengths: Any, *, width: int | None = None, side: str = "right") -> Arra
     if is_array(lengths):
         library, like = adopt(lengths, "lengths")
         lead = tuple(like.shape)
-        found = integers(library.to_numpy(like).reshape(-1), "lengths")
+        structure = Structure.of_lengths(integers(library.to_numpy(like).reshape(-1), "lengths"))
     else:
-        found = lengths_given(lengths)
-        like = single(lengths)[0]._like() if is_encoding(lengths) else np.empty(0)
-        library, lead = library_of(like), found.shape
-    structure = Structure.of_lengths(found)
+        structure, like = _counted(lengths)
+        if not is_encoding(lengths):
+            like = np.empty(0)
+        elif isinstance(own := as_own(lengths), Masked):
+            width, side = own._shape[1] if width is None else width, side or own.side
+        library, lead = library_of(like), (structure.n,)
+    side = "right" if side is None else side
     if not isinstance(side, str) or side not in ("right", "left"):
         raise ConversionError(f'side must be "right" or "left", not {side!r}')
     room = structure.longest if width is None else at_least(width, "width", 0)
@@ -59,7 +62,7 @@ def position_ids(x: Any, start: Any = 0) -> Array:
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists
+    x : an encoding, a list of arrays, nested lists, or n lengths
     start : where to begin, an integer for all sequences or one for each
 
     Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
@@ -69,13 +72,12 @@ def position_ids(x: Any, start: Any = 0) -> Array:
     >>> sf.position_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 1, 2, 0, 1])
     """
-    own, _, _ = single(x)
-    structure = own._structure
-    return _numbered(own, frozen(per_sequence(start, structure.n, "start")), 0)
+    structure, like = _counted(x)
+    return _numbered(structure, like, frozen(per_sequence(start, structure.n, "start")), 0)
 
 
 def segment_ids(x: Any) -> Array:
-    """The (innermost) sequence of every item, by its number.
+    """The (innermost) sequence of every item, by its number; `x` is an encoding, a list, or n lengths.
 
     Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
 
@@ -84,11 +86,22 @@ def segment_ids(x: Any) -> Array:
     >>> sf.segment_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 0, 0, 2, 2])
     """
-    return _numbered(single(x)[0], frozen(np.zeros(1, np.int64)), 1)
+    return _numbered(*_counted(x), frozen(np.zeros(1, np.int64)), 1)
 
 
-def _numbered(own: Any, first: Array, segments: int) -> Array:
-    structure, like = own._structure, own._like()
+def _counted(x: Any) -> tuple[Structure, Array]:
+    """The structure of a batch, or of the lengths given, and an array beside which the result stands."""
+    if is_array(x):
+        library, like = adopt(x, "lengths")
+        if "int" in library.dtype_name(like.dtype):
+            return Structure.of_lengths(integers(x, "lengths")), like
+    if isinstance(x, (list, tuple)) and not (x and (isinstance(x[0], (list, tuple)) or np.ndim(to_host(x[0])))):
+        return Structure.of_lengths(integers(x, "lengths")), np.empty(0)
+    own, _, _ = single(x)
+    return own._structure, own._like()
+
+
+def _numbered(structure: Structure, like: Array, first: Array, segments: int) -> Array:
     library = library_of(like)
     out = library.empty((structure.rows,), library.dtype("int64"), like)
     if structure.rows:
@@ -100,7 +113,7 @@ def _numbered(own: Any, first: Array, segments: int) -> Array:
 
 def cu_seqlens(x: Any) -> Array:
     """The cumulated lengths of the (innermost) sequences, beginning with 0, as variable-length attention kernels take
-    them.
+    them; `x` is an encoding, a list, or n lengths.
 
     Returns ``(n + 1,)`` int32, in the library and on the device of `x`.
 
@@ -111,8 +124,7 @@ def cu_seqlens(x: Any) -> Array:
     >>> sf.cu_seqlens(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 3, 3, 5], dtype=int32)
     """
-    own, _, _ = single(x)
-    structure, like = own._structure, own._like()
+    structure, like = _counted(x)
     if structure.rows >= 2**31:
         raise StructureError(f"{structure.rows} rows are more than int32 can count; split the batch")
     return library_of(like).from_host(structure.offsets.astype(np.int32), like)
@@ -123,7 +135,7 @@ def block_mask(x: Any, *, causal: bool = False) -> Array:
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists
+    x : an encoding, a list of arrays, nested lists, or n lengths
     causal : does a row see only itself and what comes before it?
 
     Returns bool ``(rows, rows)``, in the caller's order of sequences, in the library and on the device of `x`.
@@ -137,8 +149,7 @@ def block_mask(x: Any, *, causal: bool = False) -> Array:
     """
     if not isinstance(causal, (bool, np.bool_)):
         raise TypeError(f"causal must be True or False, not {causal!r}")
-    own, _, _ = single(x)
-    structure, like = own._structure, own._like()
+    structure, like = _counted(x)
     library, rows = library_of(like), structure.rows
     out = library.empty((rows, rows), library.bool_dtype, like)
     if rows:

@@ -11,7 +11,7 @@ import numpy as np
 from . import _flow, registry
 from .arrays import Array, adopt, is_array, library_of
 from .convert import at_least, checked_data, convert, is_encoding, restored, rows_of, to_masked, to_padded
-from .errors import StructureError
+from .errors import ConversionError, StructureError
 from .formats import (
     List,
     LoD,
@@ -235,7 +235,9 @@ def inverse_order(order: Any) -> Array:
     return frozen(inverse)
 
 
-def buckets(lengths: Any, max_items: int, padded: bool = True) -> Ragged:
+def buckets(
+    lengths: Any, max_items: int, padded: bool = True, *, multiple_of: int = 1, max_sequences: int | None = None
+) -> Ragged:
     """Batches of sequences of similar length, each of a limited size.
 
     Parameters
@@ -243,11 +245,14 @@ def buckets(lengths: Any, max_items: int, padded: bool = True) -> Ragged:
     lengths : n integers, or an encoding
     max_items : the most items of a batch; where `padded`, padding is counted
     padded : does a batch take its longest sequence times the number of its sequences?
+    multiple_of : where `padded`, the width of a batch is that of its longest sequence, rounded up to a multiple of this
+    max_sequences : the most sequences of a batch; any number without it
 
     Returns a `Ragged` of original positions (int64), one sequence a batch, longest sequences first, equal lengths in
     the order they had.  See `inverse_order` for the way back.
 
-    Errors: StructureError for a sequence over `max_items`.
+    Errors: StructureError for a sequence that is over `max_items`, or would be once it is padded; ConversionError for
+    options that are too small.
 
     >>> import seqformats as sf
     >>> sf.convert(sf.buckets([1, 5, 2, 5, 1], max_items=10), list)
@@ -255,9 +260,16 @@ def buckets(lengths: Any, max_items: int, padded: bool = True) -> Ragged:
     """
     if not isinstance(padded, (bool, np.bool_)):
         raise TypeError(f"padded must be True or False, not {padded!r}")
-    order, limit = _falling(lengths, max_items, "max_items")
-    counts = np.empty(order.lengths.size, np.int64)
-    found = registry.kernel("cut_buckets", "cpu")(order.lengths, limit, int(padded), counts)
+    step = at_least(multiple_of, "multiple_of", 1)
+    if step > 1 and not padded:
+        raise ConversionError(f"multiple_of={step} is about padding, and with padded=False there is none")
+    order, limit = _falling(lengths, max_items, "max_items", step)
+    n = order.lengths.size
+    most = n if max_sequences is None else at_least(max_sequences, "max_sequences", 1)
+    counts = np.empty(n, np.int64)
+    # with a step over the limit all sequences are empty
+    numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n))
+    found = registry.kernel("cut_buckets", "cpu")(order.lengths, *numbers, counts)
     return build_ragged(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
 
 
@@ -287,11 +299,13 @@ def pack_bins(lengths: Any, capacity: int) -> Ragged:
     return build_ragged(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)[:count]))
 
 
-def _falling(given: Any, limit: Any, what: str) -> tuple[Any, int]:
-    """The lengths in falling order, and the limit that they keep."""
+def _falling(given: Any, limit: Any, what: str, step: int = 1) -> tuple[Any, int]:
+    """The lengths in falling order, and the limit that they keep, rounded up to a multiple of `step`."""
     limit = at_least(limit, what, 0)
     structure = Structure.of_lengths(lengths_given(given))
-    if structure.longest > limit:
+    wide = -(-structure.longest // step) * step
+    if wide > limit:
         i = int(structure.lengths.argmax())
-        raise StructureError(f"sequence {i} has {structure.longest} items, more than {what}={limit}")
+        padded = f", padded to {wide}" if wide > structure.longest else ""
+        raise StructureError(f"sequence {i} has {structure.longest} items{padded}, more than {what}={limit}")
     return structure.order, limit

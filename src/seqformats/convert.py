@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from . import _flow, _launch, registry
+from . import _flow, _launch, hints, registry
 from .arrays import (
     LAZY_ZEROS,
     NUMPY,
@@ -585,6 +585,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     side : for `Masked`, "right" or "left"
     level : from a `LoD` or nested lists: the level whose sequences the target has, each with all its rows; negative
         from the innermost
+    dtype : from nested lists: of their numbers; NumPy's choice without it, and float64 where there is no number
 
     Returns `x` itself where nothing changes.  dtype, item shape, array library and device stay.
 
@@ -630,16 +631,17 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             if kind is To and isinstance(x, Encoding):
                 return x
     if not registry.is_encoding_type(kind):
+        check_target(x, To)
         if kind is Pairs:
             return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
         kind = _kind_at_the_door(x)
-        if kind is List and not x and "level" in options:
+        if kind is List and not x and ("level" in options or "dtype" in options):
             kind = list  # no sequences, on whatever level
         if kind is List:
             if To is list and not options:
                 return copied(x) if copy else x
             return convert(_list_of(tuple(x)), To, copy=copy, **options)
-    check_target(To)
+    check_target(x, To)
     if not isinstance(copy, (bool, np.bool_)):
         raise TypeError(f"copy must be True or False, not {copy!r}")
     if kind is To and not options:
@@ -654,20 +656,39 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     return copied(y) if copy and (route.shares or y is x) else y
 
 
-def check_target(To: Any) -> None:
+def check_target(x: Any, To: Any) -> None:
     """TypeError for what is no type."""
     if not isinstance(To, type):
-        raise TypeError(f"the target of a conversion must be a type such as Ragged, not {To!r}")
+        what = repr(To)
+        if isinstance(To, str):
+            named = [
+                kind for kind in (List, Ragged, Padded, Packed, Masked, LoD) if kind.__name__.lower() == To.lower()
+            ]
+            what = f"a name; give {f'sf.{named[0].__name__}' if named else 'the class itself'}"
+        elif isinstance(x, type):
+            what = f"{registry.label(type(To))}; the batch comes first: convert(x, {x.__name__})"
+        raise TypeError(f"the target of a conversion must be a type such as Ragged, not {what}")
 
 
 def _kind_at_the_door(x: Any) -> type:
     if isinstance(x, (list, tuple)):
+        if hints.for_batch(x):
+            raise no_encoding(x)
         return List if is_list_of_arrays(x) else list
     kind = kind_of(x)
     if kind is None:
-        hint = "; give it lengths, Ragged(data, lengths), or a list of such arrays" if is_array(x) else ""
-        raise TypeError(f"{type(x).__name__} is no encoding{hint}")
+        raise no_encoding(x)
     return kind
+
+
+def no_encoding(x: Any, what: str = "no encoding") -> TypeError:
+    """The error for an object that is none, with the way in for what has one."""
+    hint = hints.for_batch(x)
+    if not hint and getattr(getattr(x, "dtype", None), "hasobject", False):
+        hint = "; list(x) is a list of what it holds"
+    elif not hint:
+        hint = f"; give it lengths, Ragged(data, lengths), or a list of {'such ' * is_array(x)}arrays"
+    return TypeError(f"{registry.label(type(x))} is {what}{hint}")
 
 
 def device_kind(x: Any) -> str:
@@ -835,7 +856,7 @@ def back_to(y: Any, x: Any, level: int) -> Any:
     y = as_encoding(y)
     kind = kind_of(x)
     if kind is None or not is_encoding(y):
-        raise TypeError(f"{type(y if kind else x).__name__} is no encoding")
+        raise no_encoding(y if kind else x)
     if not isinstance(x, Encoding):
         return convert(back_to(y, as_own(x), level), kind)
     y = as_own(y)
@@ -887,7 +908,8 @@ def explain(From: type, To: type, device: str = "cpu") -> str:
     >>> print(sf.explain(sf.LoD, sf.Padded))
     LoD -> Padded on cpu: 2 legs
       LoD -> Ragged   shares memory   options: level
-      Ragged -> Padded   one move by blocks_to_steps   options: fill, width, multiple_of, truncate
+      Ragged -> Padded   one move by words_to_steps (rows of 1, 2, 4, 8 bytes) or blocks_to_steps   options: fill, \
+width, multiple_of, truncate
     """
     for kind in (From, To):
         if not isinstance(kind, type):
@@ -916,10 +938,15 @@ def _kernel_of(leg: registry.Conversion, device: str) -> str:
     """The kernel of a leg that is this library's own; DeviceError where the device has no kernels."""
     if leg.source not in _STEPS + _BLOCKS or leg.target not in _STEPS + _BLOCKS:
         return ""
-    _launch.launcher(device)
+    _launch.check_device(device)
     if (leg.source in _STEPS) is (leg.target in _STEPS):
         return " by copy_blocks"
-    return " by blocks_to_steps" if leg.target in _STEPS else " by steps_to_blocks"
+    words, blocks = (
+        ("words_to_steps", "blocks_to_steps") if leg.target in _STEPS else ("steps_to_words", "steps_to_blocks")
+    )
+    if device != "cpu":
+        return f" by {blocks}"
+    return f" by {words} (rows of {', '.join(map(str, _WORDS))} bytes) or {blocks}"
 
 
 # --- the table -------------------------------------------------------------------------------------------------------

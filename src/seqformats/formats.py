@@ -131,6 +131,8 @@ class List(Encoding):
     Errors: TypeError for what is no array, StructureError for different dtypes or item shapes, DeviceError for
     different libraries or devices.
 
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.List([np.array([1, 2]), np.array([3])])
@@ -217,6 +219,8 @@ class Ragged(Encoding):
 
     Errors: TypeError for wrong types, StructureError for lengths that do not fit.
 
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.Ragged(np.arange(5), [2, 0, 3])
@@ -227,11 +231,17 @@ class Ragged(Encoding):
     """
 
     data: Array
-    lengths: Array
+    lengths: Array = None
 
     __setstate__ = _no_state
 
     def __post_init__(self) -> None:
+        nested = isinstance(self.data, (list, tuple)) and any(map(np.ndim, self.data))
+        if self.lengths is None or nested:
+            raise TypeError(
+                "Ragged takes one array of rows, and lengths; a list of arrays or of lists comes in by "
+                "sf.convert(x, sf.Ragged)"
+            )
         data = _with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
         structure = Structure.of_lengths(integers(self.lengths, "lengths"), data.shape[0])
         self._set(data=data, lengths=structure.lengths, _structure=structure, _shape=data.shape, _dtype=data.dtype)
@@ -277,6 +287,8 @@ class Padded(Encoding):
     indices : ``(n,)`` the caller's position of column j
 
     ``data[t, :size_at_t[t]]`` are the items of step t without padding.
+
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
 
     >>> import numpy as np
     >>> import seqformats as sf
@@ -337,6 +349,8 @@ class Packed(Encoding):
     size_at_t : ``(steps,)`` the sequences longer than t
     lengths : ``(n,)`` falling
     indices : ``(n,)`` the caller's position of column j
+
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
 
     >>> import numpy as np
     >>> import seqformats as sf
@@ -410,6 +424,8 @@ class Masked(Encoding):
     lengths : ``(n,)``
     side : "right" or "left", where the padding is
 
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Masked, side="left")
@@ -433,6 +449,11 @@ class Masked(Encoding):
             raise TypeError(f'side must be "right" or "left", not {self.side!r}')
         if self.side not in _SIDES:
             raise StructureError(f'side must be "right" or "left", not {self.side!r}')
+        if is_array(self.lengths) and len(self.lengths.shape) == 2:
+            raise StructureError(
+                f"lengths must have one axis, but have shape {tuple(self.lengths.shape)}; "
+                "a mask is for Masked.from_mask(data, mask)"
+            )
         structure = Structure.of_lengths(integers(self.lengths, "lengths"))
         n, width = data.shape[:2]
         if structure.n != n:
@@ -507,6 +528,8 @@ class LoD(_Deep):
         the innermost level's index rows; each begins with 0 and never falls.
 
     `len` and indexing are about the outermost sequences.
+
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
 
     >>> import numpy as np
     >>> import seqformats as sf
@@ -749,6 +772,8 @@ def rows_of_level(x: LoD, k: int) -> Array:
 @dataclass(frozen=True, eq=False, slots=True)
 class Pairs:
     """Two encodings, or arrays, over the same n sequences; converted member by member.
+
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
 
     >>> import numpy as np
     >>> import seqformats as sf

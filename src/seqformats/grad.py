@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _flow, registry
-from .arrays import adopt, is_array, library_of
+from .arrays import Array, adopt, is_array, library_of
 from .convert import (
     as_encoding,
     as_own,
     check_target,
     convert,
     convert_like,
+    count,
     device_kind,
     in_kind_of,
     is_already,
@@ -23,10 +24,11 @@ from .convert import (
     is_list_of_arrays,
     kind_of,
     leg_vjp,
+    no_encoding,
     restored,
 )
 from .errors import DeviceError, StructureError
-from .formats import Encoding, List, Pairs, shown
+from .formats import Encoding, List, LoD, Pairs, shown
 
 Pullback = Callable[[Any], Any]
 
@@ -102,20 +104,16 @@ def at_once(quick: Callable[..., Any], takes: int = 1) -> Callable[[Callable[...
 
 
 def fitting(dy: Any, y: Any) -> Any:
-    """`cotangent` in the dtype of the result; DeviceError for one of another library."""
+    """`cotangent`; DeviceError for one of another library."""
     if isinstance(y, _flow.Leaf) and is_array(dy):
         dy = adopt(dy, "the gradient")[1]
         if dy.dtype == y.dtype and dy.shape == y.shape:
             return dy
     dy = cotangent(dy, y)
-    found, wanted = _flow.leaves(dy), _flow.leaves(y)
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(_flow.leaves(dy), _flow.leaves(y), strict=True):
         if isinstance(a.dtype, np.dtype) is not isinstance(b.dtype, np.dtype):
             raise DeviceError(f"the gradient holds {a.dtype} of {library_of(a).name}, but the result {b.dtype}")
-    if all(a.dtype == b.dtype for a, b in zip(found, wanted, strict=True)):
-        return dy
-    name = [library_of(a).dtype_name(b.dtype) for a, b in zip(found, wanted, strict=True)]
-    return _flow.rebuild(dy, [library_of(a).astype(a, n) for a, n in zip(found, name, strict=True)])
+    return dy
 
 
 def single(x: Any, what: str = "take x.one and x.two") -> tuple[Any, Pullback | None, Pullback | None]:
@@ -128,8 +126,11 @@ def single(x: Any, what: str = "take x.one and x.two") -> tuple[Any, Pullback | 
     if isinstance(x, (list, tuple)):
         return as_encoding(x), *(2 * (lambda y: in_kind_of(y, x),))
     if isinstance(x, Pairs) or not is_encoding(x):
-        hint = what if isinstance(x, Pairs) else "give it lengths, Ragged(data, lengths)"
-        raise TypeError(f"{type(x).__name__} is no single batch; {hint}")
+        raise (
+            TypeError(f"Pairs are no single batch; {what}")
+            if isinstance(x, Pairs)
+            else no_encoding(x, "no single batch")
+        )
     own = as_own(x)
     kind, is_own = type(x), type(own)
     return own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx)
@@ -149,7 +150,8 @@ def vjp(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Pullba
     pullback : ``pullback(dy)`` is the gradient for the first argument, in its encoding and structure; a tuple of
         gradients for `concat` and `join_batches` (one a part), `conv` (x, weight) and `scatter` (base, updates).  `dy`
         is an encoding over the same sequences as the result, or an array laid out like the result's data; one that does
-        not fit raises StructureError.
+        not fit raises StructureError; for no sequences at all ``[]`` will do.  `dy` is cast to the result's dtype, so
+        that a gradient has the dtype of what it is for; where that is one of integers, it keeps its own.
 
     A move of rows has a pullback for every dtype; arithmetic on integers has none and raises TypeError.
 
@@ -164,15 +166,42 @@ def vjp(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Pullba
 
 
 def cotangent(dy: Any, y: Any) -> Any:
-    """`dy` as an encoding laid out like `y`; StructureError where it does not fit."""
+    """`dy` laid out like `y` and in its dtype, where that is one of floats; StructureError where it does not fit.
+
+    So a gradient has the dtype of what it belongs to, whatever a loss was calculated in; a move of integers has the
+    gradient's own.
+    """
+    dy = _laid_out(dy, y)
+    found, wanted = _flow.leaves(dy), _flow.leaves(y)
+    if len(found) != len(wanted) or all(a.dtype == b.dtype for a, b in zip(found, wanted, strict=True)):
+        return dy
+    return _flow.rebuild(dy, [in_dtype(a, b.dtype) for a, b in zip(found, wanted, strict=True)])
+
+
+def in_dtype(x: Array, dtype: Any) -> Array:
+    """A gradient in the dtype of what it belongs to, where that is one of floats."""
+    library = library_of(x)
+    if isinstance(x.dtype, np.dtype) is not isinstance(dtype, np.dtype):
+        return x  # of another library
+    name = library.dtype_name(dtype)
+    if "complex" in library.dtype_name(x.dtype) and "complex" not in name:
+        raise TypeError(f"a gradient of dtype {x.dtype} does not fit {dtype}, the dtype of what it is for")
+    return library.astype(x, name) if name.startswith(("float", "bfloat", "complex")) else x
+
+
+def _laid_out(dy: Any, y: Any) -> Any:
     if is_array(dy):
         return _laid_out_like(dy, y)
-    if isinstance(y, _flow.Leaf) and (is_encoding(dy) or isinstance(dy, (list, tuple))):
+    is_rows = isinstance(y, _flow.Leaf) or is_array(y)
+    none = isinstance(dy, (list, tuple)) and not dy and (is_rows or is_encoding(y))
+    if none and (y.shape[0] if is_rows else count(y)) == 0:
+        return y  # no sequences, and `y` is as empty: see `_flow.hollow`
+    if is_rows and (is_encoding(dy) or isinstance(dy, (list, tuple))):
         shape = tuple(y.shape)
         raise StructureError(f"the gradient must be an array of shape {shape} as the result, not {type(dy).__name__}")
     dy = as_encoding(dy)
     if not is_encoding(dy):
-        raise TypeError(f"a gradient must be an encoding or an array, not {type(dy).__name__}")
+        raise TypeError(f"a gradient must be an encoding or an array, not {registry.label(type(dy))}")
     if isinstance(y, Pairs) or isinstance(dy, Pairs):
         if type(y) is not type(dy):
             raise TypeError(f"the gradient of {type(y).__name__} must be one too, not {type(dy).__name__}")
@@ -199,14 +228,14 @@ def _laid_out_like(dy: Any, y: Any) -> Any:
     return _flow.rebuild(y, [array])
 
 
-def bared(x: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """A bare list as an encoding, and the way to give its gradient back as a bare list."""
+def bared(x: Any, dtype: Any = None) -> tuple[Any, Callable[[Any], Any]]:
+    """A bare list as an encoding, and the way to give its gradient back as a bare list; `dtype` of numbers in it."""
     if not isinstance(x, (list, tuple)):
         return x, lambda dx: dx
     kind = type(x)
-    if is_list_of_arrays(x):
+    if dtype is None and is_list_of_arrays(x):
         return List(tuple(x)), lambda dx: kind(dx.items)
-    return as_encoding(x), lambda dx: kind(convert(dx, list))
+    return LoD.from_nested(x, dtype), lambda dx: kind(convert(dx, list))
 
 
 @registry.gradient(convert)
@@ -215,18 +244,20 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     if len(args) != 2:
         raise TypeError("vjp(convert, x, To, **options) takes x and To")
     given, To = args
-    check_target(To)
-    options = dict(options)
+    check_target(given, To)
+    asked, options = options, dict(options)
     copy = options.pop("copy", False)
-    x, home_dx = bared(given)
+    if isinstance(given, (list, tuple)) and (not given or not is_list_of_arrays(given)):
+        x, home_dx = bared(given, options.pop("dtype", None))
+    else:
+        x, home_dx = bared(given)
     if isinstance(x, Pairs):
         given_copy = {**options, "copy": copy}
         (one, back_one), (two, back_two) = (_member(part, To, given_copy) for part in (x.one, x.two))
         return Pairs(one, two), lambda dy: _pair(dy, back_one, back_two)
     kind = kind_of(x)
     if kind is None:
-        convert(x, To, **options)  # raises what convert raises
-        raise TypeError(f"{type(x).__name__} is no encoding")
+        raise no_encoding(x)
     nested = To is list
     y: Any = x
     pullbacks: list[Pullback] = []
@@ -241,7 +272,7 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     shape = _flow.hollow(y) if isinstance(y, Encoding) else y
     result = convert(y, list) if nested else convert(y, To, copy=True) if copy else y
     if _flow.wants_grad(x):  # the result belongs to the caller's graph
-        result = convert(given, To, copy=copy, **options)
+        result = convert(given, To, **asked)
 
     def pull(dy: Any) -> Any:
         dy = cotangent(dy, shape)

@@ -188,9 +188,9 @@ def _grouped(flat: list[Any], offsets: Array) -> list[Any]:
     return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 
 
-def _list_to_lod(x: list[Any], *, level: int | None = None) -> LoD:
+def _list_to_lod(x: list[Any], *, level: int | None = None, dtype: Any = None) -> LoD:
     """All levels, or one alone."""
-    y = from_nested(x)
+    y = from_nested(x, dtype)
     return y if level is None else convert(y, LoD, level=level)  # type: ignore[no-any-return]
 
 

@@ -8,10 +8,12 @@ import functools
 import heapq
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
+from . import hints
 from ._threads import loading
 from .errors import ConversionError, DeviceError
 
@@ -143,11 +145,11 @@ class Route:
     @property
     def options(self) -> tuple[str, ...]:
         """The options that `place` accepts."""
-        names = {name for leg in self.legs[:-1] for name in leg.options if name == "level"}
+        names = {name for leg in self.legs[:-1] for name in leg.options if name in _OF_THE_SOURCE}
         return tuple(sorted(names.union(*[leg.options for leg in self.legs[-1:]])))
 
     def place(self, options: dict[str, Any]) -> list[dict[str, Any]]:
-        """The options for each leg: `level` for the first that knows it, the others for the last."""
+        """The options for each leg: those of the source for the first that knows them, the others for the last."""
         if not options:
             return [{}] * len(self.legs)
         placed: list[dict[str, Any]] = [{} for _ in self.legs]
@@ -156,14 +158,17 @@ class Route:
                 known = ", ".join(self.options) or "none"
                 raise TypeError(
                     f"no option {name!r} on the way from {label(self.source)} to {label(self.target)}; "
-                    f"options there: {known}"
+                    f"options there: {known}{hints.for_option(name)}"
                 )
             at = len(self.legs) - 1
-            if name == "level":
+            if name in _OF_THE_SOURCE:
                 at = next(i for i, leg in enumerate(self.legs) if name in leg.options)
             placed[at][name] = value
         return placed
 
+
+# options that say what is read, not what is made of it
+_OF_THE_SOURCE = ("level", "dtype")
 
 _conversions: dict[tuple[type, type], Conversion] = {}
 _routes: dict[tuple[type, type, str], Route | None] = {}
@@ -177,8 +182,12 @@ def bound_to_devices() -> bool:
 
 
 def label(kind: type) -> str:
-    """How an encoding is called in messages."""
-    return "list" if kind is list else kind.__name__
+    """How a type is called in messages: with its module where another encoding has the same name."""
+    name, front = kind.__name__, sys.modules[__package__]
+    others = [*_encoding_types, getattr(front, name, kind)]
+    if all(other is kind or other.__name__ != name for other in others):
+        return name
+    return f"{__package__ if getattr(front, name, None) is kind else kind.__module__}.{name}"
 
 
 def keeps_levels(kind: type) -> bool:

@@ -56,8 +56,11 @@ def place(index: Any, n: int) -> int:
     try:
         i = whole(index, "an index")
     except TypeError:
+        hint = ""
+        if isinstance(index, tuple):
+            hint = "; it is about sequences alone, and sf.slice(x, start, length) cuts every one"
         raise TypeError(
-            f"an index must be an integer, a slice, a mask or a list of integers, not {type(index).__name__}"
+            f"an index must be an integer, a slice, a mask or a list of integers, not {type(index).__name__}{hint}"
         ) from None
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of range for {n} sequences")

@@ -118,14 +118,19 @@ class Structure:
         limit = MOST if rows is None else rows
         longest = registry.entry("check_lengths")(lengths, offsets, limit)
         if longest < 0:
-            i = -1 - longest
-            if lengths[i] < 0:
+            negative = np.flatnonzero(lengths < 0)
+            if negative.size:
+                i = int(negative[0])
                 raise StructureError(f"{what} must not be negative, but {what}[{i}] is {lengths[i]}")
             if rows is None:
+                i = -1 - longest
                 raise StructureError(f"{what} add up to more than int64 can count, at {what}[{i}] = {lengths[i]}")
         if rows is not None and (longest < 0 or offsets[-1] != rows):
             total = sum(lengths.tolist())
-            raise StructureError(f"{what} add up to {total}, but data has {rows} rows")
+            hint = ""
+            if lengths.size > 1 and lengths[0] == 0 and lengths[-1] == rows and (lengths[1:] >= lengths[:-1]).all():
+                hint = "; offsets, which begin with 0 and end with the rows, are for Ragged.from_offsets(data, offsets)"
+            raise StructureError(f"{what} add up to {total}, but data has {rows} rows{hint}")
         return cls(lengths, offsets, longest)
 
     @classmethod

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import _flow, registry
+from . import _flow, hints, registry
 from .arrays import adopt, is_array, library_of
 from .convert import (
     as_encoding,
@@ -20,14 +20,15 @@ from .convert import (
     convert_like,
     count,
     is_encoding,
+    is_list_of_arrays,
     resized,
     source_of,
     structure_of,
     without_padding,
 )
 from .errors import StructureError
-from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
-from .grad import cotangent
+from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged, build_lod
+from .grad import cotangent, in_dtype
 from .structure import same_numbers
 
 Function = Callable[..., Any]
@@ -45,15 +46,25 @@ class _Wrapper:
     """What one `with_...` does, whatever the function."""
 
     def __init__(
-        self, name: str, To: type, options: dict[str, Any], backprop: bool = False, rows: bool = False
+        self,
+        name: str,
+        To: type,
+        options: dict[str, Any],
+        backprop: bool = False,
+        like: Any = None,
+        rows: bool = False,
     ) -> None:
         known = {name for entry in registry.conversions().values() if entry.target is To for name in entry.options}
+        known |= {"level", "dtype"}
         for option in options:
-            if option not in known | {"level"}:
-                raise TypeError(f"{name} has no option {option!r}; it has: {', '.join(sorted(known | {'level'}))}")
+            if option not in known:
+                have = ", ".join(sorted(known | {"backprop", "like"}))
+                raise TypeError(f"{name} has no option {option!r}; it has: {have}{hints.for_option(option)}")
         self.name = name
         self.To = To
-        self.options = options
+        self.options = {option: value for option, value in options.items() if option != "dtype"}
+        self.dtype = options.get("dtype")
+        self.like = None if like is None else List((), like)._like()
         self.backprop = backprop
         self.rows = rows  # does the function see the bare rows?
 
@@ -75,11 +86,17 @@ class _Wrapper:
         if not found:
             if self.rows and any(map(is_array, args)):
                 return fn(*args, **kwargs)
-            given = ", ".join(type(x).__name__ for x in (*args, *kwargs.values())) or "nothing"
-            raise TypeError(f"{self.name} needs an encoding or a list of arrays among its arguments, but got: {given}")
+            given = (*args, *kwargs.values())
+            names = ", ".join(registry.label(type(x)) for x in given) or "nothing"
+            hint = "".join(map(hints.for_batch, given))
+            raise TypeError(
+                f"{self.name} needs an encoding or a list of arrays among its arguments, but got: {names}{hint}"
+            )
         arguments = [_Argument(place, x, self.converted(x, len(found) == 1)) for place, x in found]
         if self.To in (Padded, Packed):
             arguments = [arguments[0], *[_same_columns(a, arguments[0].batch) for a in arguments[1:]]]
+        lists = _other_lists(args, kwargs, found) if len(args) + len(kwargs) > len(found) else []
+        self.check_lists(lists, arguments[0].batch)
         passed, named = list(args), dict(kwargs)
         for place, _, batch in arguments:
             shown = batch.data if self.rows else batch
@@ -87,7 +104,12 @@ class _Wrapper:
                 passed[place] = shown
             else:
                 named[place] = shown
-        returned = fn(*passed, **named)
+        try:
+            returned = fn(*passed, **named)
+        except Exception as error:
+            for place, _ in lists:
+                error.add_note(f"{self.name} has passed argument {place!r} on as the list that it is; {_GIVE_A_LIST}")
+            raise
         if self.backprop:
             return self.with_gradient(returned, arguments)
         return self.back(returned, arguments[0])
@@ -106,10 +128,33 @@ class _Wrapper:
         # Packed rows are rows; several batches have to agree on an order, the caller's
         if self.rows and isinstance(x, Pairs):
             raise TypeError(f"{self.name} takes one batch of rows, not Pairs; give x.one and x.two")
+        if isinstance(x, (list, tuple)):
+            x = self.read(x)
         batch = x if self.rows and alone and isinstance(x, Packed) else convert(x, self.To, **self.options)
         if batch is x and isinstance(x, Encoding):
             source_of(x)  # nothing was moved, so nothing has looked whether its data is still what it was
         return batch
+
+    def read(self, x: Any) -> Any:
+        """A bare list; what it cannot say of its items, `dtype` and `like` do."""
+        if (self.dtype is None and self.like is None) or (x and is_list_of_arrays(x)):
+            return x
+        y = LoD.from_nested(x, self.dtype)
+        if y.rows or self.like is None:
+            return y
+        library, item = library_of(self.like), tuple(self.like.shape[1:])
+        return build_lod(library.empty((0, *item), self.like.dtype, self.like), y._levels)
+
+    def check_lists(self, lists: list[tuple[int | str, Any]], batch: Any) -> None:
+        """TypeError for a bare list that is not the first, but plainly a batch over the same sequences."""
+        if lists and isinstance(batch, Encoding):
+            wanted = batch._structure.lengths.tolist()
+            for place, x in lists:
+                if [len(part) for part in x] == wanted:
+                    raise TypeError(
+                        f"{self.name} takes a bare list for a batch only as the first argument, but argument {place!r} "
+                        f"is one over the same sequences; {_GIVE_A_LIST}"
+                    )
 
     def back(self, returned: Any, argument: _Argument) -> Any:
         """What the function returned, as the caller gets it; of a tuple the first element."""
@@ -128,7 +173,10 @@ class _Wrapper:
         if isinstance(y, list):
             y = as_encoding(y)
         elif not is_encoding(y):
-            raise TypeError(f"{self.name}: the function must return an encoding or an array, not {type(y).__name__}")
+            raise TypeError(
+                f"{self.name}: the function must return an encoding or an array, not "
+                f"{registry.label(type(y))}{hints.for_batch(y)}"
+            )
         have, expected = _count(y), _count(batch)
         if have != expected:
             raise StructureError(
@@ -143,9 +191,12 @@ class _Wrapper:
             raise TypeError(f"{self.name}: the function saw a {type(batch).__name__} and must return one, not an array")
         lead = tuple(batch._shape[: len(batch._shape) - len(batch.item_shape)])
         if tuple(array.shape[: len(lead)]) != lead:
+            hint = ""
+            if tuple(array.shape[:1]) == (_count(batch),):
+                hint = f"; one row a sequence is what a reduction gives: call it without {self.name}, as sf.reduce_sum"
             raise StructureError(
                 f"{self.name}: {_count(batch)} sequences were expected back from the function, in an array whose shape "
-                f"begins with {lead} as the data it saw; it returned shape {tuple(array.shape)}"
+                f"begins with {lead} as the data it saw; it returned shape {tuple(array.shape)}{hint}"
             )
         return _flow.rebuild(batch, [array])
 
@@ -182,6 +233,9 @@ class _Wrapper:
         """A gradient for what the function saw as one for what the caller passed: zero where that was cut off."""
         dx, given = self.encoded(dx, argument), argument.given
         if isinstance(dx, Encoding) and not isinstance(given, Pairs):
+            dtype = argument.batch.dtype
+            if dx.dtype != dtype:
+                dx = _flow.rebuild(dx, [in_dtype(leaf, dtype) for leaf in _flow.leaves(dx)])
             given = as_own(given)
             whole = structure_of(given, self.options.get("level", -1))
             if dx._structure.like(argument.batch._structure) and not whole.like(dx._structure):
@@ -233,6 +287,25 @@ def _batches(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | 
     return found
 
 
+def _other_lists(
+    args: tuple[Any, ...], kwargs: dict[str, Any], found: list[tuple[int | str, Any]]
+) -> list[tuple[int | str, Any]]:
+    """The other arguments that are lists of arrays or of lists, by position or name."""
+    taken = {place for place, _ in found}
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    return [
+        (place, x)
+        for place, x in given
+        if place not in taken
+        and isinstance(x, (list, tuple))
+        and x
+        and all(isinstance(part, (list, tuple)) or (is_array(part) and len(part.shape) > 0) for part in x)
+    ]
+
+
+_GIVE_A_LIST = "a batch there is an encoding: sf.List(...), or sf.convert(..., sf.Ragged)"
+
+
 def _first(args: tuple[Any, ...]) -> int:
     """Where the first argument stands: behind `self`, which is nothing that a wrapper knows."""
     x = args[0]
@@ -245,7 +318,7 @@ def _with(name: str, To: type, fn: Function | None, options: dict[str, Any], **h
     return wrapper.wrap if fn is None else wrapper.wrap(fn)
 
 
-def with_list(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+def with_list(fn: Function | None = None, *, backprop: bool = False, like: Any = None, **options: Any) -> Any:
     """`fn` sees a `List` and returns one, or a list of arrays; see `with_padded`.
 
     >>> import numpy as np
@@ -254,10 +327,10 @@ def with_list(fn: Function | None = None, *, backprop: bool = False, **options: 
     >>> ends(sf.Ragged(np.arange(5), [2, 3])).data
     array([1, 4])
     """
-    return _with("with_list", List, fn, options, backprop=backprop)
+    return _with("with_list", List, fn, options, backprop=backprop, like=like)
 
 
-def with_ragged(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+def with_ragged(fn: Function | None = None, *, backprop: bool = False, like: Any = None, **options: Any) -> Any:
     """`fn` sees a `Ragged`; see `with_padded`.
 
     >>> import numpy as np
@@ -266,10 +339,10 @@ def with_ragged(fn: Function | None = None, *, backprop: bool = False, **options
     >>> double([np.array([1, 2]), np.array([3])])
     [array([2, 4]), array([6])]
     """
-    return _with("with_ragged", Ragged, fn, options, backprop=backprop)
+    return _with("with_ragged", Ragged, fn, options, backprop=backprop, like=like)
 
 
-def with_padded(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+def with_padded(fn: Function | None = None, *, backprop: bool = False, like: Any = None, **options: Any) -> Any:
     """Let `fn`, which wants a `Padded`, be called with any encoding.
 
     Parameters
@@ -278,8 +351,10 @@ def with_padded(fn: Function | None = None, *, backprop: bool = False, **options
         allowed), or an array whose shape begins as that of the data it saw.  Of a returned tuple the first element is
         the result, the rest is passed on.  Without `fn` the call is a decorator.
     backprop : does `fn` return ``(y, backprop)``?  Then the wrapped function does too, and its ``backprop(dy)`` takes
-        and gives gradients in the caller's encoding.
-    options : of the conversion (fill, width, multiple_of, truncate, level)
+        and gives gradients in the caller's encoding and dtype.
+    like : an array ``(anything, *item)`` that gives dtype, item shape and library to a bare list without any item,
+        ``[]`` or ``[[], []]``; without it that is float64 with item shape ()
+    options : of the conversion (fill, width, multiple_of, truncate, level), and dtype, of numbers in bare lists
 
     The wrapped function converts every argument that is an encoding (a bare list only as the first one, after `self`)
     and passes the others on.  The result comes back in the encoding of the first one, with its own structure, all
@@ -296,10 +371,10 @@ def with_padded(fn: Function | None = None, *, backprop: bool = False, **options
     >>> cumulated(sf.LoD(np.array([1, 2, 3]), [[0, 1, 2], [0, 2, 3]])).to_nested()
     [[[1, 3]], [[3]]]
     """
-    return _with("with_padded", Padded, fn, options, backprop=backprop)
+    return _with("with_padded", Padded, fn, options, backprop=backprop, like=like)
 
 
-def with_packed(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+def with_packed(fn: Function | None = None, *, backprop: bool = False, like: Any = None, **options: Any) -> Any:
     """`fn` sees a `Packed`; see `with_padded`.
 
     >>> import numpy as np
@@ -307,10 +382,10 @@ def with_packed(fn: Function | None = None, *, backprop: bool = False, **options
     >>> sf.with_packed(lambda x: -x.data)([np.array([1, 2]), np.array([3])])
     [array([-1, -2]), array([-3])]
     """
-    return _with("with_packed", Packed, fn, options, backprop=backprop)
+    return _with("with_packed", Packed, fn, options, backprop=backprop, like=like)
 
 
-def with_masked(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+def with_masked(fn: Function | None = None, *, backprop: bool = False, like: Any = None, **options: Any) -> Any:
     """`fn` sees a `Masked`; options also `side`; see `with_padded`.
 
     >>> import numpy as np
@@ -321,10 +396,10 @@ def with_masked(fn: Function | None = None, *, backprop: bool = False, **options
     >>> last([np.array([1, 2]), np.array([3])])
     [array([0, 2]), array([3])]
     """
-    return _with("with_masked", Masked, fn, options, backprop=backprop)
+    return _with("with_masked", Masked, fn, options, backprop=backprop, like=like)
 
 
-def with_lod(fn: Function | None = None, *, backprop: bool = False, **options: Any) -> Any:
+def with_lod(fn: Function | None = None, *, backprop: bool = False, like: Any = None, **options: Any) -> Any:
     """`fn` sees a `LoD`, with all levels where the argument has some; see `with_padded`.
 
     >>> import numpy as np
@@ -332,10 +407,10 @@ def with_lod(fn: Function | None = None, *, backprop: bool = False, **options: A
     >>> sf.with_lod(lambda x: x.data + len(x.lod))([[[1, 2], [3]], [[4]]])
     [[[3, 4], [5]], [[6]]]
     """
-    return _with("with_lod", LoD, fn, options, backprop=backprop)
+    return _with("with_lod", LoD, fn, options, backprop=backprop, like=like)
 
 
-def with_array(fn: Function | None = None, *, backprop: bool = False) -> Any:
+def with_array(fn: Function | None = None, *, backprop: bool = False, like: Any = None) -> Any:
     """`fn` sees the rows alone, an array ``(rows, *item)`` without padding, and returns as many rows.
 
     Rows are in the caller's order, but of a `Packed` that is the only batch in its own.  A plain array is passed as it
@@ -347,14 +422,18 @@ def with_array(fn: Function | None = None, *, backprop: bool = False) -> Any:
     >>> project(sf.Ragged(np.ones((4, 2)), [1, 3]))
     Ragged(shape (4, 3), float64, cpu, 2 sequences of lengths [1, 3])
     """
-    return _with("with_array", Ragged, fn, {}, backprop=backprop, rows=True)
+    return _with("with_array", Ragged, fn, {}, backprop=backprop, like=like, rows=True)
 
 
-def with_flatten(fn: Function | None = None) -> Any:
+def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Any:
     """`fn` sees the innermost items of nested lists as one flat list, and returns a list with as many.
 
     Items may be anything that is no list.  An encoding is passed as nested lists, and its rows come back as an array
     of its library.
+
+    With `backprop` the function returns ``(y, backprop)`` and so does the wrapped one: the inner ``backprop`` takes the
+    gradients of its items as one flat list and returns those of the items that the function saw, the outer one takes
+    and gives them nested as the caller has them.
 
     Errors: TypeError where the first argument is no nested list or encoding, StructureError where `fn` returns another
     number of items or items are not all equally deep.
@@ -365,7 +444,7 @@ def with_flatten(fn: Function | None = None) -> Any:
     [['TO', 'BE'], [], ['OR']]
     """
     if fn is None:
-        return with_flatten
+        return functools.partial(with_flatten, backprop=backprop)
     if not callable(fn):
         raise TypeError(f"with_flatten wraps a function, not {type(fn).__name__}")
 
@@ -373,27 +452,49 @@ def with_flatten(fn: Function | None = None) -> Any:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         at = next((i for i, x in enumerate(args[:2]) if isinstance(x, (list, tuple)) or is_encoding(x)), None)
         if at is None:
-            given = ", ".join(type(x).__name__ for x in args) or "nothing"
+            given = ", ".join(registry.label(type(x)) for x in args) or "nothing"
             raise TypeError(f"with_flatten needs nested lists or an encoding as its first argument, but got: {given}")
-        x = args[at]
-        if is_encoding(x):
-            rows = convert(x, Ragged)
-            y = fn(*args[:at], list(rows.data), *args[at + 1 :], **kwargs)
-            _check_count(y, rows.rows)
-            return convert_like(_stacked(y, rows), x)
-        items, shape = _flattened(x)
-        y = fn(*args[:at], items, *args[at + 1 :], **kwargs)
-        _check_count(y, len(items))
-        return _regrouped(iter(y), shape)
+        items, back = _items(args[at])
+        returned = fn(*args[:at], items, *args[at + 1 :], **kwargs)
+        if not backprop:
+            return back(_counted(returned, len(items), "the function"))
+        if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
+            raise TypeError("with_flatten with backprop=True: the function must return (y, backprop)")
+        y, inner_backprop = returned
+        result = back(_counted(y, len(items), "the function"))
+        outer = _hollow(result) if is_encoding(result) else None
+        dtype = _hollow(args[at]).dtype if isinstance(args[at], Encoding) else None
+
+        def outer_backprop(dy: Any) -> Any:
+            flat, _ = _items(dy if outer is None else cotangent(dy, outer))
+            if len(flat) != len(items):
+                raise StructureError(f"the gradient has {len(flat)} items, but the result has {len(items)}")
+            dx = back(_counted(inner_backprop(flat), len(items), "backprop"))
+            return dx if dtype is None else _flow.rebuild(dx, [in_dtype(leaf, dtype) for leaf in _flow.leaves(dx)])
+
+        return result, outer_backprop
 
     return wrapped
 
 
-def _check_count(y: Any, expected: int) -> None:
+def _items(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
+    """All items of nested lists or of an encoding as one list, and the way back for as many."""
+    if is_encoding(x):
+        rows = convert(x, Ragged)
+        return list(rows.data), lambda y: convert_like(_stacked(y, rows), x)
+    if not isinstance(x, (list, tuple)):
+        raise TypeError(f"nested lists or an encoding were expected, not {registry.label(type(x))}")
+    items, shape = _flattened(x)
+    return items, lambda y: _regrouped(iter(y), shape)
+
+
+def _counted(y: Any, expected: int, whose: str) -> Any:
+    """What `whose` returned, which must be so many items."""
     if not isinstance(y, (list, tuple)) and not is_array(y):
-        raise TypeError(f"with_flatten: the function must return a list of {expected} items, not {type(y).__name__}")
+        raise TypeError(f"with_flatten: {whose} must return a list of {expected} items, not {type(y).__name__}")
     if len(y) != expected:
-        raise StructureError(f"with_flatten: {expected} items were expected back from the function, but got {len(y)}")
+        raise StructureError(f"with_flatten: {expected} items were expected back from {whose}, but got {len(y)}")
+    return y
 
 
 def _stacked(items: Any, rows: Ragged) -> Ragged:

@@ -6,24 +6,23 @@ from .._kernel import compiled
 
 
 @compiled
-def cpu(lengths: Any, limit: int, padded: int, counts: Any) -> int:
+def cpu(lengths: Any, limit: int, padded: int, step: int, most: int, counts: Any) -> int:
     """Write how many sequences each batch has; returns the number of batches.
 
-    ``lengths (n,)`` falls and none is over `limit`; ``counts (n,)``.  A batch holds at most `limit` items, where
-    `padded` is 1 as many as its longest sequence has for each.
+    ``lengths (n,)`` falls and none, rounded up to a multiple of `step`, is over `limit`; ``counts (n,)``.  A batch has
+    at most `most` sequences and `limit` items, where `padded` is 1 as many as its longest sequence has for each.
     """
     batches = 0
     room = 0
-    longest = 0
+    width = 0  # of a padded batch
     for i in range(lengths.size):
-        length = lengths[i]
-        need = longest if padded and longest > length else length
-        if i == 0 or need > room:
+        need = width if padded else lengths[i]
+        if i == 0 or need > room or counts[batches - 1] == most:
             counts[batches] = 0
             batches += 1
             room = limit
-            longest = length
-            need = length
+            width = -(-lengths[i] // step) * step  # without a sum that could overflow
+            need = width if padded else lengths[i]
         counts[batches - 1] += 1
         room -= need
     return batches
