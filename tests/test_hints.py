@@ -207,5 +207,5 @@ def test_a_second_bare_list():
 def test_a_function_that_pools(wrapper):
     x = sf.Ragged(np.zeros((7, 2)), [2, 4, 1])
     said = sentence(sf.StructureError, lambda: wrapper(lambda m: np.zeros((3, 2)))(x))
-    assert f"call it without {wrapper.__name__}, as sf.reduce_sum" in said
+    assert f"called without {wrapper.__name__}, on sf.convert(x, sf." in said
     assert "reduce_sum" not in sentence(sf.StructureError, lambda: wrapper(lambda m: np.zeros((2, 2)))(x))

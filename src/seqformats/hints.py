@@ -26,6 +26,9 @@ _BATCHES = {
         "builtins",
         "dict",
     ): "convert its columns one by one: {name: sf.convert(column, ...) for name, column in x.items()}",
+    ("datasets", "Dataset"): "convert its columns one by one, as sf.convert(list(x[name]), ...)",
+    ("pandas", "DataFrame"): "convert its columns one by one, as sf.convert(x[name].tolist(), ...)",
+    ("polars", "DataFrame"): "convert its columns one by one, as sf.convert(x[name].to_list(), ...)",
     ("builtins", "generator"): "give list(x)",
     ("builtins", "range"): "one sequence alone is [np.arange(...)], a list with one array in it",
 }

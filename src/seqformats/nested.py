@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import registry
+from . import hints, registry
 from .arrays import Array, is_array, library_of, same_values
 from .convert import convert, source_of
 from .errors import StructureError
@@ -101,8 +101,8 @@ def _cast(data: Array, dtype: Any) -> Array | None:
 def _shallow(leaf: Any, i: int, depth: int) -> str:
     if depth == 0:
         return (
-            f"nested lists hold sequences, but element {i} is {leaf!r}, a single item; "
-            "one sequence alone is [[...]], a list with one list in it"
+            f"nested lists hold sequences, but element {i} is {leaf!r}, a single item"
+            f"{hints.for_batch(leaf) or '; one sequence alone is [[...]], a list with one list in it'}"
         )
     return f"the leaves of nested lists must all be equally deep, but {leaf!r} is {depth} deep and others are deeper"
 
@@ -122,7 +122,7 @@ def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
         strange = sorted(kind.__name__ for kind in kinds if not issubclass(kind, (int, float, complex, list, tuple)))
         raise TypeError(f"leaves of nested lists must be numbers that fit a dtype, not {', '.join(strange) or 'these'}")
     if dtype is None and data.dtype.kind in "SU" and len({_family(kind) for kind in kinds}) > 1:
-        raise TypeError("leaves of nested lists must be all numbers, all str or all bytes; give a dtype to force one")
+        raise TypeError("leaves of nested lists must be all numbers, all str or all bytes; give dtype= to force one")
     return data
 
 

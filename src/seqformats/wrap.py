@@ -193,7 +193,10 @@ class _Wrapper:
         if tuple(array.shape[: len(lead)]) != lead:
             hint = ""
             if tuple(array.shape[:1]) == (_count(batch),):
-                hint = f"; one row a sequence is what a reduction gives: call it without {self.name}, as sf.reduce_sum"
+                hint = (
+                    f"; a function that gives one row a sequence is called without {self.name}, "
+                    f"on sf.convert(x, sf.{self.To.__name__}) or as sf.reduce_sum"
+                )
             raise StructureError(
                 f"{self.name}: {_count(batch)} sequences were expected back from the function, in an array whose shape "
                 f"begins with {lead} as the data it saw; it returned shape {tuple(array.shape)}{hint}"
