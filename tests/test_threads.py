@@ -478,23 +478,25 @@ def test_an_interrupt_in_the_callers_own_block():
     )
 
 
-# An exception at every instruction of the pool and of what calls it, one at a time: what follows must work, and nobody
-# may write any more once the exception is out.
+# An exception at every instruction of the library's own, one at a time: what follows must work, and nobody may write any
+# more once the exception is out.
 
 
 class Interrupt(BaseException):
     """An exception from outside."""
 
 
-TRACED = ("_threads.py", "_launch.py")
+HOUSE = str(pathlib.Path(sf.__file__).parent)
+KERNELS = (str(pathlib.Path(HOUSE, "kernels")), str(pathlib.Path(HOUSE, "_kernel")))  # which have none, compiled
 
 
 def interrupted(call, at):
-    """Call with an exception raised before instruction number `at` of the traced files; has it come up?"""
+    """Call with an exception raised before instruction number `at` of the library's Python; has it come up?"""
     left = [at]
 
     def trace(frame, event, arg):
-        if not frame.f_code.co_filename.endswith(TRACED):
+        file = frame.f_code.co_filename
+        if not file.startswith(HOUSE) or file.startswith(KERNELS):
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
@@ -583,7 +585,7 @@ def test_an_exception_at_every_instruction_of_a_conversion(busy):
         while interrupted(lambda: sf.convert(items, sf.Padded), at):
             assert (sf.convert(items, sf.Padded).data == expected).all(), at
             at += 1
-        assert at > 300, at
+        assert at > 1000, at
         end()
         """
     )
