@@ -40,7 +40,7 @@ _KEPT_PAGES = 1 << 16  # or as many pages of them
 # The system allows a process about 65,000 pieces of memory of different protection, and libraries want some too.
 _SMALLEST, _OTHERS = 12_000, 800  # pieces of one page that there may be, and pieces of any other size
 _WORD = 0x7FFF7FFF7FFF7FFF  # four NaN of 16 bits, two of 32, one of 64
-_DIRTY = 4  # pages of a piece that keep what they hold when it is freed; more are given back to the system
+_DIRTY = 4  # pages of a piece that keep what they hold when it is freed; those of larger ones go back to the system
 _FILLED = 1 << 26  # bytes of junk at most; beyond them, new memory is as the system gives it
 
 # The first words of the reserved space.  In the table, an entry is the bytes of the array whose first page it is for,
@@ -160,7 +160,7 @@ def _allocate(memory, size, zero):
     _fill(memory, address + size, stop)
     if not zero:
         _fill(memory, address, address + min(size, _FILLED))
-    elif used and pages <= _DIRTY:
+    elif used and 1 << k <= _DIRTY:
         _set(address, 0, size)
     return address
 
@@ -180,10 +180,10 @@ def _release(memory, address):
     if not (_is_filled(memory, begin, address) and _is_filled(memory, address + size, stop)):
         _write(2, memory[_HERE] + 8 * _MESSAGE_AT, len(_MESSAGE))
         _abort()
-    if pages > _DIRTY:
+    k = _class_of(pages)
+    if 1 << k > _DIRTY:
         _advise(begin, stop - begin, _DONT_NEED)
     _protect(begin, stop - begin, _NONE)
-    k = _class_of(pages)
     if memory[_COUNTS + k]:
         memory[_TABLE + memory[_TAILS + k]] = page
     else:
@@ -244,7 +244,8 @@ def _made():
     if here in (None, ctypes.c_void_p(-1).value) or libc.mprotect(here, _STATE_BYTES, _READ_WRITE):
         raise MemoryError(f"no {size} bytes of addresses for guard pages")
     state = (ctypes.c_int64 * _TABLE).from_address(here)
-    state[_HERE], state[_FIRST], state[_RANDOM] = here, here + _STATE_BYTES, 1
+    state[_HERE], state[_FIRST] = here, here + _STATE_BYTES
+    state[_FRESH] = state[_RANDOM] = 1  # the page before the first piece is protected too
     ctypes.memmove(here + 8 * _MESSAGE_AT, _MESSAGE, len(_MESSAGE))
     functions = (here, _new.address, _new_zeros.address, _resize.address, _delete.address)
     handler = _Handler(b"guard_pages", 1, _Allocator(*functions))
