@@ -82,9 +82,9 @@ def threads_for_all(monkeypatch):
     used = []
     run = _threads.run
 
-    def noticed(kernel, args, cuts):
+    def noticed(kernel, args, cuts, keep=None):
         used.append(len(cuts))
-        run(kernel, args, cuts)
+        run(kernel, args, cuts, keep)
 
     for name in ("_THREADS_FROM", "_STREAMS_FROM"):
         monkeypatch.setattr(_launch, name, 1)

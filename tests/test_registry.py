@@ -10,11 +10,11 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from example_encoding import Reversed
+from example_encoding import Reversed, TimeMajor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_grad import tables  # noqa: F401  a fixture
-from test_wrap import WRAPPERS, rows, structure_of
+from test_wrap import WRAPPERS, on_arrays, rows, structure_of
 
 import seqformats as sf
 from seqformats import registry
@@ -158,6 +158,94 @@ def test_it_is_explained():
     assert "Ragged -> Padded" in text
     assert "2 legs" in text
     assert (Reversed, sf.Ragged) in sf.conversions()
+
+
+# ------------------------------------------------------------------------- one that shares memory, time-major
+
+ORDERS = ([3, 2, 1, 0], [1, 3, 0, 2], [0, 1, 2, 3])  # of four sequences of one length: ties may stand in any order
+
+
+def columns(order, lengths=(2, 2, 2, 2), room=3):
+    """Column j holds the caller's sequence ``order[j]``, whose items are 10 * the sequence + the time step."""
+    sizes = [lengths[i] for i in order]
+    data = np.zeros((room, len(order), 1))
+    for j, i in enumerate(order):
+        data[: sizes[j], j, 0] = 10.0 * i + np.arange(sizes[j])
+    alive = [sum(size > t for size in sizes) for t in range(room)]
+    return TimeMajor(data, *(np.array(field) for field in (alive, sizes, order)))
+
+
+def assert_columns(y, x, values):
+    assert type(y) is TimeMajor
+    assert y.positions.tolist() == x.positions.tolist()
+    assert y.sizes.tolist() == x.sizes.tolist()
+    assert y.values.shape == x.values.shape
+    live = np.arange(y.values.shape[0])[:, None] < y.sizes
+    assert y.values[live].tolist() == values[live].tolist()
+
+
+@pytest.fixture
+def time_major(tables):  # noqa: F811
+    example_encoding.register_time_major()
+
+
+@pytest.mark.usefixtures("time_major")
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+@pytest.mark.parametrize("seen", WRAPPERS, ids=oracle.format_name)
+def test_a_wrapper_keeps_the_order_of_its_columns(seen, order):
+    """Result and gradient: a layer further up counts on the columns being those of its own state."""
+    x = columns(order)
+
+    def double(batch):
+        wrapped = on_arrays(batch, lambda a: a * 2)
+        return wrapped, lambda dy: on_arrays(dy, lambda a: a * 2) if isinstance(dy, sf.List) else dy * 2
+
+    assert_columns(WRAPPERS[seen](lambda batch: batch)(x), x, x.values)
+    y, backprop = WRAPPERS[seen](double, backprop=True)(x)
+    assert_columns(y, x, x.values * 2)
+    assert_columns(backprop(y), x, x.values * 4)
+    y, backprop = WRAPPERS[seen](lambda batch: (batch, lambda dy: dy), backprop=True)(x)
+    assert_columns(y, x, x.values)
+    assert_columns(backprop(y), x, x.values)
+    assert_columns(backprop(columns([2, 0, 1, 3])), x, x.values)  # a gradient that comes in another order
+
+
+@pytest.mark.usefixtures("time_major")
+def test_a_wrapper_moves_nothing_that_shares_memory():
+    x = columns([3, 2, 1, 0])
+    y = sf.with_padded(lambda batch: batch)(x)
+    assert np.shares_memory(y.values, x.values)
+
+
+@pytest.mark.usefixtures("time_major")
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_operations_keep_the_order_of_its_columns(order):
+    x = columns(order)
+    assert_columns(sf.with_array(lambda a: a + 1)(x), x, x.values + 1)
+    assert_columns(sf.cumsum(x), x, np.cumsum(x.values, 0))
+    assert_columns(sf.convert_like(sf.convert(x, sf.Ragged), x), x, x.values)
+    assert sf.reduce_sum(x)[:, 0].tolist() == [1.0, 21.0, 41.0, 61.0]
+    y, pullback = sf.vjp(sf.cumsum, x)
+    assert_columns(y, x, np.cumsum(x.values, 0))
+    ones = np.ones_like(x.values)
+    assert_columns(
+        pullback(TimeMajor(ones, x.alive, x.sizes, x.positions)), x, np.array([2.0, 1.0, 0.0])[:, None, None] * ones
+    )
+    for kind in (sf.List, sf.Ragged, sf.Masked, sf.Packed, sf.LoD):
+        y, pullback = sf.vjp(sf.convert, x, kind)
+        assert_columns(pullback(y), x, x.values)
+    assert sf.lengths(x).tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.usefixtures("time_major")
+def test_a_gradient_is_zero_where_a_wrapper_has_cut():
+    x = columns([1, 0, 3, 2], (3, 3, 1, 1))
+    y, backprop = sf.with_masked(lambda batch: (batch, lambda dy: dy), backprop=True, width=2, truncate=True)(x)
+    assert y.sizes.tolist() == [2, 2, 1, 1]
+    dx = backprop(y)
+    kept = x.values.copy()
+    kept[2] = 0
+    assert_columns(dx, x, kept)
 
 
 def test_it_is_known_in_its_test_alone():

@@ -16,7 +16,7 @@ import oracle
 import pytest
 
 import seqformats as sf
-from seqformats import _threads
+from seqformats import _launch, _threads
 
 HANGS = 300  # seconds, far above what anything here takes
 FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -58,7 +58,8 @@ def assert_items(found, items):
 def run(code, **environment):
     """Run `code` in a fresh process; it ends with exit code 0 and says nothing but "done"."""
     here = pathlib.Path(__file__).parent
-    code = "import test_threads\nfrom test_threads import *\n" + textwrap.dedent(code) + "\nprint('done')\n"
+    start = "import test_threads\nfrom seqformats import _launch, _threads\nfrom test_threads import *\n"
+    code = start + textwrap.dedent(code) + "\nprint('done')\n"
     # A coverage measurement has a lock of its own, which another thread may hold when this one forks.
     env = {
         key: value
@@ -85,7 +86,7 @@ def test_the_large_batch_uses_the_pool():
     used = []
     old = _threads.run
     try:
-        _threads.run = lambda kernel, args, cuts: (used.append(len(cuts)), old(kernel, args, cuts))
+        _threads.run = lambda kernel, args, cuts, keep: (used.append(len(cuts)), old(kernel, args, cuts, keep))
         sf.set_num_threads(3)
         tour(small(0))
         assert not [count for count in used if count > 2]
@@ -343,6 +344,9 @@ def test_set_num_threads():
         sf.set_num_threads(k)
         assert sf.num_threads() == k
         assert type(sf.num_threads()) is int
+    for k in (10**5, 2**70):  # that many threads, the system might start
+        sf.set_num_threads(k)
+        assert 256 <= sf.num_threads() <= max(256, os.cpu_count())
     sf.set_num_threads(None)
     assert sf.num_threads() == default
 
@@ -378,8 +382,8 @@ def test_the_environment_caps_the_threads():
 # --------------------------------------------------------------------------------- the pool from inside
 
 
-def in_blocks(kernel, blocks, *args):
-    _threads.run(kernel, args, list(range(blocks + 1)))
+def in_blocks(kernel, blocks, *args, keep=None):
+    _threads.run(kernel, args, list(range(blocks + 1)), keep)
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 17])
@@ -472,6 +476,240 @@ def test_an_interrupt_in_the_callers_own_block():
             raise AssertionError("the interrupt was lost")
         """
     )
+
+
+# An exception at every instruction of the pool and of what calls it, one at a time: what follows must work, and nobody
+# may write any more once the exception is out.
+
+
+class Interrupt(BaseException):
+    """An exception from outside."""
+
+
+TRACED = ("_threads.py", "_launch.py")
+
+
+def interrupted(call, at):
+    """Call with an exception raised before instruction number `at` of the traced files; has it come up?"""
+    left = [at]
+
+    def trace(frame, event, arg):
+        if not frame.f_code.co_filename.endswith(TRACED):
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        if event == "opcode":
+            left[0] -= 1
+            if left[0] == -1:
+                raise Interrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except Interrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    assert left[0] >= 0, "the exception was lost"
+    return False
+
+
+def occupied(helpers):
+    """Let all helpers be busy with somebody else's blocks; returns what ends that."""
+    free = threading.Event()
+    begun = threading.Barrier(helpers + 2)  # and that caller, and this one
+
+    def kernel(start, stop):
+        begun.wait()
+        free.wait()
+
+    thread = threading.Thread(target=in_blocks, args=(kernel, helpers + 1))
+    thread.start()
+    begun.wait()
+
+    def end():
+        free.set()
+        thread.join()
+
+    return end
+
+
+@pytest.mark.parametrize("busy", [0, 4])
+def test_an_exception_at_every_instruction(busy):
+    """It comes up once everybody has stopped writing, and what follows is right."""
+    run(
+        f"""
+        sf.set_num_threads(5)
+        writing = []
+        ran = []
+
+        def kernel(start, stop):
+            if threading.current_thread() is not threading.main_thread():
+                writing.append(start)
+                time.sleep(0.001)
+                writing.remove(start)
+            ran.append(start)
+
+        def call():
+            in_blocks(kernel, 12)
+
+        call()
+        end = occupied(4) if {busy} else lambda: None
+        at = 0
+        while interrupted(call, at):
+            assert not writing, (at, writing)
+            ran.clear()
+            call()
+            assert sorted(ran) == list(range(12)), (at, ran)
+            at += 1
+        assert at > 300, at
+        end()
+        """
+    )
+
+
+@pytest.mark.parametrize("busy", [0, 4])
+def test_an_exception_at_every_instruction_of_a_conversion(busy):
+    run(
+        f"""
+        sf.set_num_threads(5)
+        _launch._THREADS_FROM = _launch._STREAMS_FROM = 1
+        items = [np.full((k % 4, 3), k) for k in range(40)]
+        padded = sf.convert(items, sf.Padded)
+        expected = padded.data.copy()
+        end = occupied(4) if {busy} else lambda: None
+        at = 0
+        while interrupted(lambda: sf.convert(items, sf.Padded), at):
+            assert (sf.convert(items, sf.Padded).data == expected).all(), at
+            at += 1
+        assert at > 300, at
+        end()
+        """
+    )
+
+
+def test_exceptions_sent_to_helpers():
+    """`PyThreadState_SetAsyncExc` at any time: every call ends, with the exception or with the right result."""
+    run(
+        """
+        import ctypes
+
+        sf.set_num_threads(4)
+        stop = []
+
+        def send():
+            while not stop:
+                for thread in threading.enumerate():
+                    if thread.name == "seqformats":
+                        number = ctypes.c_ulong(thread.ident)
+                        ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(Interrupt))
+                time.sleep(0.0005)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        ends = 0
+        for turn in range(400):
+            ran = []
+
+            def kernel(start, stop):
+                for _ in range(20):  # where an exception may come up
+                    pass
+                ran.append(start)
+
+            try:
+                in_blocks(kernel, 16)
+            except Interrupt:
+                ends += 1
+            else:
+                assert set(ran) == set(range(16)), ran
+        stop.append(1)
+        sender.join()
+        sf.set_num_threads(None)
+        items = large(7)
+        assert_items(tour(items), items)
+        """
+    )
+
+
+def test_two_hundred_interrupts():
+    """Ctrl-C at any time, while helpers write to arrays that are given up right after."""
+    run(
+        """
+        import random
+        import signal
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+        sf.set_num_threads(4)
+        items = large(9)
+        tours(items)
+        random.seed(1)
+        seen = 0
+        for turn in range(200):
+            timer = threading.Timer(random.random() * 0.02, os.kill, (os.getpid(), signal.SIGINT))
+            try:
+                timer.start()
+                while True:
+                    sf.convert(sf.convert(items, sf.Padded), sf.Masked)
+            except KeyboardInterrupt:
+                seen += 1
+            timer.join()
+            if turn % 20 == 0:
+                tours(items)
+        assert seen == 200
+        tours(items)
+        """
+    )
+
+
+def test_what_owns_the_memory_is_kept_while_a_block_runs():
+    """Even where a second exception ends the wait for the others too early."""
+    import gc
+    import weakref
+
+    class Owner:
+        pass
+
+    begun, free = threading.Event(), threading.Event()
+
+    def kernel(start, stop):
+        begun.set()
+        free.wait()
+
+    owner = Owner()
+    gone = weakref.ref(owner)
+    task = _threads._Task(kernel, (), [0, 1], owner, 2)
+    assert _threads._pool.grow(1) >= 1
+    _threads._pool.tickets.put(_threads._Ticket(task, 1))
+    begun.wait()
+    del task, owner
+    gc.collect()
+    assert gone() is not None, "a helper still works on it"
+    free.set()
+    for _ in range(500):
+        gc.collect()
+        if gone() is None:
+            break
+        time.sleep(0.01)
+    assert gone() is None
+
+
+def test_arrays_of_a_list_are_kept_while_a_block_runs(monkeypatch):
+    """A kernel has nothing but their addresses."""
+    kept = []
+    old = _threads.run
+    monkeypatch.setattr(
+        _threads, "run", lambda kernel, args, cuts, keep: (kept.append(keep), old(kernel, args, cuts, keep))
+    )
+    for name in ("_THREADS_FROM", "_STREAMS_FROM"):
+        monkeypatch.setattr(_launch, name, 1)
+    items = [np.full((3, 2), k, np.float32) for k in range(4)]
+    made = [sf.convert(items, kind).data for kind in (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)]
+    made.append(sf.reduce_first(items))
+    for source, target in kept:
+        assert isinstance(source, np.ndarray) or [id(x) for x in source] == [id(x) for x in items]
+        assert any(target is y for y in made)
+    assert sum(type(source) is tuple for source, _ in kept) == 5
 
 
 def test_the_pool_within_the_pool():

@@ -410,7 +410,7 @@ def _index(library: Library, x: Array) -> int:
 def launch(
     kernel: Any,
     library: Library,
-    src: Array | int,
+    src: Array | tuple[Array, ...],
     out: Array,
     arrays: tuple[Array, ...],
     numbers: tuple[int, ...],
@@ -419,7 +419,7 @@ def launch(
 ) -> None:
     """Start a kernel that moves rows, on the current stream of the array's library; nothing waits for it.
 
-    `src` is an array beside `out`, 0 where ``arrays[0]`` are addresses, or a padding item in bytes on the host.
+    `src` is an array beside `out`, a padding item in bytes on the host, or the arrays at the addresses ``arrays[0]``.
     """
     if work.rows == 0 or work.row == 0:
         return
@@ -436,13 +436,13 @@ def launch(
             src = buffer
         # the widest access that fits the rows and every address
         bits = 16 | work.row | library.address(out)
-        if isinstance(src, int):
+        if type(src) is tuple:
             bits |= int(np.bitwise_or.reduce(arrays[0]))
         else:
             bits |= library.address(src)
         word = WORDS[bits & -bits]
         row = work.row // word.itemsize
-        source = src if isinstance(src, int) else start.view(src, _bytes(library, src) // word.itemsize, word)
+        source = 0 if type(src) is tuple else start.view(src, _bytes(library, src) // word.itemsize, word)
         target = start.view(out, _bytes(library, out) // word.itemsize, word)
         args = (source, target, *found, *map(int, numbers), row)
         if kernel.over == "runs":
@@ -649,14 +649,14 @@ def concatenate(library: Library, arrays: Sequence[Array]) -> Array:
     first = arrays[0]
     cum = np.cumsum([0, *[a.shape[0] for a in arrays]])
     out = library.empty((int(cum[-1]), *first.shape[1:]), first.dtype, first)
-    _copy(library, 0, out, library.addresses(arrays), cum, size_of(first.shape[1:]))
+    _copy(library, tuple(arrays), out, library.addresses(arrays), cum, size_of(first.shape[1:]))
     return out
 
 
-def _copy(library: Library, src: Array | int, out: Array, starts: Array, cum: Array, inner: int) -> None:
+def _copy(library: Library, src: Array | tuple[Array, ...], out: Array, starts: Array, cum: Array, inner: int) -> None:
     work = Work(starts.size, int(cum[-1]), inner * out.dtype.itemsize)
     kernel: Any = registry.kernel("copy_blocks", "cuda")
-    launch(kernel, library, src, out, (starts, cum, cum), (-1, 0, int(type(src) is int), -1, 0), work, None)
+    launch(kernel, library, src, out, (starts, cum, cum), (-1, 0, int(type(src) is tuple), -1, 0), work, None)
 
 
 def _cast_items(x: Any, out: Any) -> None:

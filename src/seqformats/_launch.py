@@ -58,11 +58,14 @@ def _cuts(units: int, lengths: Array | None) -> list[int]:
     return [0, *np.unique(inner[inner < units]).tolist(), units]
 
 
-def run(kernel: Callable[..., None], args: tuple[Any, ...], work: Fields, name: str = "") -> None:
-    """Run a kernel for the CPU over all units, in blocks over the pool where the work is large."""
+def run(kernel: Callable[..., None], args: tuple[Any, ...], work: Fields, name: str = "", keep: Any = None) -> None:
+    """Run a kernel for the CPU over all units, in blocks over the pool where the work is large.
+
+    `keep` is what owns the memory behind addresses among `args`.
+    """
     units, rows, row, lengths = work
     if is_large(rows * row, name):
-        _threads.run(kernel, args, _cuts(units, lengths))
+        _threads.run(kernel, args, _cuts(units, lengths), keep)
     else:
         kernel(*args, 0, units)
 
@@ -70,15 +73,16 @@ def run(kernel: Callable[..., None], args: tuple[Any, ...], work: Fields, name: 
 def move(
     name: str,
     library: Library,
-    src: Array | int,
+    src: Array | tuple[Array, ...],
     out: Array,
     arrays: tuple[Array, ...],
     numbers: tuple[int, ...],
     work: Fields,
     structure: Any,
 ) -> None:
-    """Start a kernel that moves rows, where `out` lives; `src` may be 0 (see `copy_blocks`).
+    """Start a kernel that moves rows, where `out` lives.
 
+    `src` is an array, or a tuple of those whose addresses are among `arrays` (the kernel's own `src` is 0 then).
     On the CPU it runs in blocks over the pool where the move is large; launchers of other devices keep copies of the
     arrays on `structure`.
     """
@@ -87,21 +91,21 @@ def move(
     elif library.kind(out) != "cpu":
         launcher(library.kind(out))(name, library, src, out, arrays, numbers, work, structure)
         return
-    if type(src) is int:
-        source = src
+    if type(src) is tuple:
+        source = 0
     else:
         source = (NUMPY if type(src) is np.ndarray else library).address(src)
     units, rows, row, _ = work
     if rows * row < _THREADS_FROM:  # what `run` would do, without a call more
         registry.entry(name)(source, library.address(out), *arrays, *numbers, row, 0, units)
     else:
-        run(registry.entry(name), (source, library.address(out), *arrays, *numbers, row), work, name)
+        run(registry.entry(name), (source, library.address(out), *arrays, *numbers, row), work, name, (src, out))
 
 
 def cuda(
     name: str,
     library: Library,
-    src: Array | int,
+    src: Array | tuple[Array, ...],
     out: Array,
     arrays: tuple[Array, ...],
     numbers: tuple[int, ...],

@@ -58,7 +58,7 @@ class Source(NamedTuple):
     like: Array  # gives device and dtype
     item_shape: Shape
     row: int  # bytes
-    data: Array | int  # 0 where `starts` are addresses
+    data: Array | tuple[Array, ...]  # several arrays where `starts` are their addresses
     structure: Structure
     starts: Array | None  # where blocks, or steps that are packed, begin; None: one after the other
     stride: int
@@ -74,7 +74,7 @@ def source_at(
     library: Library,
     like: Array,
     item_shape: Shape,
-    data: Array | int,
+    data: Array | tuple[Array, ...],
     structure: Structure,
     starts: Array | None = None,
     stride: int = -1,
@@ -136,7 +136,7 @@ def _about(shape: Any, dtype: Any, contiguous: bool = True) -> str:
 def _source_of_list(x: List) -> Source:
     like = x._like()
     addresses = addresses_of(x, x.items, x._structure.lengths)
-    return source_at(library_of(like), like, x.item_shape, 0, x._structure, addresses)
+    return source_at(library_of(like), like, x.item_shape, x.items, x._structure, addresses)
 
 
 def addresses_of(x: List, items: tuple[Array, ...], lengths: Array) -> Array:
@@ -179,7 +179,7 @@ def move_rows(
     if own.rows == 0 or row == 0:
         return
     cum = own.offsets
-    addresses = 1 if type(data) is int else 0
+    addresses = 1 if type(data) is tuple else 0
     name: str
     numbers: tuple[int, ...]
     arrays: tuple[Array, ...]
@@ -383,7 +383,7 @@ def moved_at_once(
     library: Library,
     like: Array,
     item: Shape,
-    data: Array | int,
+    data: Array | tuple[Array, ...],
     structure: Structure,
     starts: Array | None = None,
     stride: int = -1,
@@ -400,9 +400,8 @@ def moved_at_once(
     if not (rows and row) or _launch.is_large(size * row, "copy_blocks") or row > _zeros.size:
         return None
     out = library.empty((*lead, *item), like.dtype, like)
-    to, addresses = library.address(out), 1
-    if type(data) is not int:
-        data, addresses = library.address(data), 0
+    to = library.address(out)
+    source, addresses = (0, 1) if type(data) is tuple else (library.address(data), 0)
     if starts is None:
         starts = cum
     used = cum
@@ -411,10 +410,10 @@ def moved_at_once(
         used = order.steps
         numbers = (stride, left, addresses, n if function is to_padded else -1, row, 0, n)
         kernel = registry.entry("words_to_steps" if row in _WORDS else "blocks_to_steps")
-        kernel(data, to, starts, cum, order.indices, used, *numbers)
+        kernel(source, to, starts, cum, order.indices, used, *numbers)
     else:
         room = -1 if function is to_ragged else longest
-        registry.entry("copy_blocks")(data, to, starts, cum, cum, stride, left, addresses, room, 0, row, 0, n)
+        registry.entry("copy_blocks")(source, to, starts, cum, cum, stride, left, addresses, room, 0, row, 0, n)
     if size != rows:
         registry.entry("pad_blocks")(_zeros_at, to, used, lead[1], 0, row, 0, lead[0])
     if function is to_padded:
@@ -439,7 +438,7 @@ def _at_once(function: Callable[..., Any], x: Any) -> Any:
         library = library_of(like)
         if library.kind(like) != "cpu":
             return None
-        return moved_at_once(function, library, like, shape[1:], 0, structure, starts)
+        return moved_at_once(function, library, like, shape[1:], x.items, structure, starts)
     if kind is not Ragged and kind is not Masked:
         return None
     data = x.data
@@ -535,7 +534,7 @@ def is_list_of_arrays(x: Any) -> bool:
 @registry.provides("count")
 def count(x: Any) -> int:
     """How many sequences, of a user's dataclass too."""
-    return len(x) if isinstance(x, (Encoding, Pairs)) or is_array(x) else len(convert(x, Ragged))
+    return len(x if isinstance(x, Pairs) or is_array(x) else as_own(x))
 
 
 @registry.provides("is_encoding")
@@ -550,6 +549,26 @@ def kind_of(x: Any) -> type | None:
         if registry.is_encoding_type(kind):
             return kind
     return None
+
+
+def as_own(x: Any) -> Any:
+    """An encoding, a user's dataclass or a bare list as an encoding of this library; TypeError for anything else."""
+    x = as_encoding(x)
+    return x if isinstance(x, Encoding) else convert(x, _own_kind(x))
+
+
+def _own_kind(x: Any) -> type:
+    """The encoding of this library that stands for a user's dataclass.
+
+    The one that it shares memory with, since order, width and side of the data are then the same; else one that keeps
+    its sequences.
+    """
+    kind = kind_of(x)
+    if kind is None or registry.keeps_levels(kind):
+        return Ragged if kind is None else LoD
+    routes = [registry.find_route(kind, own, device_kind(x)) for own in (Ragged, Masked, Padded, Packed, List)]
+    shared = [route for route in routes if route is not None and route.shares]
+    return min(shared, key=lambda route: len(route.legs)).target if shared else Ragged
 
 
 def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
@@ -589,15 +608,15 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             entry = registry.direct((List, To))
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
-                items = tuple(x)  # held until their rows are moved
+                items = tuple(x)
                 found = read(items)
                 if found is not None:
                     lengths, offsets, addresses, longest = found
                     like, structure = items[0], Structure(lengths, offsets, longest)
                     library, item = library_of(like), like.shape[1:]
-                    y = moved_at_once(function, library, like, item, 0, structure, addresses)
+                    y = moved_at_once(function, library, like, item, items, structure, addresses)
                     if y is None:
-                        y = function(source_at(library, like, item, 0, structure, addresses))
+                        y = function(source_at(library, like, item, items, structure, addresses))
                     return y
         else:
             entry = registry.direct((kind, To))
@@ -818,9 +837,8 @@ def back_to(y: Any, x: Any, level: int) -> Any:
     if kind is None or not is_encoding(y):
         raise TypeError(f"{type(y if kind else x).__name__} is no encoding")
     if not isinstance(x, Encoding):
-        return convert(back_to(y, convert(x, LoD if registry.keeps_levels(kind) else Ragged), level), kind)
-    if not isinstance(y, Encoding):
-        y = convert(y, Ragged)
+        return convert(back_to(y, as_own(x), level), kind)
+    y = as_own(y)
     own = structure_of(x, level)
     new = structure_of(y)
     if new.n != own.n:

@@ -12,6 +12,7 @@ from . import _flow, registry
 from .arrays import adopt, is_array, library_of
 from .convert import (
     as_encoding,
+    as_own,
     check_target,
     convert,
     convert_like,
@@ -25,7 +26,7 @@ from .convert import (
     restored,
 )
 from .errors import DeviceError, StructureError
-from .formats import Encoding, List, LoD, Pairs, Ragged, shown
+from .formats import Encoding, List, Pairs, shown
 
 Pullback = Callable[[Any], Any]
 
@@ -129,7 +130,7 @@ def single(x: Any, what: str = "take x.one and x.two") -> tuple[Any, Pullback | 
     if isinstance(x, Pairs) or not is_encoding(x):
         hint = what if isinstance(x, Pairs) else "give it lengths, Ragged(data, lengths)"
         raise TypeError(f"{type(x).__name__} is no single batch; {hint}")
-    own = convert(x, LoD if registry.keeps_levels(type(x)) else Ragged)
+    own = as_own(x)
     kind, is_own = type(x), type(own)
     return own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx)
 
@@ -176,15 +177,14 @@ def cotangent(dy: Any, y: Any) -> Any:
         if type(y) is not type(dy):
             raise TypeError(f"the gradient of {type(y).__name__} must be one too, not {type(dy).__name__}")
         return dy
-    have, need = (z if isinstance(z, Encoding) else convert(z, Ragged) for z in (dy, y))
+    have, need = as_own(dy), as_own(y)
     if not have._structure.like(need._structure):
         given, lengths = (shown(z._structure.lengths) for z in (have, need))
         raise StructureError(f"the gradient has sequences of lengths {given}, but the result has {lengths}")
     if have.item_shape != need.item_shape:
         raise StructureError(f"the gradient has item shape {have.item_shape}, but the result has {need.item_shape}")
-    if isinstance(y, Encoding):
-        return restored(have, y)
-    return dy if type(dy) is type(y) else convert(dy, type(y))
+    laid = restored(have, need)
+    return laid if isinstance(y, Encoding) else convert(laid, type(y))
 
 
 def _laid_out_like(dy: Any, y: Any) -> Any:

@@ -514,7 +514,7 @@ def _move_ends(
     library: Library, layout: Layout, structure: Structure, src: Any, out: Array, row: int, last: bool, back: int
 ) -> None:
     if row and structure.n:
-        numbers = (*layout.numbers, int(last), back, int(type(src) is int))
+        numbers = (*layout.numbers, int(last), back, int(type(src) is tuple))
         work = _launch.Work(structure.n, structure.n, row)
         _launch.move("end_rows", library, src, out, layout.arrays, numbers, work, structure)
 

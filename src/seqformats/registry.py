@@ -166,7 +166,7 @@ class Route:
 
 
 _conversions: dict[tuple[type, type], Conversion] = {}
-_routes: dict[tuple[type, type, str], Route] = {}
+_routes: dict[tuple[type, type, str], Route | None] = {}
 _encoding_types: set[type] = set()
 _bound_to_devices = False
 
@@ -256,15 +256,21 @@ def route(source: type, target: type, device: str = "cpu") -> Route:
 
     An encoding that loses levels is never passed through where both ends keep them.
     """
+    found = find_route(source, target, device)
+    if found is None:
+        raise ConversionError(_no_route(source, target, device))
+    return found
+
+
+def find_route(source: type, target: type, device: str = "cpu") -> Route | None:
+    """The same, None where there is no route."""
     key = (source, target, device if _bound_to_devices else "")
     try:
         return _routes[key]
     except KeyError:
         pass
     legs = _search(source, target, device)
-    if legs is None:
-        raise ConversionError(_no_route(source, target, device))
-    found = _routes[key] = Route(source, target, legs)
+    found = _routes[key] = None if legs is None else Route(source, target, legs)
     return found
 
 

@@ -14,6 +14,7 @@ from .convert import (
     addresses_of,
     allocate,
     as_encoding,
+    as_own,
     convert,
     is_encoding,
     is_list_of_arrays,
@@ -403,8 +404,7 @@ def lengths(x: Any, level: int = -1) -> Array:
     x = as_encoding(x)
     if isinstance(x, Pairs):
         return lengths(x.two if is_array(x.one) else x.one, level)
-    if not isinstance(x, Encoding):
-        x = convert(x, LoD if kind_of(x) is not None and registry.keeps_levels(type(x)) else Ragged)
+    x = as_own(x)
     k = level_index(x, level)
     return x._levels[k].lengths if isinstance(x, LoD) else x._structure.lengths
 

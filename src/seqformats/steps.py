@@ -213,7 +213,7 @@ def _joined(
     library, like = library_of(steps[0]), steps[0]
     if found is None or library.wants_grad(steps):
         return build_packed(library.concatenate(steps), outer)
-    source = source_at(library, like, tuple(like.shape[1:]), 0, outer, frozen(found[1]), columns=-1)
+    source = source_at(library, like, tuple(like.shape[1:]), steps, outer, frozen(found[1]), columns=-1)
     return to_packed(source) if by_steps else to_ragged(source)
 
 

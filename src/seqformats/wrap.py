@@ -14,6 +14,7 @@ from . import _flow, registry
 from .arrays import adopt, is_array, library_of
 from .convert import (
     as_encoding,
+    as_own,
     back_to,
     convert,
     convert_like,
@@ -179,8 +180,9 @@ class _Wrapper:
 
     def gradient_back(self, dx: Any, argument: _Argument) -> Any:
         """A gradient for what the function saw as one for what the caller passed: zero where that was cut off."""
-        dx, given = self.encoded(dx, argument), as_encoding(argument.given)
-        if isinstance(given, Encoding) and isinstance(dx, Encoding):
+        dx, given = self.encoded(dx, argument), argument.given
+        if isinstance(dx, Encoding) and not isinstance(given, Pairs):
+            given = as_own(given)
             whole = structure_of(given, self.options.get("level", -1))
             if dx._structure.like(argument.batch._structure) and not whole.like(dx._structure):
                 dx = resized(convert(dx, Ragged), whole)
