@@ -1,26 +1,26 @@
 """A memory allocator for NumPy (NEP 49) that kills whoever reads or writes a byte beyond an array.
 
 Kernels check no bounds, and Numba checks those of arrays alone: a vector that is loaded from an address and reaches
-beyond the last row passes by luck, as there is mostly something behind.  Here every array has pages of its own.  It ends
-where its last page ends and the next page is protected, or it begins where its first page begins and the page before is
-protected.  So one byte too far is a SIGSEGV, and pytest's faulthandler names the line.
+beyond the last row passes by luck, as there is mostly something behind.  Here every array has pages of its own.  It
+ends where its last page ends and the next page is protected, or it begins where its first page begins and the page
+before is protected.  So one byte too far is a SIGSEGV, and pytest's faulthandler names the line.
 
 - What of the pages is not the array's (before an array that ends at a protected page, behind one that begins at one) is
   filled with junk, which must still be there when the array is freed.
 - New memory is junk: NaN for floats of any size, a huge number for integers of 16 bits or more.
-- Freed memory is protected, and given out again only after many other pieces of its size: so use after free is a SIGSEGV
-  too.
-- The address is a multiple of whatever power of two divides the size, up to a page, and so of the alignment of any dtype.
-  It need not be one of 16, on which nobody may rely.
+- Freed memory is protected, and given out again only after many other pieces of its size: so use after free is a
+  SIGSEGV too.
+- The address is a multiple of whatever power of two divides the size, up to a page, and so of the alignment of any
+  dtype.  It need not be one of 16, on which nobody may rely.
 
 ``SEQFORMATS_GUARD=end``, ``begin`` or ``both`` (each array one of the two, at random) lets `conftest.py` install it for
-all tests, as ``make bounds`` does.  What other libraries allocate (PyTorch, say) is not guarded, but a
-tensor made by ``torch.from_numpy`` is.
+all tests, as ``make bounds`` does.  What other libraries allocate (PyTorch, say) is not guarded, but a tensor made by
+``torch.from_numpy`` is.
 
-One large piece of address space is reserved: a table with an entry a page, then the pages.  Pieces have a power of two of
-pages, of which as many are made accessible as needed, and a protected one.  The functions are compiled, take a
-microsecond or two and run no Python, so that neither traces nor signals nor counts of calls notice them.  NumPy holds
-the GIL when it calls them.
+One large piece of address space is reserved: a table with an entry a page, then the pages.  Pieces have a power of two
+of pages, of which as many are made accessible as needed, and a protected one.  The functions are compiled, take a few
+microseconds and run no Python, so that neither traces nor signals nor counts of calls notice them.  NumPy holds the GIL
+when it calls them.
 """
 
 import contextlib

@@ -125,10 +125,15 @@ def are_guarded_in_threads(guard_pages):
     assert found == [True]
 
 
+def check_arrays():
+    import guard_pages
+
+    for check in (lie_beside_a_protected_page, are_junk_at_first, grow_and_shrink, are_freed, are_guarded_in_threads):
+        check(guard_pages)
+
+
 def test_arrays():
-    tests = (lie_beside_a_protected_page, are_junk_at_first, grow_and_shrink, are_freed, are_guarded_in_threads)
-    for test in tests:
-        succeeds(f"import guard_pages\nt.{test.__name__}(guard_pages)")
+    succeeds("t.check_arrays()")
 
 
 FAULTS = {
@@ -145,8 +150,9 @@ FAULTS = {
 }
 
 
-def commit_each_fault(guard_pages):
+def commit_each_fault():
     """Each in a forked child; what became of them."""
+    import guard_pages
     import numba
 
     from seqformats import _kernel
@@ -171,7 +177,7 @@ def commit_each_fault(guard_pages):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_one_byte_too_far_is_death():
-    said = succeeds("import guard_pages\nt.commit_each_fault(guard_pages)").splitlines()
+    said = succeeds("t.commit_each_fault()").splitlines()
     deaths = [signal.SIGSEGV] * 7 + [signal.SIGABRT] * 2
     assert said == ["none: 0", *(f"{name}: {death:d}" for name, death in zip(FAULTS, deaths, strict=True))]
 
