@@ -75,9 +75,10 @@ interpreted: .venv/test.stamp
 	.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report --fail-under=$(COVERAGE)
 
+# Numba checks indices, and protected pages beside every array whatever goes by address (tests/guard_pages.py).
 bounds: .venv/test.stamp
 	rm -rf .cache/bounds
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$$PWD/.cache/bounds" \
+	NUMBA_BOUNDSCHECK=1 SEQFORMATS_GUARD=both NUMBA_CACHE_DIR="$$PWD/.cache/bounds" \
 		.venv/bin/python -m pytest -n $(WORKERS) -m 'not peers'
 
 # The comparisons with PyTorch, Thinc, transformers and CTranslate2, in an environment of their own.

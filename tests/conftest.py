@@ -3,6 +3,8 @@
 ``SEQFORMATS_HYPOTHESIS`` picks one: ``dev`` (the default), ``ci`` (the default where ``CI`` is set; the same
 examples every time) or ``nightly``. With ``NUMBA_DISABLE_JIT=1`` every kernel runs as plain Python, so the same
 profiles draw fewer examples there.
+
+``SEQFORMATS_GUARD`` puts NumPy's arrays beside protected pages, see `guard_pages`.
 """
 
 import os
@@ -11,6 +13,11 @@ import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if os.environ.get("SEQFORMATS_GUARD"):
+    import guard_pages
+
+    guard_pages.install(os.environ["SEQFORMATS_GUARD"])
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 

@@ -1,0 +1,649 @@
+"""Random calls of everything public that touches items: for tests of memory and of endurance, not of meaning.
+
+`draw` makes a batch of odd sizes and one call of each kind that it is good for. A `Call` can be repeated, on the same
+arguments or on copies of them (`copied`, `in_torch`), and its result taken apart (`arrays_of`) to be compared.
+"""
+
+import copy
+import dataclasses
+import functools
+import inspect
+import re
+from typing import NamedTuple
+
+import numpy as np
+import oracle
+import strategies
+from beam_oracle import RULES
+
+import seqformats as sf
+
+FLAT = oracle.FLAT
+WITHOUT_ITEMS = {  # public names that no call here needs
+    *("conversion", "conversions", "explain", "is_valid_lod", "num_threads", "set_num_threads", "to_device"),
+    *("ConversionError", "DeviceError", "SeqFormatError", "StructureError"),
+}
+
+
+class Call(NamedTuple):
+    name: str
+    function: object
+    args: tuple
+
+    def __call__(self):
+        """The result, or the documented error, as a list of arrays and texts."""
+        try:
+            return arrays_of(self.function(*self.args))
+        except (sf.SeqFormatError, TypeError, IndexError) as error:
+            return [f"{type(error).__name__}: {error}"]
+
+    def on(self, args):
+        return self._replace(args=args)
+
+
+def failed(result):
+    return len(result) == 1 and isinstance(result[0], str) and "Error: " in result[0]
+
+
+# ----------------------------------------------------------------------------------------- arguments and results
+
+
+def mapped(change, x):
+    """`x` with every array changed; encodings are built anew."""
+    if isinstance(x, np.ndarray):
+        return change(x)
+    if isinstance(x, sf.Masked):
+        return sf.Masked(change(x.data), x.lengths, x.side)
+    if dataclasses.is_dataclass(x) and type(x).__module__.startswith("seqformats"):
+        fields = {field.name: getattr(x, field.name) for field in dataclasses.fields(x) if field.init}
+        if isinstance(x, oracle.ENCODINGS) and not isinstance(x, sf.List):
+            return type(x)(**{**fields, "data": change(x.data)})
+        return type(x)(**{name: mapped(change, value) for name, value in fields.items()})
+    if type(x) in (list, tuple):
+        return type(x)(mapped(change, part) for part in x)
+    if type(x) is dict:
+        return {key: mapped(change, value) for key, value in x.items()}
+    return x
+
+
+def copied(x):
+    """The same in new memory."""
+    return mapped(np.array, x)
+
+
+def viewed(x):
+    """The same as views of new memory that goes on before, and ends with them."""
+    return mapped(lambda array: _within(array, 3, 0), x)
+
+
+def begun(x):
+    """The same as views of new memory that begins with them, and goes on."""
+    return mapped(lambda array: _within(array, 0, 3), x)
+
+
+def _within(array, before, behind):
+    if not array.ndim:
+        return np.array(array)
+    room = np.empty((before + len(array) + behind, *array.shape[1:]), array.dtype)
+    view = room[before : before + len(array)]
+    view[...] = array
+    return view
+
+
+def in_torch(x):
+    """The same as tensors over new memory."""
+    import torch
+
+    def change(array):
+        try:
+            return torch.from_numpy(np.array(array))
+        except TypeError:  # a dtype that PyTorch does not have
+            return array
+
+    return mapped(change, x)
+
+
+def arrays_of(x):
+    """All arrays of a result, in order, and a text for all else."""
+    if isinstance(x, np.ndarray):
+        return [x]
+    if type(x).__module__ == "torch":
+        return [x.detach().numpy()]
+    if dataclasses.is_dataclass(x):
+        parts = [getattr(x, field.name) for field in dataclasses.fields(x) if field.init]
+        return [type(x).__name__, *(array for part in parts for array in arrays_of(part))]
+    if isinstance(x, (list, tuple)):
+        return [f"{len(x)}", *(array for part in x for array in arrays_of(part))]
+    return [repr(x)]
+
+
+def assert_same_bits(found, wanted, what):
+    assert len(found) == len(wanted), what
+    for one, two in zip(found, wanted, strict=True):
+        if isinstance(two, str):
+            assert isinstance(one, str), what
+            assert one == two, what
+        else:
+            assert (one.dtype, one.shape) == (two.dtype, two.shape), what
+            assert one.tobytes() == two.tobytes(), f"{what}: {one} is not {two}"
+
+
+def ascending(array):
+    """A gradient for it: small whole numbers."""
+    numbers = np.arange(int(np.prod(array.shape, dtype=np.int64))) % 7 - 3
+    if isinstance(array, np.ndarray):
+        return numbers.astype(array.dtype).reshape(array.shape)
+    import torch
+
+    return torch.from_numpy(numbers).to(array.dtype).reshape(tuple(array.shape))
+
+
+def gradient(operation, *args, **options):
+    """The gradients of an operation."""
+    y, pullback = sf.vjp(operation, *args, **options)
+    if isinstance(y, sf.TensorArray):
+        dy = y.with_steps([ascending(step) if hasattr(step, "shape") else step for step in y.steps])
+    elif isinstance(y, sf.List):
+        dy = sf.List([ascending(item) for item in y.items], y.like)
+    elif dataclasses.is_dataclass(y) and hasattr(y, "data"):
+        dy = ascending(y.data)
+    else:
+        dy = ascending(y)
+    return pullback(dy)
+
+
+# ------------------------------------------------------------------------------------------------------ batches
+
+
+@dataclasses.dataclass
+class Batch:
+    """Items, lengths, and the same as an encoding `x`; `flat` where that has one level."""
+
+    rng: object
+    data: np.ndarray
+    lengths: np.ndarray
+    x: object
+
+    @property
+    def n(self):
+        return len(self.lengths)
+
+    @property
+    def flat(self):
+        return not isinstance(self.x, sf.LoD)
+
+    @property
+    def rows(self):
+        """One item a sequence."""
+        return numbers(self.rng, (self.n, *self.data.shape[1:]), self.data.dtype)
+
+
+def numbers(rng, shape, dtype):
+    dtype = np.dtype(dtype)
+    if dtype.kind in "USM":
+        return strategies.counting(dtype, shape)
+    low = 0 if dtype.kind in "ub" else -9
+    return rng.integers(low, 9, shape).astype(dtype)
+
+
+def draw_batch(rng, dtypes, longest=40):
+    dtype = np.dtype(dtypes[rng.integers(len(dtypes))])
+    if dtype == np.uint8:
+        shape = (int(rng.integers(1, 301)),)
+    else:
+        few = int(rng.integers(1, 41))
+        shape = [(), (), (few,), (few,), (3, 5), (0,), (1, few)][rng.integers(7)]
+    n = int(rng.integers(0, 9))
+    lengths = rng.integers(0, [2, 6, longest][rng.integers(3)] + 1, n)
+    data = numbers(rng, (int(lengths.sum()), *shape), dtype)
+    return Batch(rng, data, lengths, encoded(rng, data, lengths))
+
+
+def encoded(rng, data, lengths):
+    kind = oracle.ENCODINGS[rng.integers(len(oracle.ENCODINGS))]
+    x = sf.Ragged(data, lengths)
+    options = {}
+    if kind in oracle.PADDED:
+        options = {"width": int(lengths.max(initial=0) + rng.integers(3)), "multiple_of": int(rng.integers(1, 4))}
+    if kind is sf.Masked:
+        options["side"] = ["left", "right"][rng.integers(2)]
+    if kind is sf.LoD:
+        outer = np.diff([0, *sorted(rng.integers(0, len(lengths) + 1, 2)), len(lengths)])
+        return sf.LoD.from_lengths(data, [outer, lengths])
+    return sf.convert(x, kind, **options)
+
+
+def draw(rng, dtypes=tuple(strategies.DTYPES), longest=40):
+    """A random batch, and a call of each kind that it is good for."""
+    batch = draw_batch(rng, dtypes, longest)
+    for name, make in MAKERS.items():
+        made = make(batch)
+        if made is not None:
+            yield Call(name, made[0], tuple(made[1:]))
+
+
+MAKERS = {}
+
+
+def call(make):
+    """Register what makes a function and its arguments for a batch, or None where it is good for none."""
+    MAKERS[make.__name__] = make
+    return make
+
+
+def differentiable(operation):
+    """Register a call of the operation, and one of its gradient, with the arguments that `make` returns."""
+
+    def register(make):
+        def call_and(function):
+            def made(b):
+                args = make(b)
+                return None if args is None else (function, *args)
+
+            return made
+
+        MAKERS[make.__name__] = call_and(operation)
+        MAKERS[f"gradient of {make.__name__}"] = call_and(functools.partial(gradient, operation))
+        return make
+
+    return register
+
+
+def calls_of_one(names, also_gradient=True):
+    for name in names:
+        operation = getattr(sf, name)
+        MAKERS[name] = lambda b, operation=operation: (operation, b.x)
+        if also_gradient:
+            MAKERS[f"gradient of {name}"] = lambda b, operation=operation: (
+                lambda x: gradient(operation, x),
+                b.x,
+            )
+
+
+calls_of_one(["reduce_sum", "reduce_mean", "reduce_sqrt", "reduce_max", "reduce_min", "reduce_first", "reduce_last"])
+calls_of_one(["reduce_logsumexp", "softmax", "log_softmax", "cumsum", "reverse"])
+calls_of_one(["argmax", "lengths", "mask", "position_ids", "segment_ids", "cu_seqlens", "block_mask"], False)
+calls_of_one(["sort_by_length"], False)
+
+# ------------------------------------------------------------------------------------------------------ moves
+
+
+def options_for(b, kind):
+    longest, options = int(b.lengths.max(initial=0)), {}
+    if kind in oracle.PADDED and b.flat:
+        options["width"] = int(b.rng.integers(0, longest + 4))
+        options["truncate"] = True
+        options["fill"] = 1 if b.data.dtype.kind in "biufc" else 0
+        options["multiple_of"] = int(b.rng.integers(1, 4))
+    if kind is sf.Masked:
+        options["side"] = ["left", "right"][b.rng.integers(2)]
+    return options
+
+
+def conversions():
+    for kind in oracle.FORMATS:
+        MAKERS[f"convert to {kind.__name__}"] = lambda b, kind=kind: (lambda x: sf.convert(x, kind, copy=True), b.x)
+        if kind is list:
+            continue
+
+        def with_options(b, kind=kind):
+            options = options_for(b, kind)
+            return lambda x: sf.convert(x, kind, **options), b.x
+
+        def back(b, kind=kind):
+            options = options_for(b, kind)
+            return lambda x: gradient(sf.convert, x, kind, **options), b.x
+
+        def like(b, kind=kind):
+            return sf.convert_like, b.x, sf.convert(sf.Ragged(b.data, b.lengths), kind)
+
+        MAKERS[f"convert to {kind.__name__} with options"] = with_options
+        MAKERS[f"gradient of convert to {kind.__name__}"] = back
+        MAKERS[f"convert_like {kind.__name__}"] = like
+
+
+conversions()
+
+
+@call
+def convert_lists(b):
+    items = np.split(b.data, np.cumsum(b.lengths)[:-1]) if b.n else []
+    kind = FLAT[b.rng.integers(len(FLAT))]
+    return lambda x: sf.convert(x, kind), [np.array(item) for item in items]
+
+
+@call
+def convert_numbers(b):
+    """Nested lists of Python's numbers, and back."""
+    if b.data.dtype.kind not in "bif" or b.data.dtype.itemsize > 8:
+        return None
+    nested = sf.convert(sf.Ragged(b.data, b.lengths), sf.List).items
+    return lambda x: sf.convert(sf.convert(x, sf.LoD), list), [item.tolist() for item in nested]
+
+
+@call
+def to_nested(b):
+    return (lambda x: x.to_nested(), b.x) if not b.flat else None
+
+
+@call
+def index(b):
+    chosen = b.rng.integers(-b.n, b.n, int(b.rng.integers(0, 7))) if len(b.x) == b.n and b.n else np.empty(0, np.int64)
+    return lambda x, chosen: (x[chosen], x[::2], x[::-1], [x[i] for i in range(len(x))][-1:]), b.x, chosen
+
+
+@differentiable(sf.select)
+def select(b):
+    chosen = b.rng.integers(0, 2, len(b.x)).astype(bool)
+    return b.x, chosen
+
+
+@differentiable(sf.slice)
+def slice_(b):
+    start = b.rng.integers(0, b.lengths + 1)
+    count = b.rng.integers(0, b.lengths - start + 1)
+    return b.x, start, count
+
+
+@differentiable(sf.concat)
+def concat(b):
+    return ([b.x, b.x],)
+
+
+@differentiable(sf.expand)
+def expand(b):
+    counts = b.rng.integers(0, 5, len(b.x))
+    like = sf.Ragged(np.zeros(int(counts.sum()), np.int8), counts)
+    return b.x, like
+
+
+@differentiable(sf.expand)
+def expand_rows(b):
+    return b.rows, b.x
+
+
+@differentiable(sf.expand_as)
+def expand_as(b):
+    return b.rows, b.x
+
+
+@differentiable(sf.repeat)
+def repeat(b):
+    counts = b.rng.integers(0, 5, len(b.x))
+    return b.x, counts
+
+
+@call
+def pack(b):
+    return lambda x: sf.TensorArray.unpack(x).pack(), b.x
+
+
+@call
+def repeat_out(b):
+    counts = b.rng.integers(0, 5, b.n)
+    rows = int((counts * b.lengths).sum())
+    out = np.zeros((rows + 1, *b.data.shape[1:]), b.data.dtype)
+    return lambda x, counts, out: sf.repeat(x, counts, out=out), sf.Ragged(b.data, b.lengths), counts, out
+
+
+@differentiable(sf.reorder)
+def reorder(b):
+    return b.x, b.rng.permutation(len(b.x))
+
+
+@call
+def inverse_order(b):
+    return sf.inverse_order, b.rng.permutation(b.n)
+
+
+@call
+def split_batches(b):
+    first = int(b.rng.integers(0, len(b.x) + 1))
+    return lambda x: sf.split_batches(x, [first, len(x) - first]), b.x
+
+
+@differentiable(sf.join_batches)
+def join_batches(b):
+    return ([b.x, b.x],)
+
+
+@call
+def equal(b):
+    return sf.equal, b.x, copied(b.x)
+
+
+@differentiable(sf.window)
+def window(b):
+    before, after = (int(k) for k in b.rng.integers(0, 4, 2))
+    return b.x, before, after
+
+
+@differentiable(sf.ngrams)
+def ngrams(b):
+    size = int(b.rng.integers(1, 5))
+    return b.x, size
+
+
+@differentiable(sf.reshape)
+def reshape(b):
+    if b.data.ndim != 2 or not b.data.shape[1]:
+        return None
+    widths = [k for k in range(1, b.data.shape[1] + 1) if b.data.shape[1] % k == 0]
+    width = widths[b.rng.integers(len(widths))]
+    return b.x, width
+
+
+@call
+def erase(b):
+    if b.data.ndim > 1 or b.data.dtype.kind not in "iu":
+        return None
+    return lambda x: sf.erase(x, [1, 3, 4]), b.x
+
+
+@differentiable(sf.scatter)
+def scatter(b):
+    if not b.flat:
+        return None
+    room = int(b.rng.integers(1, 9))
+    index = sf.Ragged(b.rng.integers(0, room, len(b.data)), b.lengths)
+    base = numbers(b.rng, (b.n, room, *b.data.shape[1:]), b.data.dtype)
+    return base, index, b.x
+
+
+@differentiable(sf.TensorArray.unpack)
+def steps(b):
+    return (b.x,)
+
+
+@differentiable(sf.shrink)
+def shrink(b):
+    x = sf.sort_by_length(sf.Ragged(b.data, b.lengths))[0]
+    step = int(b.rng.integers(0, 4))
+    return x, x, step
+
+
+@call
+def wrappers(b):
+    kinds = (sf.with_list, sf.with_ragged, sf.with_padded, sf.with_packed, sf.with_masked, sf.with_lod, sf.with_array)
+    return kinds[b.rng.integers(len(kinds))](lambda x: x), b.x
+
+
+@call
+def wrapper_gradient(b):
+    kinds = (sf.with_ragged, sf.with_padded, sf.with_packed, sf.with_masked)
+    wrapped = kinds[b.rng.integers(len(kinds))](lambda x: (x, lambda dy: dy), backprop=True)
+
+    def forth_and_back(x):
+        y, backprop = wrapped(x)
+        return y, backprop(y)
+
+    return forth_and_back, b.x
+
+
+@call
+def with_flatten(b):
+    return sf.with_flatten(lambda flat: flat), sf.convert(sf.Ragged(b.data, b.lengths), sf.List).items
+
+
+@call
+def pairs(b):
+    if not b.flat:
+        return None
+    kind = FLAT[b.rng.integers(len(FLAT))]
+    return lambda x: (sf.convert(x, kind), x[::2]), sf.Pairs(sf.Ragged(b.data, b.lengths), b.x)
+
+
+# -------------------------------------------------------------------------------------------------- structures
+
+
+@call
+def buckets(b):
+    return lambda lengths: sf.buckets(lengths, int(b.lengths.max(initial=1)) * 2 + 1), b.lengths
+
+
+@call
+def pack_bins(b):
+    return lambda lengths: sf.pack_bins(lengths, int(b.lengths.max(initial=1)) + 3), b.lengths
+
+
+@call
+def constructors(b):
+    offsets = np.concatenate([[0], np.cumsum(b.lengths)])
+    return (
+        lambda data, lengths, offsets: (
+            sf.Ragged(data, lengths),
+            sf.Ragged.from_offsets(data, offsets),
+            sf.LoD(data, [offsets]),
+            sf.LoD.from_absolute(data, [offsets]),
+        ),
+        b.data,
+        b.lengths,
+        offsets,
+    )
+
+
+@call
+def from_mask(b):
+    return lambda m: sf.Masked.from_mask(m.data, m.mask), sf.convert(sf.Ragged(b.data, b.lengths), sf.Masked)
+
+
+@call
+def deep_copy(b):
+    return copy.deepcopy, b.x
+
+
+# -------------------------------------------------------------------------------------------------- arithmetic
+
+
+@differentiable(sf.reduce)
+def reduce(b):
+    kinds = ("sum", "average", "sqrt", "max", "min", "first", "last")
+    kind = kinds[b.rng.integers(len(kinds))]
+    return b.x, kind
+
+
+@differentiable(sf.topk_mean)
+def topk_mean(b):
+    topks = sorted({int(k) for k in b.rng.integers(1, 9, 3)})
+    return b.x, topks
+
+
+@differentiable(sf.conv)
+def conv(b):
+    if b.data.ndim != 2 or b.data.dtype.kind != "f":
+        return None
+    before, after = (int(k) for k in b.rng.integers(0, 3, 2))
+    shape = ((before + 1 + after) * b.data.shape[1], int(b.rng.integers(1, 9)))
+    weight = numbers(b.rng, shape, b.data.dtype)
+    return b.x, weight, before, after
+
+
+# ---------------------------------------------------------------------------------------------------- decoding
+
+
+def limits(rng, vocabulary, n):
+    tokens = [[int(t) for t in rng.integers(0, vocabulary, int(k))] for k in rng.integers(1, 4, 3)]
+    found = [
+        [],
+        [sf.BannedTokens(tokens)],
+        [sf.NoRepeatNgram(2), sf.RepetitionPenalty(1.5)],
+        [sf.ForcedPrefix(tokens[0])],
+        [sf.ForcedTokens({1: tokens[0][0]})],
+        [sf.AllowedTokens(tokens)],
+        [sf.AllowedTokens(sf.Trie(tokens))],
+        [sf.LexicalConstraints([tokens] * n)],
+        [sf.DiverseGroups(2, 0.5)],
+    ]
+    return found[rng.integers(len(found))]
+
+
+@call
+def beam_search(b):
+    rng, n = b.rng, int(b.rng.integers(1, 5))
+    vocabulary = int(rng.integers(2, 301))
+    table = rng.standard_normal((17, vocabulary)).astype(["f4", "f4", "f8", "f2"][rng.integers(4)])
+    memory = {"h": numbers(rng, (n, *b.data.shape[1:]), b.data.dtype), "more": (rng.random((n, 3)),)}
+    options = {
+        "rule": RULES[rng.integers(len(RULES))],
+        "beam_size": 2 * int(rng.integers(1, 4)),
+        "max_new_tokens": int(rng.integers(1, 6)),
+        "n_best": 2,
+        "constraints": limits(rng, vocabulary, n),
+    }
+    choice = rng.integers(4)
+    if choice == 0 and not options["constraints"]:
+        options["sampling"] = sf.Stochastic(3)
+    elif choice == 1:
+        options["prune"] = sf.Prune(relative=0.1, per_parent=3)
+    elif choice == 2 and not options["constraints"]:
+        options["on_scores"] = lambda scores, state: scores
+
+    def search(table, memory):
+        decoder = sf.BeamDecoder(memory, start=0, end=vocabulary - 1, **options)
+        while decoder.active:
+            state = decoder.state
+            decoder.step(table[(state.tokens * 7 + state.t) % len(table)], state.memory)
+        return decoder.result()
+
+    return search, table, memory
+
+
+@call
+def greedy_search(b):
+    vocabulary = int(b.rng.integers(2, 301))
+    table = b.rng.standard_normal((17, vocabulary)).astype(np.float32)
+
+    def search(table, memory):
+        def step(state):
+            return table[(state.tokens * 5 + state.t) % len(table)], state.memory
+
+        return sf.beam_search(step, memory, start=0, end=[1, 2], beam_size=1, max_new_tokens=4)
+
+    return search, table, numbers(b.rng, (3, *b.data.shape[1:]), b.data.dtype)
+
+
+@call
+def beam_step(b):
+    rng, n = b.rng, int(b.rng.integers(1, 5))
+    vocabulary, rounds = int(rng.integers(2, 30)), 3
+    tables = [rng.standard_normal((64, vocabulary)).astype(np.float32) for _ in range(rounds)]
+
+    def search(start, *tables):
+        zeros = np.zeros(n, np.float32) if isinstance(start, np.ndarray) else tables[0][:n, 0] * 0
+        first = sf.LoD(start, [np.arange(n + 1), np.arange(n + 1)])
+        ids, scores = [first], [sf.LoD(zeros, first.lod)]
+        for table in tables:
+            found = sf.beam_step(
+                ids[-1].data, scores[-1].data, None, sf.LoD(table[: len(ids[-1].data)], ids[-1].lod), beam_size=3, end=0
+            )
+            ids.append(found.ids)
+            scores.append(found.scores)
+        return sf.beam_backtrace(ids, scores, beam_size=3, end=0), sf.TensorArray(ids).pack_prefixes()
+
+    return search, np.full(n, 1), *tables
+
+
+def names_called():
+    """The public names that stand in this file."""
+    text = inspect.getsource(inspect.getmodule(names_called))
+    return {name for name in sf.__all__ if re.search(rf'(sf\.|"){name}\b', text)} | set(map(oracle.format_name, FLAT))
