@@ -41,6 +41,7 @@ ORDER += [
     "tensors",
     "structure",
     "arrays",
+    "limits",
     "registry",
     "_threads",
     "errors",

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _threads, registry
 from .arrays import NUMPY, Array, Library
-from .errors import DeviceError
+from .errors import DeviceError, said
 
 _type_of = operator.attrgetter("dtype.num")
 
@@ -159,7 +159,7 @@ def launcher(device: str) -> Callable[..., None]:
         return _launchers[device]
     except KeyError:
         known = ", ".join(sorted(_launchers))
-        raise DeviceError(f"no kernels for the device {device!r}; there are kernels for: {known}") from None
+        raise DeviceError(f"no kernels for the device {said(device)}; there are kernels for: {known}") from None
 
 
 def add_launcher(device: str, function: Callable[..., None]) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ConversionError, DeviceError
+from .errors import ConversionError, DeviceError, said
+from .limits import check_finite
 
 Array = Any
 Shape = tuple[int, ...]
@@ -44,21 +45,25 @@ def zero_item(size: int) -> Array:
 def not_exact(fill: object, dtype: object, near: object) -> ConversionError:
     """The error for a padding value that the dtype cannot hold."""
     return ConversionError(
-        f"fill={fill!r} is not exact in {dtype} (it would become {near!r}); give a value of that dtype"
+        f"fill={said(fill)} is not exact in {dtype} (it would become {said(near)}); give a value of that dtype"
     )
 
 
 def wrong_item(fill: object, given: Shape, item_shape: Shape) -> ConversionError:
     """The error for a padding value of a wrong shape."""
-    return ConversionError(f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {fill!r}")
+    return ConversionError(
+        f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {said(fill)}"
+    )
 
 
 def host_value(value: Any) -> Array:
     """A value or an item given by the user, as a NumPy array; ConversionError where it is neither."""
+    if isinstance(value, (list, tuple)):
+        check_finite(value)
     try:
         return np.asarray(to_host(value))
     except ValueError as error:
-        raise ConversionError(f"{value!r} is neither one value nor one item: {error}") from None
+        raise ConversionError(f"{said(value)} is neither one value nor one item: {error}") from None
 
 
 class Library:
@@ -294,7 +299,7 @@ class NumPy(Library):
             with np.errstate(all="ignore"):
                 cast = value.astype(dtype) if value.dtype.kind != "c" or dtype.kind == "c" else value.real.astype(dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ConversionError(f"fill={fill!r} is not a value of {dtype}: {error}") from None
+            raise ConversionError(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
         if not same_values(value, cast):
             raise not_exact(fill, dtype, cast.tolist())
         return np.ascontiguousarray(np.broadcast_to(cast, item_shape)).reshape(-1).view(np.uint8)
@@ -337,11 +342,11 @@ class NumPy(Library):
         if str(device) == "cpu":
             return x
         if not str(device).startswith("cuda"):
-            raise DeviceError(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {device!r}')
+            raise DeviceError(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {said(device)}')
         try:
             from . import _cuda
         except ImportError as error:
-            raise DeviceError(f"NumPy arrays on {device!r} are Numba device arrays; numba-cuda: {error}") from None
+            raise DeviceError(f"NumPy arrays on {said(device)} are Numba device arrays; numba-cuda: {error}") from None
         return _cuda.from_host(x, _cuda.at(device))
 
 
@@ -468,7 +473,7 @@ class Torch(Library):
             whole = value if isinstance(value, torch.Tensor) else torch.from_numpy(value.reshape(-1))
             cast = (whole.real if whole.is_complex() and not dtype.is_complex else whole).to(dtype)
         except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise ConversionError(f"fill={fill!r} is not a value of {dtype}: {error}") from None
+            raise ConversionError(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
         before, after = value.reshape(-1).tolist(), cast.reshape(-1).tolist()
         if not all(a == b or (a != a and b != b) for a, b in zip(before, after, strict=True)):
             raise not_exact(fill, dtype, cast.tolist())
@@ -546,7 +551,7 @@ class Torch(Library):
         try:
             return x.to(device)
         except (RuntimeError, AssertionError) as error:
-            raise DeviceError(f"torch cannot reach the device {device!r}: {error}") from None
+            raise DeviceError(f"torch cannot reach the device {said(device)}: {error}") from None
 
     def wants_grad(self, arrays: Sequence[Array]) -> bool:
         return bool(self.torch.is_grad_enabled()) and any(map(_requires_grad, arrays))
@@ -628,7 +633,7 @@ class CuPy(Library):
     def to_device(self, x: Array, device: Any) -> Array:
         kind, _, number = str(device).partition(":")
         if kind != "cuda":
-            raise DeviceError(f"CuPy arrays live on GPUs, not on {device!r}; cupy.asnumpy(...) makes a NumPy array")
+            raise DeviceError(f"CuPy arrays live on GPUs, not on {said(device)}; cupy.asnumpy(...) makes a NumPy array")
         if not number or int(number) == x.device.id:
             return x
         with self.cupy.cuda.Device(int(number)):

@@ -9,8 +9,9 @@ import numpy as np
 from . import _launch
 from .arrays import Array, Library, adopt, is_array, library_of
 from .convert import at_least, is_encoding, mask_beside
-from .errors import ConversionError, StructureError
+from .errors import ConversionError, StructureError, said
 from .grad import single
+from .limits import allocated
 from .select import lengths_given
 from .sequence import per_sequence
 from .structure import Structure, frozen, integers
@@ -46,7 +47,7 @@ def mask(lengths: Any, *, width: int | None = None, side: str = "right") -> Arra
         library, lead = library_of(like), found.shape
     structure = Structure.of_lengths(found)
     if not isinstance(side, str) or side not in ("right", "left"):
-        raise ConversionError(f'side must be "right" or "left", not {side!r}')
+        raise ConversionError(f'side must be "right" or "left", not {said(side)}')
     room = structure.longest if width is None else at_least(width, "width", 0)
     if room < structure.longest:
         i = int(structure.lengths.argmax())
@@ -90,7 +91,7 @@ def segment_ids(x: Any) -> Array:
 def _numbered(own: Any, first: Array, segments: int) -> Array:
     structure, like = own._structure, own._like()
     library = library_of(like)
-    out = library.empty((structure.rows,), library.dtype("int64"), like)
+    out = allocated(library.empty, (structure.rows,), library.dtype("int64"), like)
     if structure.rows:
         work = _launch.Work(structure.n, structure.rows, 8, structure.lengths)
         arrays = (structure.offsets, first)
@@ -136,11 +137,11 @@ def block_mask(x: Any, *, causal: bool = False) -> Array:
            [0, 0, 1]])
     """
     if not isinstance(causal, (bool, np.bool_)):
-        raise TypeError(f"causal must be True or False, not {causal!r}")
+        raise TypeError(f"causal must be True or False, not {said(causal)}")
     own, _, _ = single(x)
     structure, like = own._structure, own._like()
     library, rows = library_of(like), structure.rows
-    out = library.empty((rows, rows), library.bool_dtype, like)
+    out = allocated(library.empty, (rows, rows), library.bool_dtype, like)
     if rows:
         work = _launch.Work(structure.n, rows, rows, structure.lengths)
         _launch.arithmetic(

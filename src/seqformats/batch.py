@@ -11,7 +11,7 @@ import numpy as np
 from . import _flow, registry
 from .arrays import Array, adopt, is_array, library_of
 from .convert import at_least, checked_data, convert, is_encoding, restored, rows_of, to_masked, to_padded
-from .errors import StructureError
+from .errors import StructureError, said
 from .formats import (
     List,
     LoD,
@@ -254,7 +254,7 @@ def buckets(lengths: Any, max_items: int, padded: bool = True) -> Ragged:
     [[1, 3], [2, 0, 4]]
     """
     if not isinstance(padded, (bool, np.bool_)):
-        raise TypeError(f"padded must be True or False, not {padded!r}")
+        raise TypeError(f"padded must be True or False, not {said(padded)}")
     order, limit = _falling(lengths, max_items, "max_items")
     counts = np.empty(order.lengths.size, np.int64)
     found = registry.kernel("cut_buckets", "cpu")(order.lengths, limit, int(padded), counts)

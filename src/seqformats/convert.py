@@ -26,7 +26,7 @@ from .arrays import (
     size_of,
     zero_item,
 )
-from .errors import ConversionError, StructureError
+from .errors import ConversionError, StructureError, said
 from .formats import (
     Encoding,
     List,
@@ -45,6 +45,7 @@ from .formats import (
     level_index,
     rows_of_level,
 )
+from .limits import NO_ROOM, allocated, check_finite, no_room
 from .lists import read, scan
 from .structure import Structure, frozen, same_numbers, whole
 
@@ -161,8 +162,8 @@ def allocate(source: Source, shape: Shape, zeros: bool = False) -> Array:
     make = source.library.zeros if zeros else source.library.empty
     try:
         return make((*shape, *source.item_shape), source.like.dtype, source.like)
-    except (ValueError, OverflowError, TypeError) as error:
-        raise ConversionError(f"no memory can hold shape {(*shape, *source.item_shape)}: {error}") from None
+    except NO_ROOM as error:
+        raise no_room((*shape, *source.item_shape), error) from None
 
 
 def move_rows(
@@ -224,7 +225,7 @@ def at_least(value: Any, name: str, least: int) -> int:
     """An integer option; ConversionError where it is below `least`."""
     number = whole(value, name)
     if number < least:
-        raise ConversionError(f"{name} must be at least {least}, not {number}")
+        raise ConversionError(f"{name} must be at least {least}, not {said(number)}")
     return number
 
 
@@ -234,7 +235,7 @@ def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) ->
     if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False:
         return longest, longest
     if not isinstance(truncate, (bool, np.bool_)):
-        raise TypeError(f"truncate must be True or False, not {truncate!r}")
+        raise TypeError(f"truncate must be True or False, not {said(truncate)}")
     step = at_least(multiple_of, "multiple_of", 1)
     if width is None:
         room = longest
@@ -298,7 +299,7 @@ def mask_of(x: Masked) -> Array:
 def mask_beside(library: Library, like: Array, lengths: Array, width: int, side: str) -> Array:
     """``(n, width)`` bool beside `like`, True where there is an item: what is padding in the complement."""
     n = lengths.size
-    out = library.zeros((n, width), library.bool_dtype, like)
+    out = allocated(library.zeros, (n, width), library.bool_dtype, like)
     if n * width:
         free = Structure.of_lengths(width - lengths)
         work = (n, n * width - free.rows, 1, None)
@@ -327,9 +328,9 @@ def to_masked(
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
-        raise TypeError(f'side must be "right" or "left", not {side!r}')
+        raise TypeError(f'side must be "right" or "left", not {said(side)}')
     elif side not in ("right", "left"):
-        raise ConversionError(f'side must be "right" or "left", not {side!r}')
+        raise ConversionError(f'side must be "right" or "left", not {said(side)}')
     source = source_of(x)
     if isinstance(x, Masked) and width is None:
         width = x.data.shape[1]  # another side, fill or multiple of the rectangle that is there
@@ -622,7 +623,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             return convert(_list_of(tuple(x)), To, copy=copy, **options)
     check_target(To)
     if not isinstance(copy, (bool, np.bool_)):
-        raise TypeError(f"copy must be True or False, not {copy!r}")
+        raise TypeError(f"copy must be True or False, not {said(copy)}")
     if kind is To and not options:
         return copied(x) if copy else x
     route = registry.route(kind, To, device_kind(x))
@@ -638,7 +639,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
 def check_target(To: Any) -> None:
     """TypeError for what is no type."""
     if not isinstance(To, type):
-        raise TypeError(f"the target of a conversion must be a type such as Ragged, not {To!r}")
+        raise TypeError(f"the target of a conversion must be a type such as Ragged, not {said(To)}")
 
 
 def _kind_at_the_door(x: Any) -> type:
@@ -680,12 +681,28 @@ def _run(leg: registry.Conversion, x: Any, options: dict[str, Any]) -> Any:
 def copied(x: Any) -> Any:
     """The same encoding over copies of its arrays; the structure is read-only and stays."""
     if isinstance(x, (list, tuple)):
-        return type(x)([copied(part) for part in x])
+        return _copied_lists(x)
     if isinstance(x, Pairs):
         return Pairs(copied(x.one), copied(x.two))
     if is_array(x):
         return library_of(x).copy(x)
     return _flow.rebuild(x, [library_of(leaf).copy(leaf) for leaf in _flow.leaves(x)])
+
+
+def _copied_lists(x: Any) -> Any:
+    """Lists in lists, to any depth, around copies of what they hold."""
+    levels = [[x]]
+    while levels[-1]:
+        check_finite(x, len(levels), sum(map(len, levels[-1])))
+        levels.append([item for part in levels[-1] for item in part if isinstance(item, (list, tuple))])
+    lists: list[Any] = []
+    for level in reversed(levels[:-1]):
+        within = iter(lists)
+        lists = [
+            type(part)([next(within) if isinstance(item, (list, tuple)) else copied(item) for item in part])
+            for part in level
+        ]
+    return lists[0]
 
 
 # --- the way back ----------------------------------------------------------------------------------------------------
@@ -873,9 +890,9 @@ def explain(From: type, To: type, device: str = "cpu") -> str:
     """
     for kind in (From, To):
         if not isinstance(kind, type):
-            raise TypeError(f"explain takes types such as Ragged, not {kind!r}")
+            raise TypeError(f"explain takes types such as Ragged, not {said(kind)}")
     if not isinstance(device, str):
-        raise TypeError(f'device must be a name such as "cpu" or "cuda", not {device!r}')
+        raise TypeError(f'device must be a name such as "cpu" or "cuda", not {said(device)}')
     name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
     if From is To:
         return f"{name}: nothing to do"

@@ -16,7 +16,8 @@ import numpy as np
 
 from . import registry
 from .arrays import Array, Shape, adopt, is_array, library_of
-from .errors import DeviceError, StructureError
+from .errors import DeviceError, StructureError, said
+from .limits import OBJECT, check_room
 from .lists import scan
 from .structure import Structure, frozen, integers, whole
 
@@ -430,9 +431,9 @@ class Masked(Encoding):
     def __post_init__(self) -> None:
         data = _with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")
         if not isinstance(self.side, str):
-            raise TypeError(f'side must be "right" or "left", not {self.side!r}')
+            raise TypeError(f'side must be "right" or "left", not {said(self.side)}')
         if self.side not in _SIDES:
-            raise StructureError(f'side must be "right" or "left", not {self.side!r}')
+            raise StructureError(f'side must be "right" or "left", not {said(self.side)}')
         structure = Structure.of_lengths(integers(self.lengths, "lengths"))
         n, width = data.shape[:2]
         if structure.n != n:
@@ -604,7 +605,7 @@ class LoD(_Deep):
         (array([0, 2, 3]), array([0, 2, 4, 7]))
         """
         if empties not in ("raise", "left", "right"):
-            raise StructureError(f'empties must be "raise", "left" or "right", not {empties!r}')
+            raise StructureError(f'empties must be "raise", "left" or "right", not {said(empties)}')
         data = _with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
         given = _level_arrays(lod, "lod")
         below = None
@@ -656,20 +657,23 @@ class LoD(_Deep):
         n = self._levels[k].n
         start, stop = whole(start, "start"), whole(stop, "stop")
         if not 0 <= start <= stop <= n:
-            raise IndexError(f"level {level} has {n} sequences; there is no range {start} to {stop}")
+            raise IndexError(f"level {k} has {n} sequences; there is no range {said(start)} to {said(stop)}")
         return registry.service("lod_slice")(self, k, start, stop)  # type: ignore[no-any-return]
 
 
 def _level_arrays(given: Any, what: str) -> list[Array]:
-    if is_array(given) and len(given.shape) == 2:
-        given = list(given)
+    if is_array(given):
+        array = adopt(given, what)[1]
+        if len(array.shape) == 2:
+            check_room(array.shape[0], OBJECT, f"levels in {what}")
+            given = list(array)
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         raise TypeError(f"{what} must be a sequence of levels, not {type(given).__name__}")
     if len(given) == 0:
         raise StructureError(f"{what} must have at least one level")
     for k, level in enumerate(given):
         if isinstance(level, int) or (not isinstance(level, (Sequence, types.NoneType)) and not is_array(level)):
-            raise TypeError(f"{what} must be a sequence of levels, but {what}[{k}] is {level!r}")
+            raise TypeError(f"{what} must be a sequence of levels, but {what}[{k}] is {said(level)}")
     return [integers(level, f"{what}[{k}]") for k, level in enumerate(given)]
 
 
@@ -734,7 +738,7 @@ def level_index(x: Any, level: int) -> int:
     count = len(x.lod) if isinstance(x, LoD) else 1
     k = whole(level, "level")
     if not -count <= k < count:
-        raise IndexError(f"there is no level {level}; {type(x).__name__} has {count}, outermost first")
+        raise IndexError(f"there is no level {said(level)}; {type(x).__name__} has {count}, outermost first")
     return k % count
 
 

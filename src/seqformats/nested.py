@@ -14,10 +14,13 @@ import numpy as np
 from . import registry
 from .arrays import Array, is_array, library_of, same_values
 from .convert import convert, source_of
-from .errors import StructureError
+from .errors import ConversionError, StructureError, said
 from .formats import List, LoD, Ragged, build_lod
+from .limits import OBJECT, check_finite, check_room
 from .lists import WIDE, read_numbers, write_numbers
 from .structure import Structure, whole
+
+_MOST_LEVELS = 1 << 20  # that may be asked for; lists themselves may be as deep as there is memory
 
 
 def _is_level(x: Any) -> bool:
@@ -37,7 +40,9 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
     if levels is not None:
         levels = whole(levels, "levels")
         if levels < 1:
-            raise StructureError(f"levels must be at least 1, not {levels}")
+            raise StructureError(f"levels must be at least 1, not {said(levels)}")
+        if levels > _MOST_LEVELS:
+            raise ConversionError(f"levels must be at most {_MOST_LEVELS}, not {said(levels)}")
     if dtype is not None and np.dtype(dtype).hasobject:
         raise TypeError(f"the dtype of leaves cannot be {np.dtype(dtype)}, whose items are Python objects")
     read = read_numbers(tuple(lists))
@@ -59,6 +64,7 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
                     f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep"
                 )
             return _built(_of_arrays(sequences, dtype), found)
+        check_finite(lists, len(found), found[-1].rows)
         leaves = list(chain.from_iterable(sequences))
         kinds = set(map(type, leaves))
         if deep_enough or not kinds:
@@ -69,9 +75,9 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
         sequences = leaves
     if levels is not None and len(found) < levels:
         if leaves:
-            raise StructureError(f"levels={levels}, but {leaves[0]!r} is a leaf only {len(found)} deep")
-        while len(found) < levels:  # nothing further in, so the levels there are empty
-            found.append(Structure.of_lengths(np.zeros(0, np.int64)))
+            raise StructureError(f"levels={levels}, but {said(leaves[0])} is a leaf only {len(found)} deep")
+        # nothing further in, so the levels there are empty, and one does for all
+        found += [Structure.of_lengths(np.zeros(0, np.int64))] * (levels - len(found))
     return _built(_of_leaves(leaves, kinds, dtype), found)
 
 
@@ -101,15 +107,19 @@ def _cast(data: Array, dtype: Any) -> Array | None:
 def _shallow(leaf: Any, i: int, depth: int) -> str:
     if depth == 0:
         return (
-            f"nested lists hold sequences, but element {i} is {leaf!r}, a single item; "
+            f"nested lists hold sequences, but element {i} is {said(leaf)}, a single item; "
             "one sequence alone is [[...]], a list with one list in it"
         )
-    return f"the leaves of nested lists must all be equally deep, but {leaf!r} is {depth} deep and others are deeper"
+    return (
+        f"the leaves of nested lists must all be equally deep, but {said(leaf)} is {depth} deep and others are deeper"
+    )
 
 
 def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
     if not leaves:
         return np.empty(0, np.float64 if dtype is None else dtype)
+    if any(issubclass(kind, (list, tuple)) for kind in kinds):
+        check_finite(leaves)
     try:
         data = np.array(leaves, dtype)
         if dtype is None and data.dtype.kind == "f" and kinds == {int}:
@@ -153,13 +163,13 @@ def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
         return np.empty((0, *first.shape[1:]), first.dtype)
     given = _of_leaves(list(sequence), set(map(type, sequence)), None)
     if given.shape[1:] != first.shape[1:]:
-        raise StructureError(f"the list {sequence!r} stands beside arrays with items of shape {first.shape[1:]}")
+        raise StructureError(f"the list {said(sequence)} stands beside arrays with items of shape {first.shape[1:]}")
     try:
         cast = given.astype(first.dtype)
     except (TypeError, ValueError):
         cast = None
     if cast is None or (dtype is None and not same_values(given, cast)):
-        raise StructureError(f"the list {sequence!r} does not fit {first.dtype}, the dtype of the arrays beside it")
+        raise StructureError(f"the list {said(sequence)} does not fit {first.dtype}, the dtype of the arrays beside it")
     return cast
 
 
@@ -176,6 +186,7 @@ def to_nested(x: LoD) -> list[Any]:
         lists = None if wide is None else write_numbers(library.to_numpy(x.data).astype(wide, copy=False), x.lod)
         if lists is not None:
             return lists
+        check_room(x.rows, OBJECT, "leaves")
         keep = getattr(x.dtype, "kind", "-") in "mM"  # as Python objects some of these lose their unit
         data = x.data if library.arithmetic else library.to_numpy(x.data)
         nested = _grouped(list(data) if keep else data.tolist(), inner.offsets)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from ._threads import loading
-from .errors import ConversionError, DeviceError
+from .errors import ConversionError, DeviceError, said
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ def kernel(name: str, device: str) -> Callable[..., Any]:
     found: Any = getattr(module, device, None) if device in ("cpu", "cuda") else None
     if found is None:
         known = sorted({d for n, d in _kernels if n == name} | {d for d in ("cpu", "cuda") if hasattr(module, d)})
-        raise DeviceError(f"no kernel {name} for the device {device!r}; there is one for: {', '.join(known)}")
+        raise DeviceError(f"no kernel {name} for the device {said(device)}; there is one for: {', '.join(known)}")
     if device == "cpu":
         found = _First(found, (name, device))
     return _kernels.setdefault((name, device), found)
@@ -155,7 +155,7 @@ class Route:
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
                 raise TypeError(
-                    f"no option {name!r} on the way from {label(self.source)} to {label(self.target)}; "
+                    f"no option {said(name)} on the way from {label(self.source)} to {label(self.target)}; "
                     f"options there: {known}"
                 )
             at = len(self.legs) - 1
@@ -225,7 +225,7 @@ def conversion(
     """
     for kind in (source, target):
         if not (isinstance(kind, type) and (kind is list or is_dataclass(kind))):
-            raise TypeError(f"a conversion goes between dataclass types or list, not {kind!r}")
+            raise TypeError(f"a conversion goes between dataclass types or list, not {said(kind)}")
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         global _bound_to_devices

@@ -26,7 +26,7 @@ from .convert import (
     structure_of,
     to_ragged,
 )
-from .errors import StructureError
+from .errors import StructureError, said
 from .formats import (
     Encoding,
     List,
@@ -59,7 +59,7 @@ def place(index: Any, n: int) -> int:
             f"an index must be an integer, a slice, a mask or a list of integers, not {type(index).__name__}"
         ) from None
     if not -n <= i < n:
-        raise IndexError(f"index {i} is out of range for {n} sequences")
+        raise IndexError(f"index {said(i)} is out of range for {n} sequences")
     return i + n if i < 0 else i
 
 
@@ -81,10 +81,9 @@ def _picked(index: Any, n: int) -> Array:
         kinds = {bool if issubclass(kind, (bool, np.bool_)) else kind for kind in map(type, index)}
         if bool in kinds and len(kinds) > 1:
             raise TypeError("an index must be a mask or a list of integers, not a mixture")
-        try:
-            array = np.array(index) if index else np.empty(0, np.int64)
-        except ValueError:
-            raise TypeError(f"an index must be a mask or a list of integers, not {index!r}") from None
+        if bool not in kinds:
+            index = [place(value, n) for value in index]
+        array = np.array(index, None if index else np.int64)
     else:
         array = to_host(index)
     if array.dtype.kind not in "biu" and array.size:
@@ -310,15 +309,14 @@ def selected(own: Any, chosen: slice | Array, home: Any, home_dx: Any, level: in
             differentiable(name, "a selection with repeated positions")
 
     if is_array(own):
-        item = tuple(own.shape[1:])
-        structure = Structure.of_lengths(np.ones(own.shape[0], np.int64))
+        rows, item = own.shape[0], tuple(own.shape[1:])
 
         def rows_of(z: Any) -> Array:
             return z[chosen] if isinstance(chosen, slice) else library_of(z).take(z, where, 0)
 
         def placed_rows(dy: Any) -> Array:
-            one = Structure.of_lengths(np.ones(where.size, np.int64))
-            return _placed(build_ragged(dy, one), where, structure).data.reshape(own.shape[0], *item)
+            one, all_rows = (Structure.of_lengths(np.ones(count, np.int64)) for count in (where.size, rows))
+            return _placed(build_ragged(dy, one), where, all_rows).data.reshape(rows, *item)
 
         def rule_of_rows(z: Any, wanted: bool) -> tuple[Any, Any]:
             check(wanted)

@@ -26,7 +26,7 @@ from ._rows import (
 )
 from .arrays import Array, adopt, is_array, library_of, size_of, to_host
 from .convert import at_least, convert, convert_like, move_rows, restored, rows_of, source_of, without_padding
-from .errors import DeviceError, StructureError
+from .errors import DeviceError, StructureError, said
 from .formats import Encoding, List, LoD, Ragged, build_ragged, shown
 from .grad import Call, at_once, operation, single
 from .reduce import reduce_sum, rows_or_data, spread
@@ -362,7 +362,7 @@ def reshape(x: Any, width: int) -> Any:
         i = int((numbers % width != 0).argmax())
         raise StructureError(
             f"sequence {i} has {structure.lengths[i]} items of {size_of(item)}, {numbers[i]} numbers, which "
-            f"do not divide into rows of {width}"
+            f"do not divide into rows of {said(width)}"
         )
     reshaped = Structure.of_lengths(numbers // width)
     shape = _flow.hollow(own)
@@ -641,7 +641,7 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
     high = (before + 1 + after) * size_of(item)
     if len(w.shape) != 2 or w.shape[0] != high:
         raise StructureError(
-            f"weight must have shape ({high}, out), (before + 1 + after) * width rows, but has {tuple(w.shape)}"
+            f"weight must have shape ({said(high)}, out), (before + 1 + after) * width rows, but has {tuple(w.shape)}"
         )
     if library is not library_of(own._like()) or library.device(w) != own.device:
         raise DeviceError(f"weight is an array of {library.name} on {library.device(w)}; x is on {own.device}")

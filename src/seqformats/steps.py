@@ -12,7 +12,7 @@ import numpy as np
 from . import _flow, registry
 from .arrays import Array, adopt, is_array, library_of
 from .convert import checked_data, convert, convert_like, restored, source_at, to_packed, to_ragged
-from .errors import StructureError
+from .errors import StructureError, said
 from .formats import LoD, Packed, Padded, Ragged, build_lod, build_packed
 from .grad import fitting, operation, single
 from .lists import scan
@@ -327,7 +327,7 @@ def shrink(x: Any, like: Any, step: int) -> Any:
     """
     t = whole(step, "step")
     if t < 0:
-        raise IndexError(f"there is no step {t}")
+        raise IndexError(f"there is no step {said(t)}")
     if isinstance(like, TensorArray):
         alive = len(like.steps[t]) if t < len(like.steps) else 0
     else:

@@ -7,6 +7,7 @@ and with the structure of the first one.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,9 +25,10 @@ from .convert import (
     structure_of,
     without_padding,
 )
-from .errors import StructureError
+from .errors import StructureError, said
 from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from .grad import cotangent
+from .limits import OBJECT, check_finite, check_room
 from .structure import same_numbers
 
 Function = Callable[..., Any]
@@ -49,7 +51,7 @@ class _Wrapper:
         known = {name for entry in registry.conversions().values() if entry.target is To for name in entry.options}
         for option in options:
             if option not in known | {"level"}:
-                raise TypeError(f"{name} has no option {option!r}; it has: {', '.join(sorted(known | {'level'}))}")
+                raise TypeError(f"{name} has no option {said(option)}; it has: {', '.join(sorted(known | {'level'}))}")
         self.name = name
         self.To = To
         self.options = options
@@ -376,13 +378,14 @@ def with_flatten(fn: Function | None = None) -> Any:
         x = args[at]
         if is_encoding(x):
             rows = convert(x, Ragged)
+            check_room(rows.rows, OBJECT, "items")
             y = fn(*args[:at], list(rows.data), *args[at + 1 :], **kwargs)
             _check_count(y, rows.rows)
             return convert_like(_stacked(y, rows), x)
         items, shape = _flattened(x)
         y = fn(*args[:at], items, *args[at + 1 :], **kwargs)
         _check_count(y, len(items))
-        return _regrouped(iter(y), shape)
+        return _regrouped(y, shape)
 
     return wrapped
 
@@ -400,27 +403,50 @@ def _stacked(items: Any, rows: Ragged) -> Ragged:
     return _flow.rebuild(rows, [data])  # type: ignore[no-any-return]
 
 
-def _flattened(x: Any) -> tuple[list[Any], Any]:
-    """All items in order, and the nesting: counts of items, in lists of lists, each with the type of its list."""
-    inner = [isinstance(part, (list, tuple)) for part in x]
-    if not any(inner):
-        return list(x), (type(x), len(x))
-    if not all(inner):
-        i = inner.index(False)
-        raise StructureError(f"the items of nested lists must all be equally deep, but element {i} is {x[i]!r}")
-    parts = [_flattened(part) for part in x]
-    depths = {_depth(shape) for items, shape in parts if items}
-    if len(depths) > 1:
-        raise StructureError(f"the items of nested lists must all be equally deep, but some are {min(depths)} deep")
-    return [item for items, _ in parts for item in items], (type(x), [shape for _, shape in parts])
+class _Shape(NamedTuple):
+    """How lists of one level are nested."""
+
+    kinds: list[type]  # of each list
+    counts: list[int]  # of the lists within, or 0
+    items: list[int]  # that it holds itself
 
 
-def _depth(shape: Any) -> int:
-    return 1 if isinstance(shape[1], int) else 1 + max(_depth(part) for part in shape[1])
+def _flattened(x: Any) -> tuple[list[Any], list[_Shape]]:
+    """All items in order, and the shape of every level, outermost first."""
+    items: list[Any] = []
+    shapes: list[_Shape] = []
+    lists, depths = [x], set()
+    while lists:
+        check_finite(x, len(shapes), sum(map(len, lists)))
+        shape = _Shape([], [], [])
+        for part in lists:
+            inner = [isinstance(item, (list, tuple)) for item in part]
+            leaf = not any(inner)
+            if not leaf and not all(inner):
+                i = inner.index(False)
+                raise StructureError(
+                    f"the items of nested lists must all be equally deep, but element {i} is {said(part[i])}"
+                )
+            if leaf and inner:
+                items += part
+                depths.add(len(shapes) + 1)
+            shape.kinds.append(type(part))
+            shape.counts.append(0 if leaf else len(inner))
+            shape.items.append(len(inner) if leaf else 0)
+        shapes.append(shape)
+        if len(depths) > 1:
+            raise StructureError(f"the items of nested lists must all be equally deep, but some are {min(depths)} deep")
+        lists = [item for part, count in zip(lists, shape.counts, strict=True) if count for item in part]
+    return items, shapes
 
 
-def _regrouped(items: Any, shape: Any) -> Any:
-    kind, content = shape
-    if isinstance(content, int):
-        return kind([next(items) for _ in range(content)])
-    return kind([_regrouped(items, part) for part in content])
+def _regrouped(items: Any, shapes: list[_Shape]) -> Any:
+    """Lists of those shapes around other items: from the innermost level out."""
+    lists: list[Any] = []
+    for shape in reversed(shapes):
+        given, within = iter(items), iter(lists)  # only one level has items
+        lists = [
+            kind(itertools.islice(within if count else given, count or own))
+            for kind, count, own in zip(*shape, strict=True)
+        ]
+    return lists[0]

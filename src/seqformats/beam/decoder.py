@@ -13,7 +13,7 @@ from .. import registry
 from ..arrays import NUMPY, Array, Library, adopt, is_array, to_host
 from ..batch import inverse_order
 from ..convert import at_least, source_of
-from ..errors import ConversionError, StructureError
+from ..errors import ConversionError, StructureError, said
 from ..formats import LoD, Ragged, build_lod, build_ragged
 from ..steps import TensorArray
 from ..structure import Structure, frozen, integers, whole
@@ -774,7 +774,9 @@ def _two_levels(ids: Any, scores: Any, rows: Structure) -> tuple[Structure, Stru
     """The levels that candidates from a hook have in common."""
     for x in (ids, scores):
         if not isinstance(x, LoD) or len(x.lod) != 2 or x.item_shape not in ((), (1,)):
-            raise StructureError(f"on_candidates must return LoDs over [source -> rows, row -> candidates], not {x!r}")
+            raise StructureError(
+                f"on_candidates must return LoDs over [source -> rows, row -> candidates], not {said(x)}"
+            )
         if not np.array_equal(x.lod[0], rows.offsets):
             raise StructureError("on_candidates must keep the rows of every source")
     if not np.array_equal(ids.lod[1], scores.lod[1]):
