@@ -158,7 +158,12 @@ class Library:
 
     def product(self, x: Array, y: Array) -> Array:
         """The matrix product; TypeError where the library has none."""
-        return x @ y
+        try:
+            return x @ y
+        except (TypeError, NotImplementedError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "not implemented" not in str(error):
+                raise
+            raise TypeError(f"{self.name} has no matrix product of {x.dtype}") from None
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         """One new array of all rows."""
@@ -311,7 +316,7 @@ class NumPy(Library):
         name = self.dtype_name(x.dtype)
         if name in ("float16", "bfloat16"):  # NumPy would add up in half precision
             return (x.astype(np.float32) @ y.astype(np.float32)).astype(name)
-        return x @ y
+        return super().product(x, y)
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         out = np.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
@@ -811,6 +816,16 @@ def is_array_type(kind: type) -> bool:
 
 _array_types: dict[type, bool] = {}
 _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+
+
+def shape_of(x: Array, what: str = "data") -> Shape:
+    """The shape of anything that `is_array` takes; TypeError where that is no array after all."""
+    try:
+        if library_of_type(type(x)) is not None:
+            return tuple(x.shape)
+    except RuntimeError:  # a nested tensor has none
+        pass
+    return tuple(adopt(x, what)[1].shape)
 
 
 def adopt(x: Array, what: str = "data") -> tuple[Library, Array]:

@@ -14,7 +14,7 @@ from .grad import single
 from .limits import allocated
 from .select import lengths_given
 from .sequence import per_sequence
-from .structure import Structure, frozen, integers
+from .structure import MOST, Structure, frozen, integers
 
 
 def mask(lengths: Any, *, width: int | None = None, side: str = "right") -> Array:
@@ -65,6 +65,8 @@ def position_ids(x: Any, start: Any = 0) -> Array:
 
     Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
 
+    Errors: StructureError for positions beyond int64.
+
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.position_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
@@ -72,7 +74,12 @@ def position_ids(x: Any, start: Any = 0) -> Array:
     """
     own, _, _ = single(x)
     structure = own._structure
-    return _numbered(own, frozen(per_sequence(start, structure.n, "start")), 0)
+    first = per_sequence(start, structure.n, "start")
+    beyond = first > MOST - np.maximum(structure.lengths - 1, 0)
+    if beyond.any():
+        i = int(beyond.argmax())
+        raise StructureError(f"start[{i}] is {first[i]}; {structure.lengths[i]} positions from there go beyond int64")
+    return _numbered(own, frozen(first), 0)
 
 
 def segment_ids(x: Any) -> Array:

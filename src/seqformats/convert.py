@@ -47,7 +47,7 @@ from .formats import (
 )
 from .limits import NO_ROOM, allocated, check_finite, no_room
 from .lists import read, scan
-from .structure import Structure, frozen, same_numbers, whole
+from .structure import MOST, Structure, frozen, same_numbers, whole
 
 # --- where rows lie --------------------------------------------------------------------------------------------------
 
@@ -222,10 +222,12 @@ def _same_order(a: Structure, b: Structure) -> bool:
 
 
 def at_least(value: Any, name: str, least: int) -> int:
-    """An integer option; ConversionError where it is below `least`."""
+    """An integer option; ConversionError where it is below `least`, or more than int64 can count."""
     number = whole(value, name)
     if number < least:
         raise ConversionError(f"{name} must be at least {least}, not {said(number)}")
+    if number > MOST:
+        raise ConversionError(f"{name} must fit int64, but is {said(number)}")
     return number
 
 
@@ -828,6 +830,8 @@ def back_to(y: Any, x: Any, level: int) -> Any:
         if not isinstance(y, Pairs):
             raise TypeError(f"only Pairs go back to Pairs, not {type(y).__name__}")
         return Pairs(*[b if is_array(b) else back_to(b, a, level) for a, b in ((x.one, y.one), (x.two, y.two))])
+    if isinstance(y, Pairs):
+        raise TypeError(f"Pairs go back to Pairs alone, not to {type(x).__name__}; take y.one or y.two")
     if isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure and not _deep(x, y):
         return _relayout(y, x)
     y = as_encoding(y)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import registry
-from .arrays import Array, Shape, adopt, is_array, library_of
+from .arrays import Array, Shape, adopt, is_array, library_of, library_of_type, shape_of
 from .errors import DeviceError, StructureError, said
 from .limits import OBJECT, check_room
 from .lists import scan
@@ -604,6 +604,8 @@ class LoD(_Deep):
         >>> sf.LoD.from_absolute(np.arange(7), [[0, 4, 7], [0, 2, 4, 7]]).lod
         (array([0, 2, 3]), array([0, 2, 4, 7]))
         """
+        if not isinstance(empties, str):
+            raise TypeError(f'empties must be "raise", "left" or "right", not {said(empties)}')
         if empties not in ("raise", "left", "right"):
             raise StructureError(f'empties must be "raise", "left" or "right", not {said(empties)}')
         data = _with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
@@ -771,7 +773,12 @@ class Pairs:
             member = getattr(self, name)
             if isinstance(member, (list, tuple)):
                 object.__setattr__(self, name, registry.service("as_encoding")(member))
-            elif not registry.service("is_encoding")(member) and not is_array(member):
+            elif is_array(member):
+                if not shape_of(member, name):
+                    raise TypeError(f"{name} must have an axis for the sequences, but is a single number")
+                if library_of_type(type(member)) is None:  # as one of a library that is known here
+                    object.__setattr__(self, name, adopt(member, name)[1])
+            elif not registry.service("is_encoding")(member):
                 raise TypeError(f"{name} must be an encoding or an array, not {type(member).__name__}")
         one, two = (registry.service("count")(member) for member in (self.one, self.two))
         if one != two:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import registry
-from .arrays import Array, is_array, library_of, same_values
+from .arrays import Array, is_array, library_of, same_values, shape_of
 from .convert import convert, source_of
 from .errors import ConversionError, StructureError, said
 from .formats import List, LoD, Ragged, build_lod
@@ -29,7 +29,7 @@ def _is_level(x: Any) -> bool:
 
 def _is_sequence(x: Any) -> bool:
     """Something that has items: a list, or an array with an axis."""
-    return isinstance(x, (list, tuple)) or (is_array(x) and len(x.shape) > 0)
+    return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
 
 
 @registry.provides("from_nested")

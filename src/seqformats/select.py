@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _flow, _launch, registry
 from ._rows import HALF, differentiable, linear, name_of, sums_in
-from .arrays import Array, adopt, is_array, library_of, library_of_type, plain, size_of, to_host
+from .arrays import Array, adopt, is_array, library_of, library_of_type, plain, shape_of, size_of, to_host
 from .convert import (
     addresses_of,
     allocate,
@@ -22,6 +22,7 @@ from .convert import (
     move_rows,
     moved_at_once,
     restored,
+    rows_of,
     source_of,
     structure_of,
     to_ragged,
@@ -70,7 +71,7 @@ def places(index: Any, n: int) -> slice | Array:
         if step == 1:
             return slice(start, max(start, stop))
         return np.arange(start, stop, step, dtype=np.int64)
-    if isinstance(index, list) or (is_array(index) and len(index.shape) > 0):
+    if isinstance(index, list) or (is_array(index) and len(shape_of(index, "an index")) > 0):
         return _picked(index, n)
     i = place(index, n)
     return slice(i, i + 1)
@@ -444,7 +445,7 @@ def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
     if isinstance(a, Encoding):
         if a.dtype != b.dtype or a.item_shape != b.item_shape or a.device != b.device:
             return False
-        a, b = convert(a, Ragged).data, convert(b, Ragged).data
+        a, b = rows_of(a), rows_of(b)
     if tuple(a.shape) != tuple(b.shape) or a.dtype != b.dtype:
         return False
     if size_of(a.shape) == 0:
@@ -452,9 +453,10 @@ def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
     library = library_of_type(type(a))
     if library is not None and not library.arithmetic:
         a, b = to_host(a), to_host(b)
-    same = a == b
-    if equal_nan:
-        same = same | ((a != a) & (b != b))
+    with np.errstate(invalid="ignore"):  # which signalling NaNs are
+        same = a == b
+        if equal_nan:
+            same = same | ((a != a) & (b != b))
     return bool(same.all())
 
 

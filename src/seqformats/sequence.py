@@ -322,10 +322,11 @@ def slice(x: Any, start: Any, length: Any) -> Any:
 
 def per_sequence(value: Any, n: int, what: str) -> Array:
     """One integer a sequence, ``(n,)`` int64: given so, as ``(n, 1)``, or as one for all."""
-    if isinstance(value, (int, np.integer)) or (is_array(value) and len(value.shape) == 0):
-        return np.full(n, integers([whole(value if not is_array(value) else to_host(value).item(), what)], what)[0])
-    if is_array(value) and len(value.shape) == 2 and value.shape[1] == 1:
-        value = to_host(value)[:, 0]
+    if is_array(value):
+        value = np.asarray(to_host(value))
+        value = value.item() if value.ndim == 0 else value[:, 0] if value.shape[1:] == (1,) else value
+    if not isinstance(value, Sequence) and not is_array(value):
+        return np.full(n, integers([whole(value, what)], what)[0])
     found = integers(value, what)
     if found.size != n:
         raise StructureError(f"{what} has {found.size} numbers, but there are {n} sequences")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, is_array, size_of, to_host
+from ..arrays import Array, is_array, shape_of, size_of, to_host
 from ..convert import at_least, convert
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, List, LoD, Ragged
@@ -175,7 +175,7 @@ def tokens_of(values: Any, what: str) -> Array:
 
 def is_token(x: Any) -> bool:
     """Is this one number, and no sequence?"""
-    return not isinstance(x, (list, tuple)) and not (is_array(x) and len(x.shape))
+    return not isinstance(x, (list, tuple)) and not (is_array(x) and len(shape_of(x)))
 
 
 def is_nested(given: Any) -> bool:
@@ -548,8 +548,8 @@ class DiverseGroups(Constraint):
     def __init__(self, groups: int, penalty: float) -> None:
         self.groups = at_least(groups, "groups", 1)
         self.penalty = number(penalty, "penalty")
-        if not 0 <= self.penalty < np.inf:
-            raise ConversionError(f"penalty must be at least 0, not {said(penalty)}")
+        if not 0 <= self.penalty < 1e30:
+            raise ConversionError(f"penalty must be at least 0, and below 1e30, not {said(penalty)}")
 
 
 def ends_of(given: Any, n: int) -> tuple[list[Array], Array, Array]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, is_array, shape_of
 from ..convert import at_least
 from ..errors import ConversionError, said
 
@@ -129,11 +129,17 @@ class Prune:
             return np.array([far, token]).astype(np.float32)
 
 
+# What float(...) would take, or take with a warning.
+_NO_NUMBERS = (bool, np.bool_, str, bytes, complex, np.complexfloating, np.timedelta64, np.datetime64)
+
+
 def number(value: Any, what: str) -> float:
     """A real number of any library as a float; TypeError for everything else."""
     try:
-        if not isinstance(value, (bool, str, bytes)):
+        if not isinstance(value, _NO_NUMBERS) and not (is_array(value) and shape_of(value)):
             return float(value)
-    except (TypeError, ValueError):
+    except OverflowError:  # an integer; what is out of range is so as infinity, too
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError, RuntimeError):
         pass
     raise TypeError(f"{what} must be a number, not {said(value)}")
