@@ -231,21 +231,17 @@ COUNTS = {
     "columns": lambda: sf.convert(sf.Ragged(nothing(MANY), [MANY]), sf.Padded),
     "mask of Masked": lambda: sf.Masked(nothing(3, MANY), [1, 2, 3]).mask,
     "mask": lambda: sf.mask([1, 2], width=MANY),
-    "mask past int64": lambda: sf.mask([1, 2], width=2**65),
     "block_mask": lambda: sf.block_mask(sf.Ragged(nothing(MANY), [MANY])),
     "block_mask of fewer": lambda: sf.block_mask(sf.Ragged(nothing(2**22), [2**22])),
     "position_ids": lambda: sf.position_ids(sf.Ragged(nothing(MANY), [MANY])),
     "segment_ids": lambda: sf.segment_ids(sf.Ragged(nothing(MANY), [MANY])),
     "window": lambda: sf.window(ragged(), MANY, 0),
-    "window past int64": lambda: sf.window(ragged(), 2**65, 0),
     "ngrams": lambda: sf.ngrams(ragged(), MANY),
-    "ngrams of many digits": lambda: sf.ngrams(ragged(), 10**5000),
     "repeat": lambda: sf.repeat(ragged(), MANY),
     "repeat of rows": lambda: sf.repeat(np.arange(3), MANY),
     "expand": lambda: sf.expand(ragged(), sf.Ragged(nothing(MANY), [MANY, 0, 0])),
     "expand_as": lambda: sf.expand_as(np.arange(3), sf.Ragged(nothing(MANY), [MANY, 0, 0])),
     "width": lambda: sf.convert(ragged(), sf.Masked, width=MANY),
-    "multiple_of": lambda: sf.convert(ragged(), sf.Padded, multiple_of=2**65),
 }
 
 
@@ -255,6 +251,27 @@ def test_counts_that_no_memory_can_hold(use):
         use()
     assert isinstance(caught.value, MemoryError)
     assert "memory" in str(caught.value)
+
+
+PAST_INT64 = {
+    "mask past int64": lambda: sf.mask([1, 2], width=2**65),
+    "window past int64": lambda: sf.window(ragged(), 2**65, 0),
+    "ngrams of many digits": lambda: sf.ngrams(ragged(), 10**5000),
+    "multiple_of": lambda: sf.convert(ragged(), sf.Padded, multiple_of=2**65),
+    "reshape": lambda: sf.reshape(ragged(), 2**65),
+    "buckets": lambda: sf.buckets([1, 2], 2**64),
+    "pack_bins": lambda: sf.pack_bins([1, 2], 2**64),
+    "conv": lambda: sf.conv(ragged(), np.ones((3, 1), int), 2**65, 0),
+    "groups": lambda: sf.DiverseGroups(2**70, 0.5),
+    "n": lambda: sf.NoRepeatNgram(2**65),
+    "per_parent": lambda: sf.Prune(per_parent=2**70),
+}
+
+
+@pytest.mark.parametrize("use", PAST_INT64.values(), ids=PAST_INT64)
+def test_counts_past_int64(use):
+    with pytest.raises(sf.ConversionError, match="must fit int64"):
+        use()
 
 
 def test_rows_without_items_need_no_memory():

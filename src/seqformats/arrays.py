@@ -66,6 +66,12 @@ def host_value(value: Any) -> Array:
         raise ConversionError(f"{said(value)} is neither one value nor one item: {error}") from None
 
 
+def device_name(device: Any) -> str:
+    """A device by name, whatever object stands for it."""
+    own = type(device).__module__ != "builtins" and not is_array(device)
+    return str(device) if own or isinstance(device, str) else said(device)
+
+
 class Library:
     """What the library needs to know of an array library.  Methods take arrays that `adopt` has returned."""
 
@@ -249,7 +255,7 @@ class NumPy(Library):
     def adopt(self, x: Array, what: str) -> Array:
         if type(x) is not np.ndarray:
             if isinstance(x, np.ma.MaskedArray):
-                if np.ma.getmaskarray(x).view(bool).any():
+                if np.frombuffer(np.ma.getmaskarray(x).tobytes(), bool).any():  # of each field, where there are some
                     raise TypeError(f"{what} is a masked array with masked items; give x.filled(value) or x.data")
                 x = x.data
             x = np.asarray(x)
@@ -292,7 +298,8 @@ class NumPy(Library):
     def astype(self, x: Array, dtype: str) -> Array:
         if x.dtype is _DTYPES.get(dtype) and x.flags.aligned:
             return x
-        return np.require(x, dtype, ["C", "A"])
+        with np.errstate(all="ignore"):  # sums that are too large for float16 are infinite there
+            return np.require(x, dtype, ["C", "A"])
 
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
         value = host_value(fill)
@@ -344,9 +351,9 @@ class NumPy(Library):
         return x
 
     def to_device(self, x: Array, device: Any) -> Array:
-        if str(device) == "cpu":
+        if device_name(device) == "cpu":
             return x
-        if not str(device).startswith("cuda"):
+        if not device_name(device).startswith("cuda"):
             raise DeviceError(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {said(device)}')
         try:
             from . import _cuda
@@ -547,15 +554,18 @@ class Torch(Library):
         return x.clone()
 
     def to_numpy(self, x: Array) -> Array:
-        return x.detach().cpu().numpy()
+        try:
+            return x.detach().cpu().numpy()
+        except TypeError:
+            raise TypeError(f"NumPy has no dtype for {x.dtype}; give a tensor of another one") from None
 
     def from_host(self, x: Array, like: Array) -> Array:
         return self.torch.from_numpy(np.array(x)).to(like.device, non_blocking=True)
 
     def to_device(self, x: Array, device: Any) -> Array:
         try:
-            return x.to(device)
-        except (RuntimeError, AssertionError) as error:
+            return x.to(self.torch.device(device))
+        except (TypeError, RuntimeError, AssertionError, OverflowError) as error:
             raise DeviceError(f"torch cannot reach the device {said(device)}: {error}") from None
 
     def wants_grad(self, arrays: Sequence[Array]) -> bool:
@@ -636,7 +646,7 @@ class CuPy(Library):
             return self.cupy.asarray(x)
 
     def to_device(self, x: Array, device: Any) -> Array:
-        kind, _, number = str(device).partition(":")
+        kind, _, number = device_name(device).partition(":")
         if kind != "cuda":
             raise DeviceError(f"CuPy arrays live on GPUs, not on {said(device)}; cupy.asnumpy(...) makes a NumPy array")
         if not number or int(number) == x.device.id:
@@ -719,7 +729,7 @@ class NumbaDevice(Library):
         return self.cuda.from_host(x, self.cuda.index_of(like))
 
     def to_device(self, x: Array, device: Any) -> Array:
-        if str(device) == "cpu":
+        if device_name(device) == "cpu":
             return self.to_numpy(x)
         index = self.cuda.at(device)
         return x if index == self.cuda.index_of(x) else self.cuda.from_host(self.to_numpy(x), index)

@@ -589,7 +589,10 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         if kind is list or kind is tuple:
             if To is List and x and is_list_of_arrays(x):
                 return _list_of(tuple(x))
-            entry = registry.direct((List, To))
+            try:
+                entry = registry.direct((List, To))
+            except TypeError:  # an array, say, is no key
+                entry = None
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
                 items = tuple(x)  # held until their rows are moved
@@ -603,7 +606,10 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
                         y = function(source_at(library, like, item, 0, structure, addresses))
                     return y
         else:
-            entry = registry.direct((kind, To))
+            try:
+                entry = registry.direct((kind, To))
+            except TypeError:
+                entry = None
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
                 y = _at_once(function, x)

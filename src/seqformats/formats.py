@@ -17,9 +17,9 @@ import numpy as np
 from . import registry
 from .arrays import Array, Shape, adopt, is_array, library_of, library_of_type, shape_of
 from .errors import DeviceError, StructureError, said
-from .limits import OBJECT, check_room
+from .limits import NO_ROOM, OBJECT, check_room, no_room
 from .lists import scan
-from .structure import Structure, frozen, integers, whole
+from .structure import MOST, Structure, frozen, integers, whole
 
 _SHOWN = 6  # lengths that a repr shows
 
@@ -729,7 +729,7 @@ def is_valid_lod(lod: Any, rows: int) -> bool:
     False
     """
     try:
-        _checked_levels(lod, whole(rows, "rows"))
+        _checked_levels(lod, min(max(whole(rows, "rows"), -1), MOST))
     except (StructureError, TypeError):
         return False
     return True
@@ -812,7 +812,9 @@ class Pairs:
 
 
 def _members(x: Any, index: Any) -> Any:
-    return registry.service("take_rows")(x, index) if is_array(x) else x[index]
+    if is_array(x):
+        return registry.service("take_rows")(x, index)
+    return x[index] if isinstance(x, (Encoding, Pairs)) else registry.service("select")(x, index)
 
 
 # --- the private door ------------------------------------------------------------------------------------------------
@@ -870,7 +872,10 @@ def build_padded(data: Array, structure: Structure) -> Padded:
     order = structure.order
     size_at_t = order.size_at_t
     if steps != size_at_t.size:
-        sizes = np.zeros(steps, np.int64)
+        try:
+            sizes = np.zeros(steps, np.int64)
+        except NO_ROOM as error:
+            raise no_room((steps,), error) from None
         alive = min(steps, size_at_t.size)
         sizes[:alive] = size_at_t[:alive]
         size_at_t = frozen(sizes)

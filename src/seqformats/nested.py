@@ -32,6 +32,18 @@ def _is_sequence(x: Any) -> bool:
     return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
 
 
+def _dtype_of(given: Any) -> Any:
+    if isinstance(given, (list, tuple)):
+        check_finite(given)
+    try:
+        dtype = np.dtype(given)
+    except Exception as error:  # NumPy calls what it finds there
+        raise TypeError(f"dtype must be a dtype of NumPy, not {said(given)}: {error}") from None
+    if dtype.hasobject:
+        raise TypeError(f"the dtype of leaves cannot be {dtype}, whose items are Python objects")
+    return dtype
+
+
 @registry.provides("from_nested")
 def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD:
     """See `LoD.from_nested`."""
@@ -43,8 +55,8 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
             raise StructureError(f"levels must be at least 1, not {said(levels)}")
         if levels > _MOST_LEVELS:
             raise ConversionError(f"levels must be at most {_MOST_LEVELS}, not {said(levels)}")
-    if dtype is not None and np.dtype(dtype).hasobject:
-        raise TypeError(f"the dtype of leaves cannot be {np.dtype(dtype)}, whose items are Python objects")
+    if dtype is not None:
+        dtype = _dtype_of(dtype)
     read = read_numbers(tuple(lists))
     if read is not None and (levels is None or levels == len(read[1])):
         data = _cast(read[0], dtype)
@@ -92,16 +104,30 @@ def _cast(data: Array, dtype: Any) -> Array | None:
     """Leaves in the dtype asked for, as `_of_leaves` would give them; None where that could differ, or fail."""
     if dtype is None or data.dtype == dtype:
         return data
-    dtype = np.dtype(dtype)
     if data.dtype.kind + dtype.kind == "ff":
-        return data.astype(dtype)
+        return _in_dtype(data, dtype)
     if data.dtype.kind == "i" and dtype.char in "efd":  # by way of float64, as numbers of Python go
-        return data.astype(np.float64).astype(dtype)
+        return _in_dtype(data.astype(np.float64), dtype)
     if data.dtype.kind == "i" and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if data.size == 0 or (limits.min <= data.min() and data.max() <= limits.max):
             return data.astype(dtype)
     return None
+
+
+def _in_dtype(data: Array, dtype: Any) -> Array:
+    """A cast as the caller asks for it: floats out of range become infinite, what has no value there is an error."""
+    _check_real(data.dtype.type, dtype)
+    try:
+        with np.errstate(over="ignore", under="ignore", invalid="raise"):
+            return data.astype(dtype, copy=False)
+    except (ValueError, TypeError, OverflowError, FloatingPointError) as error:
+        raise StructureError(f"the leaves have dtype {data.dtype} and do not fit {dtype}: {error}") from None
+
+
+def _check_real(kind: type, dtype: Any) -> None:
+    if issubclass(kind, (complex, np.complexfloating)) and dtype is not None and dtype.kind in "biufmM":
+        raise TypeError(f"complex leaves do not fit {dtype}")
 
 
 def _shallow(leaf: Any, i: int, depth: int) -> str:
@@ -120,12 +146,17 @@ def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
         return np.empty(0, np.float64 if dtype is None else dtype)
     if any(issubclass(kind, (list, tuple)) for kind in kinds):
         check_finite(leaves)
+    for kind in kinds:
+        _check_real(kind, dtype)
     try:
-        data = np.array(leaves, dtype)
+        with np.errstate(over="ignore", under="ignore", invalid="raise"):
+            data = np.array(leaves, dtype)
         if dtype is None and data.dtype.kind == "f" and kinds == {int}:
             data = np.array(leaves, np.uint64)  # some are over int64
-    except OverflowError as error:
+    except (OverflowError, FloatingPointError) as error:
         raise StructureError(f"the leaves do not fit one dtype of integers: {error}") from None
+    except TypeError as error:
+        raise TypeError(f"the leaves do not fit {'one dtype' if dtype is None else dtype}: {error}") from None
     except ValueError as error:
         raise StructureError(f"the lists within an item must all have one shape: {error}") from None
     if data.dtype.hasobject:
@@ -153,8 +184,8 @@ def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
     if dtype is None:
         return data
     if type(data) is np.ndarray:  # whose dtypes include some that no name stands for
-        return data.astype(dtype, copy=False)
-    return library_of(data).astype(data, np.dtype(dtype).name)
+        return _in_dtype(data, dtype)
+    return library_of(data).astype(data, dtype.name)
 
 
 def _beside(sequence: Any, first: Array, dtype: Any) -> Array:

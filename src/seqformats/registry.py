@@ -340,7 +340,7 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
         return _gradients[operation]
     except (KeyError, TypeError):
         known = ", ".join(sorted(operation.__qualname__ for operation in _gradients))
-        name = getattr(operation, "__name__", repr(operation))
+        name = getattr(operation, "__name__", None) or said(operation)
         raise TypeError(f"{name} has no gradient rule; operations that have one: {known}") from None
 
 

@@ -67,7 +67,12 @@ def place(index: Any, n: int) -> int:
 def places(index: Any, n: int) -> slice | Array:
     """Any index as a slice with step 1, or as int64 places from 0 to n - 1."""
     if isinstance(index, slice):
-        start, stop, step = index.indices(n)
+        try:
+            start, stop, step = index.indices(n)
+        except ValueError:
+            raise IndexError("the step of a slice must not be 0") from None
+        except TypeError as error:
+            raise TypeError(f"an index of {said(index)}: {error}") from None
         if step == 1:
             return slice(start, max(start, stop))
         return np.arange(start, stop, step, dtype=np.int64)
@@ -95,8 +100,10 @@ def _picked(index: Any, n: int) -> Array:
         if array.size != n:
             raise IndexError(f"the mask has {array.size} places, but there are {n} sequences")
         return np.flatnonzero(array)
+    if not array.size:
+        return np.empty(0, np.int64)
     chosen = array.astype(np.int64)
-    if not chosen.size or (array.dtype.kind == "i" and chosen.min() >= 0 and chosen.max() < n):
+    if array.dtype.kind == "i" and chosen.min() >= 0 and chosen.max() < n:
         return chosen
     wrong = (array < -n) | (array >= n) if array.dtype.kind != "u" else array >= n
     if wrong.any():
@@ -270,6 +277,7 @@ def take_rows(x: Array, index: Any) -> Array:
     return array[where] if isinstance(where, slice) else library.take(array, where, 0)
 
 
+@registry.provides("select")
 @operation
 def select(x: Any, index: Any, level: int = 0) -> Any:
     """Some sequences of a level; any dtype.
@@ -296,6 +304,16 @@ def select(x: Any, index: Any, level: int = 0) -> Any:
     k = level_index(own, level)
     structure = own._levels[k] if isinstance(own, LoD) else own._structure
     return selected(own, places(index, structure.n), home, home_dx, k)
+
+
+def rows_or_batch(x: Any) -> tuple[Any, Any, Any]:
+    """`grad.single` for what may also be a plain array of rows."""
+    if not is_array(x):
+        return single(x)
+    rows = adopt(x, "x")[1]
+    if len(rows.shape) < 1:
+        raise StructureError("x must have the axes (n, *item), but is a single number")
+    return rows, None, None
 
 
 def selected(own: Any, chosen: slice | Array, home: Any, home_dx: Any, level: int = 0) -> Call:

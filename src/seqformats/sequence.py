@@ -29,6 +29,7 @@ from .convert import at_least, convert, convert_like, move_rows, restored, rows_
 from .errors import DeviceError, StructureError, said
 from .formats import Encoding, List, LoD, Ragged, build_ragged, shown
 from .grad import Call, at_once, operation, single
+from .limits import no_room
 from .reduce import reduce_sum, rows_or_data, spread
 from .structure import Structure, frozen, integers, whole
 
@@ -325,7 +326,7 @@ def per_sequence(value: Any, n: int, what: str) -> Array:
     if is_array(value):
         value = np.asarray(to_host(value))
         value = value.item() if value.ndim == 0 else value[:, 0] if value.shape[1:] == (1,) else value
-    if not isinstance(value, Sequence) and not is_array(value):
+    if isinstance(value, (int, np.integer)):
         return np.full(n, integers([whole(value, what)], what)[0])
     found = integers(value, what)
     if found.size != n:
@@ -369,7 +370,11 @@ def reshape(x: Any, width: int) -> Any:
     shape = _flow.hollow(own)
 
     def forward(z: Any) -> Any:
-        return convert_like(build_ragged(rows_of(z).reshape(reshaped.rows, width), reshaped), shape)
+        try:
+            rows = rows_of(z).reshape(reshaped.rows, width)
+        except (ValueError, RuntimeError) as error:  # no rows, but wider than anything
+            raise no_room((reshaped.rows, width), error) from None
+        return convert_like(build_ragged(rows, reshaped), shape)
 
     def back(dy: Any) -> Any:
         return restored(build_ragged(rows_of(dy).reshape(structure.rows, *item), structure), shape)

@@ -11,8 +11,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _flow, registry
-from .arrays import adopt, is_array, library_of
+from .arrays import adopt, is_array, library_of, shape_of
 from .convert import (
     as_encoding,
     back_to,
@@ -52,10 +54,12 @@ class _Wrapper:
         for option in options:
             if option not in known | {"level"}:
                 raise TypeError(f"{name} has no option {said(option)}; it has: {', '.join(sorted(known | {'level'}))}")
+        if not isinstance(backprop, (bool, np.bool_)):
+            raise TypeError(f"backprop must be True or False, not {said(backprop)}")
         self.name = name
         self.To = To
         self.options = options
-        self.backprop = backprop
+        self.backprop = bool(backprop)
         self.rows = rows  # does the function see the bare rows?
 
     def wrap(self, fn: Function) -> Function:
@@ -376,6 +380,8 @@ def with_flatten(fn: Function | None = None) -> Any:
             given = ", ".join(type(x).__name__ for x in args) or "nothing"
             raise TypeError(f"with_flatten needs nested lists or an encoding as its first argument, but got: {given}")
         x = args[at]
+        if isinstance(x, Pairs):
+            raise TypeError("with_flatten takes one batch, not Pairs; give x.one or x.two")
         if is_encoding(x):
             rows = convert(x, Ragged)
             check_room(rows.rows, OBJECT, "items")
@@ -391,15 +397,25 @@ def with_flatten(fn: Function | None = None) -> Any:
 
 
 def _check_count(y: Any, expected: int) -> None:
-    if not isinstance(y, (list, tuple)) and not is_array(y):
+    if not isinstance(y, (list, tuple)) and not (is_array(y) and shape_of(y, "the result")):
         raise TypeError(f"with_flatten: the function must return a list of {expected} items, not {type(y).__name__}")
-    if len(y) != expected:
-        raise StructureError(f"with_flatten: {expected} items were expected back from the function, but got {len(y)}")
+    count = shape_of(y)[0] if is_array(y) else len(y)
+    if count != expected:
+        raise StructureError(f"with_flatten: {expected} items were expected back from the function, but got {count}")
 
 
 def _stacked(items: Any, rows: Ragged) -> Ragged:
     library = library_of(rows.data)
-    data = rows.data if len(items) == 0 else library.stack(items, rows.data)
+    if rows.rows == 0:
+        data = rows.data
+    elif is_array(items):
+        data = library.stack(list(adopt(items, "the result")[1]), rows.data)
+    else:
+        check_finite(items)
+        try:
+            data = library.stack(items, rows.data)
+        except (ValueError, RuntimeError) as error:
+            raise StructureError(f"with_flatten: the items that the function returned fit no array: {error}") from None
     return _flow.rebuild(rows, [data])  # type: ignore[no-any-return]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, is_array, shape_of, size_of, to_host
+from ..arrays import Array, is_array, shape_of, to_host
 from ..convert import at_least, convert
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, List, LoD, Ragged
@@ -190,7 +190,9 @@ def _each(given: Any) -> Any:
     """What holds tokens, or sequences of them, one by one; an array on the host."""
     if is_array(given):
         given = to_host(given)
-        check_room(size_of(given.shape[:1]), OBJECT, "sequences of tokens")
+        if given.ndim < 1:
+            raise TypeError("tokens come in sequences, not as a single number")
+        check_room(given.shape[0], OBJECT, "sequences of tokens")
     return given
 
 

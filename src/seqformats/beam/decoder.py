@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import NUMPY, Array, Library, adopt, is_array, to_host
+from ..arrays import NUMPY, Array, Library, adopt, is_array, shape_of, to_host
 from ..batch import inverse_order
 from ..convert import at_least, source_of
 from ..errors import ConversionError, StructureError, said
@@ -284,6 +284,8 @@ class BeamDecoder:
         self._thresholds = self._prune.thresholds()
         self._nodes = _Nodes()
         self._memories = Memories()
+        if not isinstance(trace, (bool, np.bool_)):
+            raise TypeError(f"trace must be True or False, not {said(trace)}")
         self._trace = trace
         self._start = first
         self._rows = 0
@@ -724,7 +726,7 @@ def _constraints(given: Any) -> list[Constraint]:
 
 
 def _several(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) or (is_array(value) and len(value.shape) > 0)
+    return isinstance(value, (list, tuple)) or (is_array(value) and len(shape_of(value)) > 0)
 
 
 def _starts(start: Any, n: int | None) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, is_array, shape_of
+from ..arrays import Array, is_array, to_host
 from ..convert import at_least
 from ..errors import ConversionError, said
 
@@ -130,13 +130,15 @@ class Prune:
 
 
 # What float(...) would take, or take with a warning.
-_NO_NUMBERS = (bool, np.bool_, str, bytes, complex, np.complexfloating, np.timedelta64, np.datetime64)
+_NO_NUMBERS = (np.ndarray, bool, np.bool_, str, bytes, complex, np.complexfloating, np.timedelta64, np.datetime64)
 
 
 def number(value: Any, what: str) -> float:
     """A real number of any library as a float; TypeError for everything else."""
+    if is_array(value):
+        value = np.asarray(to_host(value))[()]
     try:
-        if not isinstance(value, _NO_NUMBERS) and not (is_array(value) and shape_of(value)):
+        if not isinstance(value, _NO_NUMBERS):
             return float(value)
     except OverflowError:  # an integer; what is out of range is so as infinity, too
         return math.inf if value > 0 else -math.inf
