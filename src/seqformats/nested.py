@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import registry
-from .arrays import Array, is_array, library_of, same_values, shape_of
+from .arrays import Array, adopt, is_array, library_of, library_of_type, same_values, shape_of
 from .convert import convert, source_of
 from .errors import ConversionError, StructureError, said
 from .formats import List, LoD, Ragged, build_lod
@@ -66,8 +66,12 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
     found: list[Structure] = []
     while True:
         for i, sequence in enumerate(sequences):
+            if _is_level(sequence):
+                continue
             if not _is_sequence(sequence):
                 raise StructureError(_shallow(sequence, i, len(found)))
+            if library_of_type(type(sequence)) is None:
+                sequences[i] = adopt(sequence)[1]
         found.append(Structure.of_lengths(np.array([len(sequence) for sequence in sequences], np.int64)))
         deep_enough = levels is not None and len(found) == levels
         if any(is_array(sequence) for sequence in sequences):
