@@ -41,9 +41,9 @@ ORDER += [
     "tensors",
     "structure",
     "arrays",
-    "limits",
     "registry",
     "_threads",
+    "limits",
     "errors",
 ]
 NUMBA = {"_cuda", "_kernel", "kernels"}  # what loads Numba

@@ -1,7 +1,12 @@
 """What has no end, and what no memory can hold: an error at once, instead of a call that never comes back."""
 
+import contextlib
+import gc
+import inspect
 import pathlib
 import resource
+import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -285,6 +290,83 @@ def test_rows_without_items_need_no_memory():
     assert sf.repeat(x, 3).rows == 3 * MANY
     assert sf.reduce_sum(x).shape == (1, 0)
     assert sf.softmax(sf.Ragged(nothing(MANY, dtype="f4"), [MANY])).rows == MANY
+
+
+# ------------------------------------------------------------------------------------------ what is remembered
+
+
+def tables():
+    """Every table of the library, by name: dicts, sets and lists of its modules, and those in closures."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if module is not None and name.partition(".")[0] == "seqformats":
+            for key, value in vars(module).items():
+                if isinstance(value, (dict, set, list)) and key not in ("__builtins__", "__annotations__"):
+                    found[f"{name}.{key}"] = value
+                code = getattr(inspect.unwrap(value), "at_once", None) if callable(value) else None
+                for cell in getattr(code and code[0], "__closure__", None) or ():
+                    if isinstance(cell.cell_contents, dict):
+                        found[f"{name}.{key} at once"] = cell.cell_contents
+    return found
+
+
+def use(x):
+    """What looks at types and dtypes."""
+    for kind in (sf.List, sf.Padded, sf.Packed, sf.Masked, sf.LoD):
+        sf.convert(sf.convert(x, kind), sf.Ragged)
+    for operation in (sf.reduce_sum, sf.reduce_mean, sf.reduce_max, sf.reduce_first, sf.softmax, sf.cumsum, sf.argmax):
+        with contextlib.suppress(TypeError):
+            operation(x)
+    sf.window(x, 1, 0)
+    sf.equal(x, x)
+
+
+def test_what_is_remembered_of_dtypes_is_bounded():
+    assert limits.REMEMBERED < 400
+    use(ragged())
+    before = {name: len(table) for name, table in tables().items()}
+    for k in range(1, 401):
+        use(sf.Ragged(np.zeros(3, f"U{k}"), [1, 2]))
+        use(sf.Ragged(np.zeros(3, [(f"field{k}", "i4")]), [1, 2]))
+    grown = {name: len(table) for name, table in tables().items() if len(table) > before.get(name, 0)}
+    assert all(count <= limits.REMEMBERED for count in grown.values()), grown
+    assert grown, "no table was seen to grow"
+
+
+def test_what_is_remembered_of_types_is_bounded_and_they_can_go():
+    made = []
+    before = {name: len(table) for name, table in tables().items()}
+    for k in range(400):
+        array_kind = type(f"Own{k}", (np.ndarray,), {})
+        other = type(f"Other{k}", (), {})
+        encoding = type(f"Ragged{k}", (sf.Ragged,), {})
+        made += map(weakref.ref, (array_kind, other, encoding))
+        sf.convert([np.zeros(3).view(array_kind)], sf.Masked)
+        sf.softmax(encoding(np.zeros(3).view(array_kind), [3]))
+        for operation in (sf.reduce_sum, sf.lengths, lambda x: sf.convert(x, sf.Ragged), lambda x: ragged()[x]):
+            with pytest.raises(TypeError):
+                operation(other())
+    del array_kind, other, encoding
+    gc.collect()
+    grown = {name: len(table) for name, table in tables().items() if len(table) > before.get(name, 0)}
+    assert all(count <= limits.REMEMBERED for count in grown.values()), grown
+    left = sum(kind() is not None for kind in made)
+    assert left <= 3 * limits.REMEMBERED < len(made) / 2
+
+
+def test_what_is_remembered_of_ends_is_bounded():
+    trie = sf.Trie([[3, 1], [2]])
+    for end in range(4, 404):
+        sf.AllowedTokens(trie).begin(1, [np.array([end])])
+    assert len(trie._ended) <= limits.REMEMBERED
+
+
+def test_what_is_in_use_comes_back():
+    table = {}
+    for k in range(1000):
+        assert limits.remember(table, k, -k) == -k
+        assert table[k] == -k
+        assert len(table) <= limits.REMEMBERED
 
 
 # ------------------------------------------------------------------------------------------------------- messages

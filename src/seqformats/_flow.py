@@ -15,7 +15,7 @@ import numpy as np
 
 from .arrays import Array, adopt, is_array, library_of, library_of_type, with_autograd
 from .formats import Encoding, List, Pairs, Ragged, build_list, build_ragged
-from .limits import check_finite
+from .limits import check_finite, remember
 
 Rule = Callable[[Any], tuple[Any, Callable[[Any], Any] | None]]
 
@@ -122,7 +122,8 @@ _slots: dict[type, tuple[str, ...]] = {}
 def _find_slots(kind: type) -> tuple[str, ...]:
     """What an encoding holds beside its data."""
     names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    return _slots.setdefault(kind, tuple([n for n in names if n not in ("__weakref__", "data", "_shape", "_dtype")]))
+    own = tuple([n for n in names if n not in ("__weakref__", "data", "_shape", "_dtype")])
+    return remember(_slots, kind, own)  # type: ignore[no-any-return]
 
 
 def hollow(x: Any) -> Any:

@@ -16,7 +16,7 @@ from . import _flow, _launch, registry
 from .arrays import NUMPY, Array, Library, Shape, library_of, plain, size_of
 from .convert import checked_data, convert, ragged_to_list
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
-from .limits import NO_ROOM, no_room
+from .limits import NO_ROOM, no_room, remember
 from .structure import Structure
 
 # dtype of the items -> dtype in which they are added up
@@ -173,7 +173,7 @@ def calculated_at_once(
             to = known[dtype]
         except KeyError:
             to = result(library.dtype_name(dtype))
-            to = known[dtype] = None if to is None else library.dtype(to)
+            to = remember(known, dtype, None if to is None else library.dtype(to))
         n, rows, width = structure.n, shape[0], size_of(shape[1:])
         if to is None or not (n and width) or _launch.is_large(rows * width * dtype.itemsize, kernel):
             return None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ConversionError, DeviceError, said
-from .limits import check_finite
+from .limits import check_finite, remember
 
 Array = Any
 Shape = tuple[int, ...]
@@ -141,7 +141,7 @@ class Library:
             return _names[dtype]
         except KeyError:  # NumPy puts it together anew each time, at many times the cost of a small sum
             name = dtype.str if dtype.kind in "SU" else dtype.name  # "str96" is no name that NumPy takes back
-            return _names.setdefault(dtype, str(name))
+            return remember(_names, dtype, str(name))  # type: ignore[no-any-return]
 
     def dtype(self, name: str) -> Any:
         """The dtype of this NumPy name."""
@@ -463,7 +463,7 @@ class Torch(Library):
         try:
             return _names[dtype]
         except KeyError:
-            return _names.setdefault(dtype, str(dtype).removeprefix("torch."))
+            return remember(_names, dtype, str(dtype).removeprefix("torch."))  # type: ignore[no-any-return]
 
     def dtype(self, name: str) -> Any:
         return getattr(self.torch, name)
@@ -565,7 +565,7 @@ class Torch(Library):
     def to_device(self, x: Array, device: Any) -> Array:
         try:
             return x.to(self.torch.device(device))
-        except (TypeError, RuntimeError, AssertionError, OverflowError) as error:
+        except (TypeError, ValueError, RuntimeError, AssertionError, OverflowError) as error:
             raise DeviceError(f"torch cannot reach the device {said(device)}: {error}") from None
 
     def wants_grad(self, arrays: Sequence[Array]) -> bool:
@@ -781,7 +781,7 @@ def library_of_type(kind: type) -> Library | None:
     for ask in _KNOWN:
         library = ask(kind)
         if library is not None:
-            _by_type[kind] = library
+            remember(_by_type, kind, library)
             return library
     return None
 
@@ -820,7 +820,7 @@ def is_array_type(kind: type) -> bool:
         known = not issubclass(kind, (type, np.generic)) and (
             any(hasattr(kind, name) for name in _PROTOCOLS) or library_of_type(kind) is not None
         )
-        _array_types[kind] = known
+        remember(_array_types, kind, known)
     return known
 
 

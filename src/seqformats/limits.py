@@ -45,6 +45,21 @@ _FEW = 1 << 20
 OBJECT = 64  # bytes that a Python object takes, or more
 
 
+REMEMBERED = 128
+
+
+def remember(table: dict[Any, Any], key: Any, value: Any) -> Any:
+    """Put a value into a table of what has been found out, and return it.
+
+    Types, dtypes and names can be made without end at run time, so a table of them is emptied when it is full: no call
+    looks at an entry's age, and what is in use comes back at once.
+    """
+    if len(table) >= REMEMBERED:
+        table.clear()
+    table[key] = value
+    return value
+
+
 _DEEP, _MANY = 16, 1 << 24
 
 

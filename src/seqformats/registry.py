@@ -14,6 +14,7 @@ from typing import Any
 
 from ._threads import loading
 from .errors import ConversionError, DeviceError, said
+from .limits import remember
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
@@ -264,8 +265,7 @@ def route(source: type, target: type, device: str = "cpu") -> Route:
     legs = _search(source, target, device)
     if legs is None:
         raise ConversionError(_no_route(source, target, device))
-    found = _routes[key] = Route(source, target, legs)
-    return found
+    return remember(_routes, key, Route(source, target, legs))  # type: ignore[no-any-return]
 
 
 def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] | None:

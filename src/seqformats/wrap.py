@@ -414,8 +414,9 @@ def _stacked(items: Any, rows: Ragged) -> Ragged:
         check_finite(items)
         try:
             data = library.stack(items, rows.data)
-        except (ValueError, RuntimeError) as error:
-            raise StructureError(f"with_flatten: the items that the function returned fit no array: {error}") from None
+        except (TypeError, ValueError, RuntimeError) as error:
+            kind = TypeError if isinstance(error, TypeError) else StructureError
+            raise kind(f"with_flatten: the items that the function returned fit no array: {error}") from None
     return _flow.rebuild(rows, [data])  # type: ignore[no-any-return]
 
 

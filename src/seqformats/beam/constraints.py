@@ -13,7 +13,7 @@ from ..arrays import Array, is_array, shape_of, to_host
 from ..convert import at_least, convert
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, List, LoD, Ragged
-from ..limits import OBJECT, check_room
+from ..limits import OBJECT, check_room, remember
 from ..structure import frozen, integers, whole
 from .rules import number
 
@@ -317,9 +317,10 @@ class AllowedTokens(Constraint):
                 raise StructureError(f"there are allowed sequences for {len(self._own)} sources, but {n} sources")
         elif all(np.array_equal(ends[0], other) for other in ends):
             key = tuple(ends[0].tolist()) if n else ()
-            if key not in self._ended:
-                self._ended[key] = _with_ends([self._shared], [np.array(key, np.int64)])
-            return _Allowed(self._ended[key], np.zeros(n, np.int64))
+            trie = self._ended.get(key)
+            if trie is None:
+                trie = remember(self._ended, key, _with_ends([self._shared], [np.array(key, np.int64)]))
+            return _Allowed(trie, np.zeros(n, np.int64))
         return _Allowed(_with_ends(self._own or [self._shared] * n, ends), np.arange(n))
 
 

@@ -121,10 +121,10 @@ class Prune:
 
     def thresholds(self) -> Array:
         """How far a candidate, and its token, may be below the best one: two log-probabilities, float32."""
-        far = math.inf if self.absolute is None else float(self.absolute)
+        far = math.inf if self.absolute is None else number(self.absolute, "absolute")
         if self.relative is not None:
-            far = min(far, -math.log(self.relative))
-        token = math.inf if self.local is None else -math.log(self.local)
+            far = min(far, -math.log(number(self.relative, "relative")))
+        token = math.inf if self.local is None else -math.log(number(self.local, "local"))
         with np.errstate(over="ignore"):
             return np.array([far, token]).astype(np.float32)
 
