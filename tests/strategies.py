@@ -222,7 +222,7 @@ def fills(truth):
         "b": [True, False],
         "U": ["", "ab"],
         "S": [b"", b"x"],
-        "M": [np.datetime64("NaT"), np.datetime64("2001-02-03")],
+        "M": [np.datetime64("NaT", "s"), np.datetime64("2001-02-03", "s")],
         "u": [7, np.int64(3)],
         "i": [-1, np.int16(5), 2.0],
         "c": [1.5 - 2j, 3],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import seqformats as sf
+from seqformats import errors
 
 WORDS = np.arange(5.0)
 VECTORS = np.zeros((5, 2))
@@ -273,6 +274,81 @@ SENTENCES = [
         sf.DeviceError,
         "NumPy arrays go to \"cuda\", as Numba device arrays, but not to 'tpu'",
     ),
+    (
+        lambda: ragged()[[1, 2**65]],
+        IndexError,
+        "index 36893488147419103232 is out of range for 3 sequences",
+    ),
+    (
+        lambda: ragged()[::0],
+        IndexError,
+        "the step of a slice must not be 0",
+    ),
+    (
+        lambda: sf.reshape(ragged(), 2**65),
+        sf.ConversionError,
+        "width must fit int64, but is 36893488147419103232",
+    ),
+    (
+        lambda: sf.position_ids(ragged(), 2**63 - 1),
+        sf.StructureError,
+        "start[0] is 9223372036854775807; 2 positions from there go beyond int64",
+    ),
+    (
+        lambda: sf.conv(sf.Ragged(np.array(["a", "b"]), [2]), np.array([["a"]]), 0, 0),
+        TypeError,
+        "numpy has no matrix product of <U1",
+    ),
+    (
+        lambda: sf.convert_like(sf.Pairs(ragged(), ragged()), ragged()),
+        TypeError,
+        "Pairs go back to Pairs alone, not to Ragged; take y.one or y.two",
+    ),
+    (
+        lambda: sf.LoD.from_absolute(WORDS, [[0, 5]], empties=np.array(["left", "right"])),
+        TypeError,
+        "empties must be \"raise\", \"left\" or \"right\", not array(['left', 'right'], dtype='<U5')",
+    ),
+    (
+        lambda: sf.Prune(relative=10**400),
+        sf.ConversionError,
+        f"relative must be above 0 and at most 1, not {errors.said(10**400)}",
+    ),
+    (
+        lambda: sf.RepetitionPenalty(-(10**400)),
+        sf.ConversionError,
+        f"penalty must be above 0, and between 1e-30 and 1e30, not {errors.said(-(10**400))}",
+    ),
+    (
+        lambda: sf.DiverseGroups(2, 1e308),
+        sf.ConversionError,
+        "penalty must be at least 0, and below 1e30, not 1e+308",
+    ),
+    (
+        lambda: sf.RepetitionPenalty(np.complex64(1)),
+        TypeError,
+        f"penalty must be a number, not {np.complex64(1)!r}",
+    ),
+    (
+        lambda: sf.LoD.from_nested([[1]], dtype="nonsense"),
+        TypeError,
+        "dtype must be a dtype of NumPy, not 'nonsense': data type 'nonsense' not understood",
+    ),
+    (
+        lambda: sf.with_padded(lambda x: x, backprop=np.zeros(2)),
+        TypeError,
+        "backprop must be True or False, not array([0., 0.])",
+    ),
+    (
+        lambda: sf.convert(ragged(), np.zeros(2)),
+        TypeError,
+        "the target of a conversion must be a type such as Ragged, not array([0., 0.])",
+    ),
+    (
+        lambda: sf.convert(sf.convert(ragged(), sf.Ragged), sf.Masked, multiple_of=10**5000),
+        sf.ConversionError,
+        "multiple_of must fit int64, but is an int of 16610 bits",
+    ),
 ]
 
 
@@ -300,3 +376,93 @@ def test_all_kinds_are_value_errors():
     for kind in (sf.StructureError, sf.ConversionError, sf.DeviceError):
         assert issubclass(kind, sf.SeqFormatError)
     assert issubclass(sf.SeqFormatError, ValueError)
+
+
+class Lone:
+    """An array that shows itself through DLPack alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_of_libraries_that_are_not_known_are_taken_everywhere():
+    def lone(*values):
+        return Lone(np.array(values))
+
+    x = sf.Ragged(lone(1, 2, 3), lone(2, 1))
+    assert x[lone(1, 0)].data.tolist() == [3, 1, 2]
+    assert sf.LoD(np.arange(3), [lone(0, 1, 3)]).lengths() == [[1, 2]]
+    assert sf.LoD(np.arange(3), Lone(np.array([[0, 3]]))).lengths() == [[3]]
+    assert sf.LoD.from_nested([[lone(1, 2)], [lone(3)]]).to_nested() == [[[1, 2]], [[3]]]
+    assert sf.slice(x, lone(1, 0), lone(1, 1)).data.tolist() == [2, 3]
+    assert sf.position_ids(x, Lone(np.array(5))).tolist() == [5, 6, 5]
+    assert sf.Pairs(x, lone(7, 8))[1].two.tolist() == [8]
+    assert sf.mask(lone(1, 2)).tolist() == [[True, False], [True, True]]
+    assert sf.TensorArray([lone(1, 2), lone(3)]).pack().lengths() == [[2, 1]]
+    assert sf.with_flatten(lambda items: lone(4, 5, 6))(x).data.tolist() == [4, 5, 6]
+
+
+class Lonely:
+    """`__dlpack__` without what belongs to it."""
+
+    def __dlpack__(self, **options):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda lone: sf.Ragged(np.zeros(3), lone),
+        lambda lone: ragged()[lone],
+        lambda lone: sf.LoD(np.zeros(3), lone),
+        lambda lone: sf.slice(ragged(), lone, 0),
+        lambda lone: sf.Pairs(ragged(), lone),
+        lambda lone: sf.LoD.from_nested([[lone]]),
+        lambda lone: sf.AllowedTokens([lone]),
+        lambda lone: sf.TensorArray([lone]),
+    ],
+)
+def test_half_an_array_is_none(use):
+    with pytest.raises(TypeError, match="must be an array, not Lonely"):
+        use(Lonely())
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_signalling_nans_are_compared_quietly(dtype, recwarn):
+    bits = {"f4": 0x7F800001, "f8": 0x7FF0000000000001}[dtype]
+    nan = np.array([bits], f"u{np.dtype(dtype).itemsize}").view(dtype)
+    x = sf.Ragged(nan, [1])
+    assert not sf.equal(x, x)
+    assert sf.equal(x, x, equal_nan=True)
+    assert not recwarn.list
+
+
+def test_equal_looks_whether_data_has_changed():
+    x, y = (sf.Ragged(np.zeros((5, 2)), [2, 3]) for _ in range(2))
+    x.data.resize((4, 2), refcheck=False)
+    for a, b in ((x, y), (y, x), (x, x)):
+        with pytest.raises(sf.StructureError, match="now; build a new one"):
+            sf.equal(a, b)
+
+
+def test_large_sums_of_halves_are_infinite_without_a_word(recwarn):
+    x = sf.Ragged(np.full(3, 60_000, np.float16), [3])
+    assert sf.reduce_sum(x).tolist() == [np.inf]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("dtype", ["U0", "S0", "V0", [], "V0,V0"])
+def test_items_without_bytes(dtype):
+    x = sf.Ragged(np.zeros(3, np.dtype(dtype)), [2, 0, 1])
+    for kind in (sf.List, sf.Padded, sf.Packed, sf.Masked, sf.LoD):
+        y = sf.convert(x, kind)
+        assert sf.equal(sf.convert(y, sf.Ragged), x)
+        assert sf.reverse(y).rows == sf.concat([y, y]).rows // 2 == 3
+    assert [len(part) for part in sf.convert(x, list)] == [2, 0, 1]
+    assert sf.convert(x, sf.Masked, width=4).data.shape == (3, 4)

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import warnings
 
+import hostile
 import numpy as np
 import oracle
 import pytest
@@ -1047,6 +1048,64 @@ def draw_index(rng):
     if way == 3:
         return slice(pick(rng, ends), pick(rng, ends), pick(rng, [None, 1, -1, 2, -2]))
     return pick(rng, [2**63 - 1, -(2**63), 2**64, np.uint64(2**64 - 1), [2**63 - 1], np.array([2**64 - 1], "u8")])
+
+
+# -------------------------------------------------------------------------------------- every public operation
+
+CALLS = int(os.environ.get("SEQFORMATS_FUZZ_CALLS") or (600 if INTERPRETED else 6_000))
+
+
+def test_hostile_calls():
+    """Every public operation with arguments of every odd kind; `SEQFORMATS_FUZZ_CALLS=100000` makes so many."""
+    seed = int(os.environ.get("SEQFORMATS_FUZZ_SEED", "0"))
+    found = hostile.failures(seed, CALLS)
+    assert not found, "\n".join([f"{len(found)} of {CALLS} calls of seed {seed}:", *found])
+
+
+@pytest.mark.peers
+def test_hostile_calls_with_torch():
+    pytest.importorskip("torch")
+    seed = int(os.environ.get("SEQFORMATS_FUZZ_SEED", "0"))
+    found = hostile.failures(seed, CALLS, torch=True)
+    assert not found, "\n".join([f"{len(found)} of {CALLS} calls of seed {seed}:", *found])
+
+
+def test_public_names_are_all_called():
+    source = (pathlib.Path(__file__).parent / "hostile.py").read_text()
+    classes = {"BeamDecoder", "ConversionError", "DeviceError", "StructureError", "SeqFormatError"}
+    named = {*re.findall(r"sf\.(\w+)", source), *re.findall(r'"(reduce_\w+)"', source)}
+    missing = set(sf.__all__) - named - classes - {"conversions", "num_threads", "set_num_threads"}
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda rng: sf.Ragged(np.zeros(2), [3]), None),
+        (lambda rng: sf.Ragged(), None),
+        (lambda rng: {}["key"], "KeyError"),
+        (lambda rng: np.zeros(1).astype("f4") / 0, "RuntimeWarning"),
+        (lambda rng: sf.convert_like(sf.Ragged(np.zeros(0), []), sf.Ragged(np.zeros(0), []))[None], None),
+        (lambda rng: float(10**400), "OverflowError"),
+    ],
+)
+def test_the_verdict_is_not_blind(call, words, monkeypatch):
+    monkeypatch.setattr(hostile, "CALLS", {"call": call})
+    said = hostile.verdict(0, 0)
+    assert said is None if words is None else words in said
+
+
+def test_crashes_and_hangs_are_named(monkeypatch, tmp_path):
+    script = tmp_path / "hostile.py"
+    text = (pathlib.Path(__file__).parent / "hostile.py").read_text()
+    script.write_text(
+        text.replace("def verdict(seed, call):", "def verdict(seed, call):\n    call == 3 and os.abort()", 1)
+    )
+    monkeypatch.setattr(hostile, "HERE", script)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*sys.path]))
+    found = hostile.failures(5, 6)
+    assert [line.partition(":")[0] for line in found] == ["call 3 of seed 5"]
+    assert "exit -6" in found[0]
 
 
 # ------------------------------------------------------------------------------------------- nothing crashes

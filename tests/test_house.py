@@ -44,6 +44,7 @@ ORDER += [
     "registry",
     "_threads",
     "hints",
+    "limits",
     "errors",
 ]
 NUMBA = {"_cuda", "_kernel", "kernels"}  # what loads Numba

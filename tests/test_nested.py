@@ -483,13 +483,6 @@ def test_deep_lists():
     assert sf.convert(x, sf.Ragged).lengths.tolist() == [1]
 
 
-def test_a_list_that_holds_itself():
-    lists = [[1]]
-    lists.append(lists)
-    with pytest.raises((sf.StructureError, TypeError, RecursionError)):
-        sf.LoD.from_nested(lists)
-
-
 # --------------------------------------------------------------------------------- the kind comes back
 
 

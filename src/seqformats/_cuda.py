@@ -21,8 +21,8 @@ from numba import cuda, types
 from . import registry
 from ._kernel import along, beyond, locate, shared
 from ._launch import Work
-from .arrays import Array, Library, Shape, size_of
-from .errors import DeviceError
+from .arrays import Array, Library, Shape, device_name, size_of
+from .errors import DeviceError, said
 
 gpu: Any = cuda
 simulated = not hasattr(gpu, "as_cuda_array")
@@ -528,16 +528,16 @@ def _blocks(rows: int, row: int, runs: int = 1) -> tuple[tuple[int, int], tuple[
 
 def at(device: Any) -> int:
     """The number of a device from its name, "cuda" or "cuda:1"; DeviceError where there is none."""
-    kind, _, number = str(device).partition(":")
+    kind, _, number = device_name(device).partition(":")
     if kind != "cuda" or not (number.isdecimal() or not number):
-        raise DeviceError(f'there is no device {device!r}; NumPy arrays go to "cuda" or "cuda:0" and back to "cpu"')
+        raise DeviceError(f'there is no device {said(device)}; NumPy arrays go to "cuda" or "cuda:0" and back to "cpu"')
     try:
         count = len(gpu.gpus)
     except Exception as error:  # whatever a package without a driver raises
         raise DeviceError(f"no GPU can be used: {str(error).strip()}") from None
     index = int(number) if number else _current()
     if index >= count:
-        raise DeviceError(f"there is no device {device!r}; GPUs here: {count}")
+        raise DeviceError(f"there is no device {said(device)}; GPUs here: {count}")
     return index
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from .arrays import Array, adopt, is_array, library_of, library_of_type, with_autograd
 from .formats import Encoding, List, Pairs, Ragged, build_list, build_ragged
+from .limits import check_finite, remember
 
 Rule = Callable[[Any], tuple[Any, Callable[[Any], Any] | None]]
 
@@ -38,12 +39,29 @@ def leaves(x: Any) -> list[Array]:
     if isinstance(x, Leaf) or is_array(x):
         return [x]
     if isinstance(x, (list, tuple)):
-        return [leaf for part in x for leaf in leaves(part)]
+        return _leaves_of_lists(x)
     if isinstance(x, Pairs):
         return leaves(x.one) + leaves(x.two)
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return [leaf for name in _array_fields(x) for leaf in leaves(getattr(x, name))]
     return []
+
+
+def _leaves_of_lists(x: Any) -> list[Array]:
+    """Those of lists in lists, to any depth."""
+    if any(isinstance(part, (list, tuple)) for part in x):
+        check_finite(x)
+    found: list[Array] = []
+    path = [iter(x)]
+    while path:
+        for part in path[-1]:
+            if isinstance(part, (list, tuple)):
+                path.append(iter(part))
+                break
+            found += leaves(part)
+        else:
+            path.pop()
+    return found
 
 
 def _array_fields(x: Any) -> list[str]:
@@ -104,7 +122,8 @@ _slots: dict[type, tuple[str, ...]] = {}
 def _find_slots(kind: type) -> tuple[str, ...]:
     """What an encoding holds beside its data."""
     names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    return _slots.setdefault(kind, tuple([n for n in names if n not in ("__weakref__", "data", "_shape", "_dtype")]))
+    own = tuple([n for n in names if n not in ("__weakref__", "data", "_shape", "_dtype")])
+    return remember(_slots, kind, own)  # type: ignore[no-any-return]
 
 
 def hollow(x: Any) -> Any:

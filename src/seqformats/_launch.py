@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _threads, registry
 from .arrays import NUMPY, Array, Library
-from .errors import DeviceError
+from .errors import DeviceError, said
 
 _type_of = operator.attrgetter("dtype.num")
 
@@ -171,7 +171,9 @@ def check_device(device: str) -> None:
     """DeviceError for a kind of device on which no kernel can be started."""
     known = {"cpu", "cuda", *_launchers}
     if device not in known:
-        raise DeviceError(f"no kernels for the device {device!r}; there are kernels for: {', '.join(sorted(known))}")
+        raise DeviceError(
+            f"no kernels for the device {said(device)}; there are kernels for: {', '.join(sorted(known))}"
+        )
 
 
 def add_launcher(device: str, launcher: Launcher) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from . import _flow, _launch, registry
 from .arrays import NUMPY, Array, Library, Shape, library_of, plain, size_of
 from .convert import checked_data, convert, ragged_to_list
-from .errors import ConversionError
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
+from .limits import NO_ROOM, no_room, remember
 from .structure import Structure
 
 # dtype of the items -> dtype in which they are added up
@@ -97,8 +97,8 @@ def new_rows(library: Library, layout: Layout, item_shape: Shape, dtype: Any, li
     shape = (*layout.lead, *item_shape)
     try:
         return make(shape, dtype, like)
-    except (ValueError, OverflowError, TypeError) as error:
-        raise ConversionError(f"no memory can hold shape {shape}: {error}") from None
+    except NO_ROOM as error:
+        raise no_room(shape, error) from None
 
 
 def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:
@@ -173,7 +173,7 @@ def calculated_at_once(
             to = known[dtype]
         except KeyError:
             to = result(library.dtype_name(dtype))
-            to = known[dtype] = None if to is None else library.dtype(to)
+            to = remember(known, dtype, None if to is None else library.dtype(to))
         n, rows, width = structure.n, shape[0], size_of(shape[1:])
         if to is None or not (n and width) or _launch.is_large(rows * width * dtype.itemsize, kernel):
             return None

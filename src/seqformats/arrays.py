@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ConversionError, DeviceError
+from .errors import ConversionError, DeviceError, said
+from .limits import check_finite, remember
 
 Array = Any
 Shape = tuple[int, ...]
@@ -44,21 +45,31 @@ def zero_item(size: int) -> Array:
 def not_exact(fill: object, dtype: object, near: object) -> ConversionError:
     """The error for a padding value that the dtype cannot hold."""
     return ConversionError(
-        f"fill={fill!r} is not exact in {dtype} (it would become {near!r}); give a value of that dtype"
+        f"fill={said(fill)} is not exact in {dtype} (it would become {said(near)}); give a value of that dtype"
     )
 
 
 def wrong_item(fill: object, given: Shape, item_shape: Shape) -> ConversionError:
     """The error for a padding value of a wrong shape."""
-    return ConversionError(f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {fill!r}")
+    return ConversionError(
+        f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {said(fill)}"
+    )
 
 
 def host_value(value: Any) -> Array:
     """A value or an item given by the user, as a NumPy array; ConversionError where it is neither."""
+    if isinstance(value, (list, tuple)):
+        check_finite(value)
     try:
         return np.asarray(to_host(value))
     except ValueError as error:
-        raise ConversionError(f"{value!r} is neither one value nor one item: {error}") from None
+        raise ConversionError(f"{said(value)} is neither one value nor one item: {error}") from None
+
+
+def device_name(device: Any) -> str:
+    """A device by name, whatever object stands for it."""
+    own = type(device).__module__ != "builtins" and not is_array(device)
+    return str(device) if own or isinstance(device, str) else said(device)
 
 
 class Library:
@@ -130,7 +141,7 @@ class Library:
             return _names[dtype]
         except KeyError:  # NumPy puts it together anew each time, at many times the cost of a small sum
             name = dtype.str if dtype.kind in "SU" else dtype.name  # "str96" is no name that NumPy takes back
-            return _names.setdefault(dtype, str(name))
+            return remember(_names, dtype, str(name))  # type: ignore[no-any-return]
 
     def dtype(self, name: str) -> Any:
         """The dtype of this NumPy name."""
@@ -153,7 +164,12 @@ class Library:
 
     def product(self, x: Array, y: Array) -> Array:
         """The matrix product; TypeError where the library has none."""
-        return x @ y
+        try:
+            return x @ y
+        except (TypeError, NotImplementedError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "not implemented" not in str(error):
+                raise
+            raise TypeError(f"{self.name} has no matrix product of {x.dtype}") from None
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         """One new array of all rows."""
@@ -239,7 +255,7 @@ class NumPy(Library):
     def adopt(self, x: Array, what: str) -> Array:
         if type(x) is not np.ndarray:
             if isinstance(x, np.ma.MaskedArray):
-                if np.ma.getmaskarray(x).view(bool).any():
+                if np.frombuffer(np.ma.getmaskarray(x).tobytes(), bool).any():  # of each field, where there are some
                     raise TypeError(f"{what} is a masked array with masked items; give x.filled(value) or x.data")
                 x = x.data
             x = np.asarray(x)
@@ -282,7 +298,8 @@ class NumPy(Library):
     def astype(self, x: Array, dtype: str) -> Array:
         if x.dtype is _DTYPES.get(dtype) and x.flags.aligned:
             return x
-        return np.require(x, dtype, ["C", "A"])
+        with np.errstate(all="ignore"):  # sums that are too large for float16 are infinite there
+            return np.require(x, dtype, ["C", "A"])
 
     def item(self, fill: Any, dtype: Any, item_shape: Shape) -> Array:
         value = host_value(fill)
@@ -294,7 +311,7 @@ class NumPy(Library):
             with np.errstate(all="ignore"):
                 cast = value.astype(dtype) if value.dtype.kind != "c" or dtype.kind == "c" else value.real.astype(dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ConversionError(f"fill={fill!r} is not a value of {dtype}: {error}") from None
+            raise ConversionError(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
         if not same_values(value, cast):
             raise not_exact(fill, dtype, cast.tolist())
         return np.ascontiguousarray(np.broadcast_to(cast, item_shape)).reshape(-1).view(np.uint8)
@@ -306,7 +323,7 @@ class NumPy(Library):
         name = self.dtype_name(x.dtype)
         if name in ("float16", "bfloat16"):  # NumPy would add up in half precision
             return (x.astype(np.float32) @ y.astype(np.float32)).astype(name)
-        return x @ y
+        return super().product(x, y)
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         out = np.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
@@ -334,14 +351,14 @@ class NumPy(Library):
         return x
 
     def to_device(self, x: Array, device: Any) -> Array:
-        if str(device) == "cpu":
+        if device_name(device) == "cpu":
             return x
-        if not str(device).startswith("cuda"):
-            raise DeviceError(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {device!r}')
+        if not device_name(device).startswith("cuda"):
+            raise DeviceError(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {said(device)}')
         try:
             from . import _cuda
         except ImportError as error:
-            raise DeviceError(f"NumPy arrays on {device!r} are Numba device arrays; numba-cuda: {error}") from None
+            raise DeviceError(f"NumPy arrays on {said(device)} are Numba device arrays; numba-cuda: {error}") from None
         return _cuda.from_host(x, _cuda.at(device))
 
 
@@ -446,7 +463,7 @@ class Torch(Library):
         try:
             return _names[dtype]
         except KeyError:
-            return _names.setdefault(dtype, str(dtype).removeprefix("torch."))
+            return remember(_names, dtype, str(dtype).removeprefix("torch."))  # type: ignore[no-any-return]
 
     def dtype(self, name: str) -> Any:
         return getattr(self.torch, name)
@@ -468,7 +485,7 @@ class Torch(Library):
             whole = value if isinstance(value, torch.Tensor) else torch.from_numpy(value.reshape(-1))
             cast = (whole.real if whole.is_complex() and not dtype.is_complex else whole).to(dtype)
         except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise ConversionError(f"fill={fill!r} is not a value of {dtype}: {error}") from None
+            raise ConversionError(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
         before, after = value.reshape(-1).tolist(), cast.reshape(-1).tolist()
         if not all(a == b or (a != a and b != b) for a, b in zip(before, after, strict=True)):
             raise not_exact(fill, dtype, cast.tolist())
@@ -537,16 +554,19 @@ class Torch(Library):
         return x.clone()
 
     def to_numpy(self, x: Array) -> Array:
-        return x.detach().cpu().numpy()
+        try:
+            return x.detach().cpu().numpy()
+        except TypeError:
+            raise TypeError(f"NumPy has no dtype for {x.dtype}; give a tensor of another one") from None
 
     def from_host(self, x: Array, like: Array) -> Array:
         return self.torch.from_numpy(np.array(x)).to(like.device, non_blocking=True)
 
     def to_device(self, x: Array, device: Any) -> Array:
         try:
-            return x.to(device)
-        except (RuntimeError, AssertionError) as error:
-            raise DeviceError(f"torch cannot reach the device {device!r}: {error}") from None
+            return x.to(self.torch.device(device))
+        except (TypeError, ValueError, RuntimeError, AssertionError, OverflowError) as error:
+            raise DeviceError(f"torch cannot reach the device {said(device)}: {error}") from None
 
     def wants_grad(self, arrays: Sequence[Array]) -> bool:
         return bool(self.torch.is_grad_enabled()) and any(map(_requires_grad, arrays))
@@ -626,9 +646,9 @@ class CuPy(Library):
             return self.cupy.asarray(x)
 
     def to_device(self, x: Array, device: Any) -> Array:
-        kind, _, number = str(device).partition(":")
+        kind, _, number = device_name(device).partition(":")
         if kind != "cuda":
-            raise DeviceError(f"CuPy arrays live on GPUs, not on {device!r}; cupy.asnumpy(...) makes a NumPy array")
+            raise DeviceError(f"CuPy arrays live on GPUs, not on {said(device)}; cupy.asnumpy(...) makes a NumPy array")
         if not number or int(number) == x.device.id:
             return x
         with self.cupy.cuda.Device(int(number)):
@@ -709,7 +729,7 @@ class NumbaDevice(Library):
         return self.cuda.from_host(x, self.cuda.index_of(like))
 
     def to_device(self, x: Array, device: Any) -> Array:
-        if str(device) == "cpu":
+        if device_name(device) == "cpu":
             return self.to_numpy(x)
         index = self.cuda.at(device)
         return x if index == self.cuda.index_of(x) else self.cuda.from_host(self.to_numpy(x), index)
@@ -761,7 +781,7 @@ def library_of_type(kind: type) -> Library | None:
     for ask in _KNOWN:
         library = ask(kind)
         if library is not None:
-            _by_type[kind] = library
+            remember(_by_type, kind, library)
             return library
     return None
 
@@ -800,12 +820,22 @@ def is_array_type(kind: type) -> bool:
         known = not issubclass(kind, (type, np.generic)) and (
             any(hasattr(kind, name) for name in _PROTOCOLS) or library_of_type(kind) is not None
         )
-        _array_types[kind] = known
+        remember(_array_types, kind, known)
     return known
 
 
 _array_types: dict[type, bool] = {}
 _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+
+
+def shape_of(x: Array, what: str = "data") -> Shape:
+    """The shape of anything that `is_array` takes; TypeError where that is no array after all."""
+    try:
+        if library_of_type(type(x)) is not None:
+            return tuple(x.shape)
+    except RuntimeError:  # a nested tensor has none
+        pass
+    return tuple(adopt(x, what)[1].shape)
 
 
 def adopt(x: Array, what: str = "data") -> tuple[Library, Array]:

@@ -9,11 +9,12 @@ import numpy as np
 from . import _launch
 from .arrays import Array, Library, adopt, is_array, library_of, to_host
 from .convert import as_own, at_least, is_encoding, mask_beside
-from .errors import ConversionError, StructureError
+from .errors import ConversionError, StructureError, said
 from .formats import Masked
 from .grad import single
+from .limits import allocated
 from .sequence import per_sequence
-from .structure import Structure, frozen, integers
+from .structure import MOST, Structure, frozen, integers
 
 
 def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> Array:
@@ -49,7 +50,7 @@ def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> 
         library, lead = library_of(like), (structure.n,)
     side = "right" if side is None else side
     if not isinstance(side, str) or side not in ("right", "left"):
-        raise ConversionError(f'side must be "right" or "left", not {side!r}')
+        raise ConversionError(f'side must be "right" or "left", not {said(side)}')
     room = structure.longest if width is None else at_least(width, "width", 0)
     if room < structure.longest:
         i = int(structure.lengths.argmax())
@@ -67,13 +68,20 @@ def position_ids(x: Any, start: Any = 0) -> Array:
 
     Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
 
+    Errors: StructureError for positions beyond int64.
+
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.position_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 1, 2, 0, 1])
     """
     structure, like = _counted(x)
-    return _numbered(structure, like, frozen(per_sequence(start, structure.n, "start")), 0)
+    first = per_sequence(start, structure.n, "start")
+    beyond = first > MOST - np.maximum(structure.lengths - 1, 0)
+    if beyond.any():
+        i = int(beyond.argmax())
+        raise StructureError(f"start[{i}] is {first[i]}; {structure.lengths[i]} positions from there go beyond int64")
+    return _numbered(structure, like, frozen(first), 0)
 
 
 def segment_ids(x: Any) -> Array:
@@ -103,7 +111,7 @@ def _counted(x: Any) -> tuple[Structure, Array]:
 
 def _numbered(structure: Structure, like: Array, first: Array, segments: int) -> Array:
     library = library_of(like)
-    out = library.empty((structure.rows,), library.dtype("int64"), like)
+    out = allocated(library.empty, (structure.rows,), library.dtype("int64"), like)
     if structure.rows:
         work = _launch.Work(structure.n, structure.rows, 8, structure.lengths)
         arrays = (structure.offsets, first)
@@ -148,10 +156,10 @@ def block_mask(x: Any, *, causal: bool = False) -> Array:
            [0, 0, 1]])
     """
     if not isinstance(causal, (bool, np.bool_)):
-        raise TypeError(f"causal must be True or False, not {causal!r}")
+        raise TypeError(f"causal must be True or False, not {said(causal)}")
     structure, like = _counted(x)
     library, rows = library_of(like), structure.rows
-    out = library.empty((rows, rows), library.bool_dtype, like)
+    out = allocated(library.empty, (rows, rows), library.bool_dtype, like)
     if rows:
         work = _launch.Work(structure.n, rows, rows, structure.lengths)
         _launch.arithmetic(

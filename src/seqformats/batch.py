@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from . import _flow, registry
-from .arrays import Array, adopt, is_array, library_of
+from .arrays import Array, library_of
 from .convert import at_least, checked_data, convert, is_encoding, restored, rows_of, to_masked, to_padded
-from .errors import ConversionError, StructureError
+from .errors import ConversionError, StructureError, said
 from .formats import (
     List,
     LoD,
@@ -24,7 +24,7 @@ from .formats import (
     build_ragged,
 )
 from .grad import Call, fitting, operation, single
-from .select import getitem, lengths, lengths_given, selected
+from .select import getitem, lengths, lengths_given, rows_or_batch, selected
 from .sequence import check_alike, each_home
 from .structure import Structure, frozen, integers
 
@@ -158,7 +158,7 @@ def reorder(x: Any, permutation: Any) -> Any:
     >>> sf.reorder(sf.Ragged(np.arange(3), [1, 2]), [1, 0]).data
     array([1, 2, 0])
     """
-    own, home, home_dx = (adopt(x)[1], None, None) if is_array(x) else single(x)
+    own, home, home_dx = rows_or_batch(x)
     index = _permutation(permutation, len(own))
     return selected(own, index, home, home_dx)
 
@@ -228,8 +228,9 @@ def inverse_order(order: Any) -> Array:
     array([1, 2, 0])
     """
     if is_encoding(order):
-        order = convert(order, Ragged).data
-    index = _permutation(order, len(order))
+        order = rows_of(single(order)[0])
+    index = integers(order, "permutation")
+    index = _permutation(index, index.size)
     inverse = np.empty(index.size, np.int64)
     inverse[index] = np.arange(index.size)
     return frozen(inverse)
@@ -259,7 +260,7 @@ def buckets(
     [[1, 3], [2, 0, 4]]
     """
     if not isinstance(padded, (bool, np.bool_)):
-        raise TypeError(f"padded must be True or False, not {padded!r}")
+        raise TypeError(f"padded must be True or False, not {said(padded)}")
     step = at_least(multiple_of, "multiple_of", 1)
     if step > 1 and not padded:
         raise ConversionError(f"multiple_of={step} is about padding, and with padded=False there is none")

@@ -26,7 +26,7 @@ from .arrays import (
     size_of,
     zero_item,
 )
-from .errors import ConversionError, StructureError
+from .errors import ConversionError, StructureError, said
 from .formats import (
     Encoding,
     List,
@@ -45,8 +45,9 @@ from .formats import (
     level_index,
     rows_of_level,
 )
+from .limits import NO_ROOM, allocated, check_finite, no_room
 from .lists import read, scan
-from .structure import Structure, frozen, same_numbers, whole
+from .structure import MOST, Structure, frozen, same_numbers, whole
 
 # --- where rows lie --------------------------------------------------------------------------------------------------
 
@@ -161,8 +162,8 @@ def allocate(source: Source, shape: Shape, zeros: bool = False) -> Array:
     make = source.library.zeros if zeros else source.library.empty
     try:
         return make((*shape, *source.item_shape), source.like.dtype, source.like)
-    except (ValueError, OverflowError, TypeError) as error:
-        raise ConversionError(f"no memory can hold shape {(*shape, *source.item_shape)}: {error}") from None
+    except NO_ROOM as error:
+        raise no_room((*shape, *source.item_shape), error) from None
 
 
 def move_rows(
@@ -221,10 +222,12 @@ def _same_order(a: Structure, b: Structure) -> bool:
 
 
 def at_least(value: Any, name: str, least: int) -> int:
-    """An integer option; ConversionError where it is below `least`."""
+    """An integer option; ConversionError where it is below `least`, or more than int64 can count."""
     number = whole(value, name)
     if number < least:
-        raise ConversionError(f"{name} must be at least {least}, not {number}")
+        raise ConversionError(f"{name} must be at least {least}, not {said(number)}")
+    if number > MOST:
+        raise ConversionError(f"{name} must fit int64, but is {said(number)}")
     return number
 
 
@@ -234,7 +237,7 @@ def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) ->
     if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False:
         return longest, longest
     if not isinstance(truncate, (bool, np.bool_)):
-        raise TypeError(f"truncate must be True or False, not {truncate!r}")
+        raise TypeError(f"truncate must be True or False, not {said(truncate)}")
     step = at_least(multiple_of, "multiple_of", 1)
     if width is None:
         room = longest
@@ -298,7 +301,7 @@ def mask_of(x: Masked) -> Array:
 def mask_beside(library: Library, like: Array, lengths: Array, width: int, side: str) -> Array:
     """``(n, width)`` bool beside `like`, True where there is an item: what is padding in the complement."""
     n = lengths.size
-    out = library.zeros((n, width), library.bool_dtype, like)
+    out = allocated(library.zeros, (n, width), library.bool_dtype, like)
     if n * width:
         free = Structure.of_lengths(width - lengths)
         work = (n, n * width - free.rows, 1, None)
@@ -327,9 +330,9 @@ def to_masked(
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
-        raise TypeError(f'side must be "right" or "left", not {side!r}')
+        raise TypeError(f'side must be "right" or "left", not {said(side)}')
     elif side not in ("right", "left"):
-        raise ConversionError(f'side must be "right" or "left", not {side!r}')
+        raise ConversionError(f'side must be "right" or "left", not {said(side)}')
     source = source_of(x)
     if isinstance(x, Masked) and width is None:
         width = x.data.shape[1]  # another side, fill or multiple of the rectangle that is there
@@ -606,7 +609,10 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         if kind is list or kind is tuple:
             if To is List and x and is_list_of_arrays(x):
                 return _list_of(tuple(x))
-            entry = registry.direct((List, To))
+            try:
+                entry = registry.direct((List, To))
+            except TypeError:  # an array, say, is no key
+                entry = None
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
                 items = tuple(x)
@@ -620,7 +626,10 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
                         y = function(source_at(library, like, item, items, structure, addresses))
                     return y
         else:
-            entry = registry.direct((kind, To))
+            try:
+                entry = registry.direct((kind, To))
+            except TypeError:
+                entry = None
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
                 y = _at_once(function, x)
@@ -631,7 +640,6 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             if kind is To and isinstance(x, Encoding):
                 return x
     if not registry.is_encoding_type(kind):
-        check_target(x, To)
         if kind is Pairs:
             return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
         kind = _kind_at_the_door(x)
@@ -641,9 +649,9 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             if To is list and not options:
                 return copied(x) if copy else x
             return convert(_list_of(tuple(x)), To, copy=copy, **options)
-    check_target(x, To)
+    check_target(To)
     if not isinstance(copy, (bool, np.bool_)):
-        raise TypeError(f"copy must be True or False, not {copy!r}")
+        raise TypeError(f"copy must be True or False, not {said(copy)}")
     if kind is To and not options:
         return copied(x) if copy else x
     route = registry.route(kind, To, device_kind(x))
@@ -656,23 +664,21 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     return copied(y) if copy and (route.shares or y is x) else y
 
 
-def check_target(x: Any, To: Any) -> None:
+def check_target(To: Any) -> None:
     """TypeError for what is no type."""
     if not isinstance(To, type):
-        what = repr(To)
+        what = said(To)
         if isinstance(To, str):
             named = [
                 kind for kind in (List, Ragged, Padded, Packed, Masked, LoD) if kind.__name__.lower() == To.lower()
             ]
             what = f"a name; give {f'sf.{named[0].__name__}' if named else 'the class itself'}"
-        elif isinstance(x, type):
-            what = f"{registry.label(type(To))}; the batch comes first: convert(x, {x.__name__})"
         raise TypeError(f"the target of a conversion must be a type such as Ragged, not {what}")
 
 
 def _kind_at_the_door(x: Any) -> type:
     if isinstance(x, (list, tuple)):
-        if hints.for_batch(x):
+        if type(x) not in (list, tuple) and hints.for_batch(x):
             raise no_encoding(x)
         return List if is_list_of_arrays(x) else list
     kind = kind_of(x)
@@ -683,7 +689,7 @@ def _kind_at_the_door(x: Any) -> type:
 
 def no_encoding(x: Any, what: str = "no encoding") -> TypeError:
     """The error for an object that is none, with the way in for what has one."""
-    hint = hints.for_batch(x)
+    hint = f"; the batch comes first: convert(x, {x.__name__})" if isinstance(x, type) else hints.for_batch(x)
     if not hint and getattr(getattr(x, "dtype", None), "hasobject", False):
         hint = "; list(x) is a list of what it holds"
     elif not hint:
@@ -720,12 +726,28 @@ def _run(leg: registry.Conversion, x: Any, options: dict[str, Any]) -> Any:
 def copied(x: Any) -> Any:
     """The same encoding over copies of its arrays; the structure is read-only and stays."""
     if isinstance(x, (list, tuple)):
-        return type(x)([copied(part) for part in x])
+        return _copied_lists(x)
     if isinstance(x, Pairs):
         return Pairs(copied(x.one), copied(x.two))
     if is_array(x):
         return library_of(x).copy(x)
     return _flow.rebuild(x, [library_of(leaf).copy(leaf) for leaf in _flow.leaves(x)])
+
+
+def _copied_lists(x: Any) -> Any:
+    """Lists in lists, to any depth, around copies of what they hold."""
+    levels = [[x]]
+    while levels[-1]:
+        check_finite(x, len(levels), sum(map(len, levels[-1])))
+        levels.append([item for part in levels[-1] for item in part if isinstance(item, (list, tuple))])
+    lists: list[Any] = []
+    for level in reversed(levels[:-1]):
+        within = iter(lists)
+        lists = [
+            type(part)([next(within) if isinstance(item, (list, tuple)) else copied(item) for item in part])
+            for part in level
+        ]
+    return lists[0]
 
 
 # --- the way back ----------------------------------------------------------------------------------------------------
@@ -851,6 +873,8 @@ def back_to(y: Any, x: Any, level: int) -> Any:
         if not isinstance(y, Pairs):
             raise TypeError(f"only Pairs go back to Pairs, not {type(y).__name__}")
         return Pairs(*[b if is_array(b) else back_to(b, a, level) for a, b in ((x.one, y.one), (x.two, y.two))])
+    if isinstance(y, Pairs):
+        raise TypeError(f"Pairs go back to Pairs alone, not to {type(x).__name__}; take y.one or y.two")
     if isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure and not _deep(x, y):
         return _relayout(y, x)
     y = as_encoding(y)
@@ -913,9 +937,9 @@ width, multiple_of, truncate
     """
     for kind in (From, To):
         if not isinstance(kind, type):
-            raise TypeError(f"explain takes types such as Ragged, not {kind!r}")
+            raise TypeError(f"explain takes types such as Ragged, not {said(kind)}")
     if not isinstance(device, str):
-        raise TypeError(f'device must be a name such as "cpu" or "cuda", not {device!r}')
+        raise TypeError(f'device must be a name such as "cpu" or "cuda", not {said(device)}')
     name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
     if From is To:
         return f"{name}: nothing to do"

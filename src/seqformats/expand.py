@@ -10,9 +10,10 @@ from . import _flow
 from ._rows import differentiable, flat, in_layout, layout_of, linear, move, new_rows, placed_at_once, sums_in
 from .arrays import Array, Library, adopt, is_array, library_of, size_of
 from .convert import convert_like, move_rows, restored, rows_of, source_of, structure_of
-from .errors import ConversionError, DeviceError, StructureError
+from .errors import DeviceError, StructureError
 from .formats import LoD, Ragged, build_lod, build_ragged
 from .grad import Call, at_once, operation, single
+from .limits import check_room
 from .reduce import summed
 from .select import getitem, lengths, levels_of, sum_of_copies
 from .sequence import per_sequence
@@ -155,10 +156,8 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     if out is not None and not isinstance(own, (Ragged, LoD)):
         raise TypeError(f"out= takes the rows of an array, a Ragged or a LoD, but x is a {type(own).__name__}")
     outer = structure_of(own, 0)  # of a LoD, each outermost sequence with all its rows
-    try:
-        index = np.repeat(np.arange(len(own)), counts)
-    except ValueError as error:
-        raise ConversionError(f"no memory can hold {copies.rows} sequences: {error}") from None
+    check_room(copies.rows, 8, "sequences")
+    index = np.repeat(np.arange(len(own)), counts)
     repeated = Structure.of_lengths(outer.lengths[index])
     room = into(out, library, own._like(), repeated.rows, own.item_shape)
     shape = _flow.hollow(own)

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import registry
-from .arrays import Array, Shape, adopt, is_array, library_of
-from .errors import DeviceError, StructureError
+from .arrays import Array, Shape, adopt, is_array, library_of, library_of_type, shape_of
+from .errors import DeviceError, StructureError, said
+from .limits import NO_ROOM, OBJECT, check_room, no_room
 from .lists import scan
-from .structure import Structure, frozen, integers, whole
+from .structure import MOST, Structure, frozen, integers, whole
 
 _SHOWN = 6  # lengths that a repr shows
 
@@ -446,9 +447,9 @@ class Masked(Encoding):
     def __post_init__(self) -> None:
         data = _with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")
         if not isinstance(self.side, str):
-            raise TypeError(f'side must be "right" or "left", not {self.side!r}')
+            raise TypeError(f'side must be "right" or "left", not {said(self.side)}')
         if self.side not in _SIDES:
-            raise StructureError(f'side must be "right" or "left", not {self.side!r}')
+            raise StructureError(f'side must be "right" or "left", not {said(self.side)}')
         if is_array(self.lengths) and len(self.lengths.shape) == 2:
             raise StructureError(
                 f"lengths must have one axis, but have shape {tuple(self.lengths.shape)}; "
@@ -626,8 +627,10 @@ class LoD(_Deep):
         >>> sf.LoD.from_absolute(np.arange(7), [[0, 4, 7], [0, 2, 4, 7]]).lod
         (array([0, 2, 3]), array([0, 2, 4, 7]))
         """
+        if not isinstance(empties, str):
+            raise TypeError(f'empties must be "raise", "left" or "right", not {said(empties)}')
         if empties not in ("raise", "left", "right"):
-            raise StructureError(f'empties must be "raise", "left" or "right", not {empties!r}')
+            raise StructureError(f'empties must be "raise", "left" or "right", not {said(empties)}')
         data = _with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
         given = _level_arrays(lod, "lod")
         below = None
@@ -679,20 +682,23 @@ class LoD(_Deep):
         n = self._levels[k].n
         start, stop = whole(start, "start"), whole(stop, "stop")
         if not 0 <= start <= stop <= n:
-            raise IndexError(f"level {level} has {n} sequences; there is no range {start} to {stop}")
+            raise IndexError(f"level {k} has {n} sequences; there is no range {said(start)} to {said(stop)}")
         return registry.service("lod_slice")(self, k, start, stop)  # type: ignore[no-any-return]
 
 
 def _level_arrays(given: Any, what: str) -> list[Array]:
-    if is_array(given) and len(given.shape) == 2:
-        given = list(given)
+    if is_array(given):
+        array = adopt(given, what)[1]
+        if len(array.shape) == 2:
+            check_room(array.shape[0], OBJECT, f"levels in {what}")
+            given = list(array)
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         raise TypeError(f"{what} must be a sequence of levels, not {type(given).__name__}")
     if len(given) == 0:
         raise StructureError(f"{what} must have at least one level")
     for k, level in enumerate(given):
         if isinstance(level, int) or (not isinstance(level, (Sequence, types.NoneType)) and not is_array(level)):
-            raise TypeError(f"{what} must be a sequence of levels, but {what}[{k}] is {level!r}")
+            raise TypeError(f"{what} must be a sequence of levels, but {what}[{k}] is {said(level)}")
     return [integers(level, f"{what}[{k}]") for k, level in enumerate(given)]
 
 
@@ -746,7 +752,7 @@ def is_valid_lod(lod: Any, rows: int) -> bool:
     False
     """
     try:
-        _checked_levels(lod, whole(rows, "rows"))
+        _checked_levels(lod, min(max(whole(rows, "rows"), -1), MOST))
     except (StructureError, TypeError):
         return False
     return True
@@ -757,7 +763,7 @@ def level_index(x: Any, level: int) -> int:
     count = len(x.lod) if isinstance(x, LoD) else 1
     k = whole(level, "level")
     if not -count <= k < count:
-        raise IndexError(f"there is no level {level}; {type(x).__name__} has {count}, outermost first")
+        raise IndexError(f"there is no level {said(level)}; {type(x).__name__} has {count}, outermost first")
     return k % count
 
 
@@ -792,7 +798,12 @@ class Pairs:
             member = getattr(self, name)
             if isinstance(member, (list, tuple)):
                 object.__setattr__(self, name, registry.service("as_encoding")(member))
-            elif not registry.service("is_encoding")(member) and not is_array(member):
+            elif is_array(member):
+                if not shape_of(member, name):
+                    raise TypeError(f"{name} must have an axis for the sequences, but is a single number")
+                if library_of_type(type(member)) is None:  # as one of a library that is known here
+                    object.__setattr__(self, name, adopt(member, name)[1])
+            elif not registry.service("is_encoding")(member):
                 raise TypeError(f"{name} must be an encoding or an array, not {type(member).__name__}")
         one, two = (registry.service("count")(member) for member in (self.one, self.two))
         if one != two:
@@ -826,7 +837,9 @@ class Pairs:
 
 
 def _members(x: Any, index: Any) -> Any:
-    return registry.service("take_rows")(x, index) if is_array(x) else x[index]
+    if is_array(x):
+        return registry.service("take_rows")(x, index)
+    return x[index] if isinstance(x, (Encoding, Pairs)) else registry.service("select")(x, index)
 
 
 # --- the private door ------------------------------------------------------------------------------------------------
@@ -884,7 +897,10 @@ def build_padded(data: Array, structure: Structure) -> Padded:
     order = structure.order
     size_at_t = order.size_at_t
     if steps != size_at_t.size:
-        sizes = np.zeros(steps, np.int64)
+        try:
+            sizes = np.zeros(steps, np.int64)
+        except NO_ROOM as error:
+            raise no_room((steps,), error) from None
         alive = min(steps, size_at_t.size)
         sizes[:alive] = size_at_t[:alive]
         size_at_t = frozen(sizes)

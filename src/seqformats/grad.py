@@ -244,7 +244,7 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     if len(args) != 2:
         raise TypeError("vjp(convert, x, To, **options) takes x and To")
     given, To = args
-    check_target(given, To)
+    check_target(To)
     asked, options = options, dict(options)
     copy = options.pop("copy", False)
     if isinstance(given, (list, tuple)) and (not given or not is_list_of_arrays(given)):

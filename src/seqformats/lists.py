@@ -85,6 +85,7 @@ def scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
 # --- nested lists of numbers -----------------------------------------------------------------------------------------
 
 _DEEPEST = 16  # levels that are walked natively
+_MOST_LISTS = 1 << 28  # on a level; more would keep all threads waiting for seconds, if they are there at all
 _TAGGED = int(sys.version_info >= (3, 12))  # how an int keeps its sign
 _KNOWN = np.array([_HEAD, _TUPLE, *map(id, (list, tuple, float, int, bool, True))], np.int64)
 _LEAVES = {4: np.float64, 5: np.int64, 6: np.bool_}  # by the place of their type in `_KNOWN`
@@ -114,7 +115,7 @@ def _read_numbers(items: tuple[Any, ...]) -> tuple[Array, list[Array]] | None:
     kernel = registry.kernel("scan_nested", "cpu")
     where = (id(items) + _TUPLE, len(items), _KNOWN, _TAGGED)
     walk = np.zeros((4, _DEEPEST + 1), np.int64)
-    walk[3] = 2**62
+    walk[3] = _MOST_LISTS
     nothing = np.empty(0, np.int64)
     leaf = kernel(*where, 0, walk, nothing, nothing)
     if leaf <= 0:

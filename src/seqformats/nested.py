@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from . import hints, registry
-from .arrays import Array, is_array, library_of, same_values
+from .arrays import Array, adopt, is_array, library_of, library_of_type, same_values, shape_of
 from .convert import convert, source_of
-from .errors import StructureError
+from .errors import ConversionError, StructureError, said
 from .formats import List, LoD, Ragged, build_lod
+from .limits import OBJECT, check_finite, check_room
 from .lists import WIDE, read_numbers, write_numbers
 from .structure import Structure, whole
+
+_MOST_LEVELS = 1 << 20  # that may be asked for; lists themselves may be as deep as there is memory
 
 
 def _is_level(x: Any) -> bool:
@@ -26,7 +29,19 @@ def _is_level(x: Any) -> bool:
 
 def _is_sequence(x: Any) -> bool:
     """Something that has items: a list, or an array with an axis."""
-    return isinstance(x, (list, tuple)) or (is_array(x) and len(x.shape) > 0)
+    return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
+
+
+def _dtype_of(given: Any) -> Any:
+    if isinstance(given, (list, tuple)):
+        check_finite(given)
+    try:
+        dtype = np.dtype(given)
+    except Exception as error:  # NumPy calls what it finds there
+        raise TypeError(f"dtype must be a dtype of NumPy, not {said(given)}: {error}") from None
+    if dtype.hasobject:
+        raise TypeError(f"the dtype of leaves cannot be {dtype}, whose items are Python objects")
+    return dtype
 
 
 @registry.provides("from_nested")
@@ -37,9 +52,11 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
     if levels is not None:
         levels = whole(levels, "levels")
         if levels < 1:
-            raise StructureError(f"levels must be at least 1, not {levels}")
-    if dtype is not None and np.dtype(dtype).hasobject:
-        raise TypeError(f"the dtype of leaves cannot be {np.dtype(dtype)}, whose items are Python objects")
+            raise StructureError(f"levels must be at least 1, not {said(levels)}")
+        if levels > _MOST_LEVELS:
+            raise ConversionError(f"levels must be at most {_MOST_LEVELS}, not {said(levels)}")
+    if dtype is not None:
+        dtype = _dtype_of(dtype)
     read = read_numbers(tuple(lists))
     if read is not None and (levels is None or levels == len(read[1])):
         data = _cast(read[0], dtype)
@@ -49,8 +66,12 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
     found: list[Structure] = []
     while True:
         for i, sequence in enumerate(sequences):
+            if _is_level(sequence):
+                continue
             if not _is_sequence(sequence):
                 raise StructureError(_shallow(sequence, i, len(found)))
+            if library_of_type(type(sequence)) is None:
+                sequences[i] = adopt(sequence)[1]
         found.append(Structure.of_lengths(np.array([len(sequence) for sequence in sequences], np.int64)))
         deep_enough = levels is not None and len(found) == levels
         if any(is_array(sequence) for sequence in sequences):
@@ -59,6 +80,7 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
                     f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep"
                 )
             return _built(_of_arrays(sequences, dtype), found)
+        check_finite(lists, len(found), found[-1].rows)
         leaves = list(chain.from_iterable(sequences))
         kinds = set(map(type, leaves))
         if deep_enough or not kinds:
@@ -69,9 +91,9 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
         sequences = leaves
     if levels is not None and len(found) < levels:
         if leaves:
-            raise StructureError(f"levels={levels}, but {leaves[0]!r} is a leaf only {len(found)} deep")
-        while len(found) < levels:  # nothing further in, so the levels there are empty
-            found.append(Structure.of_lengths(np.zeros(0, np.int64)))
+            raise StructureError(f"levels={levels}, but {said(leaves[0])} is a leaf only {len(found)} deep")
+        # nothing further in, so the levels there are empty, and one does for all
+        found += [Structure.of_lengths(np.zeros(0, np.int64))] * (levels - len(found))
     return _built(_of_leaves(leaves, kinds, dtype), found)
 
 
@@ -86,11 +108,10 @@ def _cast(data: Array, dtype: Any) -> Array | None:
     """Leaves in the dtype asked for, as `_of_leaves` would give them; None where that could differ, or fail."""
     if dtype is None or data.dtype == dtype:
         return data
-    dtype = np.dtype(dtype)
     if data.dtype.kind + dtype.kind == "ff":
-        return data.astype(dtype)
+        return _in_dtype(data, dtype)
     if data.dtype.kind == "i" and dtype.char in "efd":  # by way of float64, as numbers of Python go
-        return data.astype(np.float64).astype(dtype)
+        return _in_dtype(data.astype(np.float64), dtype)
     if data.dtype.kind == "i" and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if data.size == 0 or (limits.min <= data.min() and data.max() <= limits.max):
@@ -98,24 +119,48 @@ def _cast(data: Array, dtype: Any) -> Array | None:
     return None
 
 
+def _in_dtype(data: Array, dtype: Any) -> Array:
+    """A cast as the caller asks for it: floats out of range become infinite, what has no value there is an error."""
+    _check_real(data.dtype.type, dtype)
+    try:
+        with np.errstate(over="ignore", under="ignore", invalid="raise"):
+            return data.astype(dtype, copy=False)
+    except (ValueError, TypeError, OverflowError, FloatingPointError) as error:
+        raise StructureError(f"the leaves have dtype {data.dtype} and do not fit {dtype}: {error}") from None
+
+
+def _check_real(kind: type, dtype: Any) -> None:
+    if issubclass(kind, (complex, np.complexfloating)) and dtype is not None and dtype.kind in "biufmM":
+        raise TypeError(f"complex leaves do not fit {dtype}")
+
+
 def _shallow(leaf: Any, i: int, depth: int) -> str:
     if depth == 0:
         return (
-            f"nested lists hold sequences, but element {i} is {leaf!r}, a single item"
+            f"nested lists hold sequences, but element {i} is {said(leaf)}, a single item"
             f"{hints.for_batch(leaf) or '; one sequence alone is [[...]], a list with one list in it'}"
         )
-    return f"the leaves of nested lists must all be equally deep, but {leaf!r} is {depth} deep and others are deeper"
+    return (
+        f"the leaves of nested lists must all be equally deep, but {said(leaf)} is {depth} deep and others are deeper"
+    )
 
 
 def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
     if not leaves:
         return np.empty(0, np.float64 if dtype is None else dtype)
+    if any(issubclass(kind, (list, tuple)) for kind in kinds):
+        check_finite(leaves)
+    for kind in kinds:
+        _check_real(kind, dtype)
     try:
-        data = np.array(leaves, dtype)
+        with np.errstate(over="ignore", under="ignore", invalid="raise"):
+            data = np.array(leaves, dtype)
         if dtype is None and data.dtype.kind == "f" and kinds == {int}:
             data = np.array(leaves, np.uint64)  # some are over int64
-    except OverflowError as error:
+    except (OverflowError, FloatingPointError) as error:
         raise StructureError(f"the leaves do not fit one dtype of integers: {error}") from None
+    except TypeError as error:
+        raise TypeError(f"the leaves do not fit {'one dtype' if dtype is None else dtype}: {error}") from None
     except ValueError as error:
         raise StructureError(f"the lists within an item must all have one shape: {error}") from None
     if data.dtype.hasobject:
@@ -143,8 +188,8 @@ def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
     if dtype is None:
         return data
     if type(data) is np.ndarray:  # whose dtypes include some that no name stands for
-        return data.astype(dtype, copy=False)
-    return library_of(data).astype(data, np.dtype(dtype).name)
+        return _in_dtype(data, dtype)
+    return library_of(data).astype(data, dtype.name)
 
 
 def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
@@ -153,13 +198,13 @@ def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
         return np.empty((0, *first.shape[1:]), first.dtype)
     given = _of_leaves(list(sequence), set(map(type, sequence)), None)
     if given.shape[1:] != first.shape[1:]:
-        raise StructureError(f"the list {sequence!r} stands beside arrays with items of shape {first.shape[1:]}")
+        raise StructureError(f"the list {said(sequence)} stands beside arrays with items of shape {first.shape[1:]}")
     try:
         cast = given.astype(first.dtype)
     except (TypeError, ValueError):
         cast = None
     if cast is None or (dtype is None and not same_values(given, cast)):
-        raise StructureError(f"the list {sequence!r} does not fit {first.dtype}, the dtype of the arrays beside it")
+        raise StructureError(f"the list {said(sequence)} does not fit {first.dtype}, the dtype of the arrays beside it")
     return cast
 
 
@@ -176,6 +221,7 @@ def to_nested(x: LoD) -> list[Any]:
         lists = None if wide is None else write_numbers(library.to_numpy(x.data).astype(wide, copy=False), x.lod)
         if lists is not None:
             return lists
+        check_room(x.rows, OBJECT, "leaves")
         keep = getattr(x.dtype, "kind", "-") in "mM"  # as Python objects some of these lose their unit
         data = x.data if library.arithmetic else library.to_numpy(x.data)
         nested = _grouped(list(data) if keep else data.tolist(), inner.offsets)

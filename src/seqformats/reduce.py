@@ -34,7 +34,7 @@ from ._rows import (
 )
 from .arrays import Array, Library, library_of, plain, size_of
 from .convert import convert, source_of, without_padding
-from .errors import ConversionError, StructureError
+from .errors import ConversionError, StructureError, said
 from .formats import LoD, Ragged, build_lod
 from .grad import Call, at_once, operation, single
 from .structure import Structure, frozen, integers
@@ -59,10 +59,10 @@ def reduce(x: Any, kind: str, *, empty: Any = None) -> Any:
     array([2., 0., 3.])
     """
     if not isinstance(kind, str):
-        raise TypeError(f"a reduction is called by its name, not {kind!r}")
+        raise TypeError(f"a reduction is called by its name, not {said(kind)}")
     name = kind.lower()
     if name not in _BY_NAME:
-        raise ConversionError(f"no reduction is called {kind!r}; there are: {', '.join(_BY_NAME)}")
+        raise ConversionError(f"no reduction is called {said(kind)}; there are: {', '.join(_BY_NAME)}")
     if empty is None:
         empty = _LOWEST if name == "logsumexp" else _ZERO
     return _BY_NAME[name](x, empty)
@@ -545,12 +545,12 @@ def _check_empty(structure: Structure, empty: Any) -> None:
         return
     if isinstance(empty, str):
         if empty != "raise":
-            raise ConversionError(f'empty must be a value or "raise", not {empty!r}')
+            raise ConversionError(f'empty must be a value or "raise", not {said(empty)}')
         if (structure.lengths == 0).any():
             i = int((structure.lengths == 0).argmax())
             raise StructureError(f"sequence {i} is empty; give empty=0.0 or another value for it")
     elif not isinstance(empty, (int, float, complex, np.number, np.bool_, np.datetime64)):
-        raise TypeError(f'empty must be a number or "raise", not {empty!r}')
+        raise TypeError(f'empty must be a number or "raise", not {said(empty)}')
 
 
 def _finished(values: Array, structure: Structure, empty: Any, default: float) -> Array:
@@ -578,7 +578,7 @@ def _fitting(empty: Any, name: str) -> Any:
         if fits and SUMS_IN.get(name) in ("int64", "uint64"):
             value = int(value)
     if not fits:
-        raise ConversionError(f"empty={empty!r} does not fit {name}, the dtype of the result")
+        raise ConversionError(f"empty={said(empty)} does not fit {name}, the dtype of the result")
     return value
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from . import hints
 from ._threads import loading
-from .errors import ConversionError, DeviceError
+from .errors import ConversionError, DeviceError, said
+from .limits import remember
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
@@ -36,7 +37,7 @@ def kernel(name: str, device: str) -> Callable[..., Any]:
     found: Any = getattr(module, device, None) if device in ("cpu", "cuda") else None
     if found is None:
         known = sorted({d for n, d in _kernels if n == name} | {d for d in ("cpu", "cuda") if hasattr(module, d)})
-        raise DeviceError(f"no kernel {name} for the device {device!r}; there is one for: {', '.join(known)}")
+        raise DeviceError(f"no kernel {name} for the device {said(device)}; there is one for: {', '.join(known)}")
     if device == "cpu":
         found = _First(found, (name, device))
     return _kernels.setdefault((name, device), found)
@@ -157,7 +158,7 @@ class Route:
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
                 raise TypeError(
-                    f"no option {name!r} on the way from {label(self.source)} to {label(self.target)}; "
+                    f"no option {said(name)} on the way from {label(self.source)} to {label(self.target)}; "
                     f"options there: {known}{hints.for_option(name)}"
                 )
             at = len(self.legs) - 1
@@ -234,7 +235,7 @@ def conversion(
     """
     for kind in (source, target):
         if not (isinstance(kind, type) and (kind is list or is_dataclass(kind))):
-            raise TypeError(f"a conversion goes between dataclass types or list, not {kind!r}")
+            raise TypeError(f"a conversion goes between dataclass types or list, not {said(kind)}")
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         global _bound_to_devices
@@ -265,7 +266,7 @@ def route(source: type, target: type, device: str = "cpu") -> Route:
 
     An encoding that loses levels is never passed through where both ends keep them.
     """
-    found = find_route(source, target, device)
+    found = _routes.get((source, target, device if _bound_to_devices else "")) or find_route(source, target, device)
     if found is None:
         raise ConversionError(_no_route(source, target, device))
     return found
@@ -279,8 +280,7 @@ def find_route(source: type, target: type, device: str = "cpu") -> Route | None:
     except KeyError:
         pass
     legs = _search(source, target, device)
-    found = _routes[key] = None if legs is None else Route(source, target, legs)
-    return found
+    return remember(_routes, key, None if legs is None else Route(source, target, legs))  # type: ignore[no-any-return]
 
 
 def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] | None:
@@ -355,7 +355,7 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
         return _gradients[operation]
     except (KeyError, TypeError):
         known = ", ".join(sorted(operation.__qualname__ for operation in _gradients))
-        name = getattr(operation, "__name__", repr(operation))
+        name = getattr(operation, "__name__", None) or said(operation)
         raise TypeError(f"{name} has no gradient rule; operations that have one: {known}") from None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _flow, _launch, registry
 from ._rows import HALF, differentiable, linear, name_of, sums_in
-from .arrays import Array, adopt, is_array, library_of, library_of_type, plain, size_of, to_host
+from .arrays import Array, adopt, is_array, library_of, library_of_type, plain, shape_of, size_of, to_host
 from .convert import (
     addresses_of,
     allocate,
@@ -23,11 +23,12 @@ from .convert import (
     move_rows,
     moved_at_once,
     restored,
+    rows_of,
     source_of,
     structure_of,
     to_ragged,
 )
-from .errors import StructureError
+from .errors import StructureError, said
 from .formats import (
     Encoding,
     List,
@@ -63,18 +64,23 @@ def place(index: Any, n: int) -> int:
             f"an index must be an integer, a slice, a mask or a list of integers, not {type(index).__name__}{hint}"
         ) from None
     if not -n <= i < n:
-        raise IndexError(f"index {i} is out of range for {n} sequences")
+        raise IndexError(f"index {said(i)} is out of range for {n} sequences")
     return i + n if i < 0 else i
 
 
 def places(index: Any, n: int) -> slice | Array:
     """Any index as a slice with step 1, or as int64 places from 0 to n - 1."""
     if isinstance(index, slice):
-        start, stop, step = index.indices(n)
+        try:
+            start, stop, step = index.indices(n)
+        except ValueError:
+            raise IndexError("the step of a slice must not be 0") from None
+        except TypeError as error:
+            raise TypeError(f"an index of {said(index)}: {error}") from None
         if step == 1:
             return slice(start, max(start, stop))
         return np.arange(start, stop, step, dtype=np.int64)
-    if isinstance(index, list) or (is_array(index) and len(index.shape) > 0):
+    if isinstance(index, list) or (is_array(index) and len(shape_of(index, "an index")) > 0):
         return _picked(index, n)
     i = place(index, n)
     return slice(i, i + 1)
@@ -85,10 +91,9 @@ def _picked(index: Any, n: int) -> Array:
         kinds = {bool if issubclass(kind, (bool, np.bool_)) else kind for kind in map(type, index)}
         if bool in kinds and len(kinds) > 1:
             raise TypeError("an index must be a mask or a list of integers, not a mixture")
-        try:
-            array = np.array(index) if index else np.empty(0, np.int64)
-        except ValueError:
-            raise TypeError(f"an index must be a mask or a list of integers, not {index!r}") from None
+        if bool not in kinds:
+            index = [place(value, n) for value in index]
+        array = np.array(index, None if index else np.int64)
     else:
         array = to_host(index)
     if array.dtype.kind not in "biu" and array.size:
@@ -99,8 +104,10 @@ def _picked(index: Any, n: int) -> Array:
         if array.size != n:
             raise IndexError(f"the mask has {array.size} places, but there are {n} sequences")
         return np.flatnonzero(array)
+    if not array.size:
+        return np.empty(0, np.int64)
     chosen = array.astype(np.int64)
-    if not chosen.size or (array.dtype.kind == "i" and chosen.min() >= 0 and chosen.max() < n):
+    if array.dtype.kind == "i" and chosen.min() >= 0 and chosen.max() < n:
         return chosen
     wrong = (array < -n) | (array >= n) if array.dtype.kind != "u" else array >= n
     if wrong.any():
@@ -274,6 +281,7 @@ def take_rows(x: Array, index: Any) -> Array:
     return array[where] if isinstance(where, slice) else library.take(array, where, 0)
 
 
+@registry.provides("select")
 @operation
 def select(x: Any, index: Any, level: int = 0) -> Any:
     """Some sequences of a level; any dtype.
@@ -302,6 +310,16 @@ def select(x: Any, index: Any, level: int = 0) -> Any:
     return selected(own, places(index, structure.n), home, home_dx, k)
 
 
+def rows_or_batch(x: Any) -> tuple[Any, Any, Any]:
+    """`grad.single` for what may also be a plain array of rows."""
+    if not is_array(x):
+        return single(x)
+    rows = adopt(x, "x")[1]
+    if len(rows.shape) < 1:
+        raise StructureError("x must have the axes (n, *item), but is a single number")
+    return rows, None, None
+
+
 def selected(own: Any, chosen: slice | Array, home: Any, home_dx: Any, level: int = 0) -> Call:
     """The chosen sequences of a level, or rows of an array, and the way back; of a slice views where there are any."""
     where = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
@@ -314,15 +332,14 @@ def selected(own: Any, chosen: slice | Array, home: Any, home_dx: Any, level: in
             differentiable(name, "a selection with repeated positions")
 
     if is_array(own):
-        item = tuple(own.shape[1:])
-        structure = Structure.of_lengths(np.ones(own.shape[0], np.int64))
+        rows, item = own.shape[0], tuple(own.shape[1:])
 
         def rows_of(z: Any) -> Array:
             return z[chosen] if isinstance(chosen, slice) else library_of(z).take(z, where, 0)
 
         def placed_rows(dy: Any) -> Array:
-            one = Structure.of_lengths(np.ones(where.size, np.int64))
-            return _placed(build_ragged(dy, one), where, structure).data.reshape(own.shape[0], *item)
+            one, all_rows = (Structure.of_lengths(np.ones(count, np.int64)) for count in (where.size, rows))
+            return _placed(build_ragged(dy, one), where, all_rows).data.reshape(rows, *item)
 
         def rule_of_rows(z: Any, wanted: bool) -> tuple[Any, Any]:
             check(wanted)
@@ -449,7 +466,7 @@ def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
     if isinstance(a, Encoding):
         if a.dtype != b.dtype or a.item_shape != b.item_shape or a.device != b.device:
             return False
-        a, b = convert(a, Ragged).data, convert(b, Ragged).data
+        a, b = rows_of(a), rows_of(b)
     if tuple(a.shape) != tuple(b.shape) or a.dtype != b.dtype:
         return False
     if size_of(a.shape) == 0:
@@ -457,9 +474,10 @@ def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
     library = library_of_type(type(a))
     if library is not None and not library.arithmetic:
         a, b = to_host(a), to_host(b)
-    same = a == b
-    if equal_nan:
-        same = same | ((a != a) & (b != b))
+    with np.errstate(invalid="ignore"):  # which signalling NaNs are
+        same = a == b
+        if equal_nan:
+            same = same | ((a != a) & (b != b))
     return bool(same.all())
 
 

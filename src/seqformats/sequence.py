@@ -26,9 +26,10 @@ from ._rows import (
 )
 from .arrays import Array, adopt, is_array, library_of, size_of, to_host
 from .convert import at_least, convert, convert_like, move_rows, restored, rows_of, source_of, without_padding
-from .errors import DeviceError, StructureError
+from .errors import DeviceError, StructureError, said
 from .formats import Encoding, List, LoD, Ragged, build_ragged, shown
 from .grad import Call, at_once, operation, single
+from .limits import no_room
 from .reduce import reduce_sum, rows_or_data, spread
 from .structure import Structure, frozen, integers, whole
 
@@ -322,10 +323,11 @@ def slice(x: Any, start: Any, length: Any) -> Any:
 
 def per_sequence(value: Any, n: int, what: str) -> Array:
     """One integer a sequence, ``(n,)`` int64: given so, as ``(n, 1)``, or as one for all."""
-    if isinstance(value, (int, np.integer)) or (is_array(value) and len(value.shape) == 0):
-        return np.full(n, integers([whole(value if not is_array(value) else to_host(value).item(), what)], what)[0])
-    if is_array(value) and len(value.shape) == 2 and value.shape[1] == 1:
-        value = to_host(value)[:, 0]
+    if is_array(value):
+        value = np.asarray(to_host(value))
+        value = value.item() if value.ndim == 0 else value[:, 0] if value.shape[1:] == (1,) else value
+    if isinstance(value, (int, np.integer)):
+        return np.full(n, integers([whole(value, what)], what)[0])
     found = integers(value, what)
     if found.size != n:
         raise StructureError(f"{what} has {found.size} numbers, but there are {n} sequences")
@@ -362,13 +364,17 @@ def reshape(x: Any, width: int) -> Any:
         i = int((numbers % width != 0).argmax())
         raise StructureError(
             f"sequence {i} has {structure.lengths[i]} items of {size_of(item)}, {numbers[i]} numbers, which "
-            f"do not divide into rows of {width}"
+            f"do not divide into rows of {said(width)}"
         )
     reshaped = Structure.of_lengths(numbers // width)
     shape = _flow.hollow(own)
 
     def forward(z: Any) -> Any:
-        return convert_like(build_ragged(rows_of(z).reshape(reshaped.rows, width), reshaped), shape)
+        try:
+            rows = rows_of(z).reshape(reshaped.rows, width)
+        except (ValueError, RuntimeError) as error:  # no rows, but wider than anything
+            raise no_room((reshaped.rows, width), error) from None
+        return convert_like(build_ragged(rows, reshaped), shape)
 
     def back(dy: Any) -> Any:
         return restored(build_ragged(rows_of(dy).reshape(structure.rows, *item), structure), shape)
@@ -641,7 +647,7 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
     high = (before + 1 + after) * size_of(item)
     if len(w.shape) != 2 or w.shape[0] != high:
         raise StructureError(
-            f"weight must have shape ({high}, out), (before + 1 + after) * width rows, but has {tuple(w.shape)}"
+            f"weight must have shape ({said(high)}, out), (before + 1 + after) * width rows, but has {tuple(w.shape)}"
         )
     if library is not library_of(own._like()) or library.device(w) != own.device:
         raise DeviceError(f"weight is an array of {library.name} on {library.device(w)}; x is on {own.device}")

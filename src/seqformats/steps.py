@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from . import _flow, registry
-from .arrays import Array, adopt, is_array, library_of
+from .arrays import Array, adopt, is_array, library_of, shape_of, size_of
 from .convert import checked_data, convert, convert_like, restored, source_at, to_packed, to_ragged
-from .errors import StructureError
+from .errors import StructureError, said
 from .formats import LoD, Packed, Padded, Ragged, build_lod, build_packed
 from .grad import fitting, operation, single
+from .limits import OBJECT, check_room
 from .lists import scan
-from .select import getitem, lengths, lod_slice, selected, take_rows
+from .select import getitem, lengths, lod_slice, rows_or_batch, selected, take_rows
 from .sequence import check_alike
 from .structure import Structure, frozen, same_numbers, whole
 
@@ -48,11 +49,7 @@ class TensorArray:
     like: Any = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.steps, (list, tuple)):
-            raise TypeError(f"steps must be a list or tuple, not {type(self.steps).__name__}")
-        steps = tuple(self.steps)
-        if scan(steps) is None:
-            steps = tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(steps)])
+        steps = _taken(self.steps)
         object.__setattr__(self, "steps", steps)
         _checked(steps, self._own())
 
@@ -94,7 +91,7 @@ class TensorArray:
         else:
             packed = convert(own if own._structure.stable else convert(own, Ragged), Packed)
             structure = packed._structure
-            ends, library = structure.order.steps[: structure.longest + 1], library_of(packed.data)
+            ends, library = structure.order.steps[: structure.longest + 1], checked_data(packed)
             if library.wants_grad((packed.data,)):  # one that is made by `split` could not be changed in place
                 steps = tuple([packed.data[a:b] for a, b in pairwise(ends.tolist())])
             else:
@@ -113,7 +110,13 @@ class TensorArray:
         >>> old.with_steps([step.sum(1) for step in old]).pack().data
         array([2., 2., 2.])
         """
-        steps = tuple(steps)
+        if is_array(steps):
+            check_room(size_of(shape_of(steps)[:1]), OBJECT, "steps")
+        try:
+            given = tuple(steps)
+        except TypeError:
+            raise TypeError(f"the new steps must be a list or tuple, not {type(steps).__name__}") from None
+        steps = _taken(given)
         sizes, have = _sizes(self.steps), _sizes(steps)
         if not same_numbers(sizes, have):
             raise StructureError(
@@ -191,10 +194,23 @@ def _outermost(x: Any) -> Structure:
     return x._levels[0] if isinstance(x, LoD) else x._structure
 
 
+def _taken(given: Any) -> tuple[Any, ...]:
+    """Steps that the caller gives: arrays of libraries known here, or LoDs."""
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"steps must be a list or tuple, not {type(given).__name__}")
+    steps = tuple(given)
+    if scan(steps) is not None:
+        return steps
+    return tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(steps)])
+
+
 def _array(step: Any, t: int) -> Array:
     if not is_array(step):
         raise TypeError(f"steps[{t}] must be an array or a LoD, not {type(step).__name__}")
-    return adopt(step, f"steps[{t}]")[1]
+    array = adopt(step, f"steps[{t}]")[1]
+    if len(array.shape) < 1:
+        raise StructureError(f"steps[{t}] must have the axes (alive, *item), but is a single number")
+    return array
 
 
 def _sizes(steps: tuple[Any, ...]) -> Array:
@@ -229,8 +245,8 @@ def _checked(steps: tuple[Any, ...], like: Any) -> tuple[Array, Array] | None:
             if len(step.lod) != len(steps[0].lod):
                 raise StructureError(f"steps[{t}] has {len(step.lod)} levels, but steps[0] has {len(steps[0].lod)}")
     elif found is None and steps:
-        if any(len(step.shape) < 1 for step in steps):
-            raise StructureError("a step must have the axes (alive, *item), but one is a single number")
+        if any(len(step.shape) < 1 for step in steps):  # since it was taken
+            raise StructureError("a step must have the axes (alive, *item), but one is a single number now")
         check_alike(steps, "step")
     if like is not None:
         outer = _outermost(like)
@@ -327,12 +343,12 @@ def shrink(x: Any, like: Any, step: int) -> Any:
     """
     t = whole(step, "step")
     if t < 0:
-        raise IndexError(f"there is no step {t}")
+        raise IndexError(f"there is no step {said(t)}")
     if isinstance(like, TensorArray):
         alive = len(like.steps[t]) if t < len(like.steps) else 0
     else:
         alive = int((lengths(like, 0) > t).sum())
-    own, home, home_dx = (adopt(x)[1], None, None) if is_array(x) else single(x)
+    own, home, home_dx = rows_or_batch(x)
     if len(own) < alive:
         raise StructureError(f"x has {len(own)} sequences, but {alive} of like are longer than {t}")
     return selected(own, slice(0, alive), home, home_dx)
@@ -344,6 +360,8 @@ def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     likes = [_flow.hollow(step) for step in y]
 
     def pullback(dy: Any) -> Any:
+        if not isinstance(dy, (list, tuple, TensorArray)):
+            raise TypeError(f"the gradient must be a list of steps, not {type(dy).__name__}")
         given = tuple(dy)
         if len(given) != len(likes):
             raise StructureError(f"there are {len(likes)} steps, but {len(given)} gradients")

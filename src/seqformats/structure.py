@@ -12,7 +12,8 @@ import numpy as np
 
 from . import registry
 from .arrays import Array, is_array, to_host
-from .errors import ConversionError, StructureError
+from .errors import OutOfMemory, StructureError, said
+from .limits import NO_ROOM
 
 _INT64 = np.dtype(np.int64)
 MOST = 2**63 - 1
@@ -50,7 +51,7 @@ def integers(values: Any, what: str) -> Array:
         try:
             array = np.array(values, np.int64)
         except OverflowError:
-            raise StructureError(f"{what} must fit int64, but one of them is {max(values, key=abs)}") from None
+            raise StructureError(f"{what} must fit int64, but one of them is {said(max(values, key=abs))}") from None
     else:
         raise TypeError(f"{what} must be a sequence of integers, not {type(values).__name__}")
     if array.ndim != 1:
@@ -62,7 +63,7 @@ def _integer(value: Any, what: str) -> int:
     try:
         return whole(value, what)
     except TypeError:
-        raise TypeError(f"{what} must be integers, but one of them is {value!r}") from None
+        raise TypeError(f"{what} must be integers, but one of them is {said(value)}") from None
 
 
 def whole(value: Any, what: str) -> int:
@@ -74,7 +75,7 @@ def whole(value: Any, what: str) -> int:
             return operator.index(value)
     except TypeError:
         pass
-    raise TypeError(f"{what} must be an integer, not {value!r}")
+    raise TypeError(f"{what} must be an integer, not {said(value)}")
 
 
 class Order(NamedTuple):
@@ -180,8 +181,8 @@ class Structure:
             n, longest = self.n, self.longest
             try:
                 block = np.empty(2 * n + 2 * longest + 1, np.int64)
-            except ValueError:
-                raise ConversionError(f"a sequence of {longest} items has too many time steps for any memory") from None
+            except NO_ROOM:
+                raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
             registry.entry("sort_lengths")(self.lengths, longest, block)
             frozen(block)  # and so what is cut from it
             steps = 2 * n + longest

@@ -7,11 +7,14 @@ and with the structure of the first one.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _flow, hints, registry
-from .arrays import adopt, is_array, library_of
+from .arrays import adopt, is_array, library_of, shape_of
 from .convert import (
     as_encoding,
     as_own,
@@ -26,9 +29,10 @@ from .convert import (
     structure_of,
     without_padding,
 )
-from .errors import StructureError
+from .errors import StructureError, said
 from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged, build_lod
 from .grad import cotangent, in_dtype
+from .limits import OBJECT, check_finite, check_room
 from .structure import same_numbers
 
 Function = Callable[..., Any]
@@ -59,13 +63,15 @@ class _Wrapper:
         for option in options:
             if option not in known:
                 have = ", ".join(sorted(known | {"backprop", "like"}))
-                raise TypeError(f"{name} has no option {option!r}; it has: {have}{hints.for_option(option)}")
+                raise TypeError(f"{name} has no option {said(option)}; it has: {have}{hints.for_option(option)}")
+        if not isinstance(backprop, (bool, np.bool_)):
+            raise TypeError(f"backprop must be True or False, not {said(backprop)}")
         self.name = name
         self.To = To
         self.options = {option: value for option, value in options.items() if option != "dtype"}
         self.dtype = options.get("dtype")
         self.like = None if like is None else List((), like)._like()
-        self.backprop = backprop
+        self.backprop = bool(backprop)
         self.rows = rows  # does the function see the bare rows?
 
     def wrap(self, fn: Function) -> Function:
@@ -482,51 +488,88 @@ def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Any:
 
 def _items(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
     """All items of nested lists or of an encoding as one list, and the way back for as many."""
+    if isinstance(x, Pairs):
+        raise TypeError("with_flatten takes one batch, not Pairs; give x.one or x.two")
     if is_encoding(x):
         rows = convert(x, Ragged)
+        check_room(rows.rows, OBJECT, "items")
         return list(rows.data), lambda y: convert_like(_stacked(y, rows), x)
     if not isinstance(x, (list, tuple)):
         raise TypeError(f"nested lists or an encoding were expected, not {registry.label(type(x))}")
     items, shape = _flattened(x)
-    return items, lambda y: _regrouped(iter(y), shape)
+    return items, lambda y: _regrouped(y, shape)
 
 
 def _counted(y: Any, expected: int, whose: str) -> Any:
     """What `whose` returned, which must be so many items."""
-    if not isinstance(y, (list, tuple)) and not is_array(y):
+    if not isinstance(y, (list, tuple)) and not (is_array(y) and shape_of(y, "the result")):
         raise TypeError(f"with_flatten: {whose} must return a list of {expected} items, not {type(y).__name__}")
-    if len(y) != expected:
-        raise StructureError(f"with_flatten: {expected} items were expected back from {whose}, but got {len(y)}")
+    count = shape_of(y)[0] if is_array(y) else len(y)
+    if count != expected:
+        raise StructureError(f"with_flatten: {expected} items were expected back from {whose}, but got {count}")
     return y
 
 
 def _stacked(items: Any, rows: Ragged) -> Ragged:
     library = library_of(rows.data)
-    data = rows.data if len(items) == 0 else library.stack(items, rows.data)
+    if rows.rows == 0:
+        data = rows.data
+    elif is_array(items):
+        data = library.stack(list(adopt(items, "the result")[1]), rows.data)
+    else:
+        check_finite(items)
+        try:
+            data = library.stack(items, rows.data)
+        except (TypeError, ValueError, RuntimeError) as error:
+            kind = TypeError if isinstance(error, TypeError) else StructureError
+            raise kind(f"with_flatten: the items that the function returned fit no array: {error}") from None
     return _flow.rebuild(rows, [data])  # type: ignore[no-any-return]
 
 
-def _flattened(x: Any) -> tuple[list[Any], Any]:
-    """All items in order, and the nesting: counts of items, in lists of lists, each with the type of its list."""
-    inner = [isinstance(part, (list, tuple)) for part in x]
-    if not any(inner):
-        return list(x), (type(x), len(x))
-    if not all(inner):
-        i = inner.index(False)
-        raise StructureError(f"the items of nested lists must all be equally deep, but element {i} is {x[i]!r}")
-    parts = [_flattened(part) for part in x]
-    depths = {_depth(shape) for items, shape in parts if items}
-    if len(depths) > 1:
-        raise StructureError(f"the items of nested lists must all be equally deep, but some are {min(depths)} deep")
-    return [item for items, _ in parts for item in items], (type(x), [shape for _, shape in parts])
+class _Shape(NamedTuple):
+    """How lists of one level are nested."""
+
+    kinds: list[type]  # of each list
+    counts: list[int]  # of the lists within, or 0
+    items: list[int]  # that it holds itself
 
 
-def _depth(shape: Any) -> int:
-    return 1 if isinstance(shape[1], int) else 1 + max(_depth(part) for part in shape[1])
+def _flattened(x: Any) -> tuple[list[Any], list[_Shape]]:
+    """All items in order, and the shape of every level, outermost first."""
+    items: list[Any] = []
+    shapes: list[_Shape] = []
+    lists, depths = [x], set()
+    while lists:
+        check_finite(x, len(shapes), sum(map(len, lists)))
+        shape = _Shape([], [], [])
+        for part in lists:
+            inner = [isinstance(item, (list, tuple)) for item in part]
+            leaf = not any(inner)
+            if not leaf and not all(inner):
+                i = inner.index(False)
+                raise StructureError(
+                    f"the items of nested lists must all be equally deep, but element {i} is {said(part[i])}"
+                )
+            if leaf and inner:
+                items += part
+                depths.add(len(shapes) + 1)
+            shape.kinds.append(type(part))
+            shape.counts.append(0 if leaf else len(inner))
+            shape.items.append(len(inner) if leaf else 0)
+        shapes.append(shape)
+        if len(depths) > 1:
+            raise StructureError(f"the items of nested lists must all be equally deep, but some are {min(depths)} deep")
+        lists = [item for part, count in zip(lists, shape.counts, strict=True) if count for item in part]
+    return items, shapes
 
 
-def _regrouped(items: Any, shape: Any) -> Any:
-    kind, content = shape
-    if isinstance(content, int):
-        return kind([next(items) for _ in range(content)])
-    return kind([_regrouped(items, part) for part in content])
+def _regrouped(items: Any, shapes: list[_Shape]) -> Any:
+    """Lists of those shapes around other items: from the innermost level out."""
+    lists: list[Any] = []
+    for shape in reversed(shapes):
+        given, within = iter(items), iter(lists)  # only one level has items
+        lists = [
+            kind(itertools.islice(within if count else given, count or own))
+            for kind, count, own in zip(*shape, strict=True)
+        ]
+    return lists[0]

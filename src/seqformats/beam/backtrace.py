@@ -11,7 +11,7 @@ import numpy as np
 from .._rows import HALF
 from ..arrays import Array, library_of
 from ..convert import at_least, source_of
-from ..errors import StructureError
+from ..errors import StructureError, said
 from ..formats import LoD, build_lod
 from ..sequence import check_alike
 from ..steps import TensorArray
@@ -111,7 +111,7 @@ def _steps(given: Any, what: str) -> tuple[LoD, ...]:
     for t, step in enumerate(steps):
         source_of(step)
         if len(step.lod) != 2 or step.item_shape not in ((), (1,)):
-            raise StructureError(f"{what}[{t}] must hold one number a row and have 2 levels, but it is {step!r}")
+            raise StructureError(f"{what}[{t}] must hold one number a row and have 2 levels, but it is {said(step)}")
         if len(step) != len(steps[0]):
             raise StructureError(f"{what}[{t}] has {len(step)} sources, but {what}[0] has {len(steps[0])}")
         if t and step._structure.n != steps[t - 1].rows:

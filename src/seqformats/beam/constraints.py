@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, is_array, to_host
+from ..arrays import Array, is_array, shape_of, to_host
 from ..convert import at_least, convert
-from ..errors import ConversionError, StructureError
+from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, List, LoD, Ragged
+from ..limits import OBJECT, check_room, remember
 from ..structure import frozen, integers, whole
 from .rules import number
 
@@ -174,7 +175,7 @@ def tokens_of(values: Any, what: str) -> Array:
 
 def is_token(x: Any) -> bool:
     """Is this one number, and no sequence?"""
-    return not isinstance(x, (list, tuple)) and not (is_array(x) and len(x.shape))
+    return not isinstance(x, (list, tuple)) and not (is_array(x) and len(shape_of(x)))
 
 
 def is_nested(given: Any) -> bool:
@@ -185,11 +186,22 @@ def is_nested(given: Any) -> bool:
     return isinstance(given, lists) and any(isinstance(s, lists) and not all(map(is_token, s)) for s in given)
 
 
+def _each(given: Any) -> Any:
+    """What holds tokens, or sequences of them, one by one; an array on the host."""
+    if is_array(given):
+        given = to_host(given)
+        if given.ndim < 1:
+            raise TypeError("tokens come in sequences, not as a single number")
+        check_room(given.shape[0], OBJECT, "sequences of tokens")
+    return given
+
+
 def token_lists(given: Any, what: str) -> list[Array]:
     """Sequences of tokens, from a list of lists, an encoding, ..."""
     if isinstance(given, Encoding):
         given = convert(given, Ragged if isinstance(given, LoD) else List)
         given = convert(given, List).items
+    given = _each(given)
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise TypeError(f"{what} must be sequences of tokens, not {type(given).__name__}")
     return [tokens_of(x, what) for x in given]
@@ -305,9 +317,10 @@ class AllowedTokens(Constraint):
                 raise StructureError(f"there are allowed sequences for {len(self._own)} sources, but {n} sources")
         elif all(np.array_equal(ends[0], other) for other in ends):
             key = tuple(ends[0].tolist()) if n else ()
-            if key not in self._ended:
-                self._ended[key] = _with_ends([self._shared], [np.array(key, np.int64)])
-            return _Allowed(self._ended[key], np.zeros(n, np.int64))
+            trie = self._ended.get(key)
+            if trie is None:
+                trie = remember(self._ended, key, _with_ends([self._shared], [np.array(key, np.int64)]))
+            return _Allowed(trie, np.zeros(n, np.int64))
         return _Allowed(_with_ends(self._own or [self._shared] * n, ends), np.arange(n))
 
 
@@ -428,7 +441,7 @@ class BannedTokens(Constraint):
             tokens = token_lists(tokens, "the banned tokens")
         if is_token(tokens):
             tokens = [tokens]
-        phrases = [[x] if is_token(x) else list(x) for x in tokens]
+        phrases = [[x] if is_token(x) else list(x) for x in _each(tokens)]
         if any(not phrase for phrase in phrases):
             raise StructureError("a banned phrase has no token")
         found = [tokens_of([whole(x, "a banned token") for x in phrase], "the banned tokens") for phrase in phrases]
@@ -504,7 +517,7 @@ class RepetitionPenalty(Constraint):
     def __init__(self, penalty: float) -> None:
         self._penalty = number(penalty, "penalty")
         if not 1e-30 < self._penalty < 1e30:
-            raise ConversionError(f"penalty must be above 0, and between 1e-30 and 1e30, not {penalty!r}")
+            raise ConversionError(f"penalty must be above 0, and between 1e-30 and 1e30, not {said(penalty)}")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         return _Repetition(self._penalty)
@@ -538,8 +551,8 @@ class DiverseGroups(Constraint):
     def __init__(self, groups: int, penalty: float) -> None:
         self.groups = at_least(groups, "groups", 1)
         self.penalty = number(penalty, "penalty")
-        if not 0 <= self.penalty < np.inf:
-            raise ConversionError(f"penalty must be at least 0, not {penalty!r}")
+        if not 0 <= self.penalty < 1e30:
+            raise ConversionError(f"penalty must be at least 0, and below 1e30, not {said(penalty)}")
 
 
 def ends_of(given: Any, n: int) -> tuple[list[Array], Array, Array]:

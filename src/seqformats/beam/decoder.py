@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import NUMPY, Array, Library, adopt, is_array, to_host
+from ..arrays import NUMPY, Array, Library, adopt, is_array, shape_of, to_host
 from ..batch import inverse_order
 from ..convert import at_least, source_of
-from ..errors import ConversionError, StructureError
+from ..errors import ConversionError, StructureError, said
 from ..formats import LoD, Ragged, build_lod, build_ragged
 from ..steps import TensorArray
 from ..structure import Structure, frozen, integers, whole
@@ -284,6 +284,8 @@ class BeamDecoder:
         self._thresholds = self._prune.thresholds()
         self._nodes = _Nodes()
         self._memories = Memories()
+        if not isinstance(trace, (bool, np.bool_)):
+            raise TypeError(f"trace must be True or False, not {said(trace)}")
         self._trace = trace
         self._start = first
         self._rows = 0
@@ -724,7 +726,7 @@ def _constraints(given: Any) -> list[Constraint]:
 
 
 def _several(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) or (is_array(value) and len(value.shape) > 0)
+    return isinstance(value, (list, tuple)) or (is_array(value) and len(shape_of(value)) > 0)
 
 
 def _starts(start: Any, n: int | None) -> Array:
@@ -774,7 +776,9 @@ def _two_levels(ids: Any, scores: Any, rows: Structure) -> tuple[Structure, Stru
     """The levels that candidates from a hook have in common."""
     for x in (ids, scores):
         if not isinstance(x, LoD) or len(x.lod) != 2 or x.item_shape not in ((), (1,)):
-            raise StructureError(f"on_candidates must return LoDs over [source -> rows, row -> candidates], not {x!r}")
+            raise StructureError(
+                f"on_candidates must return LoDs over [source -> rows, row -> candidates], not {said(x)}"
+            )
         if not np.array_equal(x.lod[0], rows.offsets):
             raise StructureError("on_candidates must keep the rows of every source")
     if not np.array_equal(ids.lod[1], scores.lod[1]):

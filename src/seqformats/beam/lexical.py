@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, Library
-from ..errors import StructureError
+from ..errors import StructureError, said
 from ..formats import Encoding, LoD
 from . import candidates
 from .candidates import Found, Lanes
@@ -46,6 +46,9 @@ class LexicalConstraints(Constraint):
             raise TypeError(f"phrases must be lists of tokens, not {type(phrases).__name__}")
         if phrases and all(is_token(x) for x in phrases):
             phrases = [phrases]
+        for part in phrases:
+            if is_token(part):
+                raise TypeError(f"phrases must be lists of tokens, but {said(part)} stands beside lists")
         self._each |= bool(phrases) and not any(len(part) for part in phrases)  # as a phrase has a token
         parts = phrases if self._each else [phrases]
         self._phrases = [[tokens_of(phrase, "a phrase").tolist() for phrase in part] for part in parts]

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, is_array, to_host
 from ..convert import at_least
-from ..errors import ConversionError
+from ..errors import ConversionError, said
 
 BEST, FIRST, BEAM, ALL = range(4)  # see Rule.pool
 PLAIN, LENGTH, GNMT = range(3)  # see Rule.norm
@@ -68,11 +68,11 @@ _EARLY = {False: OPEN, True: FULL, "never": NEVER}
 def rule_of(name: Any, early_stopping: Any) -> Rule:
     """The rule of this name; `early_stopping` belongs to "hf"."""
     if not isinstance(name, str) or name not in RULES:
-        raise ConversionError(f"there is no rule {name!r}; there are: {', '.join(RULES)}")
+        raise ConversionError(f"there is no rule {said(name)}; there are: {', '.join(RULES)}")
     if isinstance(early_stopping, np.bool_):
         early_stopping = bool(early_stopping)
     if not isinstance(early_stopping, (bool, str)) or early_stopping not in _EARLY:
-        raise ConversionError(f'early_stopping must be False, True or "never", not {early_stopping!r}')
+        raise ConversionError(f'early_stopping must be False, True or "never", not {said(early_stopping)}')
     if name == "hf":
         return RULES[name]._replace(stop=_EARLY[early_stopping])
     if early_stopping is not False:
@@ -111,29 +111,37 @@ class Prune:
         for name in ("relative", "local"):
             value = getattr(self, name)
             if value is not None and not 0 < number(value, name) <= 1:
-                raise ConversionError(f"{name} must be above 0 and at most 1, not {value!r}")
+                raise ConversionError(f"{name} must be above 0 and at most 1, not {said(value)}")
         if self.absolute is not None and not number(self.absolute, "absolute") >= 0:
-            raise ConversionError(f"absolute must be at least 0, not {self.absolute!r}")
+            raise ConversionError(f"absolute must be at least 0, not {said(self.absolute)}")
         if self.per_parent is not None:
             at_least(self.per_parent, "per_parent", 1)
         if not isinstance(self.safe, (bool, np.bool_)):
-            raise TypeError(f"safe must be True or False, not {self.safe!r}")
+            raise TypeError(f"safe must be True or False, not {said(self.safe)}")
 
     def thresholds(self) -> Array:
         """How far a candidate, and its token, may be below the best one: two log-probabilities, float32."""
-        far = math.inf if self.absolute is None else float(self.absolute)
+        far = math.inf if self.absolute is None else number(self.absolute, "absolute")
         if self.relative is not None:
-            far = min(far, -math.log(self.relative))
-        token = math.inf if self.local is None else -math.log(self.local)
+            far = min(far, -math.log(number(self.relative, "relative")))
+        token = math.inf if self.local is None else -math.log(number(self.local, "local"))
         with np.errstate(over="ignore"):
             return np.array([far, token]).astype(np.float32)
 
 
+# What float(...) would take, or take with a warning.
+_NO_NUMBERS = (np.ndarray, bool, np.bool_, str, bytes, complex, np.complexfloating, np.timedelta64, np.datetime64)
+
+
 def number(value: Any, what: str) -> float:
     """A real number of any library as a float; TypeError for everything else."""
+    if is_array(value):
+        value = np.asarray(to_host(value))[()]
     try:
-        if not isinstance(value, (bool, str, bytes)):
+        if not isinstance(value, _NO_NUMBERS):
             return float(value)
-    except (TypeError, ValueError):
+    except OverflowError:  # an integer; what is out of range is so as infinity, too
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError, RuntimeError):
         pass
-    raise TypeError(f"{what} must be a number, not {value!r}")
+    raise TypeError(f"{what} must be a number, not {said(value)}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import _launch, registry
-from ..arrays import Array, Library, is_array
+from ..arrays import Array, Library, is_array, shape_of
 from ..errors import StructureError
 from ..structure import integers, whole
 from . import candidates
@@ -38,7 +38,7 @@ class Stochastic:
     """
 
     def __init__(self, seed: Any) -> None:
-        each = isinstance(seed, (list, tuple)) or (is_array(seed) and len(seed.shape) == 1)
+        each = isinstance(seed, (list, tuple)) or (is_array(seed) and len(shape_of(seed)) == 1)
         self._seeds = integers(seed, "seed") if each else np.array([whole(seed, "seed") % (1 << 63)])
         self._each = each
 

@@ -11,7 +11,7 @@ from .. import _flow, _launch
 from .._rows import HALF, SUMS_IN
 from ..arrays import Array, Library, adopt, is_array
 from ..convert import at_least, source_of
-from ..errors import DeviceError, StructureError
+from ..errors import DeviceError, StructureError, said
 from ..formats import LoD, build_lod, level_index, rows_of_level
 from ..structure import Structure, frozen, integers, whole
 
@@ -77,7 +77,7 @@ def beam_step(
         raise TypeError(f"scores must be a LoD, source by source, not {type(scores).__name__}")
     most, last = at_least(beam_size, "beam_size", 1), token(end)
     if not isinstance(accumulated, (bool, np.bool_)):
-        raise TypeError(f"accumulated must be True or False, not {accumulated!r}")
+        raise TypeError(f"accumulated must be True or False, not {said(accumulated)}")
     sources = Structure.of_offsets(rows_of_level(scores, level_index(scores, level)).copy())
     library = source_of(scores).library
     name = library.dtype_name(scores.dtype)

@@ -1,0 +1,388 @@
+"""Calls of every public operation with arguments of every odd kind: a documented error, or a valid result.
+
+A call depends on its seed and number alone: ``python tests/hostile.py SEED CALL`` repeats one and shows its traceback,
+``python tests/hostile.py SEED FIRST LAST`` makes several.  `failures` makes them in processes with little memory, and
+names those that crash, or take longer than `PATIENCE`.  A word ``torch`` behind draws tensors, too.
+"""
+
+import faulthandler
+import linecache
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import traceback
+import warnings
+
+import example_encoding
+import numpy as np
+import odd_values
+from odd_values import (
+    ENCODINGS,
+    array,
+    batch,
+    empty,
+    function,
+    given,
+    integers,
+    lengths,
+    nested,
+    odd,
+    options,
+    pick,
+    plain,
+    several,
+    small,
+    target,
+)
+
+import seqformats as sf
+
+ROOM = 3 << 30  # bytes of address space for a process
+PATIENCE = float(
+    os.environ.get("SEQFORMATS_FUZZ_PATIENCE", "120")
+)  # seconds for one call, after which it is said to hang
+HERE = pathlib.Path(__file__)
+OURS = (str(HERE), odd_values.__file__)
+SOURCES = str(pathlib.Path(sf.__file__).parent)
+KINDS = (sf.SeqFormatError, TypeError, IndexError, MemoryError)
+
+
+# -------------------------------------------------------------------------------------------------- the calls
+
+
+def index(rng):
+    way = int(rng.integers(5))
+    if way == 0:
+        return small(rng)
+    if way == 1:
+        return slice(*[pick(rng, [None, -1, 0, 1, 2]) for _ in range(3)])
+    if way == 2:
+        return [bool(k) for k in rng.integers(0, 2, small(rng))]
+    return integers(rng)
+
+
+def wrapped(rng, wrapper, **more):
+    wrap = wrapper(given(rng, function), **more)
+    return wrap(*[given(rng, batch) for _ in range(int(rng.integers(1, 3)))])
+
+
+def differentiated(rng):
+    op, args, more = pick(rng, list(DIFFERENTIABLE))(rng)
+    y, pullback = sf.vjp(op, *args, **more)
+    return pullback(y if rng.integers(3) else given(rng, batch))
+
+
+def scores(rng, rows, width):
+    x = rng.standard_normal((rows, width)).astype(pick(rng, ["f4", "f8", "f2"]))
+    if rng.integers(6) == 0 and x.size:
+        x.reshape(-1)[int(rng.integers(x.size))] = pick(rng, [np.nan, np.inf, -np.inf])
+    return x
+
+
+def constraint(rng):
+    return pick(
+        rng,
+        [
+            lambda: sf.AllowedTokens(given(rng, lambda rng: [lengths(rng) for _ in range(small(rng))])),
+            lambda: sf.ForcedPrefix(given(rng, integers)),
+            lambda: sf.ForcedTokens(given(rng, lambda rng: {small(rng): small(rng)})),
+            lambda: sf.BannedTokens(given(rng, integers)),
+            lambda: sf.NoRepeatNgram(given(rng, small)),
+            lambda: sf.RepetitionPenalty(given(rng, lambda rng: 1.5)),
+            lambda: sf.LexicalConstraints(given(rng, lambda rng: [[small(rng)] for _ in range(2)])),
+            lambda: sf.DiverseGroups(given(rng, lambda rng: 2), given(rng, lambda rng: 0.5)),
+            lambda: sf.Trie(given(rng, lambda rng: [lengths(rng) for _ in range(small(rng))])),
+        ],
+    )()
+
+
+def pruned(rng):
+    names = ("relative", "absolute", "local", "per_parent", "safe")
+    return sf.Prune(
+        **{name: given(rng, lambda rng: pick(rng, [0.5, 1, True, None])) for name in names if small(rng) == 0}
+    )
+
+
+def searched(rng):
+    sources, width = int(rng.integers(0, 3)), int(rng.integers(1, 6))
+    makers = {
+        "rule": lambda rng: pick(rng, ["hf", "ct2", "fairseq", "marian", "gnmt", "paddle"]),
+        "n_best": small,
+        "length_penalty": lambda rng: 0.6,
+        "early_stopping": lambda rng: pick(rng, [True, False, "never"]),
+        "min_new_tokens": small,
+        "prune": pruned,
+        "sampling": lambda rng: sf.Stochastic(given(rng, small)),
+        "constraints": lambda rng: [constraint(rng)],
+        "shared": lambda rng: plain(rng, (sources, 2)),
+        "on_scores": lambda rng: lambda scores, state: scores,
+        "on_selected": lambda rng: lambda ids, scores, parents, state: (ids, scores, parents),
+        "trace": lambda rng: True,
+    }
+    chosen = {name: given(rng, make) for name, make in makers.items() if rng.integers(6) == 0}
+    if "shared" in chosen:
+        chosen["shared"] = plain(rng, (sources, 2), "f4")
+    bad = odd(rng) if rng.integers(12) == 0 else None
+    return sf.beam_search(
+        lambda state: (scores(rng, len(state.tokens), width) if bad is None else bad, state.memory),
+        None,
+        start=given(rng, lambda rng: np.zeros(sources, int)),
+        end=given(rng, lambda rng: pick(rng, [0, [0, 1]])),
+        beam_size=given(rng, lambda rng: int(rng.integers(1, 4))),
+        max_new_tokens=int(rng.integers(1, 5))
+        if rng.integers(6)
+        else pick(rng, [0, -1, 2**31, 2**65, 1.5, None, [1, 2]]),
+        **chosen,
+    )
+
+
+def stepped(rng):
+    prefixes = [int(rng.integers(0, 3)) for _ in range(small(rng))]
+    rows, width = sum(prefixes), int(rng.integers(0, 4))
+    lod = [np.cumsum([0, *prefixes]), np.arange(rows + 1)]
+    values = sf.LoD(scores(rng, rows, width), lod)
+    ids = None if rng.integers(2) else sf.LoD(rng.integers(0, 5, (rows, width)), lod)
+    return sf.beam_step(
+        given(rng, lambda rng: rng.integers(0, 4, rows)),
+        given(rng, lambda rng: scores(rng, rows, 1)[:, 0]),
+        given(rng, lambda rng: ids),
+        given(rng, lambda rng: values),
+        beam_size=given(rng, lambda rng: int(rng.integers(1, 4))),
+        end=given(rng, small),
+        **options(rng, "accumulated", "level"),
+    )
+
+
+DIFFERENTIABLE = [
+    lambda rng: (sf.convert, (batch(rng), target(rng)), options(rng)),
+    lambda rng: (sf.convert_like, (batch(rng), batch(rng)), {}),
+    lambda rng: (getattr(sf, pick(rng, REDUCTIONS)), (batch(rng),), empty(rng)),
+    lambda rng: (pick(rng, [sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse]), (batch(rng),), {}),
+    lambda rng: (sf.window, (batch(rng), small(rng), small(rng)), {}),
+    lambda rng: (sf.ngrams, (batch(rng), 2), {}),
+    lambda rng: (sf.select, (batch(rng), index(rng)), {}),
+    lambda rng: (sf.repeat, (batch(rng), small(rng)), {}),
+    lambda rng: (sf.expand_as, (plain(rng, (2, 2)), batch(rng, [2, 1])), {}),
+    lambda rng: (sf.concat, (several(rng),), {}),
+    lambda rng: (sf.join_batches, (several(rng),), {}),
+    lambda rng: (sf.reshape, (batch(rng), 2), {}),
+    lambda rng: (sf.topk_mean, (batch(rng), [1, 2]), {}),
+    lambda rng: (sf.slice, (batch(rng, [2, 3]), [0, 1], [1, 2]), {}),
+    lambda rng: (sf.sort_by_length, (batch(rng),), {}),
+    lambda rng: (sf.TensorArray.unpack, (batch(rng),), {}),
+]
+REDUCTIONS = ["reduce_sum", "reduce_mean", "reduce_sqrt", "reduce_max", "reduce_min", "reduce_first", "reduce_last"]
+REDUCTIONS += ["reduce_logsumexp"]
+EVERY = [sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse, sf.argmax, sf.lengths, sf.segment_ids, sf.cu_seqlens]
+EVERY += [sf.sort_by_length, sf.TensorArray.unpack]
+CALLS = {
+    "Ragged": lambda rng: sf.Ragged(given(rng, array), given(rng, integers)),
+    "List": lambda rng: sf.List(given(rng, lambda rng: [array(rng) for _ in range(small(rng))]), given(rng, array)),
+    "Padded": lambda rng: sf.Padded(given(rng, array), *[given(rng, integers) for _ in range(3)]),
+    "Packed": lambda rng: sf.Packed(given(rng, array), *[given(rng, integers) for _ in range(3)]),
+    "Masked": lambda rng: sf.Masked(given(rng, array), given(rng, integers), given(rng, lambda rng: "left")),
+    "LoD": lambda rng: sf.LoD(given(rng, array), given(rng, lambda rng: [integers(rng) for _ in range(small(rng))])),
+    "Pairs": lambda rng: sf.Pairs(given(rng, batch), given(rng, pick(rng, [batch, array]))),
+    "from_offsets": lambda rng: sf.Ragged.from_offsets(given(rng, array), given(rng, integers)),
+    "from_mask": lambda rng: sf.Masked.from_mask(given(rng, array), given(rng, array)),
+    "from_lengths": lambda rng: sf.LoD.from_lengths(given(rng, array), [given(rng, integers)]),
+    "from_absolute": lambda rng: sf.LoD.from_absolute(given(rng, array), [given(rng, integers)], given(rng, odd)),
+    "from_nested": lambda rng: sf.LoD.from_nested(
+        given(rng, lambda rng: nested(rng, 3)),
+        given(rng, lambda rng: pick(rng, [None, "f4", "U3"])),
+        pick(rng, [None, 1, 2, odd(rng)]),
+    ),
+    "from_torch": lambda rng: sf.Packed.from_torch(odd(rng)),
+    "is_valid_lod": lambda rng: sf.is_valid_lod(given(rng, lambda rng: [integers(rng)]), given(rng, small)),
+    "sub": lambda rng: sf.LoD(plain(rng, 3), [[0, 1, 2], [0, 2, 3]]).sub(
+        given(rng, small), given(rng, small), level=given(rng, small)
+    ),
+    "convert": lambda rng: sf.convert(given(rng, batch), given(rng, target), **options(rng)),
+    "convert_like": lambda rng: sf.convert_like(given(rng, batch), given(rng, batch)),
+    "explain": lambda rng: sf.explain(given(rng, target), given(rng, target), given(rng, lambda rng: "cpu")),
+    "getitem": lambda rng: sf.convert(batch(rng), pick(rng, ENCODINGS))[given(rng, index)],
+    "select": lambda rng: sf.select(given(rng, batch), given(rng, index), given(rng, small)),
+    "reduce": lambda rng: sf.reduce(
+        given(rng, batch), given(rng, lambda rng: pick(rng, ["max", "average"])), **empty(rng)
+    ),
+    "reductions": lambda rng: getattr(sf, pick(rng, REDUCTIONS))(given(rng, batch), **empty(rng)),
+    "every": lambda rng: pick(rng, EVERY)(given(rng, batch)),
+    "own": lambda rng: pick(rng, [list, repr, len, np.asarray])(sf.convert(batch(rng), pick(rng, ENCODINGS))),
+    "lengths": lambda rng: sf.lengths(given(rng, batch), given(rng, small)),
+    "expand": lambda rng: sf.expand(
+        given(rng, pick(rng, [batch, array])), given(rng, batch), **options(rng, "level", "out")
+    ),
+    "expand_as": lambda rng: sf.expand_as(
+        given(rng, pick(rng, [batch, array])), given(rng, batch), **options(rng, "out")
+    ),
+    "repeat": lambda rng: sf.repeat(given(rng, pick(rng, [batch, array])), given(rng, integers), **options(rng, "out")),
+    "concat": lambda rng: sf.concat(given(rng, several)),
+    "join_batches": lambda rng: sf.join_batches(given(rng, several)),
+    "split_batches": lambda rng: sf.split_batches(given(rng, batch), given(rng, integers)),
+    "slice": lambda rng: sf.slice(given(rng, batch), given(rng, integers), given(rng, integers)),
+    "reshape": lambda rng: sf.reshape(given(rng, batch), given(rng, small)),
+    "erase": lambda rng: sf.erase(given(rng, batch), given(rng, integers)),
+    "scatter": lambda rng: sf.scatter(given(rng, array), given(rng, batch), given(rng, batch)),
+    "window": lambda rng: sf.window(given(rng, batch), given(rng, small), given(rng, small)),
+    "ngrams": lambda rng: sf.ngrams(given(rng, batch), given(rng, small), **options(rng, "fill")),
+    "conv": lambda rng: sf.conv(given(rng, batch), given(rng, array), given(rng, small), given(rng, small)),
+    "topk_mean": lambda rng: sf.topk_mean(given(rng, batch), given(rng, integers)),
+    "mask": lambda rng: sf.mask(given(rng, pick(rng, [integers, batch])), **options(rng, "width", "side")),
+    "position_ids": lambda rng: sf.position_ids(given(rng, batch), given(rng, integers)),
+    "block_mask": lambda rng: sf.block_mask(given(rng, batch), **options(rng, "causal")),
+    "buckets": lambda rng: sf.buckets(
+        given(rng, pick(rng, [integers, batch])), given(rng, small), **options(rng, "padded")
+    ),
+    "pack_bins": lambda rng: sf.pack_bins(given(rng, pick(rng, [integers, batch])), given(rng, small)),
+    "reorder": lambda rng: sf.reorder(given(rng, pick(rng, [batch, array])), given(rng, integers)),
+    "inverse_order": lambda rng: sf.inverse_order(given(rng, integers)),
+    "equal": lambda rng: sf.equal(
+        given(rng, batch), given(rng, batch), *([given(rng, small)] if rng.integers(2) else [])
+    ),
+    "to_device": lambda rng: sf.to_device(given(rng, batch), given(rng, lambda rng: "cpu")),
+    "TensorArray": lambda rng: sf.TensorArray(
+        given(rng, lambda rng: [plain(rng, (k, 2), "f4") for k in (3, 2, 1)]), pick(rng, [None, batch(rng), odd(rng)])
+    ).pack(),
+    "with_steps": lambda rng: sf.TensorArray.unpack(batch(rng)).with_steps(given(rng, lambda rng: [array(rng)])).pack(),
+    "pack_prefixes": lambda rng: sf.TensorArray(given(rng, several)).pack_prefixes(),
+    "shrink": lambda rng: sf.shrink(given(rng, pick(rng, [batch, array])), given(rng, batch), given(rng, small)),
+    "wrappers": lambda rng: wrapped(
+        rng,
+        pick(rng, [sf.with_list, sf.with_ragged, sf.with_padded, sf.with_packed, sf.with_masked, sf.with_lod]),
+        **options(rng),
+    ),
+    "with_array": lambda rng: wrapped(rng, sf.with_array),
+    "with_flatten": lambda rng: wrapped(rng, sf.with_flatten),
+    "backprop": lambda rng: wrapped(rng, sf.with_padded, backprop=given(rng, lambda rng: True)),
+    "vjp": lambda rng: sf.vjp(odd(rng), given(rng, batch)),
+    "gradients": differentiated,
+    "conversion": lambda rng: sf.conversion(odd(rng), odd(rng)),
+    "constraints": constraint,
+    "Prune": pruned,
+    "Stochastic": lambda rng: sf.Stochastic(given(rng, small)),
+    "beam_search": searched,
+    "beam_step": stepped,
+    "beam_backtrace": lambda rng: sf.beam_backtrace(
+        given(rng, several), given(rng, several), beam_size=given(rng, small), end=given(rng, small)
+    ),
+}
+
+
+# ------------------------------------------------------------------------------------------------- the verdict
+
+
+def verdict(seed, call):
+    """What is wrong with the end of a call; None where nothing is."""
+    name = list(CALLS)[call % len(CALLS)]
+    rng = np.random.default_rng([seed, call])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            check(CALLS[name](rng))
+        except KINDS as error:
+            return None if deliberate(error) else f"{name}: {told(error)}"
+        except Exception as error:
+            return None if asked_for(error) else f"{name}: {told(error)}"
+    return None
+
+
+def told(error):
+    place = next(
+        (f for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename.startswith(SOURCES)), None
+    )
+    where = "" if place is None else f" in {pathlib.Path(place.filename).name}:{place.lineno}: {place.line}"
+    return f"{type(error).__name__}: {str(error)[:150]}{where}"
+
+
+def asked_for(error):
+    """Was it raised by what was given, which is made to fail?"""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1]
+    if any("fn(" in frame.line for frame in frames if frame.filename.startswith(SOURCES)):
+        return True  # by a function that was given
+    if last.filename in OURS:
+        return any(frame.filename.startswith(SOURCES) for frame in frames)
+    if isinstance(error, ValueError) and "hold NaN" in str(error):  # what the documents say of scores
+        return True
+    return last.filename == example_encoding.__file__
+
+
+def deliberate(error):
+    """Was it raised on purpose, with words, and not met by accident?"""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, MemoryError):
+        return True
+    if not str(error):
+        return False
+    *_, last = frames
+    if not last.filename.startswith(SOURCES):  # the arguments do not fit the call itself, or what was given has failed
+        return True
+    line = linecache.getline(last.filename, last.lineno).strip()
+    return line.startswith("raise ") or "argument" in str(error) or "fn(" in line  # or by a function that was given
+
+
+def check(y):
+    """A result is valid: it can be built again of its own parts."""
+    if isinstance(y, ENCODINGS):
+        made, fields = y.__reduce__()
+        assert len(made(*fields)) == len(y)
+        assert repr(y)
+    elif isinstance(y, (list, tuple)) and len(y) < 9:
+        for part in y:
+            if isinstance(part, ENCODINGS):
+                check(part)
+
+
+def run(seed, calls, at=None):
+    """Make calls one by one, their numbers written to the file `at` before, and print those that end wrongly."""
+    if at is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
+    faulthandler.enable()
+    for call in calls:
+        if at is not None:
+            os.pwrite(at, f"{call:<20}".encode(), 0)
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        said = verdict(seed, call)
+        if said is not None:
+            print(f"call {call} of seed {seed}: {said}", flush=True)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def failures(seed, count, block=2500, torch=False):
+    """The calls of a seed that end wrongly, in lines; those that crash or hang too."""
+    found, first = [], 0
+    while first < count:
+        last = min(first + block, count)
+        place = os.memfd_create("call")
+        done = subprocess.run(
+            [sys.executable, str(HERE), str(seed), str(first), str(last), str(place), *["torch"] * torch],
+            cwd=HERE.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+            pass_fds=(place,),
+        )
+        found += done.stdout.splitlines()
+        if done.returncode:
+            first = int(os.pread(place, 20, 0) or first)
+            found.append(f"call {first} of seed {seed}: exit {done.returncode}: {done.stderr[-2000:]}")
+            first += 1
+        else:
+            if done.stderr:
+                found.append(f"calls {first} to {last} of seed {seed} printed: {done.stderr[:2000]}")
+            first = last
+        os.close(place)
+    return found
+
+
+if __name__ == "__main__":
+    odd_values.TORCH = "torch" in sys.argv
+    chosen, first, *more = [int(word) for word in sys.argv[1:] if word != "torch"]
+    if more:
+        run(chosen, range(first, more[0]), *more[1:])
+    else:
+        print(verdict(chosen, first))
+        warnings.simplefilter("error")
+        check(CALLS[list(CALLS)[first % len(CALLS)]](np.random.default_rng([chosen, first])))
