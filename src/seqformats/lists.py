@@ -120,14 +120,14 @@ def _read_numbers(items: tuple[Any, ...]) -> tuple[Array, list[Array]] | None:
     leaf = kernel(*where, 0, walk, nothing, nothing)
     if leaf <= 0:
         return None
-    counts = walk[2, : np.count_nonzero(walk[2])].tolist()  # leaves, then lists on each level
+    counts = list(filter(None, walk[2].tolist()))  # leaves, then lists on each level
     ends = [0, *accumulate(counts[1:])]
     walk[2:, 1:] = 0
     walk[2, 1 : len(ends)], walk[3, 1 : len(ends)] = ends[:-1], ends[1:]
     leaves, lengths = np.empty(counts[0], _LEAVES[leaf]), np.empty(ends[-1], np.int64)
     target = leaves if leaf == 5 else leaves.view(np.int64) if leaf == 4 else np.empty(counts[0], np.int64)
     # between the two looks another thread may have changed the lists
-    if kernel(*where, leaf, walk, lengths, target) != counts[0] or (walk[2] != walk[3])[1:].any():
+    if kernel(*where, leaf, walk, lengths, target) != counts[0] or walk[2, 1:].tobytes() != walk[3, 1:].tobytes():
         return None
     if leaf == 6:
         leaves[:] = target

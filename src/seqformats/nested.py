@@ -32,6 +32,9 @@ def _is_sequence(x: Any) -> bool:
     return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
 
 
+_COMMON: dict[type, Any] = {kind: np.dtype(kind) for kind in (np.float32, np.float64, np.float16, np.int64, np.int32, float, int)}
+
+
 def _dtype_of(given: Any) -> Any:
     if isinstance(given, (list, tuple)):
         check_finite(given)
@@ -56,7 +59,7 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
         if levels > _MOST_LEVELS:
             raise ConversionError(f"levels must be at most {_MOST_LEVELS}, not {said(levels)}")
     if dtype is not None:
-        dtype = _dtype_of(dtype)
+        dtype = (_COMMON.get(dtype) if type(dtype) is type else None) or _dtype_of(dtype)
     read = read_numbers(tuple(lists))
     if read is not None and (levels is None or levels == len(read[1])):
         data = _cast(read[0], dtype)
@@ -108,10 +111,11 @@ def _cast(data: Array, dtype: Any) -> Array | None:
     """Leaves in the dtype asked for, as `_of_leaves` would give them; None where that could differ, or fail."""
     if dtype is None or data.dtype == dtype:
         return data
+    if dtype.char in "efd" and data.dtype.kind in "fi":  # integers by way of float64, as numbers of Python go
+        with np.errstate(over="ignore"):
+            return data.astype(np.float64, copy=False).astype(dtype)
     if data.dtype.kind + dtype.kind == "ff":
-        return _in_dtype(data, dtype)
-    if data.dtype.kind == "i" and dtype.char in "efd":  # by way of float64, as numbers of Python go
-        return _in_dtype(data.astype(np.float64), dtype)
+        return data.astype(dtype)
     if data.dtype.kind == "i" and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if data.size == 0 or (limits.min <= data.min() and data.max() <= limits.max):
