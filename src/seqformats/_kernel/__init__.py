@@ -1,6 +1,7 @@
 """What kernels are made of: they import this package and nothing else of the library.
 
-- `options`   how they are compiled and cached
+- `options`   how they are compiled
+- `cache`     where they are kept, and whose files are read
 - `common`    plain functions, on every device
 - `moves`     bytes, addresses, Python objects
 - `vectors`   the exponential function, and blocks of float32

@@ -1,0 +1,265 @@
+"""The disk cache of kernels: Numba's, with a wider stamp, and only where nobody else may have written.
+
+Numba stamps a kernel with its own file alone, so the cache here adds a digest of this package and of the flags that
+change the code; and it never raises into a call.
+
+Numba's files are pickles, which run what their author wants.  So they are read, and written, only in folders that
+belong to this user or root and that neither a group nor others may write, and only if the same holds for the files.
+The folders on the way there must be such that nobody else can put another one in their place: they may be written by
+others only with a sticky bit, as folders for temporary files have it, where an entry is moved by its owner alone.  So
+what has been looked at cannot be something else when it is opened.  Windows tells nothing of this kind; there every
+folder is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import stat
+import time
+import uuid
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from numba import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+
+_STAMP = (
+    *(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(Path(__file__).parent.glob("*.py"))),
+    config.BOUNDSCHECK,
+    config.OPT,
+)
+_OWNED = hasattr(os, "geteuid")  # do files have owners here, and modes?
+_LINKS = 40  # on the way to a folder, as many as systems follow
+_TEMPORARY = re.compile(r"\.nb[ic]\.tmp\.[0-9a-f]+$")  # a file that gets its name when it is complete
+_OLD = 3600  # seconds after which nobody is writing it any more
+
+_log = logging.getLogger("seqformats")
+_folders: dict[str, str] = {}
+"""Why each folder that was asked for is no place for a cache; "" where it is one."""
+
+
+class Refused(RuntimeError):
+    """Somebody else may have written this folder or file."""
+
+
+# --- who may have written it -----------------------------------------------------------------------------------------
+
+
+def _foreign(path: Path, found: os.stat_result) -> str:
+    return "" if found.st_uid in (0, os.geteuid()) else f"{path} belongs to another user"
+
+
+def _open_to_others(path: Path, found: os.stat_result) -> str:
+    return f"others may write {path}" if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else ""
+
+
+def _lends(folder: Path, found: os.stat_result) -> str:
+    """Why somebody else may put things in the place of others in a folder; "" if nobody may."""
+    guarded = found.st_mode & stat.S_ISVTX or (not found.st_mode & stat.S_IWOTH and _alone(found))
+    return _foreign(folder, found) or ("" if guarded else _open_to_others(folder, found))
+
+
+def _alone(found: os.stat_result) -> bool:
+    """Is what the group may write for a group of this user alone, which has the user's name and no other member?"""
+    if not found.st_mode & stat.S_IWGRP:
+        return True
+    import grp
+    import pwd
+
+    try:
+        name, group = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(found.st_gid)
+    except KeyError:
+        return False
+    return group.gr_name == name and set(group.gr_mem) <= {name}
+
+
+def _replaceable(path: Path, links: int = _LINKS) -> str:
+    """Why somebody else could put another thing where `path` leads to; "" if nobody can.  It may not be there yet."""
+    for folder, entry in pairwise([*reversed(path.parents), path]):
+        reason = _lends(folder, folder.stat())
+        if reason:
+            return reason
+        try:
+            found = entry.lstat()
+        except FileNotFoundError:
+            return ""
+        reason = _foreign(entry, found)
+        if not reason and stat.S_ISLNK(found.st_mode):
+            target = Path(os.path.normpath(folder.resolve() / entry.readlink()))
+            astray = links == 0 or target.resolve() != entry.resolve()
+            reason = f"{entry} is a link that goes astray" if astray else _replaceable(target, links - 1)
+        if reason:
+            return reason
+    return ""
+
+
+def _check(path: Path) -> None:
+    """`Refused` for a file that somebody else may have written; its folder has been looked at."""
+    if not _OWNED:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        link = f"{path} is a link" if stat.S_ISLNK(found.st_mode) else ""
+        reason = link or _foreign(path, found) or _open_to_others(path, found)
+        if reason:
+            raise Refused(reason)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(f"{path} is no file")
+
+
+# --- the folders -----------------------------------------------------------------------------------------------------
+
+
+def _absolute(folder: str) -> str:
+    return os.path.normpath(Path(folder).absolute())
+
+
+def _prepared(folder: str) -> str:
+    """Make a folder that is not there, writable for nobody else; why it is no place for a cache, or ""."""
+    if folder not in _folders:
+        _folders[folder] = _prepared_once(Path(folder))
+    return _folders[folder]
+
+
+def _prepared_once(folder: Path) -> str:
+    reason = _replaceable(folder) if _OWNED else ""
+    if reason:
+        return reason
+    for path in (*reversed(folder.parents), folder):
+        if not path.exists():
+            path.mkdir(0o755, exist_ok=True)
+    if _OWNED:
+        reason = _replaceable(folder) or _open_to_others(folder, folder.stat())
+    if not reason:
+        _sweep(folder)
+    return reason
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes have left half written."""
+    for path in folder.iterdir():
+        if _TEMPORARY.search(path.name):
+            with contextlib.suppress(OSError):
+                found = path.lstat()
+                if found.st_mtime < time.time() - _OLD and (not _OWNED or found.st_uid == os.geteuid()):
+                    path.unlink()
+
+
+def _careful(locator: Any) -> Any:
+    """One of Numba's ways to find a folder, which takes none that others may write.
+
+    Then the next way is tried, but not where the user has chosen a folder.
+    """
+
+    class Careful(locator):
+        def ensure_cache_path(self) -> None:
+            reason = _prepared(_absolute(self.get_cache_path()))
+            if reason:
+                raise (Refused if config.CACHE_DIR else PermissionError)(reason)
+            super().ensure_cache_path()
+
+    return Careful
+
+
+class _Implementation(CompileResultCacheImpl):
+    _locator_classes = tuple(map(_careful, CompileResultCacheImpl._locator_classes))
+
+
+# --- the files -------------------------------------------------------------------------------------------------------
+
+
+class _Files(IndexDataCacheFile):
+    """The index and the kernels of one function."""
+
+    def _load_index(self) -> Any:
+        _check(Path(self._index_path))
+        return super()._load_index()
+
+    def _load_data(self, name: str) -> Any:
+        _check(Path(self._data_path(name)))
+        return super()._load_data(name)
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[Any]:
+        """As Numba has it, but with a mode that is not left to the process, and nothing left behind by an interrupt."""
+        unfinished = Path(f"{filepath}.tmp.{uuid.uuid4().hex[:16]}")
+        try:
+            with open(unfinished, "xb", opener=lambda path, flags: os.open(path, flags, 0o644)) as file:
+                yield file
+            unfinished.replace(filepath)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+
+
+class Cache(FunctionCache):
+    """The cache of one kernel; a damaged, foreign or unwritable file means compiling, not an error.
+
+    `Refused` where there is a folder, but others may write it; RuntimeError or OSError where there is none.
+    """
+
+    _impl_class = _Implementation
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        locator = self._impl.locator
+        self._cache_path = _absolute(locator.get_cache_path())
+        if reason := _prepared(self._cache_path):  # found in a way that the user has given to Numba
+            raise Refused(reason)
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, locator.get_source_stamp())
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return (*super()._index_key(sig, codegen), _STAMP)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Refused as error:
+            self._refuse(error)
+        except Exception:
+            self._start_over()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Refused as error:
+            self._refuse(error)
+        except Exception:
+            self._start_over()
+
+    def _refuse(self, error: Exception) -> None:
+        """What may not be read is not written either."""
+        self.disable()
+        not_cached(error)
+
+    def _start_over(self) -> None:
+        """Empty the index, so that a damaged one is written anew instead of failing for ever."""
+        try:
+            self.flush()
+        except Exception as error:
+            _log.debug("kernel cache unusable: %s", error)
+
+
+_said = False
+
+
+def not_cached(error: Exception) -> None:
+    """Say once that kernels are compiled in each process, and why."""
+    global _said
+    reason = str(error) if isinstance(error, Refused) else next((why for why in _folders.values() if why), "")
+    if not _said and reason:
+        _log.warning(
+            "kernels are not cached but compiled in each process: %s, and a cache could run what they wrote; give "
+            "NUMBA_CACHE_DIR a folder that only you may write, or set SEQFORMATS_CACHE=0",
+            reason,
+        )
+    elif not _said:
+        _log.info("kernels are not cached: %s", error)
+    _said = True
