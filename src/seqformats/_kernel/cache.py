@@ -42,10 +42,8 @@ _OLD = 3600  # seconds after which nobody is writing it any more
 _log = logging.getLogger("seqformats")
 _folders: dict[str, str] = {}
 """Why each folder that was asked for is no place for a cache; "" where it is one."""
-
-
-class Refused(RuntimeError):
-    """Somebody else may have written this folder or file."""
+_refused: list[str] = []
+"""Of which folders and files somebody else may have written."""
 
 
 # --- who may have written it -----------------------------------------------------------------------------------------
@@ -99,18 +97,20 @@ def _replaceable(path: Path, links: int = _LINKS) -> str:
     return ""
 
 
-def _check(path: Path) -> None:
-    """`Refused` for a file that somebody else may have written; its folder has been looked at."""
+def _touched(path: Path) -> str:
+    """Why somebody else may have written a file, or ""; its folder has been looked at."""
     if not _OWNED:
-        return
-    with contextlib.suppress(FileNotFoundError):
+        return ""
+    try:
         found = path.lstat()
-        link = f"{path} is a link" if stat.S_ISLNK(found.st_mode) else ""
-        reason = link or _foreign(path, found) or _open_to_others(path, found)
-        if reason:
-            raise Refused(reason)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(f"{path} is no file")
+    except FileNotFoundError:
+        return ""
+    if stat.S_ISLNK(found.st_mode):
+        return f"{path} is a link"
+    reason = _foreign(path, found) or _open_to_others(path, found)
+    if not reason and not stat.S_ISREG(found.st_mode):
+        raise OSError(f"{path} is no file")
+    return reason
 
 
 # --- the folders -----------------------------------------------------------------------------------------------------
@@ -123,7 +123,8 @@ def _absolute(folder: str) -> str:
 def _prepared(folder: str) -> str:
     """Make a folder that is not there, writable for nobody else; why it is no place for a cache, or ""."""
     if folder not in _folders:
-        _folders[folder] = _prepared_once(Path(folder))
+        _folders[folder] = reason = _prepared_once(Path(folder))
+        _refused.extend([reason] if reason else [])
     return _folders[folder]
 
 
@@ -161,7 +162,7 @@ def _careful(locator: Any) -> Any:
         def ensure_cache_path(self) -> None:
             reason = _prepared(_absolute(self.get_cache_path()))
             if reason:
-                raise (Refused if config.CACHE_DIR else PermissionError)(reason)
+                raise (RuntimeError if config.CACHE_DIR else PermissionError)(reason)
             super().ensure_cache_path()
 
     return Careful
@@ -177,17 +178,27 @@ class _Implementation(CompileResultCacheImpl):
 class _Files(IndexDataCacheFile):
     """The index and the kernels of one function."""
 
+    touched = False
+    """May somebody else have written one of them?  What may not be read is not written either."""
+
     def _load_index(self) -> Any:
-        _check(Path(self._index_path))
-        return super()._load_index()
+        return super()._load_index() if self._is_ours(self._index_path) else {}
 
     def _load_data(self, name: str) -> Any:
-        _check(Path(self._data_path(name)))
-        return super()._load_data(name)
+        return super()._load_data(name) if self._is_ours(self._data_path(name)) else None
+
+    def _is_ours(self, path: str) -> bool:
+        reason = _touched(Path(path))
+        if reason:
+            self.touched = True
+            _refused.append(reason)
+        return not self.touched
 
     @contextlib.contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[Any]:
         """As Numba has it, but with a mode that is not left to the process, and nothing left behind by an interrupt."""
+        if self.touched:
+            raise OSError("what may not be read is not written")
         unfinished = Path(f"{filepath}.tmp.{uuid.uuid4().hex[:16]}")
         try:
             with open(unfinished, "xb", opener=lambda path, flags: os.open(path, flags, 0o644)) as file:
@@ -201,7 +212,7 @@ class _Files(IndexDataCacheFile):
 class Cache(FunctionCache):
     """The cache of one kernel; a damaged, foreign or unwritable file means compiling, not an error.
 
-    `Refused` where there is a folder, but others may write it; RuntimeError or OSError where there is none.
+    RuntimeError or OSError where there is no folder for it.
     """
 
     _impl_class = _Implementation
@@ -211,7 +222,7 @@ class Cache(FunctionCache):
         locator = self._impl.locator
         self._cache_path = _absolute(locator.get_cache_path())
         if reason := _prepared(self._cache_path):  # found in a way that the user has given to Numba
-            raise Refused(reason)
+            raise RuntimeError(reason)
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, locator.get_source_stamp())
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
@@ -219,25 +230,21 @@ class Cache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
-        except Refused as error:
-            self._refuse(error)
+            found = super().load_overload(sig, target_context)
         except Exception:
             self._start_over()
-        return None
+            return None
+        if self._cache_file.touched:
+            not_cached(_refused[-1])
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        if self._cache_file.touched:
+            return
         try:
             super().save_overload(sig, data)
-        except Refused as error:
-            self._refuse(error)
         except Exception:
             self._start_over()
-
-    def _refuse(self, error: Exception) -> None:
-        """What may not be read is not written either."""
-        self.disable()
-        not_cached(error)
 
     def _start_over(self) -> None:
         """Empty the index, so that a damaged one is written anew instead of failing for ever."""
@@ -250,16 +257,15 @@ class Cache(FunctionCache):
 _said = False
 
 
-def not_cached(error: Exception) -> None:
+def not_cached(reason: object) -> None:
     """Say once that kernels are compiled in each process, and why."""
     global _said
-    reason = str(error) if isinstance(error, Refused) else next((why for why in _folders.values() if why), "")
-    if not _said and reason:
+    if not _said and _refused:
         _log.warning(
             "kernels are not cached but compiled in each process: %s, and a cache could run what they wrote; give "
             "NUMBA_CACHE_DIR a folder that only you may write, or set SEQFORMATS_CACHE=0",
-            reason,
+            _refused[-1],
         )
     elif not _said:
-        _log.info("kernels are not cached: %s", error)
+        _log.info("kernels are not cached: %s", reason)
     _said = True
