@@ -28,6 +28,7 @@ from .lanes import (
 from .moves import (
     at_least,
     at_most,
+    call,
     clear,
     fold_windows,
     give,
@@ -53,6 +54,7 @@ __all__ = [
     "begin_of",
     "best_of_column",
     "beyond",
+    "call",
     "choose",
     "clear",
     "columns_at_once",
