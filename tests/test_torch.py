@@ -492,13 +492,36 @@ def test_padded_is_pad_packed_sequence(lengths):
     assert sf.lengths(mine).tolist() == sizes.tolist()
 
 
+def test_to_torch_without_a_sequence():
+    """What PyTorch's own functions take."""
+    x = sf.convert(sf.List([], like=torch.zeros(0, 3)), sf.Packed)
+    packed = x.to_torch()
+    padded, lengths = rnn.pad_packed_sequence(packed)
+    assert (tuple(padded.shape), lengths.tolist()) == ((1, 0, 3), [])
+    out, hidden = torch.nn.GRU(3, 4)(packed)
+    assert (tuple(out.data.shape), tuple(hidden.shape)) == ((0, 4), (1, 0, 4))
+    assert sf.equal(sf.Packed.from_torch(packed), x)
+
+
+def test_empty_sequences_have_no_place_in_a_packed_sequence():
+    """PyTorch takes more indices than sequences, but then none of its functions works."""
+    torn = rnn.PackedSequence(torch.rand(5, 3), torch.tensor([2, 2, 1]), torch.tensor([2, 0, 1]))
+    with pytest.raises((RuntimeError, IndexError)):
+        rnn.pad_packed_sequence(torn)
+    with pytest.raises(sf.StructureError, match="there are 3 and 2"):
+        sf.Packed.from_torch(torn)
+    x = sf.convert(sequences([2, 0, 3, 0], (3,)), sf.Packed)
+    kept = x[sf.lengths(x) > 0]
+    assert rnn.pad_packed_sequence(kept.to_torch())[1].tolist() == [2, 3]
+
+
 def test_from_and_to_torch_say_what_does_not_fit():
     with pytest.raises(TypeError, match="PackedSequence"):
         sf.Packed.from_torch(torch.rand(3))
     with pytest.raises(TypeError, match="torch"):
         sf.convert([np.zeros(2)], sf.Packed).to_torch()
-    with pytest.raises(sf.StructureError, match="empty"):
-        sf.convert([torch.zeros(2), torch.zeros(0)], sf.Packed).to_torch()
+    with pytest.raises(sf.StructureError, match="2 of 3 sequences are empty"):
+        sf.convert([torch.zeros(0), torch.zeros(2), torch.zeros(0)], sf.Packed).to_torch()
     one = rnn.pack_padded_sequence(torch.rand(4, 2, 3), [4, 2])
     assert sf.lengths(sf.Packed.from_torch(one)).tolist() == [4, 2]
 
