@@ -1,6 +1,6 @@
 """Lists of torch tensors: read by functions in C where there are such, else in plain Python, with equal results.
 
-A tensor's layout comes from the DLPack exchange API, a table of C functions that torch.Tensor shows since DLPack 1.3;
+A tensor's layout comes from the DLPack exchange API, a table of C functions that torch.Tensor has from PyTorch 2.10 on;
 an older torch is read in Python.  It tells nothing of gradients, of a sign that is still to be changed, and of memory
 that has been taken away.  For these PyTorch's own functions are asked, by the address of a tensor's C++ object, which
 holds the shape that DLPack shows.
