@@ -2,7 +2,9 @@
 
 import decimal
 import enum
+import gc
 import types
+import weakref
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -316,6 +318,24 @@ def test_containers_met_on_many_ways_are_looked_at_once():
     decoder.step(scores_of(decoder.state), (rows, arrays))
     assert len(decoder.state.memory[0]) == 9
     assert decoder.state.memory[1]["one"] is decoder.state.memory[1]["two"]
+
+
+def test_nothing_keeps_a_memory_that_is_gone():
+    """Not even until the next run of the garbage collector: memories are the largest arrays of a model."""
+    decoder = sf.BeamDecoder(None, **OPTIONS)
+    gone = []
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(4):
+            memory = {"h": [np.zeros((len(decoder.state.tokens), 2))], "rows": [Row("a") for _ in decoder.state.tokens]}
+            gone.append([weakref.ref(memory["h"][0]), weakref.ref(memory["rows"][0])])
+            decoder.step(scores_of(decoder.state), memory)
+            del memory
+        decoder.step(scores_of(decoder.state))
+        assert [made() for pair in gone for made in pair] == [None] * 8
+    finally:
+        gc.enable()
 
 
 # --- the caches of transformers --------------------------------------------------------------------------------------

@@ -22,17 +22,18 @@ from ..select import getitem
 from .step import no_gradient_error
 
 _DEEPEST = 100  # containers in one another, far below Python's limit of calls
+_CONTAINERS = frozenset((dict, list, tuple))
 _SCALARS = frozenset((str, int, float, bool, bytes, complex, type(None)))
 _CARRIED = (str, bytes, numbers.Number, np.generic, type(None), types.ModuleType)
 
 
 def _is_array(x: Any) -> bool:
-    return isinstance(x, (Encoding, Pairs)) or is_array(x)
+    return is_array(x) or isinstance(x, (Encoding, Pairs))
 
 
 def _telling(x: Any) -> Callable[[Any], Any] | None:
     """The method by which an object wants to be told how rows go on."""
-    if isinstance(x, type):
+    if type(x) in _CONTAINERS or isinstance(x, type):
         return None
     method = getattr(x, "reorder_cache", None)
     if not callable(method):
@@ -56,7 +57,14 @@ def _members(x: Any) -> Iterable[Any] | None:
 
 def _is_row_list(x: Any, what: str) -> bool:
     """Is this a list or tuple without a part in it, however deep: one Python object a row?"""
-    if not isinstance(x, (tuple, list)) or _is_record(x):
+    kind: Any = type(x)
+    if kind is not tuple and kind is not list and (not isinstance(x, (tuple, list)) or _is_record(x)):
+        return False
+    first, depth = x, 0
+    while (kind is tuple or kind is list) and first and depth < _DEEPEST:  # mostly an array is soon found
+        first, depth = first[0], depth + 1
+        kind = type(first)
+    if is_array(first):
         return False
     seen, path, stack = {id(x)}, {id(x)}, [(x, iter(x))]
     while stack:
@@ -87,73 +95,86 @@ def _holds_itself(what: str, x: Any) -> StructureError:
 
 
 def parts(memory: Any, what: str, *, known: bool = True) -> list[Any]:
-    """The parts of a memory, each once.  TypeError for objects of which nothing is known, unless `known` is False."""
+    """The parts of a memory.  TypeError for objects of which nothing is known, unless `known` is False."""
     found: list[Any] = []
-    seen: dict[int, Any] = {}  # with the objects, so that no other one takes their place
-
-    def collect(x: Any, path: tuple[int, ...]) -> None:
-        if type(x) in _SCALARS:
-            return
-        if id(x) in path or len(path) > _DEEPEST:
-            deep = StructureError(f"{what} has more than {_DEEPEST} containers in one another")
-            raise _holds_itself(what, x) if id(x) in path else deep
-        if id(x) in seen:
-            return
-        seen[id(x)] = x
-        if _is_array(x) or _telling(x) or _is_row_list(x, what):
-            found.append(x)
-            return
-        members = _members(x)
-        if members is not None:
-            for value in members:
-                collect(value, (*path, id(x)))
-        elif known and not callable(x) and not isinstance(x, _CARRIED):
-            raise TypeError(
-                f"{what} holds a {type(x).__name__}, of which nothing says how it follows the rows; give arrays, a "
-                "list or tuple with one object a row, or an object with a method reorder_cache(beam_idx) or "
-                "follow(parents)"
-            )
-
-    collect(memory, ())
+    _collect(memory, (), found, {}, what, known)
     return found
+
+
+def _collect(x: Any, path: tuple[int, ...], found: list[Any], seen: dict[int, Any], what: str, known: bool) -> None:
+    """The parts of `x`, which is in the containers of `path`; `seen` are those that were looked into, so that no
+    other object takes their place."""
+    if _is_array(x):
+        found.append(x)
+        return
+    if type(x) in _SCALARS:
+        return
+    place = id(x)
+    if place in path:
+        raise _holds_itself(what, x)
+    if len(path) > _DEEPEST:
+        raise StructureError(f"{what} has more than {_DEEPEST} containers in one another")
+    if place in seen:
+        return
+    seen[place] = x
+    if _telling(x) or _is_row_list(x, what):
+        found.append(x)
+        return
+    members = _members(x)
+    if members is not None:
+        path = (*path, place)
+        for value in members:
+            _collect(value, path, found, seen, what, known)
+    elif known and not callable(x) and not isinstance(x, _CARRIED):
+        raise TypeError(
+            f"{what} holds a {type(x).__name__}, of which nothing says how it follows the rows; give arrays, a list or "
+            "tuple with one object a row, or an object with a method reorder_cache(beam_idx) or follow(parents)"
+        )
+
+
+Done = dict[int, tuple[Any, Any]]
 
 
 def mapped(memory: Any, change: Callable[[Any], Any]) -> Any:
     """The same containers, with every part changed, once where it occurs several times."""
-    if _is_array(memory):  # the usual case
-        return change(memory)
-    done: dict[int, tuple[Any, Any]] = {}
+    return change(memory) if _is_array(memory) else _mapped(memory, change, {})
 
-    def changed(x: Any) -> Any:
-        if type(x) in _SCALARS:
-            return x
-        if id(x) not in done:
-            is_part = _is_array(x) or _telling(x) or _is_row_list(x, "memory")
-            done[id(x)] = x, change(x) if is_part else filled(x)
-        return done[id(x)][1]
 
-    def filled(x: Any) -> Any:
-        members = _members(x)
-        if members is None:
-            return x
-        before = list(members)
-        after = [changed(value) for value in before]
-        if all(a is b for a, b in zip(before, after, strict=True)):
-            return x
-        if isinstance(x, dict):
-            twin: Any = copy.copy(x)
-            for key, value in zip(x, after, strict=True):
-                twin[key] = value
-            return twin
-        if isinstance(x, (tuple, list)):
-            return type(x)(*after) if _is_record(x) else type(x)(after)
-        twin = copy.copy(x)
-        for field, old, new in zip(dataclasses.fields(x), before, after, strict=True):
-            if new is not old:
-                object.__setattr__(twin, field.name, new)
+def _mapped(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
+    """The same for what is in the memory; `done` are the objects that were changed, by their places, and into what."""
+    if type(x) in _SCALARS:
+        return x
+    known = done.get(id(x))
+    if known is None:
+        is_part = _is_array(x) or _telling(x) or _is_row_list(x, "memory")
+        known = done[id(x)] = x, change(x) if is_part else _filled(x, change, done)
+    return known[1]
+
+
+def _filled(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
+    """A container like `x`, with every part in it changed; `x` itself where none is."""
+    before = _members(x)
+    if before is None:
+        return x
+    after, same = [], True
+    for value in before:
+        new = _mapped(value, change, done)
+        same = same and new is value
+        after.append(new)
+    if same:
+        return x
+    if isinstance(x, dict):
+        twin: Any = copy.copy(x)
+        for key, value in zip(x, after, strict=True):
+            twin[key] = value
         return twin
-
-    return changed(memory)
+    if isinstance(x, (tuple, list)):
+        return type(x)(*after) if _is_record(x) else type(x)(after)
+    twin = copy.copy(x)
+    for field, old, new in zip(dataclasses.fields(x), before, after, strict=True):
+        if new is not old:
+            object.__setattr__(twin, field.name, new)
+    return twin
 
 
 def arrays_among(found: list[Any]) -> list[Any]:
@@ -164,12 +185,12 @@ def arrays_among(found: list[Any]) -> list[Any]:
 def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
     """How many rows all parts have; None where there is none.  StructureError where they differ."""
     for part in found:
-        if is_array(part) and len(part.shape) == 0:
-            raise StructureError(f"{what} holds an array without axes; its first axis must be the rows")
-        if _is_array(part):
-            count = part.shape[0] if is_array(part) else len(part)
-            if rows is not None and count != rows:
-                raise StructureError(f"{what} must have {rows} rows, one for each row of the state, not {count}")
+        if is_array(part):
+            if len(part.shape) == 0:
+                raise StructureError(f"{what} holds an array without axes; its first axis must be the rows")
+            count = part.shape[0]
+        elif isinstance(part, (Encoding, Pairs)):
+            count = len(part)
         elif _telling(part) or not part:  # what is empty holds nothing that could follow
             continue
         else:
@@ -179,6 +200,8 @@ def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
                     f"{what} holds a {type(part).__name__} of {count} Python objects, but has {rows} rows; a list or "
                     "tuple without arrays holds one object a row, and what belongs to no row goes into `shared`"
                 )
+        if rows is not None and count != rows:
+            raise StructureError(f"{what} must have {rows} rows, one for each row of the state, not {count}")
         rows = int(count)
     return rows
 
@@ -189,18 +212,20 @@ def check_memory(memory: Any, rows: int, library: Library, like: Any) -> list[An
         return []
     if type(memory) is np.ndarray and library is NUMPY and memory.shape[:1] == (rows,) and not memory.dtype.hasobject:
         return []
-    found = parts(memory, "memory")
+    found, told = parts(memory, "memory"), []
     check_rows(found, rows, "memory")
     for part in found:
         if is_array(part):
             own, array = adopt(part, "memory")
-            if own.wants_grad((array,)):
+            if own.autograd and own.wants_grad((array,)):
                 raise no_gradient_error()
             if like is not None:
                 check_place(own, array, library, like, "a memory")
             elif own is not library:
                 raise DeviceError(f"a memory is an array of {own.name}, but at first there was none")
-    return [part for part in found if not _is_array(part) and _telling(part) and not _is_cache(part)]
+        elif not _is_array(part) and _telling(part) and not _is_cache(part):
+            told.append(part)
+    return told
 
 
 def _is_cache(x: Any) -> bool:
