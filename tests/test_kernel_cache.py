@@ -405,6 +405,39 @@ def test_a_group_that_may_write_a_folder_above(cache):
     os.chown(cache.parent, 0, 0)
 
 
+@as_root
+@compiled_only
+def test_a_container_that_does_not_know_root(cache, trace):
+    """The folders above are nobody's there, as far as it knows; the cache itself must be this user's all the same."""
+    use = f"""
+from seqformats._kernel import cache
+cache._unmapped = lambda: {{{SOMEBODY}}}
+"""
+    index = index_in(cache)
+    poison = index.read_bytes()
+    os.chown(cache, SOMEBODY, SOMEBODY)
+    assert "belongs to another user" in refused(cache)
+    index.unlink()
+    assert hits(cache, use + USE) == 0
+    assert hits(cache, use + USE) == 1
+    index.write_bytes(poison)
+    for path in (index, index.parent):
+        os.chown(path, SOMEBODY, SOMEBODY)
+        done = python(use + USE, NUMBA_CACHE_DIR=str(cache))
+        assert (done.returncode, done.stdout) == (0, "0\n")
+        assert f"{path} belongs to another user" in done.stderr
+        os.chown(path, 0, 0)
+    assert not trace.exists()
+
+
+def test_a_system_where_every_user_is_known():
+    from seqformats._kernel import cache
+
+    known = pathlib.Path("/proc/self/uid_map")
+    whole = not known.exists() or known.read_text().split() == ["0", "0", "4294967295"]
+    assert bool(cache._unmapped()) != whole
+
+
 @owned
 @compiled_only
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])

@@ -14,6 +14,7 @@ folder is used.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -60,7 +61,19 @@ def _open_to_others(path: Path, found: os.stat_result) -> str:
 def _lends(folder: Path, found: os.stat_result) -> str:
     """Why somebody else may put things in the place of others in a folder; "" if nobody may."""
     guarded = found.st_mode & stat.S_ISVTX or (not found.st_mode & stat.S_IWOTH and _alone(found))
-    return _foreign(folder, found) or ("" if guarded else _open_to_others(folder, found))
+    foreign = _foreign(folder, found) if found.st_uid not in _unmapped() else ""
+    return foreign or ("" if guarded else _open_to_others(folder, found))
+
+
+@functools.cache
+def _unmapped() -> frozenset[int]:
+    """Whose number stands for root's in a container that knows no number of root's, as that for this user alone."""
+    try:
+        users = Path("/proc/self/uid_map").read_text().split()
+        nobody = int(Path("/proc/sys/kernel/overflowuid").read_text())
+    except (OSError, ValueError):  # another system
+        return frozenset()
+    return frozenset() if users == ["0", "0", "4294967295"] else frozenset((nobody,))
 
 
 def _alone(found: os.stat_result) -> bool:
@@ -80,14 +93,16 @@ def _alone(found: os.stat_result) -> bool:
 def _replaceable(path: Path, links: int = _LINKS) -> str:
     """Why somebody else could put another thing where `path` leads to; "" if nobody can.  It may not be there yet."""
     for folder, entry in pairwise([*reversed(path.parents), path]):
-        reason = _lends(folder, folder.stat())
+        above = folder.stat()
+        reason = _lends(folder, above)
         if reason:
             return reason
         try:
             found = entry.lstat()
         except FileNotFoundError:
             return ""
-        reason = _foreign(entry, found)
+        if above.st_mode & stat.S_ISVTX or found.st_uid not in _unmapped():
+            reason = _foreign(entry, found)
         if not reason and stat.S_ISLNK(found.st_mode):
             target = Path(os.path.normpath(folder.resolve() / entry.readlink()))
             astray = links == 0 or target.resolve() != entry.resolve()
@@ -136,7 +151,8 @@ def _prepared_once(folder: Path) -> str:
         if not path.exists():
             path.mkdir(0o755, exist_ok=True)
     if _OWNED:
-        reason = _replaceable(folder) or _open_to_others(folder, folder.stat())
+        found = folder.stat()
+        reason = _replaceable(folder) or _foreign(folder, found) or _open_to_others(folder, found)
     if not reason:
         _sweep(folder)
     return reason
