@@ -3,9 +3,11 @@
 import collections
 import copy
 import functools
+import inspect
 import itertools
 import math
 import os
+import re
 from dataclasses import dataclass, replace
 
 import beam_oracle
@@ -16,6 +18,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import seqformats as sf
+from seqformats.beam import names
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
@@ -901,6 +904,53 @@ def test_what_does_not_fit(change, error, words):
     arguments = GOOD | change
     with pytest.raises(error, match=words):
         sf.beam_search(uniform, arguments.pop("memory"), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("num_beams", "is called beam_size here"),
+        ("max_length", "is called max_new_tokens here"),
+        ("eos_token_id", "is called end here"),
+        ("num_return_sequences", "is called n_best here"),
+        ("temperature", "divide the logits by it"),
+        ("repetition_penalty", "RepetitionPenalty"),
+        ("beamsize", "there is no option beamsize"),
+    ],
+)
+def test_options_of_other_decoders(name, words):
+    """What is missing besides is not what the error speaks of."""
+    told = f"{words}.*; the options are: start, end, beam_size, .*, trace$"
+    for options in (GOOD, {"memory": None}):
+        options = options | {name: 3}
+        memory = options.pop("memory")
+        with pytest.raises(TypeError, match=told):
+            sf.beam_search(uniform, memory, **options)
+        with pytest.raises(TypeError, match=told):
+            sf.BeamDecoder(memory, **options)
+
+
+def test_hints_name_what_there_is():
+    options = list(inspect.signature(sf.beam_search).parameters)
+    assert options[2:] == list(inspect.signature(sf.BeamDecoder).parameters)[1:]
+    assert not set(names.HINTS) & set(options)
+    for other, hint in names.HINTS.items():
+        for name in re.findall(r"called (\w+) here|(\w+)\(|(on_\w+)|`(\w+)`", hint):
+            name = "".join(name)
+            assert name in options or hasattr(sf, name), (other, name)
+
+
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+def test_a_beam_of_one_beside_greedy_search(early_stopping):
+    """By "never" a longer hypothesis may beat a finished one: its mean is better."""
+    table = np.log([[0.5, 0.45, 0.05], [0.02, 0.97, 0.01], [0.3, 0.3, 0.4]])
+    options = {"start": np.array([2]), "end": 0, "beam_size": 1, "max_new_tokens": 4}
+
+    def step(state):
+        return table[[0] if state.t == 0 else state.tokens], None
+
+    found = sf.beam_search(step, None, **options, early_stopping=early_stopping)
+    assert found.tokens.to_nested() == [[[1, 1, 1, 1] if early_stopping == "never" else [0]]]
 
 
 @pytest.mark.parametrize(

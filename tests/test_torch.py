@@ -1,6 +1,8 @@
 """PyTorch: tensors through every conversion, gradients through autograd, the same results as its own tools."""
 
+import ctypes
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from seqformats import tensors
 from seqformats.arrays import library_of
 
 torch = pytest.importorskip("torch")
+fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
 rnn = torch.nn.utils.rnn
 
 pytestmark = pytest.mark.peers
@@ -57,11 +60,19 @@ class Own(torch.Tensor):
 
 def odd_tensors():
     """Beside a plain tensor (7, 6, 4): what is alike, and what is not."""
+    with warnings.catch_warnings():  # of kinds of tensors that are not finished, or on their way out
+        warnings.simplefilter("ignore")
+        return _odd_tensors()
+
+
+def _odd_tensors():
     block = torch.rand(7, 6, 4)
+    z = torch.view_as_complex(torch.rand(7, 6, 4, 2))
     lost = block.clone()
     lost.untyped_storage().resize_(0)
     short = block.clone()
-    short.untyped_storage().resize_(40)
+    fits, behind = short[:1], short[1:2]
+    short.untyped_storage().resize_(100)
     with torch.inference_mode():
         inferred = block.clone()
     return block, {
@@ -82,14 +93,40 @@ def odd_tensors():
         "other rank": block.view(7, 24),
         "scalar": block[0, 0, 0],
         "many axes": block.view(7, 1, 1, 1, 1, 6, 4),
+        "five axes": block.view(7, 1, 6, 1, 4),
+        "no items": torch.rand(7, 0, 4),
+        "no rows of other items": torch.rand(0, 3),
+        "no sequence": torch.rand(0),
+        "one row again and again": block[:1].expand(1, 6, 4),
+        "one place again and again": torch.ones(()).expand(7, 6, 4),
+        "bfloat16": block.bfloat16(),
+        "uint16": torch.ones(7, 6, 4, dtype=torch.uint16),
+        "bool": block > 0.5,
+        "float8": block.to(torch.float8_e5m2),
         "int32, as wide": block.view(torch.int32),
         "float64": block.double(),
         "complex": block.to(torch.complex64).conj(),
         "negative": block._neg_view(),
+        "negative and empty": block[:0]._neg_view(),
+        "negative integers": torch.arange(168).view(7, 6, 4)._neg_view(),
+        "of conjugated numbers": z.conj().imag,
+        "conjugated twice": z.conj().conj(),
+        "zeros without memory": torch._efficientzerotensor((7, 6, 4)),
+        "copied when written": torch._lazy_clone(block),
         "meta": block.to("meta"),
+        "meta parameter": torch.nn.Parameter(block.to("meta")),
         "sparse": block.to_sparse(),
+        "compressed": torch.eye(7).to_sparse_csr(),
+        "mkldnn": block.to_mkldnn(),
+        "quantized": torch.quantize_per_tensor(block, 0.1, 0, torch.qint8),
+        "nested": torch.nested.nested_tensor([block, block[:2]]),
+        "jagged": torch.nested.nested_tensor([block, block[:2]], layout=torch.jagged),
+        "functional": torch._to_functional_tensor(block),
+        "fake": fake_tensor.FakeTensorMode().from_tensor(block),
         "lost": lost,
         "short": short,
+        "short, but long enough": fits,
+        "short, and behind that": behind,
         "own type": block.clone().as_subclass(Own),
         "array": block.numpy(),
         "number": 1.0,
@@ -104,6 +141,7 @@ def outcome(items):
     return type(x.data), x.data.dtype, x.data.tolist(), x.lengths.tolist(), getattr(x.data, "requires_grad", None)
 
 
+@pytest.mark.filterwarnings("ignore:.*data pointer of FakeTensor")
 @pytest.mark.parametrize("name", odd_tensors()[1])
 def test_a_native_look_at_tensors_changes_nothing(monkeypatch, name):
     block, others = odd_tensors()
@@ -137,26 +175,73 @@ def test_tensors_longer_than_all_memory():
         sf.List([item, item])
 
 
-@pytest.mark.parametrize("fault", ["no access", "other bytes", "no such attribute"])
-def test_without_a_layout_tensors_are_read_in_python(monkeypatch, fault):
+def test_tensors_inside_of_a_transformation():
+    """There a tensor stands for many, or for one that has a gradient at another level."""
+    block = torch.rand(5, 3)
+
+    def rows(x):
+        library = library_of(x)
+        assert tensors.read(library, (x,)) is None
+        assert library.scan((x,)) is None
+        return x.sum()
+
+    assert torch.func.vmap(rows)(block).shape == (5,)
+    assert torch.func.grad(rows)(block).shape == (5, 3)
+
+
+def test_tensors_in_a_mode_that_sees_every_call():
+    """Reading is none."""
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            raise AssertionError(function)
+
+    items = tuple(sequences([3, 0, 1, 4], (5,)))
+    library = library_of(items[0])
+    wanted = tensors.read(library, items)
+    with Mode():
+        found = tensors.read(library, items)
+    assert [x.tolist() for x in found[:3]] == [x.tolist() for x in wanted[:3]]
+
+
+def table_of_functions():
+    """Where DLPack's table for tensors is, and its words."""
+    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    at = pointer_of(torch.Tensor.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
+    return np.frombuffer(ctypes.string_at(at, 56), np.int64).copy()
+
+
+@pytest.mark.parametrize("fault", ["no table", "another version", "no function", "no symbol", "another shape"])
+def test_without_the_functions_tensors_are_read_in_python(monkeypatch, fault):
     items = sequences([2, 0, 3], (4,))
     library = library_of(items[0])
-    monkeypatch.setattr(tensors, "_layouts", {})
-    if fault == "no such attribute":
-        monkeypatch.setattr(torch._C, "_dispatch_keys", None)
+    monkeypatch.setattr(tensors, "_readers", {})
+    words = table_of_functions()
+    if fault == "no table":  # as before DLPack 1.3
+        monkeypatch.delattr(torch._C.TensorBase, "__dlpack_c_exchange_api__", raising=False)
+        monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    elif fault == "no symbol":
+        monkeypatch.setattr(tensors, "_FUNCTIONS", (*tensors._FUNCTIONS[:-1], "no_such_function"))
+    elif fault == "another shape":
+        monkeypatch.setattr(tensors, "_MOST", 8)
     else:
-        given = b"" if fault == "no access" else bytes(256)
-        monkeypatch.setattr(tensors, "_bytes_at", lambda address, size=256: given)
+        words[0 if fault == "another version" else 5] = 2 if fault == "another version" else 0
+        new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+            ("PyCapsule_New", ctypes.pythonapi)
+        )
+        monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", new(words.ctypes.data, tensors._TABLE, None))
     assert tensors.read(library, tuple(items)) is None
-    assert tensors._layouts == {library: None}
+    assert tensors._readers == {library: None}
     assert sf.convert(items, sf.Ragged).lengths.tolist() == [2, 0, 3]
 
 
-def test_no_address_is_read_that_is_not_there():
-    for address in (0, 8, 2**47, 2**63):
-        assert tensors._bytes_at(address) == b""
-    known = np.arange(32)
-    assert tensors._bytes_at(known.ctypes.data) == known.tobytes()
+def test_a_look_that_differs_from_pythons_is_not_trusted(monkeypatch):
+    library = library_of(torch.rand(1))
+    monkeypatch.setattr(tensors, "_readers", {})
+    monkeypatch.setattr(type(library), "scan", lambda self, items: None)
+    assert tensors.read(library, tuple(sequences([2, 0]))) is None
 
 
 # --- moves -----------------------------------------------------------------------------------------------------------
@@ -407,13 +492,36 @@ def test_padded_is_pad_packed_sequence(lengths):
     assert sf.lengths(mine).tolist() == sizes.tolist()
 
 
+def test_to_torch_without_a_sequence():
+    """What PyTorch's own functions take."""
+    x = sf.convert(sf.List([], like=torch.zeros(0, 3)), sf.Packed)
+    packed = x.to_torch()
+    padded, lengths = rnn.pad_packed_sequence(packed)
+    assert (tuple(padded.shape), lengths.tolist()) == ((1, 0, 3), [])
+    out, hidden = torch.nn.GRU(3, 4)(packed)
+    assert (tuple(out.data.shape), tuple(hidden.shape)) == ((0, 4), (1, 0, 4))
+    assert sf.equal(sf.Packed.from_torch(packed), x)
+
+
+def test_empty_sequences_have_no_place_in_a_packed_sequence():
+    """PyTorch takes more indices than sequences, but then none of its functions works."""
+    torn = rnn.PackedSequence(torch.rand(5, 3), torch.tensor([2, 2, 1]), torch.tensor([2, 0, 1]))
+    with pytest.raises((RuntimeError, IndexError)):
+        rnn.pad_packed_sequence(torn)
+    with pytest.raises(sf.StructureError, match="there are 3 and 2"):
+        sf.Packed.from_torch(torn)
+    x = sf.convert(sequences([2, 0, 3, 0], (3,)), sf.Packed)
+    kept = x[sf.lengths(x) > 0]
+    assert rnn.pad_packed_sequence(kept.to_torch())[1].tolist() == [2, 3]
+
+
 def test_from_and_to_torch_say_what_does_not_fit():
     with pytest.raises(TypeError, match="PackedSequence"):
         sf.Packed.from_torch(torch.rand(3))
     with pytest.raises(TypeError, match="torch"):
         sf.convert([np.zeros(2)], sf.Packed).to_torch()
-    with pytest.raises(sf.StructureError, match="empty"):
-        sf.convert([torch.zeros(2), torch.zeros(0)], sf.Packed).to_torch()
+    with pytest.raises(sf.StructureError, match="2 of 3 sequences are empty"):
+        sf.convert([torch.zeros(0), torch.zeros(2), torch.zeros(0)], sf.Packed).to_torch()
     one = rnn.pack_padded_sequence(torch.rand(4, 2, 3), [4, 2])
     assert sf.lengths(sf.Packed.from_torch(one)).tolist() == [4, 2]
 

@@ -399,17 +399,24 @@ class Packed(Encoding):
     def to_torch(self) -> Any:
         """A ``torch.nn.utils.rnn.PackedSequence`` of the same data, which must be a torch tensor.
 
-        TypeError where it is not; StructureError for empty sequences, which PyTorch cannot hold.
+        Its first batch size is how many sequences there are, so one without items has no place in it, wherever it
+        stands: ``x[sf.lengths(x) > 0]`` leaves them out.  No sequence at all is one step without rows.
+
+        TypeError where the data is no tensor; StructureError for empty sequences.
         """
         library = library_of(self.data)
         if library.name != "torch":
             raise TypeError(f"to_torch needs data in torch, but it is an array of {library.name}")
         torch = library.torch  # type: ignore[attr-defined]
-        if len(self) == 0 or self.lengths[-1] == 0:
-            raise StructureError("a PackedSequence cannot hold empty sequences or none; select the others first")
+        empty = len(self) - int(np.count_nonzero(self.lengths))
+        if empty:
+            raise StructureError(
+                f"{empty} of {len(self)} sequences are empty, which a PackedSequence cannot hold: its batch sizes "
+                "count those that go on; x[sf.lengths(x) > 0] leaves the empty ones out"
+            )
         order = torch.from_numpy(self.indices.copy()).to(self.data.device)
-        sizes = torch.from_numpy(self.size_at_t[: self.max_length].copy())
-        return torch.nn.utils.rnn.PackedSequence(self.data, sizes, order)
+        sizes = self.size_at_t[: self.max_length].copy() if len(self) else np.zeros(1, np.int64)
+        return torch.nn.utils.rnn.PackedSequence(self.data, torch.from_numpy(sizes), order)
 
 
 _SIDES = ("right", "left")

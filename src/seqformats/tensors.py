@@ -1,7 +1,12 @@
-"""Lists of torch tensors: read natively where their layout can be found, else in plain Python, with equal results."""
+"""Lists of torch tensors: read by functions in C where there are such, else in plain Python, with equal results.
+
+A tensor's layout comes from the DLPack exchange API, a table of C functions that torch.Tensor has from PyTorch 2.10 on;
+an older torch is read in Python.  It tells nothing of gradients, of a sign that is still to be changed, and of memory
+that has been taken away.  For these PyTorch's own functions are asked, by the address of a tensor's C++ object, which
+holds the shape that DLPack shows.
+"""
 
 import ctypes
-import os
 import struct
 import sys
 import sysconfig
@@ -11,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import registry
-from .arrays import Array, Library
+from .arrays import NUMPY, Array, Library
 
 # Is this a build whose objects lie where their addresses say, and stay as they are while a kernel reads them?
 READABLE = (
@@ -21,99 +26,93 @@ READABLE = (
 )
 
 _TUPLE = tuple.__basicsize__
-_MOST = 256  # bytes of an object that are searched
+_WORDS = 8  # of 8 bytes, that `scan_tensors` writes to
+_MOST = 512  # bytes of a C++ object before its shape
+_TABLE = b"dlpack_exchange_api"  # the name of the capsule that holds the address of the C functions
+_FUNCTIONS = (
+    "aoti_torch_get_storage_size",  # of PyTorch's stable C functions, of a tensor: an error code, and what is written
+    "aoti_torch_get_storage_offset",
+    "_ZN2at6native6is_negERKNS_6TensorE",  # bool at::native::is_neg(at::Tensor const&)
+    "_ZNK3c1010TensorImpl13requires_gradEv",  # bool c10::TensorImpl::requires_grad() const
+)
 
-_layouts: dict[Library, tuple[Array, Array] | None] = {}
-_plain: set[tuple[int, int]] = set()  # key sets, each with a dtype and a device, of tensors that Python has looked at
+_readers: dict[Library, tuple[Array, Array] | None] = {}
 
 Found = tuple[Array, Array, Array, int, bool]
 
 
 def read(library: Library, items: tuple[Any, ...]) -> Found | None:
-    """Lengths, offsets, addresses, the greatest length, and whether one may want a gradient; else None.
+    """Lengths, offsets, addresses, the greatest length, and whether one wants a gradient; else None.
 
     For plain contiguous tensors of one device, dtype and item shape.
     """
     try:
-        layout = _layouts[library]
+        reader = _readers[library]
     except KeyError:
-        layout = _layouts[library] = _layout(library)
-    return None if layout is None else _read(library, items, *layout)
+        reader = _readers[library] = _reader(library)
+    return None if reader is None else _read(items, *reader)
 
 
-def _read(library: Library, items: tuple[Any, ...], types: Array, places: Array) -> Found | None:
+def _read(items: tuple[Any, ...], types: Array, calls: Array) -> Found | None:
     n = len(items)
-    table = np.empty(3 * n + 4, np.int64)
-    lengths, offsets, addresses, about = table[:n], table[n : 2 * n + 1], table[2 * n + 1 : -3], table[-3:]
-    kernel = registry.kernel("scan_tensors", "cpu")
-    size = items[0].dtype.itemsize
-    longest = kernel(id(items) + _TUPLE, types, places, size, lengths, offsets, addresses, about)
-    if longest < 0:
-        return None
-    keys, kind, notes = about.tolist()
-    if (keys, kind) not in _plain:
-        if library.scan(items[:1]) is None:
-            return None
-        _plain.add((keys, kind))
-    return lengths, offsets, addresses, longest, bool(notes)
+    table = np.empty(3 * n + 2 + _WORDS, np.int64)
+    words, wanted, offsets = table[:_WORDS], table[_WORDS : _WORDS + 1], table[_WORDS + 1 : _WORDS + n + 2]
+    lengths, addresses = table[_WORDS + n + 2 : -n], table[-n:]
+    kernel = registry.entry("scan_tensors")
+    longest = kernel(id(items) + _TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted)
+    return None if longest < 0 else (lengths, offsets, addresses, longest, bool(wanted[0]))
 
 
-# --- the layout ------------------------------------------------------------------------------------------------------
+# --- the functions in C ----------------------------------------------------------------------------------------------
 
 
-def _layout(library: Any) -> tuple[Array, Array] | None:
-    """The types of plain tensors and the places for `scan_tensors`, if with these it sees what Python does."""
+def _reader(library: Any) -> tuple[Array, Array] | None:
+    """The types of plain tensors and the functions for `scan_tensors`, if with these it sees what Python does."""
     if not READABLE:
         return None
     torch = library.torch
     types = np.array([id(torch.Tensor), id(torch.nn.Parameter)], np.int64)
     try:
         with torch.inference_mode(False):
-            places = np.array(_places(torch), np.int64)
             good, *others = _samples(torch)
-            right = _read(library, good, types, places) is not None
+            calls = np.array(_calls(torch, good), np.int64)
+            right = _read(good, types, calls) is not None
             for items in (good, *others):
-                slow, quick = library.scan(items), _read(library, items, types, places)
+                slow, quick = library.scan(items), _read(items, types, calls)
                 if quick is not None:
                     right &= slow is not None and [x.tolist() for x in slow] == [quick[0].tolist(), quick[2].tolist()]
-    except Exception:  # another build of torch may lack anything that is asked for here
+                    right &= quick[4] == any(x.requires_grad for x in items)
+    except Exception:  # another torch may lack anything that is asked for here
         return None
-    return (types, places) if right else None
+    return (types, calls) if right else None
 
 
-def _places(torch: Any) -> list[int]:
-    """Where each field is in tensors that share hardly a value; ValueError where there is no such place, or several."""
-
-    def zeros(size: int, dtype: Any) -> Any:
-        return torch.zeros(size, dtype=dtype, device="cpu")
-
-    memory = torch.from_numpy(np.zeros(9001, np.uint8))  # whose owner does not begin where the numbers do
-    known = [
-        zeros(3001, torch.float32)[41 : 41 + 7 * 11].view(7, 11),
-        zeros(3011, torch.int64)[43 : 43 + 3 * 13 * 19].view(3, 13, 19).transpose(0, 2),
-        memory[1232 : 1232 + 8 * 23].view(torch.float64),
-        zeros(3019, torch.bool)[53 : 53 + 2 * 3 * 5 * 7 * 9].view(2, 3, 5, 7, 9),
-        torch.nn.Parameter(zeros(3023, torch.bfloat16)[59 : 59 + 17 * 29].view(17, 1, 29, 1)),
-    ]
-    codes = [6, 4, 7, 11, 15]  # of their dtypes
-    storages = [x.untyped_storage() for x in known]
-    objects = [_bytes_at(id(x), torch.Tensor.__basicsize__) for x in known]
-    tensors = [_bytes_at(x._cdata) for x in known]
-    memories = [_bytes_at(s._cdata) for s in storages]
-    rank = _place(tensors, [_words(x.dim(), *x.shape) for x in known])
-    if rank + 48 not in _all_places(tensors, [_words(*x.stride()) for x in known]):
+def _calls(torch: Any, samples: tuple[Any, ...]) -> list[int]:
+    """The addresses that `scan_tensors` takes, and how far behind that of a C++ object its shape is."""
+    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    table = pointer_of(torch.Tensor.__dlpack_c_exchange_api__, _TABLE)
+    (major,) = struct.unpack("I", ctypes.string_at(table, 4))
+    look = ctypes.c_void_p.from_address(table + 40).value  # dltensor_from_py_object_no_sync, which need not be there
+    if major != 1 or not look:
         raise ValueError
-    return [
-        _place(objects, [_words(x._cdata) for x in known]),
-        rank,
-        _place(tensors, [_words(s._cdata) for s in storages]),
-        _place(tensors, [_words(x.storage_offset()) for x in known]),
-        _place(tensors, [_words(torch._C._dispatch_keys(x).raw_repr()) for x in known]),
-        _place(tensors, [struct.pack("=Hbb", code, 0, -1) for code in codes], 2),  # and the CPU, of no number
-        _place_of_notes(zeros(3, torch.float32)),
-        _place(memories, [_words(s.data_ptr()) for s in storages]),
-        _place(memories, [_words(s.nbytes()) for s in storages]),
-    ]
+    fill = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(look)
+    words = np.empty(_WORDS, np.int64)
+    inside = {fill(x, words.ctypes.data) or int(words[3]) - x._cdata for x in samples}
+    inside |= {fill(x, words.ctypes.data) or int(words[3]) - x._cdata for x in _of_all_ranks(samples[0])}
+    if len(inside) != 1 or not 0 < min(inside) < _MOST:
+        raise ValueError
+    loaded = ctypes.CDLL(torch._C.__file__)  # it finds what the libraries hold that this one needs
+    functions = (ctypes.pythonapi.PyErr_Clear, *[loaded[name] for name in _FUNCTIONS])
+    return [look, *[ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions], *inside]
+
+
+def _of_all_ranks(block: Any) -> Iterator[Any]:
+    """Tensors with 1 to 5 axes."""
+    for rank in range(1, 6):
+        yield block.reshape(-1, *[1] * (rank - 1))
+        yield block.reshape(*[1] * (rank - 1), -1).double()
 
 
 def _samples(torch: Any) -> Iterator[tuple[Any, ...]]:
@@ -121,6 +120,8 @@ def _samples(torch: Any) -> Iterator[tuple[Any, ...]]:
     block = torch.zeros(168, dtype=torch.float32, device="cpu").view(7, 6, 4)
     lost = block.clone()
     lost.untyped_storage().resize_(0)
+    short = block.clone()
+    short.untyped_storage().resize_(40)
     wanted = block[:3].clone().requires_grad_()
     yield block, block[1:3], block[5:], block[2:2], block[::3][1:2], wanted, wanted * 2, torch.nn.Parameter(block[:2])
     others: tuple[Any, ...] = (
@@ -139,6 +140,7 @@ def _samples(torch: Any) -> Iterator[tuple[Any, ...]]:
         block.to_sparse(),
         block.to(torch.complex64).conj(),
         lost,
+        short,
         block.numpy(),
         1.0,
     )
@@ -146,42 +148,3 @@ def _samples(torch: Any) -> Iterator[tuple[Any, ...]]:
         yield block, other
         if type(other) is torch.Tensor and other.layout is torch.strided:
             yield other, other
-
-
-def _place(blocks: list[bytes], fields: list[bytes], step: int = 8) -> int:
-    (at,) = _all_places(blocks, fields, step)
-    return at
-
-
-def _all_places(blocks: list[bytes], fields: list[bytes], step: int = 8) -> list[int]:
-    """Where every block has its field."""
-    pairs = list(zip(blocks, fields, strict=True))
-    return [at for at in range(0, _MOST, step) if all(block.startswith(field, at) for block, field in pairs)]
-
-
-def _place_of_notes(x: Any) -> int:
-    """The one word that is 0 until a gradient is wanted of the tensor."""
-    before = _bytes_at(x._cdata)
-    after = _bytes_at(x.requires_grad_()._cdata)
-    (at,) = [at for at in range(0, len(before), 8) if before[at : at + 8] != after[at : at + 8]]
-    if any(before[at : at + 8]):
-        raise ValueError
-    return at
-
-
-def _words(*values: int) -> bytes:
-    return struct.pack(f"={len(values)}Q", *values)
-
-
-def _bytes_at(address: int, size: int = _MOST) -> bytes:
-    """Up to `size` bytes of this process's memory: the system looks whether they are there, so no guess can crash."""
-    write = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)(
-        ("write", ctypes.CDLL(None))
-    )
-    come, go = os.pipe()
-    try:
-        count = write(go, address, size)
-        return os.read(come, count) if count > 0 else b""
-    finally:
-        os.close(come)
-        os.close(go)

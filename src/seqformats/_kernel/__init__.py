@@ -1,6 +1,7 @@
 """What kernels are made of: they import this package and nothing else of the library.
 
-- `options`   how they are compiled and cached
+- `options`   how they are compiled
+- `cache`     where they are kept, and whose files are read
 - `common`    plain functions, on every device
 - `moves`     bytes, addresses, Python objects
 - `vectors`   the exponential function, and blocks of float32
@@ -27,6 +28,7 @@ from .lanes import (
 from .moves import (
     at_least,
     at_most,
+    call,
     clear,
     fold_windows,
     give,
@@ -52,6 +54,7 @@ __all__ = [
     "begin_of",
     "best_of_column",
     "beyond",
+    "call",
     "choose",
     "clear",
     "columns_at_once",

@@ -115,6 +115,19 @@ def peek_int(address: int) -> int:
     return ctypes.c_int32.from_address(int(address)).value
 
 
+def call(function: int, x: int, y: int) -> int:
+    """What the C function at an address, which may use Python objects, returns of two words, or of the first ones.
+
+    Of a type narrower than a word only its own bits have a meaning.  What goes wrong is 0 or -1, whatever the function
+    calls so; then it may have set a Python error, which is to be cleared.
+    """
+    try:
+        words = [ctypes.c_int64] * 3
+        return int(ctypes.PYFUNCTYPE(*words)(int(function))(int(x), int(y)))
+    except Exception:  # it has been set and is cleared now
+        return -1
+
+
 def give(rows: int, i: int, x: Any, lo: int, hi: int, inside: int) -> int:
     """``rows[i] = x[lo:hi].tolist()``, float64 or int64, for the list at the address `rows`.
 
@@ -546,6 +559,11 @@ def _peek(bits: int) -> Any:
 _means(peek, types.int64)(_peek(64))
 _means(peek_int, types.int64)(_peek(32))
 _means(peek_byte, types.int64)(_peek(8))
+
+
+@_means(call, types.int64)
+def _call(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+    return builder.call(builder.inttoptr(args[0], ir.FunctionType(I64, [I64, I64]).as_pointer()), args[1:])
 
 
 def _giver(context: Any, builder: Any, rows: Any, i: Any, size: Any, fill: Any) -> Any:

@@ -1,58 +1,18 @@
-"""How this house compiles: the Numba options and the disk cache.
-
-Numba's disk cache stamps a kernel with its own file only, so the cache here adds a digest of this package and of the
-flags that change the code; it never raises into a call.
-"""
+"""How this house compiles: the Numba options, and what becomes of functions that kernels call."""
 
 import functools
-import hashlib
-import logging
 import os
-import pathlib
 from collections.abc import Callable
 from typing import Any
 
 from numba import config, njit
-from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import overload
 
-_STAMP = (
-    *(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(pathlib.Path(__file__).parent.glob("*.py"))),
-    config.BOUNDSCHECK,
-    config.OPT,
-)
-_log = logging.getLogger("seqformats")
-
-
-class _Cache(FunctionCache):
-    """Numba's disk cache with a wider stamp; a damaged, foreign or unwritable file means compiling, not an error."""
-
-    def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (*super()._index_key(sig, codegen), _STAMP)
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:
-            self._start_over()
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)
-        except Exception:
-            self._start_over()
-
-    def _start_over(self) -> None:
-        """Empty the index, so that a damaged one is written anew instead of failing for ever."""
-        try:
-            self.flush()
-        except Exception as error:
-            _log.debug("kernel cache unusable: %s", error)
+from .cache import Cache, not_cached
 
 
 def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Any:
@@ -60,9 +20,9 @@ def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Any:
     dispatcher = njit(nogil=nogil, error_model="numpy", no_cfunc_wrapper=True)(function)
     if os.environ.get("SEQFORMATS_CACHE", "1") != "0" and not config.DISABLE_JIT:
         try:
-            dispatcher._cache = _Cache(function)
-        except RuntimeError as error:  # no writable place: compile in each process
-            _log.info("kernels are not cached: %s", error)
+            dispatcher._cache = Cache(function)
+        except (RuntimeError, OSError) as error:  # no place, or one that others may write
+            not_cached(error)
     return dispatcher
 
 

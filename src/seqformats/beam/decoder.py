@@ -21,7 +21,8 @@ from . import candidates
 from .candidates import Found, Lanes
 from .constraints import Beams, Constraint, DiverseGroups, Plan, ends_of
 from .lexical import LexicalSearch
-from .memory import Memories, check_memory, check_place, check_rows, library_and_like
+from .memory import Memories, arrays_among, check_memory, check_place, check_rows, library_and_like, parts
+from .names import hinted
 from .rules import BEAM, RULES, Prune, number, rule_of
 from .sampling import Stochastic
 from .step import no_gradient
@@ -40,7 +41,16 @@ class BeamState:
     shared : the memory with one row a source, as it was given
     t : how many tokens each has
 
-    Arrays are of the library, and on the device, of the memories; NumPy's where there are none.
+    Arrays are of the library, and on the device, of the arrays in the memories; of `start` where there are none, and
+    NumPy's where that is no array either.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> decoder = sf.BeamDecoder(None, start=np.array([1, 2]), end=0, beam_size=2, max_new_tokens=5)
+    >>> decoder.step(np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), None)
+    >>> state = decoder.state
+    >>> state.t, state.tokens, state.source, state.parents
+    (1, array([1, 2, 1, 2]), array([0, 0, 1, 1]), array([0, 0, 1, 1]))
     """
 
     __slots__ = ("_beams", "_decoder", "_prefixes", "memory", "parents", "shared", "source", "t", "tokens")
@@ -70,6 +80,15 @@ class BeamTrace:
     """Every step of a search, `LoD` over ``[source -> rows of the step before, row -> what was kept of it]``.
 
     ids, scores : a `TensorArray` each; the first step holds the starts.  `beam_backtrace` and `pack_prefixes` read them
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
+    >>> found = sf.beam_search(
+    ...     lambda state: (table[state.tokens], None), None, start=np.array([1]), end=0, beam_size=2,
+    ...     max_new_tokens=5, trace=True)
+    >>> [step.to_nested() for step in found.trace.ids]
+    [[[[1]]], [[[0, 1, 2]]], [[[], [0, 1, 2], []]]]
     """
 
     ids: TensorArray
@@ -85,7 +104,16 @@ class BeamResult:
     scores : ``(hypotheses,)`` float32, as the rule normalises them
     token_scores : `LoD` like `tokens`, float32: what each token has added to the log-probability
     rows : how many rows the model was asked for, in all steps together
-    trace : the steps, where they were asked for
+    trace : the steps, a `BeamTrace`, where they were asked for
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
+    >>> found = sf.beam_search(
+    ...     lambda state: (table[state.tokens], None), None, start=np.array([1, 2]), end=0, beam_size=2,
+    ...     max_new_tokens=5)
+    >>> found.tokens.to_nested(), np.exp(found.token_scores.data).round(2)
+    ([[[0]], [[0]]], array([0.6, 0.9], dtype=float32))
     """
 
     tokens: LoD
@@ -95,6 +123,7 @@ class BeamResult:
     trace: BeamTrace | None = None
 
 
+@hinted
 def beam_search(
     step: Step,
     memory: Any,
@@ -123,13 +152,11 @@ def beam_search(
     ----------
     step : ``step(state) -> (scores, memory)``: the model.  ``scores (rows, vocabulary)`` are logits, one row for each
         of the state; see `BeamState`
-    memory : what the model remembers: an array, tuple, dict or dataclass of arrays of any library, nested, or None; the
-        first axis are rows, one a source at first.  It follows the hypotheses by itself; what is neither an array nor a
-        container is passed on as it is
+    memory : what the model remembers, one row a source at first; see below
     start : the token before the first one, or an array with one a source
     end : a token that ends a hypothesis, several, or a `Ragged` with those of each source
     beam_size, max_new_tokens : how many hypotheses a source follows, and how long they are; or an array, one a source
-    rule : whose search this is: "hf", "ct2", "fairseq", "marian", "gnmt" or "paddle"; see `rules.RULES`
+    rule : whose search this is: when hypotheses are finished, how they are scored, and when a source is done; see below
     n_best : how many hypotheses of each source are given back, at most
     length_penalty : the power of the length that a score is divided by; or an array, one a source
     early_stopping : of the rule "hf": False, True or "never"
@@ -148,14 +175,41 @@ def beam_search(
 
     A hook with a method ``follow(parents)`` is told how rows go on, to keep something for each.
 
+    A memory follows the hypotheses by itself.  It is None or any of these, in tuples, lists, dicts and dataclasses:
+
+    - arrays of one library and encodings, whose first axis are the rows
+    - lists and tuples without any array, one Python object a row
+    - objects with a method ``reorder_cache(beam_idx)``, such as the caches of transformers, called where rows move,
+      with an array of the library, and on the device, of the scores; or with ``follow(parents)``, called after every
+      step with what is then ``state.parents``.  What these return takes the object's place, unless it is None
+    - strings, numbers, functions and modules, which are passed on as they are
+
+    The rules are those of transformers ("hf"), CTranslate2 ("ct2"), fairseq, Marian, GNMT (as tensor2tensor and T5X
+    have it) and PaddlePaddle.  With k for `beam_size`:
+
+    - of what has finished, "hf" and "gnmt" keep the k best, "fairseq" the first k, "ct2" and "marian" all, "paddle"
+      what stays in the beam beside the live ones
+    - a score is the log-probability over ``length ** length_penalty``; of "gnmt" over ``((5 + length) / 6) **
+      length_penalty``; of "paddle" nothing divides it
+    - a source is done when k have finished ("fairseq", "marian", "ct2"), or without a length penalty `n_best` and the
+      best candidate ("ct2"); when no live one can be among the k best any more ("hf", by `early_stopping`, and
+      "gnmt"); when none is live ("paddle")
+    - at `max_new_tokens` live ones count as finished; "fairseq" makes them end, "gnmt" takes them where nothing else
+      has finished
+
+    A `beam_size` of 1 under the rule "hf" is not what transformers makes of ``num_beams=1``, a greedy search, in two
+    things: by ``early_stopping="never"`` a longer hypothesis may still beat one that has ended, where greedy search
+    stops at the first end, as ``early_stopping=True`` does; and a `RepetitionPenalty` acts on log-probabilities, where
+    greedy search changes raw logits.
+
     A result never depends on what else is in the batch.  Of candidates with the same score the earlier row comes first,
     then the smaller token; NaN raises ValueError, -inf is no candidate, and a source without any has no hypothesis.
 
     On a GPU scores stay there: the best candidates of a step are copied to the host, once, and what follows from them
     goes back.  Nothing has a gradient.
 
-    Errors: TypeError, StructureError, ConversionError, DeviceError for arguments that do not fit; ValueError for scores
-    that are NaN or +inf.
+    Errors: TypeError, StructureError, ConversionError, DeviceError for arguments and memories that do not fit;
+    ValueError for scores that are NaN or +inf.
 
     >>> import numpy as np
     >>> import seqformats as sf
@@ -203,7 +257,7 @@ class BeamDecoder:
 
     Parameters
     ----------
-    memory and the keywords : as `beam_search` takes them
+    memory and the keywords : as `beam_search` takes them; what `step` is given as memory follows in the same way
 
     >>> import numpy as np
     >>> import seqformats as sf
@@ -217,6 +271,7 @@ class BeamDecoder:
 
     state: BeamState
 
+    @hinted
     def __init__(
         self,
         memory: Any,
@@ -251,9 +306,12 @@ class BeamDecoder:
                 ("on_selected", on_selected),
             )
         }
-        library, self._like = library_and_like(memory, shared)
+        following, staying = parts(memory, "memory"), arrays_among(parts(shared, "shared", known=False))
+        library, self._like = library_and_like(following + staying)
+        if library is None and is_array(start) and not isinstance(start, np.ndarray):
+            library, self._like = library_and_like([start])
         self._library = library or NUMPY
-        first = _starts(start, check_rows(shared, check_rows(memory, None, "memory"), "shared"))
+        first = _starts(start, check_rows(staying, check_rows(following, None, "memory"), "shared"))
         n = self._n = first.size
         self._shared = shared
         width = _per_source(beam_size, n, "beam_size", 1)
@@ -347,30 +405,36 @@ class BeamDecoder:
             )
         self._cut = True
         try:
-            found = self._selected(scores, memory)
+            rows = self._beams.source.size
+            told = check_memory(memory, rows, self._library, self._like)
+            found = self._selected(scores)
         except BaseException:
             self._cut = False  # nothing has changed
             raise
-        rows = self._beams.source.size
         same = self._advance(found)
         self._rows += rows
-        if not same:
-            memory = self._memories.follow(memory, self._library, self._beams.parents, self._there()[2])
+        if not same or told:
+            memory = self._followed(memory, scores, same)
         self.state = self._seen(memory)
         for constraint in self._constraints:
             constraint.follow(self._beams)
         if self._sampling is not None:
             self._sampling.follow(self._beams)
         for hook in {id(hook): hook for hooks in self._hooks.values() for hook in hooks}.values():
-            if hasattr(hook, "follow"):
+            if hasattr(hook, "follow") and not any(hook is other for other in told):
                 hook.follow(self.state.parents)
         self._cut = False
 
-    def _selected(self, scores: Any, memory: Any) -> Found:
+    def _followed(self, memory: Any, scores: Any, same: bool) -> Any:
+        """The memory of the rows that are now; is each the row of the same number?"""
+        there = self._there()[2]
+        if same:
+            return self._memories.stay(memory, there)
+        return self._memories.follow(memory, self._library, self._beams.parents, there, scores)
+
+    def _selected(self, scores: Any) -> Found:
         """The best candidates of each lane, after all hooks."""
-        rows = self._beams.source.size
         library, x = self._scores(scores)
-        check_memory(memory, rows, self._library, self._like)
         plan = self._plan(x.shape[1])
         form = candidates.MASKED if self._rule.masks_first else candidates.SCORES
         if self._hooks["on_scores"] or self._lexical or self._sampling:

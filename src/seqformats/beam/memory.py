@@ -1,10 +1,16 @@
-"""The memories of a decoder: arrays of any library in any container, which follow the beams."""
+"""The memories of a decoder: arrays of any library, Python objects and caches in any container, which follow the beams.
+
+A *part* of a memory is what follows the rows: an array or an encoding, whose rows are gathered; a list or tuple without
+any other part, whose objects are; and an object that is told, by a method of its own.
+"""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator
+import numbers
+import types
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,78 +21,216 @@ from ..formats import Encoding, Pairs
 from ..select import getitem
 from .step import no_gradient_error
 
-
-def _is_leaf(x: Any) -> bool:
-    return isinstance(x, (Encoding, Pairs)) or is_array(x)
-
-
-def _fields(x: Any) -> list[str]:
-    return [field.name for field in dataclasses.fields(x)]
+_DEEPEST = 100  # containers in one another, far below Python's limit of calls
+_CONTAINERS = frozenset((dict, list, tuple))
+_SCALARS = frozenset((str, int, float, bool, bytes, complex, type(None)))
+_CARRIED = (str, bytes, numbers.Number, np.generic, type(None), types.ModuleType)
 
 
-def leaves(memory: Any) -> Iterator[Any]:
-    """The arrays and encodings in tuples, lists, dicts and dataclasses, nested at will; all else is passed over."""
-    if _is_leaf(memory):
-        yield memory
-    elif isinstance(memory, dict):
-        for value in memory.values():
-            yield from leaves(value)
-    elif isinstance(memory, (tuple, list)):
-        for value in memory:
-            yield from leaves(value)
-    elif dataclasses.is_dataclass(memory) and not isinstance(memory, type):
-        for name in _fields(memory):
-            yield from leaves(getattr(memory, name))
+def _is_array(x: Any) -> bool:
+    return is_array(x) or isinstance(x, (Encoding, Pairs))
+
+
+def _telling(x: Any) -> Callable[[Any], Any] | None:
+    """The method by which an object wants to be told how rows go on."""
+    if type(x) in _CONTAINERS or isinstance(x, type):
+        return None
+    method = getattr(x, "reorder_cache", None)
+    if not callable(method):
+        method = getattr(x, "follow", None)
+    return method if callable(method) else None
+
+
+def _is_record(x: Any) -> bool:
+    """A dataclass or a named tuple, which has fields and not rows."""
+    return hasattr(x, "_fields") if isinstance(x, tuple) else dataclasses.is_dataclass(x) and not isinstance(x, type)
+
+
+def _members(x: Any) -> Iterable[Any] | None:
+    """What a container holds; None where `x` is none."""
+    if isinstance(x, dict):
+        return x.values()
+    if isinstance(x, (tuple, list)):
+        return x
+    return [getattr(x, field.name, None) for field in dataclasses.fields(x)] if _is_record(x) else None
+
+
+def _is_row_list(x: Any, what: str) -> bool:
+    """Is this a list or tuple without a part in it, however deep: one Python object a row?"""
+    kind: Any = type(x)
+    if kind is not tuple and kind is not list and (not isinstance(x, (tuple, list)) or _is_record(x)):
+        return False
+    first, depth = x, 0
+    while (kind is tuple or kind is list) and first and depth < _DEEPEST:  # mostly an array is soon found
+        first, depth = first[0], depth + 1
+        kind = type(first)
+    if is_array(first):
+        return False
+    seen, path, stack = {id(x)}, {id(x)}, [(x, iter(x))]
+    while stack:
+        holder, rest = stack[-1]
+        for value in rest:
+            if type(value) in _SCALARS:
+                continue
+            if _is_array(value) or _telling(value):
+                return False
+            members = _members(value)
+            if members is None:
+                continue
+            if id(value) in path and not _is_record(value):
+                raise _holds_itself(what, value)
+            if id(value) not in seen:
+                seen.add(id(value))
+                path.add(id(value))
+                stack.append((value, iter(members)))
+                break
+        else:
+            path.discard(id(holder))
+            stack.pop()
+    return True
+
+
+def _holds_itself(what: str, x: Any) -> StructureError:
+    return StructureError(f"{what} holds a {type(x).__name__} that holds itself")
+
+
+def parts(memory: Any, what: str, *, known: bool = True) -> list[Any]:
+    """The parts of a memory.  TypeError for objects of which nothing is known, unless `known` is False."""
+    found: list[Any] = []
+    _collect(memory, (), found, {}, what, known)
+    return found
+
+
+def _collect(x: Any, path: tuple[int, ...], found: list[Any], seen: dict[int, Any], what: str, known: bool) -> None:
+    """The parts of `x`, which is in the containers of `path`; `seen` are those that were looked into, so that no
+    other object takes their place."""
+    if _is_array(x):
+        found.append(x)
+        return
+    if type(x) in _SCALARS:
+        return
+    place = id(x)
+    if place in path:
+        raise _holds_itself(what, x)
+    if len(path) > _DEEPEST:
+        raise StructureError(f"{what} has more than {_DEEPEST} containers in one another")
+    if place in seen:
+        return
+    seen[place] = x
+    if _telling(x) or _is_row_list(x, what):
+        found.append(x)
+        return
+    members = _members(x)
+    if members is not None:
+        path = (*path, place)
+        for value in members:
+            _collect(value, path, found, seen, what, known)
+    elif known and not callable(x) and not isinstance(x, _CARRIED):
+        raise TypeError(
+            f"{what} holds a {type(x).__name__}, of which nothing says how it follows the rows; give arrays, a list or "
+            "tuple with one object a row, or an object with a method reorder_cache(beam_idx) or follow(parents)"
+        )
+
+
+Done = dict[int, tuple[Any, Any]]
 
 
 def mapped(memory: Any, change: Callable[[Any], Any]) -> Any:
-    """The same containers, with every array and encoding changed."""
-    if _is_leaf(memory):
-        return change(memory)
-    if isinstance(memory, dict):
-        filled = copy.copy(memory)
-        for key, value in memory.items():
-            filled[key] = mapped(value, change)
-        return filled
-    if isinstance(memory, (tuple, list)):
-        values = [mapped(value, change) for value in memory]
-        return type(memory)(*values) if hasattr(memory, "_fields") else type(memory)(values)
-    if dataclasses.is_dataclass(memory) and not isinstance(memory, type):
-        twin = copy.copy(memory)
-        for name in _fields(memory):
-            value = getattr(memory, name)
-            if any(True for _ in leaves(value)):
-                object.__setattr__(twin, name, mapped(value, change))
+    """The same containers, with every part changed, once where it occurs several times."""
+    return change(memory) if _is_array(memory) else _mapped(memory, change, {})
+
+
+def _mapped(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
+    """The same for what is in the memory; `done` are the objects that were changed, by their places, and into what."""
+    if type(x) in _SCALARS:
+        return x
+    known = done.get(id(x))
+    if known is None:
+        is_part = _is_array(x) or _telling(x) or _is_row_list(x, "memory")
+        known = done[id(x)] = x, change(x) if is_part else _filled(x, change, done)
+    return known[1]
+
+
+def _filled(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
+    """A container like `x`, with every part in it changed; `x` itself where none is."""
+    before = _members(x)
+    if before is None:
+        return x
+    after, same = [], True
+    for value in before:
+        new = _mapped(value, change, done)
+        same = same and new is value
+        after.append(new)
+    if same:
+        return x
+    if isinstance(x, dict):
+        twin: Any = copy.copy(x)
+        for key, value in zip(x, after, strict=True):
+            twin[key] = value
         return twin
-    return memory
+    if isinstance(x, (tuple, list)):
+        return type(x)(*after) if _is_record(x) else type(x)(after)
+    twin = copy.copy(x)
+    for field, old, new in zip(dataclasses.fields(x), before, after, strict=True):
+        if new is not old:
+            object.__setattr__(twin, field.name, new)
+    return twin
 
 
-def check_rows(memory: Any, rows: int | None, what: str) -> int | None:
-    """How many rows all arrays have; None where there is none.  StructureError where they differ."""
-    for leaf in leaves(memory):
-        if is_array(leaf) and len(leaf.shape) == 0:
-            raise StructureError(f"{what} holds an array without axes; its first axis must be the rows")
-        count = leaf.shape[0] if is_array(leaf) else len(leaf)
+def arrays_among(found: list[Any]) -> list[Any]:
+    """The parts that are arrays and encodings."""
+    return [part for part in found if _is_array(part)]
+
+
+def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
+    """How many rows all parts have; None where there is none.  StructureError where they differ."""
+    for part in found:
+        if is_array(part):
+            if len(part.shape) == 0:
+                raise StructureError(f"{what} holds an array without axes; its first axis must be the rows")
+            count = part.shape[0]
+        elif isinstance(part, (Encoding, Pairs)):
+            count = len(part)
+        elif _telling(part) or not part:  # what is empty holds nothing that could follow
+            continue
+        else:
+            count = len(part)
+            if rows is not None and count != rows:
+                raise StructureError(
+                    f"{what} holds a {type(part).__name__} of {count} Python objects, but has {rows} rows; a list or "
+                    "tuple without arrays holds one object a row, and what belongs to no row goes into `shared`"
+                )
         if rows is not None and count != rows:
             raise StructureError(f"{what} must have {rows} rows, one for each row of the state, not {count}")
         rows = int(count)
     return rows
 
 
-def check_memory(memory: Any, rows: int, library: Library, like: Any) -> None:
-    """Can this follow the beams?  Errors are raised before anything has changed."""
+def check_memory(memory: Any, rows: int, library: Library, like: Any) -> list[Any]:
+    """The parts of a memory that must be told of every step.  Errors are raised before anything has changed."""
+    if memory is None:
+        return []
     if type(memory) is np.ndarray and library is NUMPY and memory.shape[:1] == (rows,) and not memory.dtype.hasobject:
-        return
-    check_rows(memory, rows, "memory")
-    for leaf in leaves(memory):
-        if is_array(leaf):
-            own, array = adopt(leaf, "memory")
-            if own.wants_grad((array,)):
+        return []
+    found, told = parts(memory, "memory"), []
+    check_rows(found, rows, "memory")
+    for part in found:
+        if is_array(part):
+            own, array = adopt(part, "memory")
+            if own.autograd and own.wants_grad((array,)):
                 raise no_gradient_error()
             if like is not None:
                 check_place(own, array, library, like, "a memory")
             elif own is not library:
                 raise DeviceError(f"a memory is an array of {own.name}, but at first there was none")
+        elif not _is_array(part) and _telling(part) and not _is_cache(part):
+            told.append(part)
+    return told
+
+
+def _is_cache(x: Any) -> bool:
+    """Does this move rows alone, so that it need not know of a step in which none moves?"""
+    return callable(getattr(x, "reorder_cache", None))
 
 
 def check_place(library: Library, array: Array, other: Library, like: Array, what: str) -> None:
@@ -105,8 +249,10 @@ class Memories:
         self._rooms: dict[tuple[int, int], Any] = {}
         self._turn = 0
 
-    def follow(self, memory: Any, library: Library, parents: Array, there: Array) -> Any:
+    def follow(self, memory: Any, library: Library, parents: Array, there: Array, scores: Array) -> Any:
         """Row i of the result is row ``parents[i]``; `there` are the same numbers as an array of `library`.
+
+        A cache gets them beside the scores, since there may be no array in the memory to say where that is.
 
         What the last call but one has returned is overwritten, unless the memory given lies there.
         """
@@ -116,12 +262,20 @@ class Memories:
         def moved(x: Any) -> Any:
             nonlocal number
             number += 1
-            if not is_array(x):
+            if is_array(x):
+                array = x if type(x) is np.ndarray else adopt(x, "memory")[1]
+                return library.gather(array, parents, there, self._room(number, library, array, parents.size))
+            if isinstance(x, (Encoding, Pairs)):
                 return getitem(x, parents)
-            array = x if type(x) is np.ndarray else adopt(x, "memory")[1]
-            return library.gather(array, parents, there, self._room(number, library, array, parents.size))
+            if _telling(x):
+                return told(x, beside(parents, scores) if _is_cache(x) else there)
+            return type(x)([x[i] for i in parents.tolist()]) if x else x
 
         return mapped(memory, moved)
+
+    def stay(self, memory: Any, there: Array) -> Any:
+        """The same where every row goes on from the row of the same number: only who follows every step is told."""
+        return mapped(memory, lambda x: x if _is_array(x) or not _telling(x) or _is_cache(x) else told(x, there))
 
     def _room(self, number: int, library: Library, x: Array, rows: int) -> Array:
         """A buffer for `rows` rows like those of `x`, where `x` does not lie."""
@@ -139,16 +293,29 @@ class Memories:
         return room[:rows]
 
 
-def library_and_like(*memories: Any) -> tuple[Library | None, Any]:
-    """The library of the first array, and that array; all must be on one device."""
+def beside(parents: Array, scores: Array) -> Array:
+    """The parents as an array of the library of the scores, on their device."""
+    library, like = adopt(scores, "scores")
+    return library.from_host(parents, like)
+
+
+def told(x: Any, parents: Array) -> Any:
+    """What takes the place of an object that has been told how rows go on: itself, or what its method returns."""
+    method = _telling(x)
+    assert method is not None
+    returned = method(parents)
+    return x if returned is None else returned
+
+
+def library_and_like(found: list[Any]) -> tuple[Library | None, Any]:
+    """The library of the first array among some parts, and that array; all must be on one device."""
     library, like = None, None
-    for memory in memories:
-        for leaf in leaves(memory):
-            if isinstance(leaf, Pairs):
-                continue
-            other, array = adopt(leaf if is_array(leaf) else leaf._like(), "memory")
-            if library is None:
-                library, like = other, array
-            else:
-                check_place(other, array, library, like, "a memory")
+    for part in found:
+        if not _is_array(part) or isinstance(part, Pairs):
+            continue
+        other, array = adopt(part if is_array(part) else part._like(), "memory")
+        if library is None:
+            library, like = other, array
+        else:
+            check_place(other, array, library, like, "a memory")
     return library, like

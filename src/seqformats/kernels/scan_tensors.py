@@ -1,74 +1,81 @@
-"""Read a tuple of torch tensors through the layout of its C++ objects, as `scan_list` reads NumPy arrays.
+"""Read a tuple of torch tensors through functions in C, as `scan_list` reads NumPy arrays.
 
-That layout is not public, so no offset stands here: `tensors.py` finds them on tensors whose fields are known, or this
-kernel is never started.  A Python object holds the address of its ``TensorImpl``, and that the address of a
-``StorageImpl``; what is read here is what tensors of every kind begin with.
+What a tensor is like is told by the DLPack exchange API, which fills a ``DLTensor`` (dlpack.h, version 1): 8 bytes each
+for the data, the device, rank and dtype, the addresses of shape and strides, and an offset in bytes.  What that does
+not know PyTorch is asked for itself; `tensors.py` finds the functions.
 """
 
 from typing import Any
 
-from .._kernel import at_least, compiled_with_gil, peek, peek_int
+from .._kernel import at_least, call, compiled_with_gil, peek
 
 
 @compiled_with_gil
 def cpu(
-    items: int, types: Any, places: Any, itemsize: int, lengths: Any, offsets: Any, addresses: Any, about: Any
+    items: int,
+    types: Any,
+    calls: Any,
+    words: Any,
+    room: int,
+    lengths: Any,
+    offsets: Any,
+    addresses: Any,
+    wanted: Any,
 ) -> int:
     """Write lengths, offsets and data addresses of the tensors whose object pointers begin at `items`.
 
-    ``types``: the addresses of the two types that a tensor may have.  ``places``: where the address of the tensor is in
-    the Python object; in the tensor the rank (then 5 sizes and 5 strides), the address of the storage, the offset in
-    that, the key set (what kind of tensor this is), dtype with device, the address of the graph's notes; in the storage
-    the address of the data, and its bytes.
+    ``types``: the addresses of the two types that a tensor may have.  ``calls``: those of the functions that
+    `tensors._calls` finds, and where in a tensor's C++ object its shape is.  ``words (8,)``: room for a DLTensor, the
+    address of the C++ object (which is a C++ tensor), and a number that is asked for; `room` is where it begins.
 
-    Returns the greatest length, or -1 - i where tensor i is of another type, key set, dtype, device, rank or item shape
-    than tensor 0, has more than 5 axes, is not contiguous, or not all of it is in memory.  ``about (3,)``: the key set
-    they share, dtype with device, and how many have notes of the graph, without which none wants a gradient.  The
-    caller holds a reference to the tuple.
+    Returns the greatest length, or -1 - i where tensor i is of another type, device, dtype, rank or item shape than
+    tensor 0, is complex, has no axis or more than 5, has a sign that is still to be changed, is not contiguous, or not
+    all of it is in memory.  ``wanted (1,)``: how many want a gradient.  The caller holds a reference to the tuple.
     """
-    kind_of_first = peek(peek(items) + 8)
-    if kind_of_first != types[0] and kind_of_first != types[1]:
-        return -1
-    first = peek(peek(items) + places[0])
-    rank, keys, kind = peek(first + places[1]), peek(first + places[4]), peek_int(first + places[5])
-    about[0], about[1], about[2] = keys, kind, 0
+    device, kind, shape, itemsize = 0, 0, 0, 0
     longest = 0
     offsets[0] = 0
-    if rank < 1 or rank > 5:
-        return -1
+    wanted[0] = 0
     for i in range(lengths.size):
         item = peek(items + 8 * i)
         if peek(item + 8) != types[0] and peek(item + 8) != types[1]:
             return -1 - i
-        tensor = peek(item + places[0])
-        if tensor == 0 or peek(tensor + places[1]) != rank:
+        if call(calls[0], item, room) & 0xFFFFFFFF:
+            call(calls[1], 0, 0)
             return -1 - i
-        if peek(tensor + places[4]) != keys or peek_int(tensor + places[5]) != kind:
+        if i == 0:
+            device, kind, shape = words[1], words[2], words[3]
+            itemsize = ((kind >> 40 & 0xFF) * (kind >> 48 & 0xFFFF)) >> 3
+            where = device & 0xFFFFFFFF  # 1: CPU, 2: CUDA, 10: ROCm, which PyTorch calls so too
+            if (where != 1 and where != 2 and where != 10) or not 1 <= kind & 0xFFFFFFFF <= 5 or kind >> 32 & 0xFF == 5:
+                return -1
+        if words[1] != device or words[2] != kind:
             return -1 - i
-        sizes = tensor + places[1] + 8
         numbers, contiguous = 1, True
-        k = rank - 1
+        k = (kind & 0xFFFFFFFF) - 1
         while k >= 0:
-            size = peek(sizes + 8 * k)
-            if k and size != peek(first + places[1] + 8 + 8 * k):
+            size = peek(words[3] + 8 * k)
+            if k and size != peek(shape + 8 * k):
                 return -1 - i
-            contiguous &= size == 1 or peek(sizes + 40 + 8 * k) == numbers
+            contiguous &= size == 1 or peek(words[4] + 8 * k) == numbers
             numbers *= size
             k -= 1
+        length, data = peek(words[3]), words[0] + words[5]
+        words[6] = words[3] - calls[6]
+        if call(calls[4], room + 48, 0) & 0xFF:
+            return -1 - i
         addresses[i] = 0
         if numbers != 0:
-            storage = peek(tensor + places[2])
-            if storage == 0 or not contiguous:
+            if data == 0 or not contiguous or call(calls[2], room + 48, room + 56) & 0xFFFFFFFF:
                 return -1 - i
-            begin = peek(tensor + places[3])
-            data = peek(storage + places[7])
-            if data == 0 or peek(storage + places[8]) < (begin + numbers) * itemsize:
+            held = words[7]
+            if call(calls[3], room + 48, room + 56) & 0xFFFFFFFF or held < (words[7] + numbers) * itemsize:
                 return -1 - i
-            addresses[i] = data + begin * itemsize
-        lengths[i] = peek(sizes)
-        longest = at_least(longest, lengths[i])
-        offsets[i + 1] = offsets[i] + lengths[i]
+            addresses[i] = data
+        wanted[0] += call(calls[5], words[6], 0) & 0xFF != 0
+        lengths[i] = length
+        longest = at_least(longest, length)
+        offsets[i + 1] = offsets[i] + length
         if offsets[i + 1] < 0:  # tensors without items may be that long
             return -1 - i
-        about[2] += peek(tensor + places[6]) != 0
     return longest
