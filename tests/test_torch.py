@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import sys
 import warnings
 
 import numpy as np
@@ -173,6 +174,18 @@ def test_tensors_longer_than_all_memory():
     assert sf.convert([item], sf.Ragged).lengths.tolist() == [2**62]
     with pytest.raises(sf.StructureError, match="int64"):
         sf.List([item, item])
+
+
+def test_reading_holds_nothing():
+    """Neither tensors nor the errors of those that cannot be read."""
+    block = torch.rand(7, 6, 4)
+    library = library_of(block)
+    for items in ((block, block[:2]), (block, block.to_sparse()), (block, block.to("meta"))):
+        before = [sys.getrefcount(x) for x in items]
+        for _ in range(1000):
+            tensors.read(library, items)
+        assert [sys.getrefcount(x) for x in items] == before
+        assert sys.exception() is None
 
 
 def test_tensors_inside_of_a_transformation():

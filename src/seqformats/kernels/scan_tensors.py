@@ -32,7 +32,7 @@ def cpu(
     tensor 0, is complex, has no axis or more than 5, has a sign that is still to be changed, is not contiguous, or not
     all of it is in memory.  ``wanted (1,)``: how many want a gradient.  The caller holds a reference to the tuple.
     """
-    device, kind, shape, itemsize = 0, 0, 0, 0
+    device, kind, shape, rank, itemsize = 0, 0, 0, 0, 0
     longest = 0
     offsets[0] = 0
     wanted[0] = 0
@@ -45,14 +45,16 @@ def cpu(
             return -1 - i
         if i == 0:
             device, kind, shape = words[1], words[2], words[3]
-            itemsize = ((kind >> 40 & 0xFF) * (kind >> 48 & 0xFFFF)) >> 3
-            where = device & 0xFFFFFFFF  # 1: CPU, 2: CUDA, 10: ROCm, which PyTorch calls so too
-            if (where != 1 and where != 2 and where != 10) or not 1 <= kind & 0xFFFFFFFF <= 5 or kind >> 32 & 0xFF == 5:
+            itemsize = (kind >> 40 & 0xFF) * (kind >> 48 & 0xFFFF) >> 3
+            where, rank = device & 0xFFFFFFFF, kind & 0xFFFFFFFF
+            if where != 1 and where != 2 and where != 10:  # CPU, CUDA, and ROCm, which PyTorch calls CUDA too
+                return -1
+            if rank < 1 or rank > 5 or kind >> 32 & 0xFF == 5:  # complex numbers may be conjugated
                 return -1
         if words[1] != device or words[2] != kind:
             return -1 - i
         numbers, contiguous = 1, True
-        k = (kind & 0xFFFFFFFF) - 1
+        k = rank - 1
         while k >= 0:
             size = peek(words[3] + 8 * k)
             if k and size != peek(shape + 8 * k):
