@@ -32,7 +32,9 @@ def _is_sequence(x: Any) -> bool:
     return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
 
 
-_COMMON: dict[type, Any] = {kind: np.dtype(kind) for kind in (np.float32, np.float64, np.float16, np.int64, np.int32, float, int)}
+_COMMON: dict[type, Any] = {
+    kind: np.dtype(kind) for kind in (np.float32, np.float64, np.float16, np.int64, np.int32, float, int)
+}
 
 
 def _dtype_of(given: Any) -> Any:
