@@ -24,7 +24,7 @@ from .convert import (
     leg_vjp,
     restored,
 )
-from .errors import DeviceError, StructureError
+from .errors import DeviceError, StructureError, said
 from .formats import Encoding, List, LoD, Pairs, Ragged, shown
 
 Pullback = Callable[[Any], Any]
@@ -218,6 +218,8 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     check_target(To)
     options = dict(options)
     copy = options.pop("copy", False)
+    if not isinstance(copy, (bool, np.bool_)):
+        raise TypeError(f"copy must be True or False, not {said(copy)}")
     x, home_dx = bared(given)
     if isinstance(x, Pairs):
         given_copy = {**options, "copy": copy}
@@ -241,7 +243,7 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     shape = _flow.hollow(y) if isinstance(y, Encoding) else y
     result = convert(y, list) if nested else convert(y, To, copy=True) if copy else y
     if _flow.wants_grad(x):  # the result belongs to the caller's graph
-        result = convert(given, To, copy=copy, **options)
+        result = convert(given, To, copy=bool(copy), **options)
 
     def pull(dy: Any) -> Any:
         dy = cotangent(dy, shape)

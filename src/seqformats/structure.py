@@ -25,9 +25,18 @@ def same_numbers(a: Array, b: Array) -> bool:
 
 
 def frozen(array: Array) -> Array:
-    """The same array, read-only from now on."""
-    array.setflags(write=False)
-    return array
+    """A view of a private array, which is read-only from now on, together with what it was cut from.
+
+    NumPy lets an array that owns its memory be made writable again, but a view only where its base is writable.  So
+    nothing that is handed out owns its memory, and ``x.lengths.setflags(write=True)`` is refused; only who unlocks the
+    base first, ``x.lengths.base``, is past helping.  (Memory that nobody can unlock would be that of a bytes object, by
+    way of `np.frombuffer`, at three times the cost of a view and one more copy.)
+    """
+    base = array.base
+    if base is not None:
+        base.setflags(False)
+    array.setflags(False)
+    return array[...]
 
 
 def integers(values: Any, what: str) -> Array:
@@ -103,8 +112,8 @@ class Structure:
     def __init__(self, lengths: Array, offsets: Array, longest: int, order: Order | None = None) -> None:
         lengths.setflags(False)
         offsets.setflags(False)
-        self.lengths = lengths
-        self.offsets = offsets
+        self.lengths = lengths[:]  # as `frozen` says; who cuts them from one block freezes that
+        self.offsets = offsets[:]
         self.n = lengths.size
         self.rows = offsets.item(-1)
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
