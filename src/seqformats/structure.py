@@ -124,7 +124,7 @@ class Structure:
     @classmethod
     def of_lengths(cls, lengths: Array, rows: int | None = None, what: str = "lengths") -> "Structure":
         """Checked: int64, not negative, with the sum `rows` where that is given."""
-        offsets = np.empty(lengths.size + 1, np.int64)
+        offsets = np.empty(lengths.size + 1, _INT64)
         limit = MOST if rows is None else rows
         longest = registry.entry("check_lengths")(lengths, offsets, limit)
         if longest < 0:
@@ -143,7 +143,7 @@ class Structure:
         """Checked: int64, beginning with 0, never falling."""
         if offsets.size == 0:
             raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
-        lengths = np.empty(offsets.size - 1, np.int64)
+        lengths = np.empty(offsets.size - 1, _INT64)
         longest = registry.entry("check_offsets")(offsets, lengths)
         if longest == -1:
             raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
@@ -184,7 +184,7 @@ class Structure:
         if order is None:
             n, longest = self.n, self.longest
             try:
-                block = np.empty(2 * n + 2 * longest + 1, np.int64)
+                block = np.empty(2 * n + 2 * longest + 1, _INT64)
             except NO_ROOM:
                 raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
             registry.entry("sort_lengths")(self.lengths, longest, block)
