@@ -370,8 +370,9 @@ def reshape(x: Any, width: int) -> Any:
     shape = _flow.hollow(own)
 
     def forward(z: Any) -> Any:
+        rows = rows_of(z)
         try:
-            rows = rows_of(z).reshape(reshaped.rows, width)
+            rows = rows.reshape(reshaped.rows, width)
         except (ValueError, RuntimeError) as error:  # no rows, but wider than anything
             raise no_room((reshaped.rows, width), error) from None
         return convert_like(build_ragged(rows, reshaped), shape)
