@@ -13,6 +13,7 @@ import threading
 
 import every_call
 import numpy as np
+import numpy.random
 import pytest
 from test_threads import FORK, in_child, meanwhile, run
 
