@@ -5,6 +5,7 @@
 - `moves`     bytes, addresses, Python objects
 - `vectors`   the exponential function, and blocks of float32
 - `lanes`     some columns of a row, in registers
+- `sums`      sums of many rows
 - `code`      words for writing LLVM instructions
 """
 
@@ -43,6 +44,7 @@ from .moves import (
     will_write,
 )
 from .options import compiled, compiled_for_cuda, compiled_with_gil, shared
+from .sums import narrow, room, total, total_by_rows, wide
 from .vectors import exp, powers_of_row
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "move_row",
     "move_run",
     "move_square",
+    "narrow",
     "peek",
     "peek_byte",
     "peek_int",
@@ -84,9 +87,13 @@ __all__ = [
     "prefetch",
     "put",
     "repeat_words",
+    "room",
     "shared",
     "store",
+    "total",
+    "total_by_rows",
     "unknown",
+    "wide",
     "will_read",
     "will_write",
 ]

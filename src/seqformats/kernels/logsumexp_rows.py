@@ -22,10 +22,12 @@ from .._kernel import (
     load,
     locate,
     log,
+    narrow,
     pointer,
     prefetch,
     store,
     unknown,
+    wide,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -49,10 +51,16 @@ def logsumexp(
     infinite = (top == each(out, math.inf, count)) | (top == each(out, -math.inf, count))
     top = choose(infinite, each(out, 0, count), top)  # inf - inf would be NaN
     total = each(out, 0, count)
+    blocks = wide(total)
     t = 0
     while t < length:
         total += exp(load(x, p + along(t, steps, step) * width, count, out) - top)
         t += one
+        if t & 15 == 0:
+            blocks += wide(total)
+            total = each(out, 0, count)
+    if length >= 16:
+        total = narrow(blocks + wide(total), out)
     store(out, at, top + log(total))
 
 

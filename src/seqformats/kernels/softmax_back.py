@@ -18,11 +18,14 @@ from .._kernel import (
     in_lanes,
     load,
     locate,
+    narrow,
     pointer,
     prefetch,
+    room,
     shared,
     store,
     unknown,
+    wide,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -46,6 +49,7 @@ def back(
 ) -> None:
     """Some columns of a sequence, of which item 0 is at p."""
     total = each(out, 0, count)
+    blocks = wide(total)
     t = 0
     while t < length:
         d = p + along(t, steps, step) * width
@@ -56,6 +60,11 @@ def back(
         slope = load(x, d, count, out)
         total += slope if log else slope * load(y, d, count, out)
         t += one
+        if t & 15 == 0:
+            blocks += wide(total)
+            total = each(out, 0, count)
+    if length >= 16:
+        total = narrow(blocks + wide(total), out)
     t = 0
     while t < length:
         d = p + along(t, steps, step) * width
@@ -65,32 +74,50 @@ def back(
 
 
 @shared
-def back_by_rows(x: Any, y: Any, out: Any, first: int, steps: Any, width: int, length: int, step: int, log: int) -> int:
+def back_by_rows(
+    x: Any, y: Any, out: Any, blocks: Any, first: int, steps: Any, width: int, length: int, step: int, log: int
+) -> int:
     """The columns that 16 lanes can share, row by row, as wide rows are best read and written; how many they are.
 
-    The last row of `out` is where sums are kept until its turn comes.
+    `blocks` is a `room`, so many columns are taken at once.  The last row of `out` is where sums are kept until its turn
+    comes.
     """
     even = width & -16
     some = unknown(16)
-    last = (first + along(length - 1, steps, step)) * width
-    k = 0
-    while k < even:
-        store(out, last + k, each(out, 0, 16))
-        k += some
-    for t in range(length):
-        d = (first + along(t, steps, step)) * width
+    begin = 0
+    while begin < even:
+        size = at_most(even - begin, 256)
+        last = (first + along(length - 1, steps, step)) * width + begin
         k = 0
-        while k < even:
-            slope, total = load(x, d + k, 16, out), load(out, last + k, 16, out)
-            store(out, last + k, total + (slope if log else slope * load(y, d + k, 16, out)))
+        while k < size:
+            store(out, last + k, each(out, 0, 16))
+            store(blocks, k, each(blocks, 0, 16))
             k += some
-    for t in range(length):
-        d = (first + along(t, steps, step)) * width
+        for t in range(length):
+            d = (first + along(t, steps, step)) * width + begin
+            k = 0
+            while k < size:
+                slope, total = load(x, d + k, 16, out), load(out, last + k, 16, out)
+                store(out, last + k, total + (slope if log else slope * load(y, d + k, 16, out)))
+                k += some
+            if t & 15 == 15:
+                k = 0
+                while k < size:
+                    store(blocks, k, load(blocks, k, 16, blocks) + load(out, last + k, 16, blocks))
+                    store(out, last + k, each(out, 0, 16))
+                    k += some
         k = 0
-        while k < even:
-            slope, row, total = load(x, d + k, 16, out), load(y, d + k, 16, out), load(out, last + k, 16, out)
-            store(out, d + k, slope - exp(row) * total if log else row * (slope - total))
+        while length >= 16 and k < size:
+            store(out, last + k, load(blocks, k, 16, blocks) + load(out, last + k, 16, blocks))
             k += some
+        for t in range(length):
+            d = (first + along(t, steps, step)) * width + begin
+            k = 0
+            while k < size:
+                slope, row, total = load(x, d + k, 16, out), load(y, d + k, 16, out), load(out, last + k, 16, out)
+                store(out, d + k, slope - exp(row) * total if log else row * (slope - total))
+                k += some
+        begin += size
     return even
 
 
@@ -113,12 +140,13 @@ def cpu(
     """Units `lo` to `hi`."""
     slopes, rows, to = pointer(x), pointer(y), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    blocks = room(to)
     one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
         k = 0
         if width >= 256 and length != 0:
-            k = back_by_rows(slopes, rows, to, first, steps, width, length, step, log)
+            k = back_by_rows(slopes, rows, to, blocks, first, steps, width, length, step, log)
         while k < width:
             k = at_most(k, width - count)
             p = first * width + k

@@ -18,10 +18,12 @@ from .._kernel import (
     larger,
     load,
     locate,
+    narrow,
     pointer,
     prefetch,
     store,
     unknown,
+    wide,
 )
 from .._kernel import log as logarithm
 
@@ -54,6 +56,7 @@ def softmax(
         top = larger(top, value)
         t += one
     total = each(out, 0, count)
+    blocks = wide(total)
     t = 0
     while t < length:
         d = p + along(t, steps, step) * width
@@ -62,6 +65,11 @@ def softmax(
         total += power
         store(out, d, value if log else power)
         t += one
+        if t & 15 == 0:
+            blocks += wide(total)
+            total = each(out, 0, count)
+    if length >= 16:
+        total = narrow(blocks + wide(total), out)
     shift = logarithm(total) if log else total
     t = 0
     while t < length:

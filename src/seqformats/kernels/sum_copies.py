@@ -6,7 +6,17 @@ it has the rows ``cum[i]`` to ``cum[i + 1]``, `width` items each.
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import compiled, compiled_for_cuda
+from .._kernel import (
+    at_most,
+    columns_at_once,
+    compiled,
+    compiled_for_cuda,
+    pointer,
+    room,
+    total,
+    total_by_rows,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu, search
@@ -14,17 +24,24 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(x: Any, out: Any, starts: Any, cum: Any, counts: Any, width: int, lo: int, hi: int) -> None:
-    """Sequences `lo` to `hi`, copies in their order."""
+    """Sequences `lo` to `hi`: each is added up as a sequence of copies, of which every number is a column."""
+    rows, sums, steps = pointer(x), pointer(out), pointer(cum)
+    one, totals = unknown(1), room(sums)
     for i in range(lo, hi):
-        size = (cum[i + 1] - cum[i]) * width
-        total = out[cum[i] * width : cum[i] * width + size]
-        for k in range(total.size):
-            total[k] = 0
-        for c in range(counts[i]):
-            begin = starts[i] * width + c * size
-            part = x[begin : begin + size]
-            for k in range(part.size):
-                total[k] += part[k]
+        begin, at, size = starts[i] * width, cum[i] * width, (cum[i + 1] - cum[i]) * width
+        count = columns_at_once(size)
+        k = 0
+        if size >= 64:
+            k = total_by_rows(rows, sums, totals, begin, at, steps, size, counts[i], 1, 0.0)
+        while k < size:
+            k = at_most(k, size - count)
+            if count == 32:
+                total(rows, sums, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 32)
+            elif count == 4:
+                total(rows, sums, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 4)
+            else:
+                total(rows, sums, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 1)
+            k += count
 
 
 @compiled_for_cuda(over="rows")

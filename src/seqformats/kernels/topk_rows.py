@@ -25,6 +25,7 @@ from .._kernel import (
     shared,
     store,
     unknown,
+    wide,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -123,11 +124,18 @@ def insert(
 def mean(tops: Any, out: Any, top: int, at: int, width: int, k: int, found: int, one: int, count: int) -> None:
     """The sum of the first `found` items of some columns of ``tops[top:]``, by k, to ``out[at:]``."""
     total = each(out, 0.0, count)
+    blocks = wide(total)
     a = 0
     while a < found:
         total = total + load(tops, top + a * width, count, out)
         a += one
-    store(out, at, total / each(out, float(k), count))
+        if a & 15 == 0:
+            blocks += wide(total)
+            total = each(out, 0.0, count)
+    if found < 16:
+        store(out, at, total / each(out, float(k), count))
+    else:
+        store(out, at, (blocks + wide(total)) / each(blocks, float(k), count))
 
 
 @compiled
