@@ -44,10 +44,11 @@ from .moves import (
     will_write,
 )
 from .options import compiled, compiled_for_cuda, compiled_with_gil, shared
-from .sums import narrow, room, total, total_by_rows, wide
+from .sums import add_block, quotient, room, rounded, total, total_by_rows
 from .vectors import exp, powers_of_row
 
 __all__ = [
+    "add_block",
     "along",
     "at_least",
     "at_most",
@@ -78,7 +79,6 @@ __all__ = [
     "move_row",
     "move_run",
     "move_square",
-    "narrow",
     "peek",
     "peek_byte",
     "peek_int",
@@ -87,13 +87,14 @@ __all__ = [
     "prefetch",
     "put",
     "repeat_words",
+    "quotient",
     "room",
+    "rounded",
     "shared",
     "store",
     "total",
     "total_by_rows",
     "unknown",
-    "wide",
     "will_read",
     "will_write",
 ]

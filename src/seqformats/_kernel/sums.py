@@ -15,8 +15,9 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from .code import I32, I64, splat, vector_type
 from .common import along
-from .lanes import Lanes, each, in_kind, in_lanes, load, lowered, prefetch, store, unknown
+from .lanes import each, in_kind, in_lanes, load, lowered, prefetch, store, unknown
 from .moves import at_least, at_most
 from .options import shared
 
@@ -24,14 +25,20 @@ COLUMNS = 256  # of a `room`
 _WIDE = {"float32": "float64", "complex64": "complex128"}
 
 
-def wide(lanes: Any) -> Any:
-    """Lanes in the dtype in which blocks are added up."""
-    return lanes.astype(_WIDE.get(lanes.dtype.name, lanes.dtype))
+def add_block(blocks: Any, lanes: Any, first: bool) -> None:
+    """Add lanes to those in a `room`, or, where it is the first block, put them there."""
+    some = blocks[: len(lanes)]
+    some[:] = lanes if first else some + lanes
 
 
-def narrow(lanes: Any, like: Any) -> Any:
-    """Lanes in the dtype of `like`, a pointer."""
-    return lanes.astype(like.dtype)
+def rounded(blocks: Any, lanes: Any) -> Any:
+    """The sum of lanes and those in a `room`, in the dtype of the lanes."""
+    return (blocks[: len(lanes)] + lanes).astype(lanes.dtype)
+
+
+def quotient(blocks: Any, lanes: Any, divisor: float) -> Any:
+    """The same, divided before it is rounded; no integers."""
+    return ((blocks[: len(lanes)] + lanes) / divisor).astype(lanes.dtype)
 
 
 def room(like: Any) -> Any:
@@ -43,18 +50,68 @@ def _wide_kind(kind: Any) -> Any:
     return {types.float32: types.float64, types.complex64: types.complex128}.get(kind, kind)
 
 
-@lowered(wide)
-def _wide_lanes(lanes: Any) -> Any:
-    kind = _wide_kind(lanes.kind)
-    return Lanes(kind, lanes.count)(lanes), lambda _, builder, value: in_kind(builder, value, lanes.kind, kind)
+def _real(kind: Any) -> Any:
+    return getattr(kind, "underlying_float", kind)
 
 
-@lowered(narrow)
-def _narrow(lanes: Any, like: Any) -> Any:
-    kind = like.dtype
-    return Lanes(kind, lanes.count)(lanes, like), lambda _, builder, value, __: in_kind(
-        builder, value, lanes.kind, kind
-    )
+def _parts(builder: Any, lanes: Any, value: Any) -> Any:
+    """Lanes, some at a time, in the kind of a `room`, and the place there of each.
+
+    The parts are no wider than the lanes, since CPUs slow down where code of 256 bits meets a few of 512.
+    """
+    own = value.type
+    kind = _real(lanes.kind)
+    size = min(8 if own.count > 8 else 4, own.count)
+    for begin in range(0, own.count, size):
+        places = ir.Constant(vector_type(I32, size), list(range(begin, begin + size)))
+        part = builder.shuffle_vector(value, ir.Constant(own, ir.Undefined), places)
+        yield begin, in_kind(builder, part, kind, _wide_kind(kind))
+
+
+def _place(builder: Any, blocks: Any, begin: int, like: Any) -> Any:
+    at = builder.gep(builder.bitcast(blocks, like.element.as_pointer()), [I64(begin)])
+    return builder.bitcast(at, like.as_pointer())
+
+
+@lowered(add_block)
+def _add_block(blocks: Any, lanes: Any, first: Any) -> Any:
+    def code(_: Any, builder: Any, to: Any, value: Any, begins: Any) -> None:
+        for begin, part in _parts(builder, lanes, value):
+            place = _place(builder, to, begin, part.type)
+            before = builder.select(begins, ir.Constant(part.type, None), builder.load(place, align=8))
+            add = builder.fadd if isinstance(_real(lanes.kind), types.Float) else builder.add
+            builder.store(add(before, part), place, align=8)
+
+    return types.void(blocks, lanes, types.boolean), code
+
+
+def _rounded(builder: Any, lanes: Any, come: Any, value: Any, divisor: Any = None) -> Any:
+    kind = _real(lanes.kind)
+    parts = []
+    for begin, part in _parts(builder, lanes, value):
+        add = builder.fadd if isinstance(kind, types.Float) else builder.add
+        part = add(builder.load(_place(builder, come, begin, part.type), align=8), part)
+        if divisor is not None and isinstance(kind, types.Float):
+            part = builder.fdiv(part, splat(builder, divisor, part.type.count))
+        parts.append(in_kind(builder, part, _wide_kind(kind), kind))
+    while len(parts) > 1:
+        count = 2 * parts[0].type.count
+        places = ir.Constant(vector_type(I32, count), list(range(count)))
+        parts = [builder.shuffle_vector(*pair, places) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+@lowered(rounded)
+def _rounded_lanes(blocks: Any, lanes: Any) -> Any:
+    return lanes(blocks, lanes), lambda _, builder, come, value: _rounded(builder, lanes, come, value)
+
+
+@lowered(quotient)
+def _quotient(blocks: Any, lanes: Any, divisor: Any) -> Any:
+    def code(_: Any, builder: Any, come: Any, value: Any, number: Any) -> Any:
+        return _rounded(builder, lanes, come, value, number)
+
+    return lanes(blocks, lanes, types.float64), code
 
 
 @lowered(room)
@@ -72,11 +129,24 @@ def _room(like: Any) -> Any:
 
 @in_lanes
 def total(
-    x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, divisor: float, one: int, count: int
+    x: Any,
+    out: Any,
+    blocks: Any,
+    p: int,
+    at: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    divisor: float,
+    one: int,
+    count: int,
 ) -> None:
-    """Some columns of a sequence, of which item 0 is at p: their sums, by `divisor` unless it is 0, to ``out[at:]``."""
+    """Some columns of a sequence, of which item 0 is at p: their sums, by `divisor` unless it is 0, to ``out[at:]``.
+
+    `blocks` is a `room`.
+    """
     sums = each(out, 0, count)
-    totals = wide(sums)
     t = 0
     while length >= 8 and t + 4 <= length:  # fewer rows are added in the same order one by one
         part = load(x, p + along(t, steps, step) * width, count, out)
@@ -86,7 +156,7 @@ def total(
         sums += part
         t += 4
         if t & 31 == 0:
-            totals += wide(sums)
+            add_block(blocks, sums, t == 32)
             sums = each(out, 0, count)
     while t < length:
         sums += load(x, p + along(t, steps, step) * width, count, out)
@@ -94,21 +164,20 @@ def total(
     if length < 32:
         if divisor != 0:
             sums = sums / each(out, divisor, count)
-        store(out, at, sums)
+    elif divisor != 0:
+        sums = quotient(blocks, sums, divisor)
     else:
-        totals += wide(sums)
-        if divisor != 0:
-            totals = totals / each(totals, divisor, count)
-        store(out, at, totals)
+        sums = rounded(blocks, sums)
+    store(out, at, sums)
 
 
 @shared
 def total_by_rows(
-    x: Any, out: Any, totals: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, divisor: float
+    x: Any, out: Any, blocks: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, divisor: float
 ) -> int:
     """Those of the columns that 16 lanes can share, four rows at a time, as wide ones are best read; how many.
 
-    `totals` is a `room`, so many columns are added up at once.
+    `blocks` is a `room`, so many columns are added up at once.
     """
     even, ahead = width & -16, at_least(8 * step * width, 2048)
     some = unknown(16)
@@ -137,10 +206,10 @@ def total_by_rows(
             if t & 31 == 0:
                 k = 0
                 while k < size:
-                    block = load(out, at + k, 16, totals)
+                    block = load(out, at + k, 16, blocks)
                     if t != 32:
-                        block += load(totals, k, 16, totals)
-                    store(totals, k, block)
+                        block += load(blocks, k, 16, blocks)
+                    store(blocks, k, block)
                     k += some
         if t & 31 == 0:
             k = 0
@@ -156,9 +225,9 @@ def total_by_rows(
             t += 1
         k = 0
         while length >= 32 and k < size:
-            block = load(totals, k, 16, totals) + load(out, at + k, 16, totals)
+            block = load(blocks, k, 16, blocks) + load(out, at + k, 16, blocks)
             if divisor != 0:
-                block = block / each(totals, divisor, 16)
+                block = block / each(blocks, divisor, 16)
             store(out, at + k, block)
             k += some
         while divisor != 0 and k < size:

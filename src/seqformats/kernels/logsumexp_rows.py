@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
+    add_block,
     along,
     at_least,
     at_most,
@@ -22,12 +23,12 @@ from .._kernel import (
     load,
     locate,
     log,
-    narrow,
     pointer,
     prefetch,
+    room,
+    rounded,
     store,
     unknown,
-    wide,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -36,7 +37,18 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @in_lanes
 def logsumexp(
-    x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, ahead: int, one: int, count: int
+    x: Any,
+    out: Any,
+    blocks: Any,
+    p: int,
+    at: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    ahead: int,
+    one: int,
+    count: int,
 ) -> None:
     """Some columns of a sequence, of which item 0 is at p, to ``out[at:]``."""
     top = load(x, p + along(0, steps, step) * width, count, out)
@@ -51,16 +63,19 @@ def logsumexp(
     infinite = (top == each(out, math.inf, count)) | (top == each(out, -math.inf, count))
     top = choose(infinite, each(out, 0, count), top)  # inf - inf would be NaN
     total = each(out, 0, count)
-    blocks = wide(total)
     t = 0
-    while t < length:
-        total += exp(load(x, p + along(t, steps, step) * width, count, out) - top)
-        t += one
-        if t & 15 == 0:
-            blocks += wide(total)
-            total = each(out, 0, count)
-    if length >= 16:
-        total = narrow(blocks + wide(total), out)
+    end = at_most(length, 16)
+    while True:
+        while t < end:
+            total += exp(load(x, p + along(t, steps, step) * width, count, out) - top)
+            t += one
+        if end == length:
+            break
+        add_block(blocks, total, end == 16)
+        total = each(out, 0, count)
+        end = at_most(end + 16, length)
+    if length > 16:
+        total = rounded(blocks, total)
     store(out, at, top + log(total))
 
 
@@ -81,6 +96,7 @@ def cpu(
     """Units `lo` to `hi`."""
     rows, logs = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    blocks = room(logs)
     one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
@@ -92,13 +108,13 @@ def cpu(
             k = at_most(k, width - count)
             p, at = first * width + k, i * width + k
             if count == 32:
-                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 32)
+                logsumexp(rows, logs, blocks, p, at, steps, width, length, step, ahead, one, 32)
             elif count == 8:
-                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 8)
+                logsumexp(rows, logs, blocks, p, at, steps, width, length, step, ahead, one, 8)
             elif count == 4:
-                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 4)
+                logsumexp(rows, logs, blocks, p, at, steps, width, length, step, ahead, one, 4)
             else:
-                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 1)
+                logsumexp(rows, logs, blocks, p, at, steps, width, length, step, ahead, one, 1)
             k += count
 
 

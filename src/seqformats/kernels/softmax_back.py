@@ -7,6 +7,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
+    add_block,
     along,
     at_least,
     at_most,
@@ -18,14 +19,13 @@ from .._kernel import (
     in_lanes,
     load,
     locate,
-    narrow,
     pointer,
     prefetch,
     room,
+    rounded,
     shared,
     store,
     unknown,
-    wide,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -37,6 +37,7 @@ def back(
     x: Any,
     y: Any,
     out: Any,
+    blocks: Any,
     p: int,
     steps: Any,
     width: int,
@@ -49,22 +50,25 @@ def back(
 ) -> None:
     """Some columns of a sequence, of which item 0 is at p."""
     total = each(out, 0, count)
-    blocks = wide(total)
     t = 0
-    while t < length:
-        d = p + along(t, steps, step) * width
-        if count >= 32:
-            prefetch(x, d + ahead, count)
-            if not log:
-                prefetch(y, d + ahead, count)
-        slope = load(x, d, count, out)
-        total += slope if log else slope * load(y, d, count, out)
-        t += one
-        if t & 15 == 0:
-            blocks += wide(total)
-            total = each(out, 0, count)
-    if length >= 16:
-        total = narrow(blocks + wide(total), out)
+    end = at_most(length, 16)
+    while True:
+        while t < end:
+            d = p + along(t, steps, step) * width
+            if count >= 32:
+                prefetch(x, d + ahead, count)
+                if not log:
+                    prefetch(y, d + ahead, count)
+            slope = load(x, d, count, out)
+            total += slope if log else slope * load(y, d, count, out)
+            t += one
+        if end == length:
+            break
+        add_block(blocks, total, end == 16)
+        total = each(out, 0, count)
+        end = at_most(end + 16, length)
+    if length > 16:
+        total = rounded(blocks, total)
     t = 0
     while t < length:
         d = p + along(t, steps, step) * width
@@ -151,13 +155,13 @@ def cpu(
             k = at_most(k, width - count)
             p = first * width + k
             if count == 32:
-                back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 32)
+                back(slopes, rows, to, blocks, p, steps, width, length, step, log, ahead, one, 32)
             elif count == 8:
-                back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 8)
+                back(slopes, rows, to, blocks, p, steps, width, length, step, log, ahead, one, 8)
             elif count == 4:
-                back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 4)
+                back(slopes, rows, to, blocks, p, steps, width, length, step, log, ahead, one, 4)
             else:
-                back(slopes, rows, to, p, steps, width, length, step, log, ahead, one, 1)
+                back(slopes, rows, to, blocks, p, steps, width, length, step, log, ahead, one, 1)
             k += count
 
 

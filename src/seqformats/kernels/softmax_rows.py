@@ -6,6 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
+    add_block,
     along,
     at_least,
     at_most,
@@ -18,12 +19,12 @@ from .._kernel import (
     larger,
     load,
     locate,
-    narrow,
     pointer,
     prefetch,
+    room,
+    rounded,
     store,
     unknown,
-    wide,
 )
 from .._kernel import log as logarithm
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 def softmax(
     x: Any,
     out: Any,
+    blocks: Any,
     p: int,
     steps: Any,
     width: int,
@@ -56,20 +58,23 @@ def softmax(
         top = larger(top, value)
         t += one
     total = each(out, 0, count)
-    blocks = wide(total)
     t = 0
-    while t < length:
-        d = p + along(t, steps, step) * width
-        value = load(x, d, count, out) - top
-        power = exp(value)
-        total += power
-        store(out, d, value if log else power)
-        t += one
-        if t & 15 == 0:
-            blocks += wide(total)
-            total = each(out, 0, count)
-    if length >= 16:
-        total = narrow(blocks + wide(total), out)
+    end = at_most(length, 16)
+    while True:
+        while t < end:
+            d = p + along(t, steps, step) * width
+            value = load(x, d, count, out) - top
+            power = exp(value)
+            total += power
+            store(out, d, value if log else power)
+            t += one
+        if end == length:
+            break
+        add_block(blocks, total, end == 16)
+        total = each(out, 0, count)
+        end = at_most(end + 16, length)
+    if length > 16:
+        total = rounded(blocks, total)
     shift = logarithm(total) if log else total
     t = 0
     while t < length:
@@ -97,6 +102,7 @@ def cpu(
     """Units `lo` to `hi`."""
     rows, to = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    blocks = room(to)
     one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
@@ -105,13 +111,13 @@ def cpu(
             k = at_most(k, width - count)
             p = first * width + k
             if count == 32:
-                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 32)
+                softmax(rows, to, blocks, p, steps, width, length, step, log, ahead, one, 32)
             elif count == 8:
-                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 8)
+                softmax(rows, to, blocks, p, steps, width, length, step, log, ahead, one, 8)
             elif count == 4:
-                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 4)
+                softmax(rows, to, blocks, p, steps, width, length, step, log, ahead, one, 4)
             else:
-                softmax(rows, to, p, steps, width, length, step, log, ahead, one, 1)
+                softmax(rows, to, blocks, p, steps, width, length, step, log, ahead, one, 1)
             k += count
 
 

@@ -26,21 +26,21 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 def cpu(x: Any, out: Any, starts: Any, cum: Any, counts: Any, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`: each is added up as a sequence of copies, of which every number is a column."""
     rows, sums, steps = pointer(x), pointer(out), pointer(cum)
-    one, totals = unknown(1), room(sums)
+    one, blocks = unknown(1), room(sums)
     for i in range(lo, hi):
         begin, at, size = starts[i] * width, cum[i] * width, (cum[i + 1] - cum[i]) * width
         count = columns_at_once(size)
         k = 0
         if size >= 64:
-            k = total_by_rows(rows, sums, totals, begin, at, steps, size, counts[i], 1, 0.0)
+            k = total_by_rows(rows, sums, blocks, begin, at, steps, size, counts[i], 1, 0.0)
         while k < size:
             k = at_most(k, size - count)
             if count == 32:
-                total(rows, sums, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 32)
+                total(rows, sums, blocks, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 32)
             elif count == 4:
-                total(rows, sums, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 4)
+                total(rows, sums, blocks, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 4)
             else:
-                total(rows, sums, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 1)
+                total(rows, sums, blocks, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 1)
             k += count
 
 

@@ -43,7 +43,7 @@ def cpu(
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
     rows, sums = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count, totals = unknown(1), columns_at_once(width), room(sums)
+    one, count, blocks = unknown(1), columns_at_once(width), room(sums)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         divisor = 0.0
@@ -51,16 +51,16 @@ def cpu(
             divisor = float(length) if mode == 1 else math.sqrt(length)
         k = 0
         if width >= 64:
-            k = total_by_rows(rows, sums, totals, first * width, i * width, steps, width, length, step, divisor)
+            k = total_by_rows(rows, sums, blocks, first * width, i * width, steps, width, length, step, divisor)
         while k < width:
             k = at_most(k, width - count)
             p, at = first * width + k, i * width + k
             if count == 32:
-                total(rows, sums, p, at, steps, width, length, step, divisor, one, 32)
+                total(rows, sums, blocks, p, at, steps, width, length, step, divisor, one, 32)
             elif count == 4:
-                total(rows, sums, p, at, steps, width, length, step, divisor, one, 4)
+                total(rows, sums, blocks, p, at, steps, width, length, step, divisor, one, 4)
             else:
-                total(rows, sums, p, at, steps, width, length, step, divisor, one, 1)
+                total(rows, sums, blocks, p, at, steps, width, length, step, divisor, one, 1)
             k += count
 
 

@@ -9,6 +9,7 @@ nobody will read these two, and on the CPU sequences share what little of them i
 from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
+    add_block,
     along,
     at_most,
     beyond,
@@ -22,10 +23,11 @@ from .._kernel import (
     load,
     locate,
     pointer,
+    quotient,
+    room,
     shared,
     store,
     unknown,
-    wide,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
@@ -121,21 +123,26 @@ def insert(
 
 
 @in_lanes
-def mean(tops: Any, out: Any, top: int, at: int, width: int, k: int, found: int, one: int, count: int) -> None:
+def mean(
+    tops: Any, out: Any, blocks: Any, top: int, at: int, width: int, k: int, found: int, one: int, count: int
+) -> None:
     """The sum of the first `found` items of some columns of ``tops[top:]``, by k, to ``out[at:]``."""
     total = each(out, 0.0, count)
-    blocks = wide(total)
     a = 0
-    while a < found:
-        total = total + load(tops, top + a * width, count, out)
-        a += one
-        if a & 15 == 0:
-            blocks += wide(total)
-            total = each(out, 0.0, count)
-    if found < 16:
+    end = at_most(found, 16)
+    while True:
+        while a < end:
+            total = total + load(tops, top + a * width, count, out)
+            a += one
+        if end == found:
+            break
+        add_block(blocks, total, end == 16)
+        total = each(out, 0.0, count)
+        end = at_most(end + 16, found)
+    if found <= 16:
         store(out, at, total / each(out, float(k), count))
     else:
-        store(out, at, (blocks + wide(total)) / each(blocks, float(k), count))
+        store(out, at, quotient(blocks, total, float(k)))
 
 
 @compiled
@@ -160,7 +167,7 @@ def cpu(
     """Units `lo` to `hi`."""
     rows, means, best, where = pointer(x), pointer(out), pointer(tops), pointer(places)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count = unknown(1), columns_at_once(width)
+    one, count, blocks = unknown(1), columns_at_once(width), room(means)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         begin = (i if needed else lo) * most * width
@@ -180,11 +187,11 @@ def cpu(
             for q in range(ks.size):
                 at, found = (i * ks.size + q) * width + k, at_most(ks[q], length)
                 if count == 32:
-                    mean(best, means, top, at, width, ks[q], found, one, 32)
+                    mean(best, means, blocks, top, at, width, ks[q], found, one, 32)
                 elif count == 4:
-                    mean(best, means, top, at, width, ks[q], found, one, 4)
+                    mean(best, means, blocks, top, at, width, ks[q], found, one, 4)
                 else:
-                    mean(best, means, top, at, width, ks[q], found, one, 1)
+                    mean(best, means, blocks, top, at, width, ks[q], found, one, 1)
             k += count
 
 
