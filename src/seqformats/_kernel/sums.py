@@ -21,7 +21,7 @@ from .lanes import each, in_kind, in_lanes, load, lowered, prefetch, store, unkn
 from .moves import at_least, at_most
 from .options import shared
 
-COLUMNS = 256  # of a `room`
+COLUMNS = 1024  # of a `room`
 _WIDE = {"float32": "float64", "complex64": "complex128"}
 
 
@@ -42,7 +42,7 @@ def quotient(blocks: Any, lanes: Any, divisor: float) -> Any:
 
 
 def room(like: Any) -> Any:
-    """A pointer to room for 256 numbers in the dtype in which blocks are added up, as long as the kernel runs."""
+    """A pointer to room for 1024 numbers in the dtype in which blocks are added up, as long as the kernel runs."""
     return np.empty(COLUMNS, _WIDE.get(like.dtype.name, like.dtype))
 
 
@@ -183,7 +183,7 @@ def total_by_rows(
     some = unknown(16)
     begin = 0
     while begin < even:
-        size = at_most(even - begin, 256)
+        size = at_most(even - begin, 1024)
         t = 0
         while t + 4 <= length:
             a, b = p + along(t, steps, step) * width, p + along(t + 1, steps, step) * width

@@ -64,17 +64,20 @@ def logsumexp(
     top = choose(infinite, each(out, 0, count), top)  # inf - inf would be NaN
     total = each(out, 0, count)
     t = 0
-    end = at_most(length, 16)
+    end = at_most(length, 8)
     while True:
+        part = each(out, 0, count)
         while t < end:
-            total += exp(load(x, p + along(t, steps, step) * width, count, out) - top)
+            part += exp(load(x, p + along(t, steps, step) * width, count, out) - top)
             t += one
+        total += part
         if end == length:
             break
-        add_block(blocks, total, end == 16)
-        total = each(out, 0, count)
-        end = at_most(end + 16, length)
-    if length > 16:
+        if end & 63 == 0:
+            add_block(blocks, total, end == 64)
+            total = each(out, 0, count)
+        end = at_most(end + 8, length)
+    if length > 64:
         total = rounded(blocks, total)
     store(out, at, top + log(total))
 

@@ -51,23 +51,30 @@ def back(
     """Some columns of a sequence, of which item 0 is at p."""
     total = each(out, 0, count)
     t = 0
-    end = at_most(length, 16)
+    end = at_most(length, 8)
     while True:
+        part = each(out, 0, count)
+        while t < end and log != 0:
+            d = p + along(t, steps, step) * width
+            if count >= 32:
+                prefetch(x, d + ahead, count)
+            part += load(x, d, count, out)
+            t += one
         while t < end:
             d = p + along(t, steps, step) * width
             if count >= 32:
                 prefetch(x, d + ahead, count)
-                if not log:
-                    prefetch(y, d + ahead, count)
-            slope = load(x, d, count, out)
-            total += slope if log else slope * load(y, d, count, out)
+                prefetch(y, d + ahead, count)
+            part += load(x, d, count, out) * load(y, d, count, out)
             t += one
+        total += part
         if end == length:
             break
-        add_block(blocks, total, end == 16)
-        total = each(out, 0, count)
-        end = at_most(end + 16, length)
-    if length > 16:
+        if end & 63 == 0:
+            add_block(blocks, total, end == 64)
+            total = each(out, 0, count)
+        end = at_most(end + 8, length)
+    if length > 64:
         total = rounded(blocks, total)
     t = 0
     while t < length:
@@ -81,38 +88,47 @@ def back(
 def back_by_rows(
     x: Any, y: Any, out: Any, blocks: Any, first: int, steps: Any, width: int, length: int, step: int, log: int
 ) -> int:
-    """The columns that 16 lanes can share, row by row, as wide rows are best read and written; how many they are.
+    """The columns that 16 lanes can share, some rows at a time, as wide ones are best read and written; how many.
 
     `blocks` is a `room`, so many columns are taken at once.  The last row of `out` is where sums are kept until its turn
     comes.
     """
     even = width & -16
-    some = unknown(16)
+    one, some = unknown(1), unknown(16)
     begin = 0
     while begin < even:
-        size = at_most(even - begin, 256)
+        size = at_most(even - begin, 1024)
         last = (first + along(length - 1, steps, step)) * width + begin
-        k = 0
-        while k < size:
-            store(out, last + k, each(out, 0, 16))
-            store(blocks, k, each(blocks, 0, 16))
-            k += some
-        for t in range(length):
-            d = (first + along(t, steps, step)) * width + begin
+        t = 0
+        while t < length:
+            end = at_most(t + 8, length)
             k = 0
             while k < size:
-                slope, total = load(x, d + k, 16, out), load(out, last + k, 16, out)
-                store(out, last + k, total + (slope if log else slope * load(y, d + k, 16, out)))
+                part = each(out, 0, 16)
+                r = t
+                while r < end:
+                    d = (first + along(r, steps, step)) * width + begin + k
+                    slope = load(x, d, 16, out)
+                    part += slope if log else slope * load(y, d, 16, out)
+                    r += one
+                if t & 63 != 0:
+                    part += load(out, last + k, 16, out)
+                store(out, last + k, part)
                 k += some
-            if t & 15 == 15:
-                k = 0
-                while k < size:
-                    store(blocks, k, load(blocks, k, 16, blocks) + load(out, last + k, 16, blocks))
-                    store(out, last + k, each(out, 0, 16))
-                    k += some
+            t = end
+            k = 0
+            while t & 63 == 0 and k < size:
+                block = load(out, last + k, 16, blocks)
+                if t != 64:
+                    block += load(blocks, k, 16, blocks)
+                store(blocks, k, block)
+                k += some
         k = 0
-        while length >= 16 and k < size:
-            store(out, last + k, load(blocks, k, 16, blocks) + load(out, last + k, 16, blocks))
+        while length >= 64 and k < size:
+            block = load(blocks, k, 16, blocks)
+            if length & 63 != 0:
+                block += load(out, last + k, 16, blocks)
+            store(out, last + k, block)
             k += some
         for t in range(length):
             d = (first + along(t, steps, step)) * width + begin

@@ -59,21 +59,24 @@ def softmax(
         t += one
     total = each(out, 0, count)
     t = 0
-    end = at_most(length, 16)
+    end = at_most(length, 8)
     while True:
+        part = each(out, 0, count)
         while t < end:
             d = p + along(t, steps, step) * width
             value = load(x, d, count, out) - top
             power = exp(value)
-            total += power
+            part += power
             store(out, d, value if log else power)
             t += one
+        total += part
         if end == length:
             break
-        add_block(blocks, total, end == 16)
-        total = each(out, 0, count)
-        end = at_most(end + 16, length)
-    if length > 16:
+        if end & 63 == 0:
+            add_block(blocks, total, end == 64)
+            total = each(out, 0, count)
+        end = at_most(end + 8, length)
+    if length > 64:
         total = rounded(blocks, total)
     shift = logarithm(total) if log else total
     t = 0
