@@ -6,12 +6,80 @@ end.
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .._kernel import along, compiled, compiled_for_cuda, locate
+from .._kernel import (
+    along,
+    at_most,
+    columns_at_once,
+    compiled,
+    compiled_for_cuda,
+    each,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    room,
+    shared,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .._cuda import gpu, wide
+
+
+@in_lanes
+def run(
+    x: Any,
+    out: Any,
+    totals: Any,
+    p: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    back: int,
+    one: int,
+    count: int,
+) -> None:
+    """Some columns of a sequence, of which item 0 is at p."""
+    place, by = (length - 1) * back, one * (1 - 2 * back)
+    total = each(totals, -0.0, count)
+    t = 0
+    while t < length:
+        d = p + along(place, steps, step) * width
+        total += load(x, d, count, totals)
+        store(out, d, total)
+        place += by
+        t += one
+
+
+@shared
+def run_by_rows(
+    x: Any, out: Any, totals: Any, p: int, steps: Any, width: int, length: int, step: int, back: int
+) -> int:
+    """The columns that 8 lanes can share, row by row, as wide ones are best read and written; how many they are.
+
+    `totals` is a `room`, so many columns are taken at once.
+    """
+    even, some = width & -8, unknown(8)
+    place, by = (length - 1) * back, 1 - 2 * back
+    begin = 0
+    while begin < even:
+        size = at_most(even - begin, 1024)
+        t = 0
+        while t < length:
+            d = p + along(place + t * by, steps, step) * width + begin
+            k = 0
+            while k < size:
+                total = load(x, d + k, 8, totals)
+                if t != 0:
+                    total += load(totals, k, 8, totals)
+                store(totals, k, total)
+                store(out, d + k, total)
+                k += some
+            t += 1
+        begin += size
+    return even
 
 
 @compiled
@@ -29,21 +97,23 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; sums run in the dtype of `out`."""
-    items = np.uint64(width)  # places without a sign need no look at whether they count from the end
+    """Units `lo` to `hi`; float32 is added up in float64, other sums run in the dtype of `out`."""
+    rows, sums = pointer(x), pointer(out)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one, count, totals = unknown(1), at_most(columns_at_once(width), 4), room(sums)
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
-        before = np.uint64(0)
-        for s in range(length):
-            r = first + along(length - 1 - s if back else s, steps, step)
-            here = np.uint64(r * width)
-            if s == 0:
-                for k in range(items):
-                    out[here + k] = x[here + k]
+        k = 0
+        if width >= 32:
+            k = run_by_rows(rows, sums, totals, first * width, steps, width, length, step, back)
+        while k < width:
+            k = at_most(k, width - count)
+            p = first * width + k
+            if count == 4:
+                run(rows, sums, totals, p, steps, width, length, step, back, one, 4)
             else:
-                for k in range(items):
-                    out[here + k] = out[before + k] + x[here + k]
-            before = here
+                run(rows, sums, totals, p, steps, width, length, step, back, one, 1)
+            k += count
 
 
 @compiled_for_cuda(over="units")

@@ -90,8 +90,7 @@ def back_by_rows(
 ) -> int:
     """The columns that 16 lanes can share, some rows at a time, as wide ones are best read and written; how many.
 
-    `blocks` is a `room`, so many columns are taken at once.  The last row of `out` is where sums are kept until its turn
-    comes.
+    `blocks` is a `room`, so many columns are taken at once.  The last row of `out` keeps sums until its turn comes.
     """
     even = width & -16
     one, some = unknown(1), unknown(16)
