@@ -1,7 +1,7 @@
 """The running sum along every sequence, column by column; or from its end, which is the gradient.
 
 `x` and `out` hold the sequences in the same layout, see `locate` for the arguments; `back` is 1 for the way from the
-end.
+end.  Float32 is added up in float64 where a sequence has more than 16 rows, and rounded for each.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -43,8 +43,15 @@ def run(
 ) -> None:
     """Some columns of a sequence, of which item 0 is at p."""
     place, by = (length - 1) * back, one * (1 - 2 * back)
-    total = each(totals, -0.0, count)
     t = 0
+    sums = each(out, -0.0, count)  # to which -0.0 can be added
+    while t < length and length <= 16:
+        d = p + along(place, steps, step) * width
+        sums += load(x, d, count, out)
+        store(out, d, sums)
+        place += by
+        t += one
+    total = each(totals, -0.0, count)
     while t < length:
         d = p + along(place, steps, step) * width
         total += load(x, d, count, totals)
@@ -63,8 +70,21 @@ def run_by_rows(
     """
     even, some = width & -8, unknown(8)
     place, by = (length - 1) * back, 1 - 2 * back
+    t = 0
+    before = p
+    while t < length and length <= 16:
+        d = p + along(place + t * by, steps, step) * width
+        k = 0
+        while k < even:
+            sums = load(x, d + k, 8, out)
+            if t != 0:
+                sums = load(out, before + k, 8, out) + sums
+            store(out, d + k, sums)
+            k += some
+        before = d
+        t += 1
     begin = 0
-    while begin < even:
+    while length > 16 and begin < even:
         size = at_most(even - begin, 1024)
         t = 0
         while t < length:
@@ -135,10 +155,10 @@ def cuda(
         _, first, length = locate(starts, cum, u, stride, left, step)
         k = gpu.threadIdx.x
         while k < width:
-            total = out.dtype.type(0)
+            total = wide(out.dtype.type(0))
             for s in range(length):
                 d = (first + along(length - 1 - s if back else s, steps, step)) * width + k
-                total += x[d]
+                total += wide(x[d])
                 out[d] = total
             k += gpu.blockDim.x
         u += gpu.gridDim.x * gpu.blockDim.y

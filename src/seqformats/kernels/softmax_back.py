@@ -29,7 +29,7 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, tree_sum
+    from .._cuda import gpu, tree_sum, wide
 
 
 @in_lanes
@@ -205,13 +205,19 @@ def cuda(
             k = column + gpu.threadIdx.x
             parts[place] = 0
             total = parts[place]  # zero in the dtype of x
+            blocks = wide(total)
             if k < width:
                 t = gpu.threadIdx.y
+                taken = 0
                 while t < length:
                     d = (first + along(t, steps, step)) * width + k
                     total += x[d] if log else x[d] * y[d]
                     t += gpu.blockDim.y
-            parts[place] = total
+                    taken += 1
+                    if taken & 7 == 0:
+                        blocks += wide(total)
+                        total = parts[place]
+            parts[place] = blocks + wide(total)
             tree_sum(parts, place)
             total = parts[gpu.threadIdx.x]
             if k < width:

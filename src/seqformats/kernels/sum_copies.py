@@ -19,7 +19,7 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, search
+    from .._cuda import gpu, search, wide
 
 
 @compiled
@@ -54,8 +54,12 @@ def cuda(x: Any, out: Any, starts: Any, cum: Any, counts: Any, width: int) -> No
         k = gpu.threadIdx.x
         while k < width:
             total = out.dtype.type(0)
+            blocks = wide(total)
             for c in range(counts[i]):
                 total += x[(starts[i] + c * length + r - cum[i]) * width + k]
-            out[r * width + k] = total
+                if c & 7 == 7:
+                    blocks += wide(total)
+                    total = out.dtype.type(0)
+            out[r * width + k] = blocks + wide(total)
             k += gpu.blockDim.x
         r += gpu.gridDim.x * gpu.blockDim.y

@@ -22,7 +22,7 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, tree_sum
+    from .._cuda import gpu, tree_sum, wide
 
 
 @compiled
@@ -79,8 +79,10 @@ def cuda(
 ) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
-    Thread y of a column adds up every so many rows, and the parts are added in pairs.  How many there are depends on
-    the width alone, so the order of summation depends on the sequence alone.
+    Thread y of a column adds up every so many rows, eight at a time and these sums in float64 where they are float32,
+    and the parts are added in pairs.  How many there are depends on the width alone, so the order of summation depends
+    on the sequence alone.  Of positive float32 the sum is wrong by at most 15 / 2**24: 7 additions of eight rows, a
+    rounding, 7 pairs.
     """
     parts = gpu.shared.array(128, out.dtype)
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
@@ -92,12 +94,18 @@ def cuda(
             k = column + gpu.threadIdx.x
             parts[place] = 0
             total = parts[place]  # zero in the dtype of out
+            blocks = wide(total)
             if k < width:
                 t = gpu.threadIdx.y
+                taken = 0
                 while t < length:
                     total += x[(first + along(t, steps, step)) * width + k]
                     t += gpu.blockDim.y
-            parts[place] = total
+                    taken += 1
+                    if taken & 7 == 0:
+                        blocks += wide(total)
+                        total = parts[place]
+            parts[place] = blocks + wide(total)
             tree_sum(parts, place)
             if gpu.threadIdx.y == 0 and k < width:
                 number = out.dtype.type(length)  # an integer would divide in float64

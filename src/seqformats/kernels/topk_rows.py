@@ -31,7 +31,7 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .._cuda import gpu, wide
 
 
 @shared
@@ -70,10 +70,18 @@ def topk_column(
         places[begin + a * width] = t
     for q in range(ks.size):
         d = (i * ks.size + q) * width + k
-        out[d] = 0
-        for a in range(at_most(ks[q], length)):
-            out[d] += tops[begin + a * width]
-        out[d] = out[d] / out.dtype.type(ks[q])
+        found = at_most(ks[q], length)
+        total = out.dtype.type(0)
+        blocks = wide(total)
+        for a in range(found):
+            total += tops[begin + a * width]
+            if a & 15 == 15:
+                blocks += wide(total)
+                total = out.dtype.type(0)
+        if found <= 15:
+            out[d] = total / out.dtype.type(ks[q])
+        else:
+            out[d] = (blocks + wide(total)) / ks[q]
 
 
 @in_lanes
