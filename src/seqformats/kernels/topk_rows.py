@@ -75,13 +75,11 @@ def topk_column(
         blocks = wide(total)
         for a in range(found):
             total += tops[begin + a * width]
-            if a & 15 == 15:
+            if a & 7 == 7:
                 blocks += wide(total)
                 total = out.dtype.type(0)
-        if found <= 15:
-            out[d] = total / out.dtype.type(ks[q])
-        else:
-            out[d] = (blocks + wide(total)) / ks[q]
+        total = out.dtype.type(blocks + wide(total))
+        out[d] = total / out.dtype.type(ks[q])
 
 
 @in_lanes
