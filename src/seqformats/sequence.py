@@ -123,8 +123,9 @@ def _log_softmax_again(x: Any, dy: Any) -> Any:
 def cumsum(x: Any) -> Any:
     """The running sum along every (innermost) sequence, column by column.
 
-    Returns the same encoding; floats keep their dtype (float16 and bfloat16 are added up in float32), integers and
-    bools give int64, unsigned ones uint64.
+    Returns the same encoding; floats keep their dtype (float16 and bfloat16 are added up as float32 is), integers and
+    bools give int64, unsigned ones uint64.  The sum of float32 runs in float64 where a sequence has more than 16 items,
+    and each is rounded once: its gradient, the running sum from the end, too.
 
     Errors: TypeError for dtypes without a sum.
 

@@ -2,6 +2,8 @@
 
 `x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``.  An empty
 sequence gives -inf.
+
+Rows are added up 8 at a time, 8 of these sums in a block, and the blocks of float32 in float64.
 """
 
 import math

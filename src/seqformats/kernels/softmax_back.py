@@ -2,6 +2,8 @@
 
 `x`, the gradient, `y`, the result, and `out` hold the sequences in the same layout, see `locate` for the arguments;
 `log` is 1 for the logarithm.
+
+Rows are added up 8 at a time, 8 of these sums in a block, and the blocks of float32 in float64.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
 """Add up the copies of every sequence: the gradient of repeating it.
 
 Sequence i of `x` stands there ``counts[i]`` times, its copies one after the other from row ``starts[i]`` on; in `out`
-it has the rows ``cum[i]`` to ``cum[i + 1]``, `width` items each.
+it has the rows ``cum[i]`` to ``cum[i + 1]``, `width` items each.  Copies are added up as rows are in `sum_rows`.
 """
 
 from typing import TYPE_CHECKING, Any

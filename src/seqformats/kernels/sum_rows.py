@@ -1,4 +1,6 @@
-"""Sum the rows of every sequence, column by column, in the order of the rows; or their mean, or sum / sqrt(length).
+"""Sum the rows of every sequence, column by column; or their mean, or sum / sqrt(length).
+
+The order of summation is that of `_kernel.sums`.
 
 `x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``.  `mode`: 0 the sum, 1 the
 mean, 2 divided by the square root of the length (Paddle's "sqrt").  An empty sequence gives zeros.
