@@ -124,8 +124,8 @@ def cumsum(x: Any) -> Any:
     """The running sum along every (innermost) sequence, column by column.
 
     Returns the same encoding; floats keep their dtype (float16 and bfloat16 are added up as float32 is), integers and
-    bools give int64, unsigned ones uint64.  The sum of float32 runs in float64 where a sequence has more than 16 items,
-    and each is rounded once: its gradient, the running sum from the end, too.
+    bools give int64, unsigned ones uint64.  From its 17th item on the sum of float32 runs in float64, rounded for each;
+    so does its gradient, the running sum from the end.
 
     Errors: TypeError for dtypes without a sum.
 

@@ -1,7 +1,7 @@
 """The running sum along every sequence, column by column; or from its end, which is the gradient.
 
 `x` and `out` hold the sequences in the same layout, see `locate` for the arguments; `back` is 1 for the way from the
-end.  Float32 is added up in float64 where a sequence has more than 16 rows, and rounded for each.
+end.  The first 16 rows of float32 are added up in float32, and from there on in float64, rounded for each row.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -43,15 +43,19 @@ def run(
 ) -> None:
     """Some columns of a sequence, of which item 0 is at p."""
     place, by = (length - 1) * back, one * (1 - 2 * back)
-    t = 0
+    few = at_most(length, 16)
     sums = each(out, -0.0, count)  # to which -0.0 can be added
-    while t < length and length <= 16:
+    d = p
+    t = 0
+    while t < few:
         d = p + along(place, steps, step) * width
         sums += load(x, d, count, out)
         store(out, d, sums)
         place += by
         t += one
     total = each(totals, -0.0, count)
+    if t < length:
+        total = load(out, d, count, totals)
     while t < length:
         d = p + along(place, steps, step) * width
         total += load(x, d, count, totals)
@@ -64,38 +68,43 @@ def run(
 def run_by_rows(
     x: Any, out: Any, totals: Any, p: int, steps: Any, width: int, length: int, step: int, back: int
 ) -> int:
-    """The columns that 8 lanes can share, row by row, as wide ones are best read and written; how many they are.
+    """The columns that 32 lanes can share, row by row, as wide ones are best read and written; how many they are.
 
     `totals` is a `room`, so many columns are taken at once.
     """
-    even, some = width & -8, unknown(8)
+    even, some = width & -32, unknown(32)
     place, by = (length - 1) * back, 1 - 2 * back
-    t = 0
+    few = at_most(length, 16)
     before = p
-    while t < length and length <= 16:
+    t = 0
+    while t < few:
         d = p + along(place + t * by, steps, step) * width
         k = 0
         while k < even:
-            sums = load(x, d + k, 8, out)
-            if t != 0:
-                sums = load(out, before + k, 8, out) + sums
-            store(out, d + k, sums)
+            for part in range(k, k + 32, 8):  # writes of 8 lanes meet fewer ends of lines of the memory
+                sums = load(x, d + part, 8, out)
+                if t != 0:
+                    sums = load(out, before + part, 8, out) + sums
+                store(out, d + part, sums)
             k += some
         before = d
         t += 1
     begin = 0
     while length > 16 and begin < even:
         size = at_most(even - begin, 1024)
-        t = 0
+        k = 0
+        while k < size:
+            store(totals, k, load(out, before + begin + k, 32, totals))
+            k += some
+        t = 16
         while t < length:
             d = p + along(place + t * by, steps, step) * width + begin
             k = 0
             while k < size:
-                total = load(x, d + k, 8, totals)
-                if t != 0:
-                    total += load(totals, k, 8, totals)
-                store(totals, k, total)
-                store(out, d + k, total)
+                for part in range(k, k + 32, 8):
+                    total = load(totals, part, 8, totals) + load(x, d + part, 8, totals)
+                    store(totals, part, total)
+                    store(out, d + part, total)
                 k += some
             t += 1
         begin += size
