@@ -44,7 +44,7 @@ from .moves import (
     will_write,
 )
 from .options import compiled, compiled_for_cuda, compiled_with_gil, shared
-from .sums import add_block, quotient, room, rounded, total, total_by_rows
+from .sums import add_block, room, rounded, total, total_by_rows
 from .vectors import exp, powers_of_row
 
 __all__ = [
@@ -86,7 +86,6 @@ __all__ = [
     "powers_of_row",
     "prefetch",
     "put",
-    "quotient",
     "repeat_words",
     "room",
     "rounded",

@@ -3,7 +3,8 @@
 A sum of float32 rounds at each addition, and after some thousands its digits are gone.  So rows are added up by their
 place in the sequence: 4 of them in their order, 8 of these sums in theirs, which makes a block of 32 rows, and the
 blocks in float64; up to 3 rows that are left are added one by one to their block.  The sum of positive float32 is wrong
-by at most 12 / 2**24 before the last rounding, which is 8e-7, and by less than 1e-8 for what 1e8 rows add in float64.
+by at most 12 / 2**24 before the last rounding, which is 8e-7, and by less than 1e-8 for what 1e8 rows add in float64;
+a division rounds once more.
 Complex64 is treated alike, with complex128 for the blocks; float64 and integers are added in the same order and stay
 what they are.
 """
@@ -15,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .code import I32, I64, splat, vector_type
+from .code import I32, I64, vector_type
 from .common import along
 from .lanes import each, in_kind, in_lanes, load, lowered, prefetch, store, unknown
 from .moves import at_least, at_most
@@ -34,11 +35,6 @@ def add_block(blocks: Any, lanes: Any, first: bool) -> None:
 def rounded(blocks: Any, lanes: Any) -> Any:
     """The sum of lanes and those in a `room`, in the dtype of the lanes."""
     return (blocks[: len(lanes)] + lanes).astype(lanes.dtype)
-
-
-def quotient(blocks: Any, lanes: Any, divisor: float) -> Any:
-    """The same, divided before it is rounded; no integers."""
-    return ((blocks[: len(lanes)] + lanes) / divisor).astype(lanes.dtype)
 
 
 def room(like: Any) -> Any:
@@ -85,33 +81,23 @@ def _add_block(blocks: Any, lanes: Any, first: Any) -> Any:
     return types.void(blocks, lanes, types.boolean), code
 
 
-def _rounded(builder: Any, lanes: Any, come: Any, value: Any, divisor: Any = None) -> Any:
-    kind = _real(lanes.kind)
-    parts = []
-    for begin, part in _parts(builder, lanes, value):
-        add = builder.fadd if isinstance(kind, types.Float) else builder.add
-        part = add(builder.load(_place(builder, come, begin, part.type), align=8), part)
-        if divisor is not None and isinstance(kind, types.Float):
-            part = builder.fdiv(part, splat(builder, divisor, part.type.count))
-        parts.append(in_kind(builder, part, _wide_kind(kind), kind))
-    while len(parts) > 1:
-        count = 2 * parts[0].type.count
-        places = ir.Constant(vector_type(I32, count), list(range(count)))
-        parts = [builder.shuffle_vector(*pair, places) for pair in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]
-
-
 @lowered(rounded)
-def _rounded_lanes(blocks: Any, lanes: Any) -> Any:
-    return lanes(blocks, lanes), lambda _, builder, come, value: _rounded(builder, lanes, come, value)
+def _rounded(blocks: Any, lanes: Any) -> Any:
+    kind = _real(lanes.kind)
 
+    def code(_: Any, builder: Any, come: Any, value: Any) -> Any:
+        add = builder.fadd if isinstance(kind, types.Float) else builder.add
+        parts = []
+        for begin, part in _parts(builder, lanes, value):
+            part = add(builder.load(_place(builder, come, begin, part.type), align=8), part)
+            parts.append(in_kind(builder, part, _wide_kind(kind), kind))
+        while len(parts) > 1:
+            count = 2 * parts[0].type.count
+            places = ir.Constant(vector_type(I32, count), list(range(count)))
+            parts = [builder.shuffle_vector(*pair, places) for pair in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
 
-@lowered(quotient)
-def _quotient(blocks: Any, lanes: Any, divisor: Any) -> Any:
-    def code(_: Any, builder: Any, come: Any, value: Any, number: Any) -> Any:
-        return _rounded(builder, lanes, come, value, number)
-
-    return lanes(blocks, lanes, types.float64), code
+    return lanes(blocks, lanes), code
 
 
 @lowered(room)
@@ -161,13 +147,10 @@ def total(
     while t < length:
         sums += load(x, p + along(t, steps, step) * width, count, out)
         t += one
-    if length < 32:
-        if divisor != 0:
-            sums = sums / each(out, divisor, count)
-    elif divisor != 0:
-        sums = quotient(blocks, sums, divisor)
-    else:
+    if length >= 32:
         sums = rounded(blocks, sums)
+    if divisor != 0:
+        sums = sums / each(out, divisor, count)
     store(out, at, sums)
 
 
@@ -225,11 +208,9 @@ def total_by_rows(
             t += 1
         k = 0
         while length >= 32 and k < size:
-            block = load(blocks, k, 16, blocks) + load(out, at + k, 16, blocks)
-            if divisor != 0:
-                block = block / each(blocks, divisor, 16)
-            store(out, at + k, block)
+            store(out, at + k, load(blocks, k, 16, blocks) + load(out, at + k, 16, blocks))
             k += some
+        k = 0
         while divisor != 0 and k < size:
             store(out, at + k, load(out, at + k, 16, out) / each(out, divisor, 16))
             k += some

@@ -23,8 +23,8 @@ from .._kernel import (
     load,
     locate,
     pointer,
-    quotient,
     room,
+    rounded,
     shared,
     store,
     unknown,
@@ -135,20 +135,19 @@ def mean(
     """The sum of the first `found` items of some columns of ``tops[top:]``, by k, to ``out[at:]``."""
     total = each(out, 0.0, count)
     a = 0
-    end = at_most(found, 16)
+    end = at_most(found, 8)
     while True:
         while a < end:
             total = total + load(tops, top + a * width, count, out)
             a += one
         if end == found:
             break
-        add_block(blocks, total, end == 16)
+        add_block(blocks, total, end == 8)
         total = each(out, 0.0, count)
-        end = at_most(end + 16, found)
-    if found <= 16:
-        store(out, at, total / each(out, float(k), count))
-    else:
-        store(out, at, quotient(blocks, total, float(k)))
+        end = at_most(end + 8, found)
+    if found > 8:
+        total = rounded(blocks, total)
+    store(out, at, total / each(out, float(k), count))
 
 
 @compiled
