@@ -10,6 +10,7 @@ NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels in Python, a
 
 import ctypes
 import functools
+import importlib
 import math
 import types as python
 from collections.abc import Callable, Sequence
@@ -26,6 +27,24 @@ from .errors import DeviceError, said
 
 gpu: Any = cuda
 simulated = not hasattr(gpu, "as_cuda_array")
+
+
+def _with_all_names() -> None:
+    """Import what numba-cuda, up to 0.30, needs `numpy.row_stack` for, another name of `vstack`: NumPy 2.5 has it no
+    more, and no kernel could be compiled."""
+    if simulated or hasattr(np, "row_stack"):
+        return
+    names: Any = np
+    names.row_stack = np.vstack
+    try:
+        importlib.import_module("numba.cuda.np.arrayobj")
+    except ImportError:  # elsewhere in another release
+        pass
+    finally:
+        del names.row_stack
+
+
+_with_all_names()
 
 # Threads of a block, and how many of them lie side by side in a row.  The simulator takes 0.07 ms a thread.
 _THREADS, _ACROSS = (16, 4) if simulated else (256, 128)
