@@ -611,7 +611,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
                 return _list_of(tuple(x))
             try:
                 entry = registry.direct((List, To))
-            except TypeError:  # an array, say, is no key
+            except (TypeError, ValueError):  # an array, say, is no key
                 entry = None
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
@@ -628,7 +628,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         else:
             try:
                 entry = registry.direct((kind, To))
-            except TypeError:
+            except (TypeError, ValueError):
                 entry = None
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
@@ -654,7 +654,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         raise TypeError(f"copy must be True or False, not {said(copy)}")
     if kind is To and not options:
         return copied(x) if copy else x
-    route = registry.route(kind, To, device_kind(x))
+    route = registry.route(kind, To, device_kind(x), options)
     placed = route.place(options)
     if kind is To and is_already(x, options):
         return copied(x) if copy else x
