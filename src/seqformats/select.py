@@ -502,6 +502,8 @@ def to_device(x: Any, device: Any) -> Any:
         raise TypeError(f"{type(x).__name__} is neither an encoding nor an array nor a list of arrays")
     if isinstance(x, List) and not x.items:
         return build_list((), x._structure, to_device(x._like(), device))
+    if isinstance(x, Encoding):
+        source_of(x)
     moved = []
     for leaf in _flow.leaves(x):
         library, array = adopt(leaf)

@@ -496,6 +496,7 @@ def _items(x: Any) -> tuple[list[Any], list[_Shape] | None, Callable[[Any], Any]
         raise TypeError("with_flatten takes one batch, not Pairs; give x.one or x.two")
     if is_encoding(x):
         rows = convert(x, Ragged)
+        source_of(rows)
         check_room(rows.rows, OBJECT, "items")
         return list(rows.data), None, lambda y: convert_like(_stacked(y, rows), x)
     if not isinstance(x, (list, tuple)):
