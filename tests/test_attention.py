@@ -85,6 +85,9 @@ def test_the_mask_of_a_masked_batch():
             oracle.assert_bits(sf.mask(x, side=other), sf.mask(x.lengths, width=5, side=other))
     with pytest.raises(sf.ConversionError, match="width=1 is too small"):
         sf.mask(x, width=1)
+    for side in ("", "middle", 0):
+        with pytest.raises(sf.ConversionError, match="side must be"):
+            sf.mask(x, side=side)
 
 
 # ---------------------------------------------------------------------------------------- lengths instead

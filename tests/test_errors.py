@@ -300,6 +300,16 @@ SENTENCES = [
         "numpy has no matrix product of <U1",
     ),
     (
+        lambda: sf.convert(ragged(), np.timedelta64(3)),  # which has no hash
+        TypeError,
+        f"the target of a conversion must be a type such as Ragged, not {np.timedelta64(3)!r}",
+    ),
+    (
+        lambda: sf.pack_bins([sf.TensorArray.unpack(ragged()), 5], 8),
+        TypeError,
+        "lengths must be integers, but one of them is TensorArray(3 steps of [2, 2, 1])",
+    ),
+    (
         lambda: sf.convert_like(sf.Pairs(ragged(), ragged()), ragged()),
         TypeError,
         "Pairs go back to Pairs alone, not to Ragged; take y.one or y.two",

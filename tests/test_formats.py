@@ -882,6 +882,25 @@ def test_data_that_was_resized_behind_the_back_is_noticed(kind):
             use()
 
 
+PASSED_ON = {
+    "copy": lambda x, whole: sf.convert(x, type(x), copy=True),
+    "device": lambda x, whole: sf.to_device(x, "cpu"),
+    "like": lambda x, whole: sf.convert_like(x, whole),
+    "flat": lambda x, whole: sf.with_flatten(lambda items: items)(x),
+    "gradient": lambda x, whole: sf.vjp(sf.convert, whole, sf.Ragged)[1](x),
+    "result": lambda x, whole: sf.with_ragged(lambda batch: x)(whole),
+}
+
+
+@with_data
+@pytest.mark.parametrize("use", PASSED_ON.values(), ids=PASSED_ON)
+def test_no_batch_made_of_another_hides_that_it_was_resized(kind, use):
+    x, whole = (oracle.build(kind, strategies.truth_from([2, 0, 3], "f8", (2,))) for _ in range(2))
+    x.data.resize((1,) * x.data.ndim, refcheck=False)
+    with pytest.raises(sf.StructureError):
+        sf.reduce_sum(use(x, whole))
+
+
 def test_items_that_were_resized_behind_the_back_are_noticed():
     x = oracle.build(sf.List, strategies.truth_from([50, 0, 40], "f8", (8,)))
     x.items[0].resize((1, 8), refcheck=False)

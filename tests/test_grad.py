@@ -481,6 +481,20 @@ def test_gradients_of_integers_keep_their_own_dtype():
         assert sorted(sf.vjp(op, *args)[1](dy).data.tolist()) == [0.5, 1.5, 2.5]
 
 
+@pytest.mark.parametrize("dtype", ["U1", "S3", "M8[s]", "m8[s]"])
+def test_a_gradient_is_made_of_numbers(dtype):
+    x = sf.Ragged(np.arange(3.0), [1, 2])
+    for op, dy in ((sf.reduce_max, np.zeros(2, dtype)), (sf.softmax, sf.Ragged(np.zeros(3, dtype), [1, 2]))):
+        with pytest.raises(TypeError, match=f"a gradient of dtype .* does not fit {x.dtype}"):
+            sf.vjp(op, x)[1](dy)
+
+
+def test_the_gradient_of_a_level_of_nothing():
+    y, pullback = sf.vjp(sf.convert, [], sf.Masked, level=0)
+    assert y.data.shape == (0, 0)
+    assert pullback([]) == []
+
+
 @pytest.mark.parametrize("nothing", [[], ()], ids=repr)
 @pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 def test_the_gradient_of_no_sequences_may_be_an_empty_list(kind, nothing):

@@ -248,6 +248,28 @@ def test_a_gradient_is_zero_where_a_wrapper_has_cut():
     assert_columns(dx, x, kept)
 
 
+@pytest.mark.usefixtures("time_major")
+def test_options_of_what_it_shares_memory_with():
+    """Its own routes know none, so the layout is changed behind them."""
+    x = columns([1, 0, 3, 2], (3, 3, 1, 1))
+    wide = sf.convert(x, sf.Padded, width=5, fill=-1)
+    assert wide.data[:, 2, 0].tolist() == [30.0, -1, -1, -1, -1]
+    assert wide.indices.tolist() == [1, 0, 3, 2]
+    y, pullback = sf.vjp(sf.convert, x, sf.Padded, width=2, truncate=True)
+    assert y.lengths.tolist() == [2, 2, 1, 1]
+    kept = x.values.copy()
+    kept[2] = 0
+    assert_columns(pullback(y), x, kept)
+    y, backprop = sf.with_padded(lambda batch: (batch, lambda dy: dy), backprop=True, width=2, truncate=True)(x)
+    assert y.sizes.tolist() == [2, 2, 1, 1]
+    assert_columns(backprop(y), x, kept)
+    with pytest.raises(TypeError, match="no option 'side' on the way from TimeMajor to Padded; options there: fill,"):
+        sf.convert(x, sf.Padded, width=5, side="left")
+    for To in (sf.Padded, sf.LoD):
+        with pytest.raises(TypeError, match="no option 'level'"):
+            sf.convert(x, To, level=-1)
+
+
 def test_it_is_known_in_its_test_alone():
     """The fixture takes it back, so no other test can come to depend on it."""
     assert not any(Reversed in pair for pair in sf.conversions())

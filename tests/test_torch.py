@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import math
 import sys
 import warnings
 
@@ -282,6 +283,15 @@ def test_padding_is_written_in_the_dtype(source, target):
     assert (y.data == -2.5).sum() == (18 - kept.rows) * 3
     with pytest.raises(sf.ConversionError, match="not exact"):
         sf.convert(x, target, fill=0.1)
+
+
+@pytest.mark.parametrize("item", [(), (1,), (1, 1), (2,), (1, 0)], ids=str)
+@pytest.mark.parametrize("target", [sf.Masked, sf.Padded], ids=names)
+def test_padding_of_items_of_one_number(target, item):
+    x = sf.Ragged(torch.ones(3, *item), [1, 2])
+    for fill in (5, 5.0, torch.tensor(5.0), np.full(item, 5.0), torch.full(item, 5.0)):
+        y = sf.convert(x, target, fill=fill)
+        assert sorted(y.data.flatten().tolist()) == sorted([1.0] * x.data.numel() + [5.0] * math.prod(item))
 
 
 def test_large_batches_use_lazily_zeroed_memory_and_threads():

@@ -362,3 +362,10 @@ def test_indexing_learns():
                 lambda part, kind=kind, index=index: tensor_of(sf.convert(sf.Ragged(part, LENGTHS), kind)[index]), data
             )
         assert tensor_of(x[1:]).requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("empty", [2**63, -(2**65), np.uint64(2**63), True], ids=repr)
+def test_whole_numbers_beyond_int64_for_empty_sequences(dtype, empty):
+    x = sf.Ragged(torch.ones(2, dtype=dtype), [2, 0])
+    assert sf.reduce_max(x, empty=empty).tolist() == [1.0, float(empty)]

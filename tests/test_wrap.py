@@ -892,3 +892,11 @@ def test_flat_gradients_that_do_not_fit():
         backprop([[1.0]])
     with pytest.raises(TypeError, match="not float"):
         backprop(1.0)
+    _, backprop = sf.with_flatten(lambda xs: (xs, lambda ds: ds), backprop=True)([[1.0, 2.0], (), [3.0]])
+    assert backprop(([1.0, 2.0], [], (3.0,))) == [[1.0, 2.0], (), [3.0]]
+    for other in ([[1.0], [2.0], [3.0]], [[1.0, 2.0, 3.0]], [[[1.0, 2.0], [], [3.0]]]):
+        with pytest.raises(sf.StructureError, match="as many items as the result, but other lengths"):
+            backprop(other)
+    for wrapper in (*WRAPPERS.values(), sf.with_array, sf.with_flatten):
+        with pytest.raises(TypeError, match="backprop must be True or False, not 1"):
+            wrapper(lambda x: x, backprop=1)

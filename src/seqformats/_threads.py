@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
+from .errors import ConversionError, said
+
 _chosen: int | None = None
 _default: int | None = None
 _inside = threading.local()
@@ -124,7 +126,7 @@ def num_threads() -> int:
 def set_num_threads(k: int | None) -> None:
     """Let large operations use `k` threads, at most 256 or as many as there are CPUs; None goes back to the default.
 
-    Raises TypeError for anything but an integer and ValueError for one below 1.
+    Raises TypeError for anything but an integer and ConversionError for one below 1.
 
     >>> import seqformats as sf
     >>> sf.set_num_threads(1)
@@ -138,7 +140,7 @@ def set_num_threads(k: int | None) -> None:
             raise TypeError(f"the number of threads must be an integer or None, not {type(k).__name__}")
         k = k.__index__()
         if k < 1:
-            raise ValueError(f"the number of threads must be at least 1, not {k}")
+            raise ConversionError(f"the number of threads must be at least 1, not {said(k)}")
         k = min(k, _MOST)
     _chosen = k
 

@@ -478,7 +478,8 @@ class Torch(Library):
                 raise TypeError("fill has no gradient; give fill.detach()")
             value = fill.detach().cpu().resolve_conj().resolve_neg()
         else:
-            value = np.ascontiguousarray(host_value(fill)).reshape(np.shape(fill))
+            given = host_value(fill)
+            value = np.ascontiguousarray(given).reshape(given.shape)  # NumPy gives a scalar an axis
         if tuple(value.shape) not in ((), item_shape):
             raise wrong_item(fill, tuple(value.shape), item_shape)
         try:
@@ -489,7 +490,8 @@ class Torch(Library):
         before, after = value.reshape(-1).tolist(), cast.reshape(-1).tolist()
         if not all(a == b or (a != a and b != b) for a, b in zip(before, after, strict=True)):
             raise not_exact(fill, dtype, cast.tolist())
-        item = cast.reshape(tuple(value.shape)).expand(item_shape).contiguous().view(-1)
+        # one item alone counts as contiguous whatever its strides, and is then no bytes
+        item = cast.reshape(tuple(value.shape)).expand(item_shape).clone(memory_format=torch.contiguous_format).view(-1)
         return item.view(torch.uint8).numpy() if item.numel() else _no_bytes
 
     def writable(self, x: Array) -> bool:
@@ -521,7 +523,9 @@ class Torch(Library):
 
     def overwrite(self, x: Array, index: Array, value: Any) -> None:
         plain = self._selectable(x)
-        if plain is not x:
+        if x.is_floating_point():
+            value = float(value)  # torch takes no integer beyond int64
+        elif plain is not x:
             value = np.array(value, self.dtype_name(x.dtype)).view(self.dtype_name(plain.dtype)).item()
         plain[self.from_host(index, x)] = value
 
@@ -836,6 +840,11 @@ def shape_of(x: Array, what: str = "data") -> Shape:
     except RuntimeError:  # a nested tensor has none
         pass
     return tuple(adopt(x, what)[1].shape)
+
+
+def has_items(x: Any) -> bool:
+    """Is this a list, a tuple, or an array with an axis?"""
+    return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
 
 
 def adopt(x: Array, what: str = "data") -> tuple[Library, Array]:

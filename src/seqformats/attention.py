@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from . import _launch
-from .arrays import Array, Library, adopt, is_array, library_of, to_host
+from .arrays import Array, Library, adopt, is_array, library_of
 from .convert import as_own, at_least, is_encoding, mask_beside
 from .errors import ConversionError, StructureError, said
 from .formats import Masked
 from .grad import single
 from .limits import allocated
+from .select import is_batch
 from .sequence import per_sequence
 from .structure import MOST, Structure, frozen, integers
 
@@ -46,7 +47,8 @@ def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> 
         if not is_encoding(lengths):
             like = np.empty(0)
         elif isinstance(own := as_own(lengths), Masked):
-            width, side = own._shape[1] if width is None else width, side or own.side
+            width = own._shape[1] if width is None else width
+            side = own.side if side is None else side
         library, lead = library_of(like), (structure.n,)
     side = "right" if side is None else side
     if not isinstance(side, str) or side not in ("right", "left"):
@@ -103,7 +105,7 @@ def _counted(x: Any) -> tuple[Structure, Array]:
         library, like = adopt(x, "lengths")
         if "int" in library.dtype_name(like.dtype):
             return Structure.of_lengths(integers(x, "lengths")), like
-    if isinstance(x, (list, tuple)) and not (x and (isinstance(x[0], (list, tuple)) or np.ndim(to_host(x[0])))):
+    elif isinstance(x, (list, tuple)) and not is_batch(x):
         return Structure.of_lengths(integers(x, "lengths")), np.empty(0)
     own, _, _ = single(x)
     return own._structure, own._like()

@@ -611,7 +611,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
                 return _list_of(tuple(x))
             try:
                 entry = registry.direct((List, To))
-            except TypeError:  # an array, say, is no key
+            except (TypeError, ValueError):  # an array, say, is no key
                 entry = None
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
@@ -628,7 +628,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         else:
             try:
                 entry = registry.direct((kind, To))
-            except TypeError:
+            except (TypeError, ValueError):
                 entry = None
             function = None if entry is None else entry.quick
             if function in _FROM_SOURCE:
@@ -654,7 +654,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     check_target(To)
     if kind is To and not options:
         return copied(x) if copy else x
-    route = registry.route(kind, To, device_kind(x))
+    route = registry.route(kind, To, device_kind(x), options)
     placed = route.place(options)
     if kind is To and is_already(x, options):
         return copied(x) if copy else x
@@ -731,6 +731,8 @@ def copied(x: Any) -> Any:
         return Pairs(copied(x.one), copied(x.two))
     if is_array(x):
         return library_of(x).copy(x)
+    if isinstance(x, Encoding):
+        source_of(x)
     return _flow.rebuild(x, [library_of(leaf).copy(leaf) for leaf in _flow.leaves(x)])
 
 
@@ -814,9 +816,9 @@ def _relayout(y: Any, x: Any) -> Any:
         return _flow.apply(lambda z: (_relayout(z, like), lambda dz: _relayout(dz, own)), y)
     structure = x._structure
     if isinstance(x, LoD):
-        return build_lod(convert(y, Ragged).data, x._levels)
+        return build_lod(rows_of(y), x._levels)
     if isinstance(x, Ragged):
-        return build_ragged(convert(y, Ragged).data, structure)
+        return build_ragged(rows_of(y), structure)
     if isinstance(x, List):
         y = convert(y, List)
         return build_list(y.items, structure, y._like())
@@ -890,7 +892,7 @@ def back_to(y: Any, x: Any, level: int) -> Any:
         raise StructureError(f"{own.n} sequences were expected, as in the {type(x).__name__}, but there are {new.n}")
     if own.like(new):
         if isinstance(x, LoD):
-            return build_lod(convert(y, Ragged).data, x._levels)
+            return build_lod(rows_of(y), x._levels)
         return _relayout(convert(y, Ragged) if isinstance(y, LoD) else y, x)
     if isinstance(x, LoD):
         k = level_index(x, level)
@@ -899,7 +901,7 @@ def back_to(y: Any, x: Any, level: int) -> Any:
                 f"the sequences of level {level} have other lengths now, so the levels within them cannot come back; "
                 "convert with level=-1, or keep the lengths"
             )
-        return build_lod(convert(y, Ragged).data, (*x._levels[:-1], new))
+        return build_lod(rows_of(y), (*x._levels[:-1], new))
     if isinstance(x, Masked):
         return convert(y, Masked, side=x.side, width=max(x._shape[1], new.longest))
     if isinstance(x, Padded):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import registry
-from .arrays import Array, Shape, adopt, is_array, library_of, library_of_type, shape_of
+from .arrays import Array, Shape, adopt, has_items, is_array, library_of, library_of_type, shape_of
 from .errors import DeviceError, StructureError, said
 from .limits import NO_ROOM, OBJECT, check_room, no_room
 from .lists import scan
@@ -237,7 +237,7 @@ class Ragged(Encoding):
     __setstate__ = _no_state
 
     def __post_init__(self) -> None:
-        nested = isinstance(self.data, (list, tuple)) and any(map(np.ndim, self.data))
+        nested = isinstance(self.data, (list, tuple)) and any(map(has_items, self.data))
         if self.lengths is None or nested:
             raise TypeError(
                 "Ragged takes one array of rows, and lengths; a list of arrays or of lists comes in by "

@@ -184,9 +184,11 @@ def in_dtype(x: Array, dtype: Any) -> Array:
     if isinstance(x.dtype, np.dtype) is not isinstance(dtype, np.dtype):
         return x  # of another library
     name = library.dtype_name(dtype)
-    if "complex" in library.dtype_name(x.dtype) and "complex" not in name:
+    floats = name.startswith(("float", "bfloat", "complex"))
+    beyond = "complex" in library.dtype_name(x.dtype) and "complex" not in name
+    if beyond or (floats and getattr(x.dtype, "kind", "f") in "SUmMT"):  # NumPy would read strings and dates as numbers
         raise TypeError(f"a gradient of dtype {x.dtype} does not fit {dtype}, the dtype of what it is for")
-    return library.astype(x, name) if name.startswith(("float", "bfloat", "complex")) else x
+    return library.astype(x, name) if floats else x
 
 
 def _laid_out(dy: Any, y: Any) -> Any:
@@ -250,7 +252,8 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     if not isinstance(copy, (bool, np.bool_)):
         raise TypeError(f"copy must be True or False, not {said(copy)}")
     if isinstance(given, (list, tuple)) and (not given or not is_list_of_arrays(given)):
-        x, home_dx = bared(given, options.pop("dtype", None))
+        levels = not given and "level" in options  # no sequences, on whatever level
+        x, home_dx = bared(given, options.pop("dtype", np.float64 if levels else None))
     else:
         x, home_dx = bared(given)
     if isinstance(x, Pairs):
@@ -263,7 +266,7 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     nested = To is list
     y: Any = x
     pullbacks: list[Pullback] = []
-    route = registry.route(kind, To, device_kind(x))
+    route = registry.route(kind, To, device_kind(x), options)
     given_to = route.place(options)
     if kind is not To or (options and not is_already(x, options)):
         for leg, placed in zip(route.legs, given_to, strict=True):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import hints, registry
-from .arrays import Array, adopt, is_array, library_of, library_of_type, same_values, shape_of
+from .arrays import Array, adopt, has_items, is_array, library_of, library_of_type, same_values
 from .convert import convert, source_of
 from .errors import ConversionError, StructureError, said
 from .formats import List, LoD, Ragged, build_lod
@@ -25,11 +25,6 @@ _MOST_LEVELS = 1 << 20  # that may be asked for; lists themselves may be as deep
 
 def _is_level(x: Any) -> bool:
     return isinstance(x, (list, tuple))
-
-
-def _is_sequence(x: Any) -> bool:
-    """Something that has items: a list, or an array with an axis."""
-    return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
 
 
 _COMMON: dict[type, Any] = {kind: np.dtype(kind) for kind in (np.float16, np.float32, np.float64, np.int32, np.int64)}
@@ -71,7 +66,7 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
         for i, sequence in enumerate(sequences):
             if _is_level(sequence):
                 continue
-            if not _is_sequence(sequence):
+            if not has_items(sequence):
                 raise StructureError(_shallow(sequence, i, len(found)))
             if library_of_type(type(sequence)) is None:
                 sequences[i] = adopt(sequence)[1]
@@ -89,7 +84,7 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
         if deep_enough or not kinds:
             break
         inner = [kind for kind in kinds if issubclass(kind, (list, tuple))]
-        if not inner and not _is_sequence(leaves[0]):
+        if not inner and not has_items(leaves[0]):
             break
         sequences = leaves
     if levels is not None and len(found) < levels:
@@ -163,7 +158,7 @@ def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
             data = np.array(leaves, np.uint64)  # some are over int64
     except (OverflowError, FloatingPointError) as error:
         raise StructureError(f"the leaves do not fit one dtype of integers: {error}") from None
-    except TypeError as error:
+    except (TypeError, RuntimeError) as error:  # the latter from objects of other libraries
         raise TypeError(f"the leaves do not fit {'one dtype' if dtype is None else dtype}: {error}") from None
     except ValueError as error:
         raise StructureError(f"the lists within an item must all have one shape: {error}") from None

@@ -9,7 +9,7 @@ import heapq
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
@@ -169,7 +169,7 @@ class Route:
 
 
 # options that say what is read, not what is made of it
-_OF_THE_SOURCE = ("level", "dtype")
+_OF_THE_SOURCE = frozenset(("level", "dtype"))
 
 _conversions: dict[tuple[type, type], Conversion] = {}
 _routes: dict[tuple[type, type, str], Route | None] = {}
@@ -261,14 +261,17 @@ def conversions() -> dict[tuple[type, type], Conversion]:
     return dict(_conversions)
 
 
-def route(source: type, target: type, device: str = "cpu") -> Route:
+def route(source: type, target: type, device: str = "cpu", options: Iterable[str] = ()) -> Route:
     """The cheapest route; ConversionError where there is none.
 
-    An encoding that loses levels is never passed through where both ends keep them.
+    An encoding that loses levels is never passed through where both ends keep them.  Where the last leg does not know
+    the options, as that from an encoding of a user's, a change of the target's own layout follows that does.
     """
     found = _routes.get((source, target, device if _bound_to_devices else "")) or find_route(source, target, device)
     if found is None:
         raise ConversionError(_no_route(source, target, device))
+    if options and source is not target and not _OF_THE_SOURCE.union(found.options).issuperset(options):
+        return Route(source, target, (*found.legs, *(_search(target, target, device) or ())))
     return found
 
 
@@ -353,7 +356,7 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
     """The rule of an operation; TypeError where it has none."""
     try:
         return _gradients[operation]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         known = ", ".join(sorted(operation.__qualname__ for operation in _gradients))
         name = getattr(operation, "__name__", None) or said(operation)
         raise TypeError(f"{name} has no gradient rule; operations that have one: {known}") from None

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _flow, _launch, registry
 from ._rows import HALF, differentiable, linear, name_of, sums_in
-from .arrays import Array, adopt, is_array, library_of, library_of_type, plain, shape_of, size_of, to_host
+from .arrays import Array, adopt, has_items, is_array, library_of, library_of_type, plain, shape_of, size_of, to_host
 from .convert import (
     addresses_of,
     allocate,
@@ -432,11 +432,12 @@ def lengths(x: Any, level: int = -1) -> Array:
 
 def lengths_given(given: Any) -> Array:
     """The lengths that a caller means: an encoding's or a bare list's own, or the integers given; a private copy."""
-    if not is_array(given):
-        first = given[0] if isinstance(given, (list, tuple)) and given else None
-        if isinstance(first, (list, tuple)) or np.ndim(to_host(first)) > 0 or kind_of(given) is not None:
-            return lengths(given).copy()
-    return integers(given, "lengths")
+    return lengths(given).copy() if is_batch(given) else integers(given, "lengths")
+
+
+def is_batch(given: Any) -> bool:
+    """Is this a batch, and not the lengths of one?  Of a list its first element says so."""
+    return bool(given) and has_items(given[0]) if isinstance(given, (list, tuple)) else kind_of(given) is not None
 
 
 def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
@@ -502,6 +503,8 @@ def to_device(x: Any, device: Any) -> Any:
         raise TypeError(f"{type(x).__name__} is neither an encoding nor an array nor a list of arrays")
     if isinstance(x, List) and not x.items:
         return build_list((), x._structure, to_device(x._like(), device))
+    if isinstance(x, Encoding):
+        source_of(x)
     moved = []
     for leaf in _flow.leaves(x):
         library, array = adopt(leaf)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _flow, hints, registry
-from .arrays import adopt, is_array, library_of, shape_of
+from .arrays import adopt, has_items, is_array, library_of, shape_of
 from .convert import (
     as_encoding,
     as_own,
@@ -64,14 +64,12 @@ class _Wrapper:
             if option not in known:
                 have = ", ".join(sorted(known | {"backprop", "like"}))
                 raise TypeError(f"{name} has no option {said(option)}; it has: {have}{hints.for_option(option)}")
-        if not isinstance(backprop, (bool, np.bool_)):
-            raise TypeError(f"backprop must be True or False, not {said(backprop)}")
         self.name = name
         self.To = To
         self.options = {option: value for option, value in options.items() if option != "dtype"}
         self.dtype = options.get("dtype")
         self.like = None if like is None else List((), like)._like()
-        self.backprop = bool(backprop)
+        self.backprop = _is_asked(backprop)
         self.rows = rows  # does the function see the bare rows?
 
     def wrap(self, fn: Function) -> Function:
@@ -259,6 +257,12 @@ class _Wrapper:
         return convert_like(dy, inner)
 
 
+def _is_asked(backprop: Any) -> bool:
+    if not isinstance(backprop, (bool, np.bool_)):
+        raise TypeError(f"backprop must be True or False, not {said(backprop)}")
+    return bool(backprop)
+
+
 def _same_columns(argument: _Argument, first: Any) -> _Argument:
     """A batch whose columns stand for the same sequences as the first one's, where all lengths agree."""
     batch = argument.batch
@@ -305,10 +309,7 @@ def _other_lists(
     return [
         (place, x)
         for place, x in given
-        if place not in taken
-        and isinstance(x, (list, tuple))
-        and x
-        and all(isinstance(part, (list, tuple)) or (is_array(part) and len(part.shape) > 0) for part in x)
+        if place not in taken and isinstance(x, (list, tuple)) and x and all(map(has_items, x))
     ]
 
 
@@ -452,6 +453,7 @@ def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Any:
     >>> shout([["to", "be"], [], ["or"]])
     [['TO', 'BE'], [], ['OR']]
     """
+    backprop = _is_asked(backprop)
     if fn is None:
         return functools.partial(with_flatten, backprop=backprop)
     if not callable(fn):
@@ -463,7 +465,7 @@ def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Any:
         if at is None:
             given = ", ".join(registry.label(type(x)) for x in args) or "nothing"
             raise TypeError(f"with_flatten needs nested lists or an encoding as its first argument, but got: {given}")
-        items, back = _items(args[at])
+        items, shape, back = _items(args[at])
         returned = fn(*args[:at], items, *args[at + 1 :], **kwargs)
         if not backprop:
             return back(_counted(returned, len(items), "the function"))
@@ -475,9 +477,11 @@ def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Any:
         dtype = _hollow(args[at]).dtype if isinstance(args[at], Encoding) else None
 
         def outer_backprop(dy: Any) -> Any:
-            flat, _ = _items(dy if outer is None else cotangent(dy, outer))
+            flat, given, _ = _items(dy if outer is None else cotangent(dy, outer))
             if len(flat) != len(items):
                 raise StructureError(f"the gradient has {len(flat)} items, but the result has {len(items)}")
+            if given is not None and not _same_nesting(given, shape):
+                raise StructureError("the gradient has as many items as the result, but other lengths")
             dx = back(_counted(inner_backprop(flat), len(items), "backprop"))
             return dx if dtype is None else _flow.rebuild(dx, [in_dtype(leaf, dtype) for leaf in _flow.leaves(dx)])
 
@@ -486,18 +490,19 @@ def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Any:
     return wrapped
 
 
-def _items(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
-    """All items of nested lists or of an encoding as one list, and the way back for as many."""
+def _items(x: Any) -> tuple[list[Any], list[_Shape] | None, Callable[[Any], Any]]:
+    """All items of nested lists or of an encoding as one list, how lists are nested, and the way back for as many."""
     if isinstance(x, Pairs):
         raise TypeError("with_flatten takes one batch, not Pairs; give x.one or x.two")
     if is_encoding(x):
         rows = convert(x, Ragged)
+        source_of(rows)
         check_room(rows.rows, OBJECT, "items")
-        return list(rows.data), lambda y: convert_like(_stacked(y, rows), x)
+        return list(rows.data), None, lambda y: convert_like(_stacked(y, rows), x)
     if not isinstance(x, (list, tuple)):
         raise TypeError(f"nested lists or an encoding were expected, not {registry.label(type(x))}")
     items, shape = _flattened(x)
-    return items, lambda y: _regrouped(y, shape)
+    return items, shape, lambda y: _regrouped(y, shape)
 
 
 def _counted(y: Any, expected: int, whose: str) -> Any:
@@ -532,6 +537,11 @@ class _Shape(NamedTuple):
     kinds: list[type]  # of each list
     counts: list[int]  # of the lists within, or 0
     items: list[int]  # that it holds itself
+
+
+def _same_nesting(a: list[_Shape], b: list[_Shape] | None) -> bool:
+    """Have these the same lengths, whatever is a list and what a tuple?"""
+    return b is not None and [shape[1:] for shape in a] == [shape[1:] for shape in b]
 
 
 def _flattened(x: Any) -> tuple[list[Any], list[_Shape]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import NUMPY, Array, Library, adopt, is_array, shape_of, to_host
+from ..arrays import NUMPY, Array, Library, adopt, has_items, is_array, to_host
 from ..batch import inverse_order
 from ..convert import at_least, source_of
 from ..errors import ConversionError, StructureError, said
@@ -789,13 +789,9 @@ def _constraints(given: Any) -> list[Constraint]:
     return list(found)
 
 
-def _several(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) or (is_array(value) and len(shape_of(value)) > 0)
-
-
 def _starts(start: Any, n: int | None) -> Array:
     """The start token of each source."""
-    if _several(start):
+    if has_items(start):
         found = integers(start, "start")
         if n is not None and found.size != n:
             raise StructureError(f"start has {found.size} tokens, but the memories are for {n} sources")
@@ -807,18 +803,18 @@ def _starts(start: Any, n: int | None) -> Array:
 
 
 def _per_source(value: Any, n: int, what: str, least: int) -> Array:
-    found = integers(value if _several(value) else [value], what)
-    if _several(value) and found.size != n:
+    found = integers(value if has_items(value) else [value], what)
+    if has_items(value) and found.size != n:
         raise StructureError(f"{what} has {found.size} numbers, but there are {n} sources")
     if found.size:
         at_least(int(found.min()), what, least)
         if found.max() > _MOST:
             raise ConversionError(f"{what} must be at most {_MOST}, not {found.max()}")
-    return found if _several(value) else np.repeat(found, n)
+    return found if has_items(value) else np.repeat(found, n)
 
 
 def _penalties(value: Any, n: int) -> Array:
-    if _several(value):
+    if has_items(value):
         values = to_host(value).tolist() if is_array(value) else value
         found = np.array([number(v, "length_penalty") for v in values], np.float64)
         if found.size != n:
