@@ -5,11 +5,12 @@ beyond the last row passes by luck, as there is mostly something behind.  Here e
 ends where its last page ends and the next page is protected, or it begins where its first page begins and the page
 before is protected.  So one byte too far is a SIGSEGV, and pytest's faulthandler names the line.
 
-- What of the pages is not the array's (before an array that ends at a protected page, behind one that begins at one) is
-  filled with junk, which must still be there when the array is freed.
+- Beside it, before an array that ends at a protected page and behind one that begins at one, 256 bytes of its pages are
+  junk, which must still be there when the array is freed.
 - New memory is junk: NaN for floats of any size, a huge number for integers of 16 bits or more.
-- Freed memory is protected, and given out again only after many other pieces of its size: so use after free is a
-  SIGSEGV too.
+- Freed memory is given out again only after many other pieces of its size, and is protected until then: so use after
+  free is a SIGSEGV too.  (With "both", which is for all tests, three of four small arrays are filled with junk instead,
+  which takes a fraction of the time.)
 - The address is a multiple of whatever power of two divides the size, up to a page, and so of the alignment of any
   dtype.  It need not be one of 16, on which nobody may rely.
 
@@ -36,10 +37,12 @@ SIDES = ("end", "begin", "both")
 _PAGE = mmap.PAGESIZE
 _PAGES = 1 << 26  # 256 GB of addresses
 _KEPT = 256  # freed pieces of a size that wait before one is used again
+_OPEN = 1 << 40  # in the table, beside the next piece: this one is not protected
 _KEPT_PAGES = 1 << 16  # or as many pages of them
 # The system allows a process about 65,000 pieces of memory of different protection, and libraries want some too.
 _SMALLEST, _OTHERS = 12_000, 800  # pieces of one page that there may be, and pieces of any other size
 _WORD = 0x7FFF7FFF7FFF7FFF  # four NaN of 16 bits, two of 32, one of 64
+_BESIDE = 256  # bytes of junk on the other side of an array, or what there is up to the end of its pages
 _DIRTY = 4  # pages of a piece that keep what they hold when it is freed; those of larger ones go back to the system
 _FILLED = 1 << 26  # bytes of junk at most; beyond them, new memory is as the system gives it
 
@@ -113,6 +116,12 @@ def _is_filled(memory, begin, stop):
 
 
 @njit(**_quick)
+def _random(memory, n):
+    memory[_RANDOM] = memory[_RANDOM] * 6364136223846793005 + 1442695040888963407
+    return (memory[_RANDOM] >> 33) % n
+
+
+@njit(**_quick)
 def _unguarded(memory, size, zero):
     memory[_UNGUARDED] += 1
     address = _malloc(size)
@@ -129,17 +138,17 @@ def _allocate(memory, size, zero):
     waiting, all_made = memory[_COUNTS + k], memory[_MADE + k] >= (_SMALLEST if k == 1 else _OTHERS)
     if waiting > _KEPT or waiting << k > _KEPT_PAGES or (waiting and all_made):
         page = memory[_HEADS + k]
-        memory[_HEADS + k] = memory[_TABLE + page]
+        used, is_open = True, memory[_TABLE + page] & _OPEN != 0
+        memory[_HEADS + k] = memory[_TABLE + page] & ~_OPEN
         memory[_COUNTS + k] -= 1
-        used = True
     else:
         page = memory[_FRESH]
-        used = False
+        used = is_open = False
         if all_made or page + (1 << k) > _PAGES:
             return _unguarded(memory, size, zero)
     begin = memory[_FIRST] + page * _PAGE
     stop = begin + pages * _PAGE
-    if _protect(begin, stop - begin, _READ_WRITE) != 0:
+    if not is_open and _protect(begin, stop - begin, _READ_WRITE) != 0:
         if used:  # the first of those that wait, again
             memory[_TABLE + page] = memory[_HEADS + k]
             memory[_HEADS + k] = page
@@ -153,11 +162,10 @@ def _allocate(memory, size, zero):
     memory[_GUARDED] += 1
     side = memory[_SIDE]
     if side == 2:
-        memory[_RANDOM] = memory[_RANDOM] * 6364136223846793005 + 1442695040888963407
-        side = (memory[_RANDOM] >> 40) & 1
+        side = _random(memory, 2)
     address = begin if side else stop - size
-    _fill(memory, begin, address)
-    _fill(memory, address + size, stop)
+    _fill(memory, max(begin, address - _BESIDE), address)
+    _fill(memory, address + size, min(stop, address + size + _BESIDE))
     if not zero:
         _fill(memory, address, address + min(size, _FILLED))
     elif used and 1 << k <= _DIRTY:
@@ -177,15 +185,21 @@ def _release(memory, address):
     pages = (size + _PAGE - 1) // _PAGE
     begin = memory[_FIRST] + page * _PAGE
     stop = begin + pages * _PAGE
-    if not (_is_filled(memory, begin, address) and _is_filled(memory, address + size, stop)):
+    before, behind = max(begin, address - _BESIDE), min(stop, address + size + _BESIDE)
+    if not (_is_filled(memory, before, address) and _is_filled(memory, address + size, behind)):
         _write(2, memory[_HERE] + 8 * _MESSAGE_AT, len(_MESSAGE))
         _abort()
     k = _class_of(pages)
     if 1 << k > _DIRTY:
         _advise(begin, stop - begin, _DONT_NEED)
-    _protect(begin, stop - begin, _NONE)
+    if k == 1 and memory[_SIDE] == 2 and _random(memory, 4):
+        _fill(memory, address, address + size)
+        memory[_TABLE + page] = _OPEN
+    else:
+        _protect(begin, stop - begin, _NONE)
+        memory[_TABLE + page] = 0
     if memory[_COUNTS + k]:
-        memory[_TABLE + memory[_TAILS + k]] = page
+        memory[_TABLE + memory[_TAILS + k]] |= page
     else:
         memory[_HEADS + k] = page
     memory[_TAILS + k] = page
