@@ -296,12 +296,17 @@ def told(error):
     return f"{type(error).__name__}: {str(error)[:150]}{where}"
 
 
+def calls_the_caller(line):
+    """Does this line call a function that was given?"""
+    return "fn(" in line or "hook(" in line
+
+
 def asked_for(error):
     """Was it raised by what was given, which is made to fail?"""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1]
-    if any("fn(" in frame.line for frame in frames if frame.filename.startswith(SOURCES)):
-        return True  # by a function that was given
+    if any(calls_the_caller(frame.line) for frame in frames if frame.filename.startswith(SOURCES)):
+        return True
     if last.filename in OURS:
         return any(frame.filename.startswith(SOURCES) for frame in frames)
     if isinstance(error, ValueError) and "hold NaN" in str(error):  # what the documents say of scores
@@ -320,7 +325,7 @@ def deliberate(error):
     if not last.filename.startswith(SOURCES):  # the arguments do not fit the call itself, or what was given has failed
         return True
     line = linecache.getline(last.filename, last.lineno).strip()
-    return line.startswith("raise ") or "argument" in str(error) or "fn(" in line  # or by a function that was given
+    return line.startswith("raise ") or "argument" in str(error) or calls_the_caller(line)
 
 
 def check(y):

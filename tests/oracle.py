@@ -396,6 +396,17 @@ READERS = {
 # --------------------------------------------------------------------------------------------- comparing
 
 
+def roundings(length, dtype):
+    """How often a sum of so many items may be rounded, at most, in units of half the dtype's epsilon.
+
+    Float32, half precision and complex64 are added up in blocks by the place in the sequence, and the blocks in
+    float64: a sum of positive items is off by 15 roundings at most in its blocks, and by that of the result.  In
+    float64 each addition may round.
+    """
+    in_blocks = np.dtype(dtype).itemsize <= (8 if np.dtype(dtype).kind == "c" else 4)
+    return min(length, 16) if in_blocks else length
+
+
 def assert_bits(a, b, what="array"):
     """Two arrays of one dtype and shape whose bytes are the same, so that NaN equals NaN and 0.0 is not -0.0."""
     a, b = np.asarray(a), np.asarray(b)

@@ -154,8 +154,8 @@ def read_only(array):
 
 def unaligned(array):
     """The same array one byte off every boundary."""
-    memory = np.zeros(array.nbytes + 1, np.uint8)
-    out = np.ndarray(array.shape, array.dtype, memory.data, offset=1)
+    memory = np.zeros(array.nbytes + 2, np.uint8)
+    out = np.ndarray(array.shape, array.dtype, memory.data, offset=1 + memory.ctypes.data % 2)
     out[...] = array
     return out
 

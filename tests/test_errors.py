@@ -340,6 +340,13 @@ SENTENCES = [
         f"penalty must be a number, not {np.complex64(1)!r}",
     ),
     (
+        lambda: sf.beam_step(
+            np.zeros(1, int), np.array(["a"]), None, sf.LoD(np.zeros((1, 2)), [[0, 1], [0, 1]]), beam_size=2, end=0
+        ),
+        TypeError,
+        "pre_scores must be real numbers, not <U1",
+    ),
+    (
         lambda: sf.LoD.from_nested([[1]], dtype="nonsense"),
         TypeError,
         "dtype must be a dtype of NumPy, not 'nonsense': data type 'nonsense' not understood",

@@ -1021,3 +1021,116 @@ def test_a_subclass_is_indexed_as_its_base():
         pass
 
     assert Mine(np.arange(3), [1, 2])[[1]].data.tolist() == [1, 2]
+
+
+# ------------------------------------------------------------------------------------- structure stays as it is
+
+
+def structure_shown(x):
+    """Every array of structure that an encoding shows."""
+    names = ("lengths", "offsets", "indices", "size_at_t", "lod")
+    found = {name: getattr(x, name) for name in names if hasattr(x, name) and not callable(getattr(x, name))}
+    found["sf.lengths"] = sf.lengths(x)
+    if isinstance(x, sf.LoD):
+        found |= {f"lod[{k}]": offsets for k, offsets in enumerate(found.pop("lod"))}
+        found |= {f"absolute()[{k}]": offsets for k, offsets in enumerate(x.absolute())}
+        found |= {f"sf.lengths of {k}": sf.lengths(x, k) for k in range(len(x.lod))}
+    return found
+
+
+def batches_of_every_make():
+    rows = np.arange(12.0).reshape(6, 2)
+    x = sf.Ragged(rows, np.array([3, 1, 2]))
+    arrays = [rows[:3], rows[3:4], rows[4:]]
+    deep = sf.LoD(rows, [[0, 2, 3], [0, 3, 4, 6]])
+    yield "constructor", x
+    yield "constructor of a list", sf.Ragged(rows, [3, 1, 2])
+    yield "from_offsets", sf.Ragged.from_offsets(rows, np.array([0, 3, 4, 6]))
+    yield "from_lengths", sf.LoD.from_lengths(rows, [[2, 1], [3, 1, 2]])
+    yield "from_absolute", sf.LoD.from_absolute(rows, [[0, 4, 6], [0, 3, 4, 6]])
+    yield "from_nested", sf.LoD.from_nested([[[1, 2], [3]], [[4]]])
+    yield "from_nested of text", sf.LoD.from_nested([[["a", "b"], ["c"]], [["d"]]])
+    yield "from_mask", sf.Masked.from_mask(np.zeros((2, 2)), np.array([[1, 1], [1, 0]]))
+    yield "Padded", sf.Padded(np.zeros((2, 2)), [2, 1], [2, 1], [1, 0])
+    yield "Packed", sf.Packed(np.zeros(3), np.array([2, 1]), np.array([2, 1]), np.array([1, 0]))
+    yield "List", sf.List(arrays)
+    yield "List of other arrays", sf.List([np.asfortranarray(rows[:2]), rows[2:]])
+    for kind in (sf.List, sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.LoD):
+        name = kind.__name__
+        y = sf.convert(x, kind)
+        yield f"to {name}", y
+        yield f"list to {name}", sf.convert(arrays, kind)
+        yield f"lists to {name}", sf.convert([[1.0, 2.0], [3.0]], kind)
+        yield f"levels to {name}", sf.convert(deep, kind, level=0)
+        yield f"{name} picked", y[[2, 0]]
+        yield f"{name} masked", y[np.array([True, False, True])]
+        yield f"{name} cut", y[1:]
+        yield f"{name} of one", y[1]
+        yield f"{name} reversed", sf.reverse(y)
+        yield f"{name} joined", sf.join_batches([y, y])
+        yield f"{name} side by side", sf.concat([y, y])
+        yield f"{name} split", sf.split_batches(y, [1, 2])[1]
+        yield f"{name} sorted", sf.sort_by_length(y)[0]
+        yield f"{name} repeated", sf.repeat(y, 2)
+        yield f"{name} sliced", sf.slice(y, 0, 1)
+        yield f"{name} softmax", sf.softmax(y)
+        yield f"{name} window", sf.window(y, 1, 1)
+        yield f"{name} copied", copy.deepcopy(y)
+        yield f"{name} wrapped", sf.with_padded(lambda p: p.data * 2)(y)
+        yield f"{name} gradient", sf.vjp(sf.convert, y, sf.Masked)[1](sf.convert(y, sf.Masked))
+    yield "wide Padded", sf.convert(x, sf.Padded, width=9)
+    yield "cut Masked", sf.convert(x, sf.Masked, width=2, truncate=True)
+    yield "levels picked", deep[[1, 0]]
+    yield "levels selected", sf.select(deep, [2, 0], level=1)
+    yield "levels of a part", deep.sub(0, 2, level=1)
+    yield "reduced levels", sf.reduce_sum(deep)
+    yield "reshaped", sf.reshape(x, 1)
+    yield "erased", sf.erase(sf.Ragged(np.arange(3), [2, 1]), [1])
+    yield "buckets", sf.buckets([1, 2, 3], 4)
+    yield "pack_bins", sf.pack_bins([1, 2, 3], 4)
+    yield "packed steps", sf.TensorArray.unpack(x).pack()
+    yield "packed levels", sf.TensorArray([deep, deep[:1]]).pack()
+    found = sf.beam_search(
+        lambda state: (np.zeros((len(state.tokens), 4), np.float32), None),
+        None,
+        start=np.zeros(2, int),
+        end=1,
+        beam_size=2,
+        max_new_tokens=3,
+    )
+    yield "hypotheses", found.tokens
+    yield "scores of tokens", found.token_scores
+
+
+def test_structure_cannot_be_unlocked():
+    seen = 0
+    for made, x in batches_of_every_make():
+        for name, array in structure_shown(x).items():
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                array.setflags(write=True)
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                array.flags.writeable = True
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
+            base = array.base
+            assert base is not None, f"{made}: {name}"
+            assert not base.flags.writeable, f"{made}: {name}"
+            seen += 1
+    assert seen > 400
+
+
+def test_orders_cannot_be_unlocked():
+    x = sf.Ragged(np.arange(3), [1, 2])
+    for order in (sf.sort_by_length(x)[1], sf.inverse_order([1, 0]), sf.inverse_order(np.array([1, 0]))):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            order.setflags(write=True)
+
+
+def test_what_was_given_stays_writable():
+    lengths, rows = np.array([1, 2]), np.arange(3.0)
+    sf.Ragged(rows, lengths)
+    sf.Ragged(rows, lengths[:])
+    sf.LoD(rows, [np.array([0, 2]), np.array([0, 1, 3])])
+    sf.position_ids(sf.Ragged(rows, lengths), lengths[::1])
+    for array in (lengths, rows):
+        array[0] = 1

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import inspect
+import os
 import pathlib
 import resource
 import sys
@@ -12,9 +13,17 @@ import numpy as np
 import pytest
 
 import seqformats as sf
-from seqformats import errors, limits
+from seqformats import errors, limits, lists
 
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 MANY = 2**40  # rows; without items they take no memory
+
+
+@pytest.fixture(autouse=True)
+def few_lists_in_python(monkeypatch):
+    """An interpreted kernel counts lists a thousand times as slowly."""
+    if INTERPRETED:
+        monkeypatch.setattr(lists, "_MOST_LISTS", 1 << 12)
 
 
 @pytest.fixture(autouse=True)
@@ -142,12 +151,12 @@ def unnest(x):
 
 @pytest.mark.parametrize("depth", [15, 16, 17, 10_000])
 def test_lists_may_be_as_deep_as_they_like(depth):
-    lists = nest(depth)
-    x = sf.LoD.from_nested(lists)
+    given = nest(depth)
+    x = sf.LoD.from_nested(given)
     assert len(x.lod) == depth
     assert unnest(x.to_nested()) == ([1, 2], depth)
-    assert unnest(sf.with_flatten(lambda items: [item * 3 for item in items])(lists)) == ([3, 6], depth)
-    assert unnest(sf.convert(lists, list, copy=True)) == ([1, 2], depth)
+    assert unnest(sf.with_flatten(lambda items: [item * 3 for item in items])(given)) == ([3, 6], depth)
+    assert unnest(sf.convert(given, list, copy=True)) == ([1, 2], depth)
 
 
 def test_a_list_in_several_places():
@@ -212,10 +221,10 @@ def test_empty_lists_come_back_as_they_were(x):
 
 
 def test_levels_that_are_only_asked_for():
-    for lists in ([], [[]], [[1]]):
+    for given in ([], [[]], [[1]]):
         for levels in (2**20 + 1, 2**62, 2**80, 10**5000):
             with pytest.raises(sf.ConversionError, match="levels"):
-                sf.LoD.from_nested(lists, levels=levels)
+                sf.LoD.from_nested(given, levels=levels)
     x = sf.LoD.from_nested([[]], levels=1000)
     assert [offsets.tolist() for offsets in x.lod] == [[0, 0]] + [[0]] * 999
 

@@ -61,6 +61,10 @@ TAKEN = {
     "window_back": FLOATS,
 }
 
+# What adds up float32 in blocks, and the blocks in float64.
+IN_BLOCKS = {"cumsum_rows", "log_probabilities", "logsumexp_rows", "scatter_rows", "softmax_back", "softmax_rows"}
+IN_BLOCKS |= {"sum_copies", "sum_rows", "topk_rows"}
+
 # Where the threads of a block that has a row to itself work together.
 TOGETHER = {"best_tokens", "log_probabilities", "perturb_scores"}
 
@@ -140,7 +144,8 @@ def kinds_of(function, items, out, addresses=False):
         if parameter.annotation is int or (name == "src" and addresses):
             found.append(None)
         else:
-            found.append("i8" if name in STRUCTURE else out if name == "out" else items)
+            exact = "f8" if out == "f4" else out
+            found.append("i8" if name in STRUCTURE else {"out": out, "sums": exact}.get(name, items))
     return found
 
 
@@ -199,9 +204,14 @@ def test_arithmetic(name, items, out, compute):
 
     kernel = module(name).cuda
     code = ptx_of(kernel.function, kinds_of(kernel.function, items, out), compute)
-    # Integers are never calculated with as floats, nor float32 as float64; a float64 exponential begins as a float32.
+    # Integers are never calculated with as floats, nor float32 as float64, but for the sums of blocks; a float64
+    # exponential begins as a float32.
     floats = {"f4": ["f32"], "f8": ["f32", "f64"]}
-    assert_clean(code, floats.get(items if out == "i8" else out, ()))
+    in_blocks = name in IN_BLOCKS and out == "f4"
+    assert_clean(code, ["f32", "f64"] if in_blocks else floats.get(items if out == "i8" else out, ()))
+    if in_blocks:
+        assert "add.f64" in code or "add.rn.f64" in code, "no sum in float64"
+        assert not re.search(r"\b(mul|div|fma|sub|ex2|lg2)\.[\w.]*f64", code), "more than sums in float64"
     assert not re.search(r"\b(div|sqrt)\.(approx|full)", code), "a division or root that is not rounded as on the CPU"
     rooms = re.findall(r"\.shared \.align (\d+) \.b8 \w+\[(\d+)\]", code)
     if kernel.over == "sequences" or name in TOGETHER:

@@ -183,7 +183,8 @@ def assert_close(found, wanted, scale, length, dtype):
         assert np.array_equal(found, wanted if not np.isfinite(wanted) else math.copysign(math.inf, wanted.real), True)
     else:
         calculated_in = np.dtype("f4") if dtype in HALF else dtype
-        bound = 2 * (length + 2) * epsilon(calculated_in) * float(scale) + epsilon(dtype) * abs(wanted) + tiny(dtype)
+        rounded = oracle.roundings(length, calculated_in) + 2
+        bound = 2 * rounded * epsilon(calculated_in) * float(scale) + epsilon(dtype) * abs(wanted) + tiny(dtype)
         assert abs(found - wanted) <= bound, (found, wanted)
 
 

@@ -28,7 +28,7 @@ from .beam import (
     beam_step,
 )
 from .convert import convert, convert_like, explain
-from .errors import ConversionError, DeviceError, SeqFormatError, StructureError
+from .errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError
 from .expand import expand, expand_as, repeat
 from .formats import List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
 from .grad import vjp
@@ -92,6 +92,7 @@ __all__ = [
     "LoD",
     "Masked",
     "NoRepeatNgram",
+    "OutOfMemory",
     "Packed",
     "Padded",
     "Pairs",

@@ -10,6 +10,7 @@ NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels in Python, a
 
 import ctypes
 import functools
+import importlib
 import math
 import types as python
 from collections.abc import Callable, Sequence
@@ -26,6 +27,24 @@ from .errors import DeviceError, said
 
 gpu: Any = cuda
 simulated = not hasattr(gpu, "as_cuda_array")
+
+
+def _with_all_names() -> None:
+    """Import what numba-cuda, up to 0.30, needs `numpy.row_stack` for, another name of `vstack`: NumPy 2.5 has it no
+    more, and no kernel could be compiled."""
+    if simulated or hasattr(np, "row_stack"):
+        return
+    names: Any = np
+    names.row_stack = np.vstack
+    try:
+        importlib.import_module("numba.cuda.np.arrayobj")
+    except ImportError:  # elsewhere in another release
+        pass
+    finally:
+        del names.row_stack
+
+
+_with_all_names()
 
 # Threads of a block, and how many of them lie side by side in a row.  The simulator takes 0.07 ms a thread.
 _THREADS, _ACROSS = (16, 4) if simulated else (256, 128)
@@ -75,7 +94,12 @@ def _float_of(bits: int) -> Any:
     return np.int32(bits).view(np.float32)
 
 
-def _intrinsics() -> tuple[Any, Any, Any, Any]:
+def _wide(value: Any) -> Any:
+    """A float32 as a float64, and other numbers as they are: in what sums of some rows are added up."""
+    return np.float64(value) if isinstance(value, np.float32) else value
+
+
+def _intrinsics() -> tuple[Any, Any, Any, Any, Any]:
     """These as code: an intrinsic is part of the kernel, and needs no GPU to be compiled."""
     from llvmlite import ir
     from numba.cuda.extending import intrinsic
@@ -120,14 +144,24 @@ def _intrinsics() -> tuple[Any, Any, Any, Any]:
 
         return types.float32(types.int64), generate
 
-    return move_word, search, bits_of, float_of
+    @intrinsic
+    def wide(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return context.cast(builder, args[0], sig.args[0], sig.return_type)
+
+        return (types.float64 if value == types.float32 else value)(value), generate
+
+    return move_word, search, bits_of, float_of, wide
 
 
 move_word: Any
 search: Any
 bits_of: Any
 float_of: Any
-move_word, search, bits_of, float_of = (_move_word, _search, _bits_of, _float_of) if simulated else _intrinsics()
+wide: Any
+move_word, search, bits_of, float_of, wide = (
+    (_move_word, _search, _bits_of, _float_of, _wide) if simulated else _intrinsics()
+)
 
 
 def _find(starts: Any, cum: Any, steps: Any, r: int, stride: int, left: int, step: int) -> Any:
@@ -193,15 +227,21 @@ def _column_max(
 def _column_powers(
     x: Any, parts: Any, place: int, k: int, first: int, length: int, steps: Any, width: int, step: int, top: Any
 ) -> Any:
-    """The sum of ``exp(item - top)`` over column k of a sequence, in the same way."""
+    """The sum of ``exp(item - top)`` over column k of a sequence, in the same way; see `sum_rows` for the order."""
     parts[place] = 0
     total = parts[place]  # zero in the dtype of x
+    blocks = wide(total)
     if k < width:
         t = gpu.threadIdx.y
+        taken = 0
         while t < length:
             total += exp(x[(first + along(t, steps, step)) * width + k] - top)
             t += gpu.blockDim.y
-    parts[place] = total
+            taken += 1
+            if taken & 7 == 0:
+                blocks += wide(total)
+                total = parts[place]
+    parts[place] = blocks + wide(total)
     tree_sum(parts, place)
     total = parts[gpu.threadIdx.x]
     gpu.syncthreads()
@@ -223,6 +263,7 @@ _NAMES = {
     "search": search,
     "bits_of": bits_of,
     "float_of": float_of,
+    "wide": wide,
     "find": find,
     "tree_sum": tree_sum,
     "tree_max": tree_max,

@@ -297,7 +297,7 @@ def pack_bins(lengths: Any, capacity: int) -> Ragged:
     bins = np.empty(n, np.int64)
     count = registry.kernel("fill_bins", "cpu")(order.lengths, limit, tree, bins)
     by_bin = np.argsort(bins, kind="stable")
-    return build_ragged(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)[:count]))
+    return build_ragged(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)))
 
 
 def _falling(given: Any, limit: Any, what: str, step: int = 1) -> tuple[Any, int]:

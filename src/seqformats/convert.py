@@ -639,6 +639,8 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
                 return function(x)
             if kind is To and isinstance(x, Encoding):
                 return x
+    if not isinstance(copy, (bool, np.bool_)):
+        raise TypeError(f"copy must be True or False, not {said(copy)}")
     if not registry.is_encoding_type(kind):
         if kind is Pairs:
             return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
@@ -650,8 +652,6 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
                 return copied(x) if copy else x
             return convert(_list_of(tuple(x)), To, copy=copy, **options)
     check_target(To)
-    if not isinstance(copy, (bool, np.bool_)):
-        raise TypeError(f"copy must be True or False, not {said(copy)}")
     if kind is To and not options:
         return copied(x) if copy else x
     route = registry.route(kind, To, device_kind(x), options)
@@ -906,9 +906,9 @@ def back_to(y: Any, x: Any, level: int) -> Any:
             )
         return build_lod(rows_of(y), (*x._levels[:-1], new))
     if isinstance(x, Masked):
-        return convert(y, Masked, side=x.side, width=max(x.data.shape[1], new.longest))
+        return convert(y, Masked, side=x.side, width=max(x._shape[1], new.longest))
     if isinstance(x, Padded):
-        return convert(y, Padded, width=max(x.data.shape[0], new.longest))
+        return convert(y, Padded, width=max(x._shape[0], new.longest))
     return convert(y, type(x))
 
 

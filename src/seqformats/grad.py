@@ -27,7 +27,7 @@ from .convert import (
     no_encoding,
     restored,
 )
-from .errors import DeviceError, StructureError
+from .errors import DeviceError, StructureError, said
 from .formats import Encoding, List, LoD, Pairs, shown
 
 Pullback = Callable[[Any], Any]
@@ -253,6 +253,8 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
     check_target(To)
     asked, options = options, dict(options)
     copy = options.pop("copy", False)
+    if not isinstance(copy, (bool, np.bool_)):
+        raise TypeError(f"copy must be True or False, not {said(copy)}")
     if isinstance(given, (list, tuple)) and (not given or not is_list_of_arrays(given)):
         levels = not given and "level" in options  # no sequences, on whatever level
         x, home_dx = bared(given, options.pop("dtype", np.float64 if levels else None))

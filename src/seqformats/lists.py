@@ -38,10 +38,11 @@ def _scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
 
 def _read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
     n = len(items)
-    table = np.empty(3 * n + 1, np.int64)
+    table: Array = np.empty(3 * n + 1, np.int64)
     lengths, offsets, addresses = table[:n], table[n : 2 * n + 1], table[2 * n + 1 :]
     kernel = registry.entry("scan_list")
     longest = kernel(id(items) + _TUPLE, _HEAD, id(np.ndarray), lengths, offsets, addresses)
+    table.setflags(False)
     return None if longest < 0 else (lengths, offsets, addresses, longest)
 
 
@@ -57,6 +58,8 @@ def read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
         if library is None or library.name != "torch":
             return None
         found = tensors.read(library, items)
+        if found is not None:
+            frozen(found[0])
         return None if found is None or (found[4] and library.wants_grad(items)) else found[:4]
     if items[0].dtype.hasobject:
         return None
@@ -124,13 +127,15 @@ def _read_numbers(items: tuple[Any, ...]) -> tuple[Array, list[Array]] | None:
     ends = [0, *accumulate(counts[1:])]
     walk[2:, 1:] = 0
     walk[2, 1 : len(ends)], walk[3, 1 : len(ends)] = ends[:-1], ends[1:]
-    leaves, lengths = np.empty(counts[0], _LEAVES[leaf]), np.empty(ends[-1], np.int64)
+    leaves = np.empty(counts[0], _LEAVES[leaf])
+    lengths: Array = np.empty(ends[-1], np.int64)
     target = leaves if leaf == 5 else leaves.view(np.int64) if leaf == 4 else np.empty(counts[0], np.int64)
     # between the two looks another thread may have changed the lists
     if kernel(*where, leaf, walk, lengths, target) != counts[0] or walk[2, 1:].tobytes() != walk[3, 1:].tobytes():
         return None
     if leaf == 6:
         leaves[:] = target
+    lengths.setflags(False)
     return leaves, [lengths[a:b] for a, b in pairwise(ends)]
 
 

@@ -27,9 +27,7 @@ def _is_level(x: Any) -> bool:
     return isinstance(x, (list, tuple))
 
 
-_COMMON: dict[type, Any] = {
-    kind: np.dtype(kind) for kind in (np.float32, np.float64, np.float16, np.int64, np.int32, float, int)
-}
+_COMMON: dict[type, Any] = {kind: np.dtype(kind) for kind in (np.float16, np.float32, np.float64, np.int32, np.int64)}
 
 
 def _dtype_of(given: Any) -> Any:
@@ -201,7 +199,8 @@ def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
     if given.shape[1:] != first.shape[1:]:
         raise StructureError(f"the list {said(sequence)} stands beside arrays with items of shape {first.shape[1:]}")
     try:
-        cast = given.astype(first.dtype)
+        with np.errstate(all="ignore"):  # what does not fit is seen below
+            cast = given.astype(first.dtype)
     except (TypeError, ValueError):
         cast = None
     if cast is None or (dtype is None and not same_values(given, cast)):

@@ -116,7 +116,9 @@ def reduce_sum(x: Any, *, empty: Any = _ZERO) -> Any:
 
     Returns an array ``(n, *item)`` in the library of `x`; of a `LoD` with more levels a `LoD` without its innermost, of
     nested lists with more levels nested lists.  Floats keep their dtype (float16 and bfloat16 are added up in float32),
-    integers and bools give int64, unsigned ones uint64.  Items are added in their order; a NaN in a sequence gives NaN.
+    integers and bools give int64, unsigned ones uint64.  Items are added in blocks by their place in the sequence, and
+    the blocks of float32 in float64: a sum of positive items is right to 1e-6 at any length, and no neighbour, thread
+    or encoding changes a bit of it.  A NaN in a sequence gives NaN.
 
     Errors: TypeError for dtypes without a sum, StructureError for an empty sequence with ``empty="raise"``.
 
@@ -216,6 +218,8 @@ def reduce_last(x: Any, *, empty: Any = _ZERO) -> Any:
 @at_once(calculated_at_once("logsumexp_rows", float_kept))
 def reduce_logsumexp(x: Any, *, empty: Any = _LOWEST) -> Any:
     """The logarithm of the sum of exponentials of every (innermost) sequence, without overflow.  See `reduce_mean`.
+
+    The exponentials are added up as in `reduce_sum`, so that long sequences lose nothing.
 
     >>> import numpy as np
     >>> import seqformats as sf

@@ -206,10 +206,11 @@ def _chosen(structure: Structure, where: Array) -> tuple[Structure, Array]:
 def _picked_from(structure: Structure, where: Array) -> tuple[Structure, Array] | None:
     """The same, None where a place does not exist or the rows are too many."""
     k = where.size
-    picked = np.empty(3 * k + 1, np.int64)
+    picked: Array = np.empty(3 * k + 1, np.int64)
     longest = registry.entry("pick_sequences")(where, structure.lengths, structure.offsets, picked)
     if longest < 0:
         return None
+    picked.setflags(False)
     return Structure(picked[:k], picked[k : 2 * k + 1], longest), picked[2 * k + 1 :]
 
 

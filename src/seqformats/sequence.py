@@ -22,6 +22,7 @@ from ._rows import (
     name_of,
     new_rows,
     ready,
+    scratch,
     sums_in,
 )
 from .arrays import Array, adopt, is_array, library_of, size_of, to_host
@@ -123,8 +124,9 @@ def _log_softmax_again(x: Any, dy: Any) -> Any:
 def cumsum(x: Any) -> Any:
     """The running sum along every (innermost) sequence, column by column.
 
-    Returns the same encoding; floats keep their dtype (float16 and bfloat16 are added up in float32), integers and
-    bools give int64, unsigned ones uint64.
+    Returns the same encoding; floats keep their dtype (float16 and bfloat16 are added up as float32 is), integers and
+    bools give int64, unsigned ones uint64.  From its 17th item on the sum of float32 runs in float64, rounded for each;
+    so does its gradient, the running sum from the end.
 
     Errors: TypeError for dtypes without a sum.
 
@@ -370,8 +372,9 @@ def reshape(x: Any, width: int) -> Any:
     shape = _flow.hollow(own)
 
     def forward(z: Any) -> Any:
+        rows = rows_of(z)
         try:
-            rows = rows_of(z).reshape(reshaped.rows, width)
+            rows = rows.reshape(reshaped.rows, width)
         except (ValueError, RuntimeError) as error:  # no rows, but wider than anything
             raise no_room((reshaped.rows, width), error) from None
         return convert_like(build_ragged(rows, reshaped), shape)
@@ -501,9 +504,10 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
         if width and structure.rows:
             work = _launch.Work(n, structure.rows, width * library.itemsize(data.dtype), structure.lengths)
             there = library.from_host(places, data)
-            _launch.arithmetic(
-                "scatter_rows", library, (data, there), (out,), (structure.offsets,), (width, room), work, structure
-            )
+            exact = {"float32": "float64", "complex64": "complex128"}.get(added_in, added_in)
+            sums = scratch(library, (n * room * width if structure.longest > 16 else 1,), exact, out)
+            arrays, numbers = (structure.offsets,), (width, room)
+            _launch.arithmetic("scatter_rows", library, (data, there), (out, sums), arrays, numbers, work, structure)
         return library.astype(out, name)
 
     def gathered(dy: Array) -> Any:

@@ -25,9 +25,18 @@ def same_numbers(a: Array, b: Array) -> bool:
 
 
 def frozen(array: Array) -> Array:
-    """The same array, read-only from now on."""
-    array.setflags(write=False)
-    return array
+    """A view of a private array, which is read-only from now on, together with what it was cut from.
+
+    NumPy lets an array that owns its memory be made writable again, but a view only where its base is writable.  So
+    nothing that is handed out owns its memory, and ``x.lengths.setflags(write=True)`` is refused; only who unlocks the
+    base first, ``x.lengths.base``, is past helping.  (Memory that nobody can unlock would be that of a bytes object, by
+    way of `np.frombuffer`, at three times the cost of a view and one more copy.)
+    """
+    base = array.base
+    if base is not None:
+        base.setflags(False)
+    array.setflags(False)
+    return array[...]
 
 
 def integers(values: Any, what: str) -> Array:
@@ -103,8 +112,8 @@ class Structure:
     def __init__(self, lengths: Array, offsets: Array, longest: int, order: Order | None = None) -> None:
         lengths.setflags(False)
         offsets.setflags(False)
-        self.lengths = lengths
-        self.offsets = offsets
+        self.lengths = lengths[:]  # as `frozen` says; who cuts them from one block freezes that
+        self.offsets = offsets[:]
         self.n = lengths.size
         self.rows = offsets.item(-1)
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
@@ -115,7 +124,7 @@ class Structure:
     @classmethod
     def of_lengths(cls, lengths: Array, rows: int | None = None, what: str = "lengths") -> "Structure":
         """Checked: int64, not negative, with the sum `rows` where that is given."""
-        offsets = np.empty(lengths.size + 1, np.int64)
+        offsets = np.empty(lengths.size + 1, _INT64)
         limit = MOST if rows is None else rows
         longest = registry.entry("check_lengths")(lengths, offsets, limit)
         if longest < 0:
@@ -139,7 +148,7 @@ class Structure:
         """Checked: int64, beginning with 0, never falling."""
         if offsets.size == 0:
             raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
-        lengths = np.empty(offsets.size - 1, np.int64)
+        lengths = np.empty(offsets.size - 1, _INT64)
         longest = registry.entry("check_offsets")(offsets, lengths)
         if longest == -1:
             raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
@@ -180,7 +189,7 @@ class Structure:
         if order is None:
             n, longest = self.n, self.longest
             try:
-                block = np.empty(2 * n + 2 * longest + 1, np.int64)
+                block = np.empty(2 * n + 2 * longest + 1, _INT64)
             except NO_ROOM:
                 raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
             registry.entry("sort_lengths")(self.lengths, longest, block)

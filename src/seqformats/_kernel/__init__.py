@@ -6,6 +6,7 @@
 - `moves`     bytes, addresses, Python objects
 - `vectors`   the exponential function, and blocks of float32
 - `lanes`     some columns of a row, in registers
+- `sums`      sums of many rows
 - `code`      words for writing LLVM instructions
 """
 
@@ -45,9 +46,11 @@ from .moves import (
     will_write,
 )
 from .options import compiled, compiled_for_cuda, compiled_with_gil, shared
+from .sums import add_block, room, rounded, total, total_by_rows
 from .vectors import exp, powers_of_row
 
 __all__ = [
+    "add_block",
     "along",
     "at_least",
     "at_most",
@@ -87,8 +90,12 @@ __all__ = [
     "prefetch",
     "put",
     "repeat_words",
+    "room",
+    "rounded",
     "shared",
     "store",
+    "total",
+    "total_by_rows",
     "unknown",
     "will_read",
     "will_write",

@@ -57,7 +57,7 @@ def store(x: Any, p: int, lanes: Any) -> None:
 
 
 def each(like: Any, value: Any, count: int) -> Any:
-    """Lanes of one value, in the dtype of `like`, a pointer or a number."""
+    """Lanes of one value, in the dtype of `like`, which is a pointer, a number or lanes."""
     return np.full(count, value, like.dtype)
 
 
@@ -95,7 +95,7 @@ def in_lanes(function: Callable[..., Any]) -> Any:
     return function
 
 
-class _Lanes(types.Type):
+class Lanes(types.Type):
     """So many numbers of a kind.  A comparison gives integers as wide, -1 for true, which is what CPUs select by."""
 
     def __init__(self, kind: Any, count: int) -> None:
@@ -119,13 +119,13 @@ def _vector_of(kind: Any, count: int) -> Any:
     return vector_type(_number_of(kind), 4 if count == 1 else count)
 
 
-@register_model(_Lanes)
+@register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _vector_of(kind.kind, kind.count))
 
 
-def _lowered(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
+def lowered(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
     """Compile calls of `function` as the decorated one says: from the types of arguments to a signature and its code.
 
     It returns None where it has no answer.  Unlike an overload this costs no compilation of its own.
@@ -161,13 +161,14 @@ def _alone(kind: Any, count: int) -> bool:
     return count == 1 and not isinstance(kind, types.Complex)
 
 
-def _in_kind(builder: Any, value: Any, given: Any, wanted: Any) -> Any:
-    """A vector of numbers as one of another kind."""
-    to = vector_type(value.type.element if isinstance(wanted, types.Complex) else _number_of(wanted), value.type.count)
-    if given == wanted or isinstance(given, types.Complex):
+def in_kind(builder: Any, value: Any, given: Any, wanted: Any) -> Any:
+    """A vector of numbers as one of another kind; complex numbers become complex ones."""
+    given, wanted = (getattr(kind, "underlying_float", kind) for kind in (given, wanted))
+    if given == wanted:
         return value
+    to = vector_type(_number_of(wanted), value.type.count)
     if isinstance(given, types.Float):
-        return builder.fpext(value, to)
+        return (builder.fpext if wanted.bitwidth > given.bitwidth else builder.fptrunc)(value, to)
     signed = isinstance(given, types.Integer) and given.signed
     if isinstance(wanted, types.Float):
         return (builder.sitofp if signed else builder.uitofp)(value, to)
@@ -176,7 +177,7 @@ def _in_kind(builder: Any, value: Any, given: Any, wanted: Any) -> Any:
     return (builder.sext if signed else builder.zext)(value, to)
 
 
-@_lowered(pointer)
+@lowered(pointer)
 def _pointer(x: Any) -> Any:
     def code(context: Any, builder: Any, array: Any) -> Any:
         return context.make_array(x)(context, builder, array).data
@@ -184,13 +185,13 @@ def _pointer(x: Any) -> Any:
     return types.CPointer(x.dtype)(x), code
 
 
-@_lowered(unknown)
+@lowered(unknown)
 def _unknown(value: Any) -> Any:
     kind = ir.FunctionType(I64, [I64])
     return types.int64(types.int64), lambda _, builder, x: builder.asm(kind, "", "=r,0", [x], False)
 
 
-@_lowered(load)
+@lowered(load)
 def _load(x: Any, p: Any, count: Any, like: Any) -> Any:
     n = _constant(count)
     vector = _vector_of(x.dtype, n)
@@ -201,12 +202,12 @@ def _load(x: Any, p: Any, count: Any, like: Any) -> Any:
             value = builder.insert_element(ir.Constant(vector, None), builder.load(at, align=1), I32(0))
         else:
             value = builder.load(builder.bitcast(at, vector.as_pointer()), align=1)
-        return _in_kind(builder, value, x.dtype, like.dtype)
+        return in_kind(builder, value, x.dtype, like.dtype)
 
-    return _Lanes(like.dtype, n)(x, types.int64, count, like), code
+    return Lanes(like.dtype, n)(x, types.int64, count, like), code
 
 
-@_lowered(prefetch)
+@lowered(prefetch)
 def _prefetch(x: Any, p: Any, count: Any) -> Any:
     n = _constant(count)
 
@@ -220,10 +221,10 @@ def _prefetch(x: Any, p: Any, count: Any) -> Any:
     return types.void(x, types.int64, count), code
 
 
-@_lowered(store)
+@lowered(store)
 def _store(x: Any, p: Any, lanes: Any) -> Any:
     def code(_: Any, builder: Any, base: Any, place: Any, value: Any) -> None:
-        value = _in_kind(builder, value, lanes.kind, x.dtype)
+        value = in_kind(builder, value, lanes.kind, x.dtype)
         at = builder.gep(base, [place])
         if _alone(lanes.kind, lanes.count):
             builder.store(builder.extract_element(value, I32(0)), at, align=1)
@@ -233,20 +234,21 @@ def _store(x: Any, p: Any, lanes: Any) -> Any:
     return types.void(x, types.int64, lanes), code
 
 
-@_lowered(each)
+@lowered(each)
 def _each_lane(like: Any, value: Any, count: Any) -> Any:
     n = _constant(count)
-    plain, own = types.unliteral(value), getattr(like, "dtype", like)
+    plain = types.unliteral(value)
+    own = like.kind if isinstance(like, Lanes) else getattr(like, "dtype", like)
     kind = getattr(own, "underlying_float", own)
 
     def code(context: Any, builder: Any, _: Any, number: Any, __: Any) -> Any:
         number = context.cast(builder, number, plain, kind)
         return splat(builder, number, _vector_of(own, n).count)
 
-    return _Lanes(own, n)(like, plain, count), code
+    return Lanes(own, n)(like, plain, count), code
 
 
-@_lowered(choose)
+@lowered(choose)
 def _choose(mask: Any, a: Any, b: Any) -> Any:
     def code(_: Any, builder: Any, truth: Any, x: Any, y: Any) -> Any:
         bits, wanted = truth.type.element.width, _bits_of(a.kind)
@@ -259,7 +261,7 @@ def _choose(mask: Any, a: Any, b: Any) -> Any:
     return a(mask, a, b), code
 
 
-@_lowered(in_any)
+@lowered(in_any)
 def _in_any(mask: Any) -> Any:
     def code(_: Any, builder: Any, truth: Any) -> Any:
         lanes = builder.icmp_signed("<", truth, ir.Constant(truth.type, None))
@@ -269,7 +271,7 @@ def _in_any(mask: Any) -> Any:
     return types.boolean(mask), code
 
 
-@_lowered(larger)
+@lowered(larger)
 def _larger(best: Any, value: Any) -> Any:
     kind = best.kind
 
@@ -283,7 +285,7 @@ def _larger(best: Any, value: Any) -> Any:
     return best(best, value), code
 
 
-@_lowered(mirrored)
+@lowered(mirrored)
 def _mirrored(lanes: Any, least: Any) -> Any:
     bits = ir.IntType(_bits_of(lanes.kind))
 
@@ -312,13 +314,13 @@ def _between_lanes(sign: Any, code: Callable[..., Any], compares: bool = False) 
     @infer_global(sign)
     class Template(AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:
-            if len(args) == 2 and isinstance(args[0], _Lanes) and args[0] == args[1]:
+            if len(args) == 2 and isinstance(args[0], Lanes) and args[0] == args[1]:
                 kind = args[0].kind
                 mask = types.Integer.from_bitwidth(_bits_of(kind), True) if compares else kind
-                return signature(_Lanes(mask, args[0].count), *args)
+                return signature(Lanes(mask, args[0].count), *args)
             return None
 
-    @lower_builtin(sign, _Lanes, _Lanes)
+    @lower_builtin(sign, Lanes, Lanes)
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = sig.args[0].kind
         return code(builder, kind, isinstance(kind, (types.Float, types.Complex)), *args)
@@ -382,9 +384,9 @@ def _exp_of_vector(builder: Any, x: Any) -> Any:
     )
 
 
-@_lowered(exp)
+@lowered(exp)
 def _exp_lanes(x: Any) -> Any:
-    if not isinstance(x, _Lanes):
+    if not isinstance(x, Lanes):
         return None
 
     def code(_: Any, builder: Any, value: Any) -> Any:
@@ -428,7 +430,7 @@ def _log_of_vector(builder: Any, x: Any) -> Any:
     return builder.select(builder.fcmp_ordered("==", x, lanes(0.0)), lanes(-np.inf), y)
 
 
-@_lowered(log)
+@lowered(log)
 def _log_lanes(x: Any) -> Any:
     if x.kind == types.float32:
         return x(x), lambda _, builder, value: _log_of_vector(builder, value)

@@ -73,11 +73,11 @@ def powers(x: Any, p: int, n: int, top: Any) -> Any:
 def powers_of_row(x: Any, begin: int, width: int, maxima: Any, at: int, block: int) -> Any:
     """The largest of ``x[begin:begin + width]``, and the sum of ``exp(x - largest)``: NaN where there is NaN or +inf.
 
-    The largest of every `block` come to ``maxima[at:]``, unless `at` is -1; a block is 16 where `width` is up to 1024,
-    and 128 beyond.
+    The powers of 128 are added up in float32, and these sums in float64.  The largest of every `block` come to
+    ``maxima[at:]``, unless `at` is -1; a block is 16 where `width` is up to 1024, and 128 beyond.
     """
     top = np.float32(-np.inf)
-    total = np.float32(0)
+    total: Any = np.float64(0)
     wide = width > 1024  # then it is read once, and what has been added up follows the largest so far
     step = 128 if at < 0 else block
     p = 0
@@ -89,7 +89,7 @@ def powers_of_row(x: Any, begin: int, width: int, maxima: Any, at: int, block: i
             at += 1
         if best > top:
             if total > 0:
-                total *= np.float32(math.exp(top - best))
+                total *= math.exp(np.float64(top) - np.float64(best))
             top = best
         if wide and top > -np.inf:
             total += powers(x, begin + p, count, top)
@@ -101,9 +101,9 @@ def powers_of_row(x: Any, begin: int, width: int, maxima: Any, at: int, block: i
     p = 0
     while p < width and not x[begin + p] > -np.inf:  # NaN may stand before the first number, or alone
         if x[begin + p] != x[begin + p]:
-            total = np.float32(np.nan)
+            total = np.nan
         p += 1
-    return top, total
+    return top, np.float32(total)
 
 
 def _over_block(begin: Any, each: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:

@@ -796,7 +796,7 @@ def _starts(start: Any, n: int | None) -> Array:
         if n is not None and found.size != n:
             raise StructureError(f"start has {found.size} tokens, but the memories are for {n} sources")
         return found
-    token = int(integers([whole(start.item() if is_array(start) else start, "start")], "start")[0])
+    token = int(integers([whole(to_host(start).item() if is_array(start) else start, "start")], "start")[0])
     if n is None:
         raise StructureError("how many sources are there?  Without a memory give start as an array, one token a source")
     return np.full(n, token, np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _flow, _launch
-from .._rows import HALF, SUMS_IN
+from .._rows import HALF, ORDERED, SUMS_IN
 from ..arrays import Array, Library, adopt, is_array
 from ..convert import at_least, source_of
 from ..errors import DeviceError, StructureError, said
@@ -91,7 +91,7 @@ def beam_step(
     floats = "float32" if name in HALF else name
     data = library.astype(scores.data, floats)
     before = _beside(pre_scores, library, scores, (rows,), "pre_scores")
-    if library.dtype_name(before.dtype).startswith("complex"):
+    if library.dtype_name(before.dtype) not in ORDERED:
         raise TypeError(f"pre_scores must be real numbers, not {library.dtype_name(before.dtype)}")
     before = library.astype(before, floats)
     tokens = _integers(pre_ids, library, scores, (rows,), "pre_ids")

@@ -1,17 +1,114 @@
 """The running sum along every sequence, column by column; or from its end, which is the gradient.
 
 `x` and `out` hold the sequences in the same layout, see `locate` for the arguments; `back` is 1 for the way from the
-end.
+end.  The first 16 rows of float32 are added up in float32, and from there on in float64, rounded for each row.
 """
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .._kernel import along, compiled, compiled_for_cuda, locate
+from .._kernel import (
+    along,
+    at_most,
+    columns_at_once,
+    compiled,
+    compiled_for_cuda,
+    each,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    room,
+    shared,
+    store,
+    unknown,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .._cuda import gpu, wide
+
+
+@in_lanes
+def run(
+    x: Any,
+    out: Any,
+    totals: Any,
+    p: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    back: int,
+    one: int,
+    count: int,
+) -> None:
+    """Some columns of a sequence, of which item 0 is at p."""
+    place, by = (length - 1) * back, one * (1 - 2 * back)
+    few = at_most(length, 16)
+    sums = each(out, -0.0, count)  # to which -0.0 can be added
+    d = p
+    t = 0
+    while t < few:
+        d = p + along(place, steps, step) * width
+        sums += load(x, d, count, out)
+        store(out, d, sums)
+        place += by
+        t += one
+    total = each(totals, -0.0, count)
+    if t < length:
+        total = load(out, d, count, totals)
+    while t < length:
+        d = p + along(place, steps, step) * width
+        total += load(x, d, count, totals)
+        store(out, d, total)
+        place += by
+        t += one
+
+
+@shared
+def run_by_rows(
+    x: Any, out: Any, totals: Any, p: int, steps: Any, width: int, length: int, step: int, back: int
+) -> int:
+    """The columns that 32 lanes can share, row by row, as wide ones are best read and written; how many they are.
+
+    `totals` is a `room`, so many columns are taken at once.
+    """
+    even, some = width & -32, unknown(32)
+    place, by = (length - 1) * back, 1 - 2 * back
+    few = at_most(length, 16)
+    before = p
+    t = 0
+    while t < few:
+        d = p + along(place + t * by, steps, step) * width
+        k = 0
+        while k < even:
+            for part in range(k, k + 32, 8):  # writes of 8 lanes meet fewer ends of lines of the memory
+                sums = load(x, d + part, 8, out)
+                if t != 0:
+                    sums = load(out, before + part, 8, out) + sums
+                store(out, d + part, sums)
+            k += some
+        before = d
+        t += 1
+    begin = 0
+    while length > 16 and begin < even:
+        size = at_most(even - begin, 1024)
+        k = 0
+        while k < size:
+            store(totals, k, load(out, before + begin + k, 32, totals))
+            k += some
+        t = 16
+        while t < length:
+            d = p + along(place + t * by, steps, step) * width + begin
+            k = 0
+            while k < size:
+                for part in range(k, k + 32, 8):
+                    total = load(totals, part, 8, totals) + load(x, d + part, 8, totals)
+                    store(totals, part, total)
+                    store(out, d + part, total)
+                k += some
+            t += 1
+        begin += size
+    return even
 
 
 @compiled
@@ -29,21 +126,23 @@ def cpu(
     lo: int,
     hi: int,
 ) -> None:
-    """Units `lo` to `hi`; sums run in the dtype of `out`."""
-    items = np.uint64(width)  # places without a sign need no look at whether they count from the end
+    """Units `lo` to `hi`; float32 is added up in float64, other sums run in the dtype of `out`."""
+    rows, sums = pointer(x), pointer(out)
+    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    one, count, totals = unknown(1), at_most(columns_at_once(width), 4), room(sums)
     for u in range(lo, hi):
         _, first, length = locate(starts, cum, u, stride, left, step)
-        before = np.uint64(0)
-        for s in range(length):
-            r = first + along(length - 1 - s if back else s, steps, step)
-            here = np.uint64(r * width)
-            if s == 0:
-                for k in range(items):
-                    out[here + k] = x[here + k]
+        k = 0
+        if width >= 32:
+            k = run_by_rows(rows, sums, totals, first * width, steps, width, length, step, back)
+        while k < width:
+            k = at_most(k, width - count)
+            p = first * width + k
+            if count == 4:
+                run(rows, sums, totals, p, steps, width, length, step, back, one, 4)
             else:
-                for k in range(items):
-                    out[here + k] = out[before + k] + x[here + k]
-            before = here
+                run(rows, sums, totals, p, steps, width, length, step, back, one, 1)
+            k += count
 
 
 @compiled_for_cuda(over="units")
@@ -65,10 +164,10 @@ def cuda(
         _, first, length = locate(starts, cum, u, stride, left, step)
         k = gpu.threadIdx.x
         while k < width:
-            total = out.dtype.type(0)
+            total = wide(out.dtype.type(0))
             for s in range(length):
                 d = (first + along(length - 1 - s if back else s, steps, step)) * width + k
-                total += x[d]
+                total += wide(x[d])
                 out[d] = total
             k += gpu.blockDim.x
         u += gpu.gridDim.x * gpu.blockDim.y

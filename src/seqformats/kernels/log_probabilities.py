@@ -12,7 +12,7 @@ import numpy as np
 from .._kernel import compiled, compiled_for_cuda, limited, powers_of_row
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import exp, gpu, ln
+    from .._cuda import exp, gpu, ln, wide
 
 
 @compiled
@@ -91,11 +91,17 @@ def cuda(
         if empty:
             top = x.dtype.type(0)
         total = x.dtype.type(0)
+        blocks = wide(total)
+        taken = 0
         k = me
         while k < width:
             total += exp(out[r * width + k] - top)
             k += threads
-        parts[me] = total
+            taken += 1
+            if taken & 7 == 0:
+                blocks += wide(total)
+                total = x.dtype.type(0)
+        parts[me] = blocks + wide(total)
         gpu.syncthreads()
         half = threads >> 1
         while half > 0:

@@ -2,12 +2,15 @@
 
 `x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``.  An empty
 sequence gives -inf.
+
+Rows are added up 8 at a time, 8 of these sums in a block, and the blocks of float32 in float64.
 """
 
 import math
 from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
+    add_block,
     along,
     at_least,
     at_most,
@@ -24,6 +27,8 @@ from .._kernel import (
     log,
     pointer,
     prefetch,
+    room,
+    rounded,
     store,
     unknown,
 )
@@ -33,8 +38,39 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @in_lanes
+def logsumexp_few(
+    x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, one: int, count: int
+) -> None:
+    """Some columns of a sequence of up to 8 rows, of which item 0 is at p: the same as `logsumexp`, for less."""
+    top = load(x, p + along(0, steps, step) * width, count, out)
+    t = one
+    while t < length:
+        top = larger(top, load(x, p + along(t, steps, step) * width, count, out))
+        t += one
+    infinite = (top == each(out, math.inf, count)) | (top == each(out, -math.inf, count))
+    top = choose(infinite, each(out, 0, count), top)
+    total = each(out, 0, count)
+    t = 0
+    while t < length:
+        total += exp(load(x, p + along(t, steps, step) * width, count, out) - top)
+        t += one
+    store(out, at, top + log(total))
+
+
+@in_lanes
 def logsumexp(
-    x: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, ahead: int, one: int, count: int
+    x: Any,
+    out: Any,
+    blocks: Any,
+    p: int,
+    at: int,
+    steps: Any,
+    width: int,
+    length: int,
+    step: int,
+    ahead: int,
+    one: int,
+    count: int,
 ) -> None:
     """Some columns of a sequence, of which item 0 is at p, to ``out[at:]``."""
     top = load(x, p + along(0, steps, step) * width, count, out)
@@ -50,9 +86,21 @@ def logsumexp(
     top = choose(infinite, each(out, 0, count), top)  # inf - inf would be NaN
     total = each(out, 0, count)
     t = 0
-    while t < length:
-        total += exp(load(x, p + along(t, steps, step) * width, count, out) - top)
-        t += one
+    end = at_most(length, 8)
+    while True:
+        part = each(out, 0, count)
+        while t < end:
+            part += exp(load(x, p + along(t, steps, step) * width, count, out) - top)
+            t += one
+        total += part
+        if end == length:
+            break
+        if end & 63 == 0:
+            add_block(blocks, total, end == 64)
+            total = each(out, 0, count)
+        end = at_most(end + 8, length)
+    if length > 64:
+        total = rounded(blocks, total)
     store(out, at, top + log(total))
 
 
@@ -73,6 +121,7 @@ def cpu(
     """Units `lo` to `hi`."""
     rows, logs = pointer(x), pointer(out)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    blocks = room(logs)
     one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
@@ -83,14 +132,16 @@ def cpu(
         while k < width:
             k = at_most(k, width - count)
             p, at = first * width + k, i * width + k
-            if count == 32:
-                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 32)
+            if length <= 8 and count == 4:
+                logsumexp_few(rows, logs, p, at, steps, width, length, step, one, 4)
+            elif count == 32:
+                logsumexp(rows, logs, blocks, p, at, steps, width, length, step, ahead, one, 32)
             elif count == 8:
-                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 8)
+                logsumexp(rows, logs, blocks, p, at, steps, width, length, step, ahead, one, 8)
             elif count == 4:
-                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 4)
+                logsumexp(rows, logs, blocks, p, at, steps, width, length, step, ahead, one, 4)
             else:
-                logsumexp(rows, logs, p, at, steps, width, length, step, ahead, one, 1)
+                logsumexp(rows, logs, blocks, p, at, steps, width, length, step, ahead, one, 1)
             k += count
 
 

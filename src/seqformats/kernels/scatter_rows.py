@@ -1,7 +1,9 @@
 """Add updates to chosen places: row r of sequence i goes to place ``index[r]`` of row i.
 
 ``x (rows * width,)`` are the updates, ``index (rows,)`` their places, from 0 to ``room - 1``;
-``out (n * room * width,)``; sequence i has the rows ``cum[i]`` to ``cum[i + 1]``.
+``out (n * room * width,)``; sequence i has the rows ``cum[i]`` to ``cum[i + 1]``.  Where these are more than 16, they
+are added to ``sums (n * room * width,)`` and rounded at the end, so that a float64 there keeps what float32 would lose;
+nobody else has a place in `sums`, so it may be of any size where no sequence has so many.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,25 +15,49 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @compiled
-def cpu(x: Any, index: Any, out: Any, cum: Any, width: int, room: int, lo: int, hi: int) -> None:
+def cpu(x: Any, index: Any, out: Any, sums: Any, cum: Any, width: int, room: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`, updates in their order."""
+    size = room * width
     for i in range(lo, hi):
-        for r in range(cum[i], cum[i + 1]):
-            d = (i * room + index[r]) * width
-            total = out[d : d + width]
+        many = cum[i + 1] - cum[i] > 16
+        row = out[i * size : (i + 1) * size]
+        for r in range(cum[i], cum[i] if many else cum[i + 1]):
+            d = index[r] * width
+            total = row[d : d + width]
             part = x[r * width : (r + 1) * width]
             for k in range(part.size):
                 total[k] += part[k]
+        if many:
+            exact = sums[i * size : (i + 1) * size]
+            for k in range(row.size):
+                exact[k] = row[k]
+            for r in range(cum[i], cum[i + 1]):
+                d = index[r] * width
+                precise = exact[d : d + width]
+                part = x[r * width : (r + 1) * width]
+                for k in range(part.size):
+                    precise[k] += part[k]
+            for k in range(row.size):
+                row[k] = exact[k]
 
 
 @compiled_for_cuda(over="units")
-def cuda(x: Any, index: Any, out: Any, cum: Any, width: int, room: int) -> None:
+def cuda(x: Any, index: Any, out: Any, sums: Any, cum: Any, width: int, room: int) -> None:
     """All sequences, a thread a column of each, so that updates are added in their order."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < cum.size - 1:
         k = gpu.threadIdx.x
+        first = i * room * width
         while k < width:
-            for r in range(cum[i], cum[i + 1]):
-                out[(i * room + index[r]) * width + k] += x[r * width + k]
+            if cum[i + 1] - cum[i] > 16:
+                for q in range(room):
+                    sums[first + q * width + k] = out[first + q * width + k]
+                for r in range(cum[i], cum[i + 1]):
+                    sums[first + index[r] * width + k] += x[r * width + k]
+                for q in range(room):
+                    out[first + q * width + k] = sums[first + q * width + k]
+            else:
+                for r in range(cum[i], cum[i + 1]):
+                    out[first + index[r] * width + k] += x[r * width + k]
             k += gpu.blockDim.x
         i += gpu.gridDim.x * gpu.blockDim.y

@@ -9,6 +9,7 @@ nobody will read these two, and on the CPU sequences share what little of them i
 from typing import TYPE_CHECKING, Any
 
 from .._kernel import (
+    add_block,
     along,
     at_most,
     beyond,
@@ -22,13 +23,15 @@ from .._kernel import (
     load,
     locate,
     pointer,
+    room,
+    rounded,
     shared,
     store,
     unknown,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .._cuda import gpu, wide
 
 
 @shared
@@ -67,10 +70,16 @@ def topk_column(
         places[begin + a * width] = t
     for q in range(ks.size):
         d = (i * ks.size + q) * width + k
-        out[d] = 0
-        for a in range(at_most(ks[q], length)):
-            out[d] += tops[begin + a * width]
-        out[d] = out[d] / out.dtype.type(ks[q])
+        found = at_most(ks[q], length)
+        total = out.dtype.type(0)
+        blocks = wide(total)
+        for a in range(found):
+            total += tops[begin + a * width]
+            if a & 7 == 7:
+                blocks += wide(total)
+                total = out.dtype.type(0)
+        total = out.dtype.type(blocks + wide(total))
+        out[d] = total / out.dtype.type(ks[q])
 
 
 @in_lanes
@@ -120,13 +129,24 @@ def insert(
 
 
 @in_lanes
-def mean(tops: Any, out: Any, top: int, at: int, width: int, k: int, found: int, one: int, count: int) -> None:
+def mean(
+    tops: Any, out: Any, blocks: Any, top: int, at: int, width: int, k: int, found: int, one: int, count: int
+) -> None:
     """The sum of the first `found` items of some columns of ``tops[top:]``, by k, to ``out[at:]``."""
     total = each(out, 0.0, count)
     a = 0
-    while a < found:
-        total = total + load(tops, top + a * width, count, out)
-        a += one
+    end = at_most(found, 8)
+    while True:
+        while a < end:
+            total = total + load(tops, top + a * width, count, out)
+            a += one
+        if end == found:
+            break
+        add_block(blocks, total, end == 8)
+        total = each(out, 0.0, count)
+        end = at_most(end + 8, found)
+    if found > 8:
+        total = rounded(blocks, total)
     store(out, at, total / each(out, float(k), count))
 
 
@@ -152,7 +172,7 @@ def cpu(
     """Units `lo` to `hi`."""
     rows, means, best, where = pointer(x), pointer(out), pointer(tops), pointer(places)
     starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count = unknown(1), columns_at_once(width)
+    one, count, blocks = unknown(1), columns_at_once(width), room(means)
     for u in range(lo, hi):
         i, first, length = locate(starts, cum, u, stride, left, step)
         begin = (i if needed else lo) * most * width
@@ -172,11 +192,11 @@ def cpu(
             for q in range(ks.size):
                 at, found = (i * ks.size + q) * width + k, at_most(ks[q], length)
                 if count == 32:
-                    mean(best, means, top, at, width, ks[q], found, one, 32)
+                    mean(best, means, blocks, top, at, width, ks[q], found, one, 32)
                 elif count == 4:
-                    mean(best, means, top, at, width, ks[q], found, one, 4)
+                    mean(best, means, blocks, top, at, width, ks[q], found, one, 4)
                 else:
-                    mean(best, means, top, at, width, ks[q], found, one, 1)
+                    mean(best, means, blocks, top, at, width, ks[q], found, one, 1)
             k += count
 
 
