@@ -481,7 +481,7 @@ def test_gradients_of_integers_keep_their_own_dtype():
         assert sorted(sf.vjp(op, *args)[1](dy).data.tolist()) == [0.5, 1.5, 2.5]
 
 
-@pytest.mark.parametrize("dtype", ["U1", "S3", "M8[s]", "m8[s]"])
+@pytest.mark.parametrize("dtype", ["U1", "S3", "M8[s]", "m8[s]", "V5", [("a", "f8")]], ids=str)
 def test_a_gradient_is_made_of_numbers(dtype):
     x = sf.Ragged(np.arange(3.0), [1, 2])
     for op, dy in ((sf.reduce_max, np.zeros(2, dtype)), (sf.softmax, sf.Ragged(np.zeros(3, dtype), [1, 2]))):

@@ -818,7 +818,10 @@ def _relayout(y: Any, x: Any) -> Any:
     if isinstance(x, LoD):
         return build_lod(rows_of(y), x._levels)
     if isinstance(x, Ragged):
-        return build_ragged(rows_of(y), structure)
+        r = convert(y, Ragged)
+        if r is y:
+            checked_data(r)  # nothing was moved, so nothing has looked
+        return build_ragged(r.data, structure)
     if isinstance(x, List):
         y = convert(y, List)
         return build_list(y.items, structure, y._like())

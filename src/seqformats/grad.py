@@ -183,12 +183,16 @@ def in_dtype(x: Array, dtype: Any) -> Array:
     library = library_of(x)
     if isinstance(x.dtype, np.dtype) is not isinstance(dtype, np.dtype):
         return x  # of another library
-    name = library.dtype_name(dtype)
-    floats = name.startswith(("float", "bfloat", "complex"))
-    beyond = "complex" in library.dtype_name(x.dtype) and "complex" not in name
-    if beyond or (floats and getattr(x.dtype, "kind", "f") in "SUmMT"):  # NumPy would read strings and dates as numbers
+    given, name = library.dtype_name(x.dtype), library.dtype_name(dtype)
+    floats = name.startswith(_FLOATS)
+    beyond = "complex" in given and "complex" not in name
+    if beyond or (floats and not given.startswith(_NUMBERS)):  # NumPy would read strings and dates as numbers
         raise TypeError(f"a gradient of dtype {x.dtype} does not fit {dtype}, the dtype of what it is for")
     return library.astype(x, name) if floats else x
+
+
+_FLOATS = ("float", "bfloat", "complex")
+_NUMBERS = (*_FLOATS, "int", "uint", "bool")
 
 
 def _laid_out(dy: Any, y: Any) -> Any:
