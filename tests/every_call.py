@@ -21,7 +21,8 @@ import seqformats as sf
 FLAT = oracle.FLAT
 WITHOUT_ITEMS = {  # public names that no call here needs
     *("conversion", "conversions", "explain", "is_valid_lod", "num_threads", "set_num_threads", "to_device"),
-    *("ConversionError", "DeviceError", "SeqFormatError", "StructureError"),
+    *("ConversionError", "DeviceError", "OutOfMemory", "SeqFormatError", "StructureError"),
+    *("BeamResult", "BeamState", "BeamTrace"),
 }
 
 
