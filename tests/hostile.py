@@ -383,6 +383,7 @@ def failures(seed, count, block=2500, torch=False):
 
 
 if __name__ == "__main__":
+    example_encoding.register()
     odd_values.TORCH = "torch" in sys.argv
     chosen, first, *more = [int(word) for word in sys.argv[1:] if word != "torch"]
     if more:

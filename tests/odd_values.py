@@ -15,8 +15,6 @@ ENCODINGS = (sf.List, sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.LoD)
 PLAIN = ["f4", "f8", "i8", "i4", "f2", "?", "u1", "u8", "c8", "c16"]
 ODD = [">f4", ">i8", "<U3", "S2", "M8[s]", "m8[ms]", "V3", "V0", "S0", "U0", "g", "f4,i2", "i1", "u2", "G"]
 
-example_encoding.register()
-
 
 def pick(rng, choices):
     return choices[int(rng.integers(len(choices)))]

@@ -457,10 +457,9 @@ class Masked(Encoding):
             raise TypeError(f'side must be "right" or "left", not {said(self.side)}')
         if self.side not in _SIDES:
             raise StructureError(f'side must be "right" or "left", not {said(self.side)}')
-        if is_array(self.lengths) and len(self.lengths.shape) == 2:
+        if is_array(self.lengths) and len(shape := shape_of(self.lengths, "lengths")) == 2:
             raise StructureError(
-                f"lengths must have one axis, but have shape {tuple(self.lengths.shape)}; "
-                "a mask is for Masked.from_mask(data, mask)"
+                f"lengths must have one axis, but have shape {shape}; a mask is for Masked.from_mask(data, mask)"
             )
         structure = Structure.of_lengths(integers(self.lengths, "lengths"))
         n, width = data.shape[:2]
