@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
+import numpy as np
+
 from .errors import ConversionError, said
 
 _chosen: int | None = None
@@ -136,7 +138,7 @@ def set_num_threads(k: int | None) -> None:
     """
     global _chosen
     if k is not None:
-        if isinstance(k, bool) or not hasattr(k, "__index__"):
+        if isinstance(k, (bool, np.bool_)) or not hasattr(k, "__index__"):
             raise TypeError(f"the number of threads must be an integer or None, not {type(k).__name__}")
         k = k.__index__()
         if k < 1:
