@@ -39,7 +39,7 @@ def rounded(blocks: Any, lanes: Any) -> Any:
 
 def room(like: Any) -> Any:
     """A pointer to room for 1024 numbers in the dtype in which blocks are added up, as long as the kernel runs."""
-    return np.empty(COLUMNS, _WIDE.get(like.dtype.name, like.dtype))
+    return np.ndarray(COLUMNS, _WIDE.get(like.dtype.name, like.dtype))  # which compiled code has on its stack
 
 
 def _wide_kind(kind: Any) -> Any:
