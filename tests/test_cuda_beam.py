@@ -11,7 +11,7 @@ import test_cuda
 from test_cuda import OnNumba, OnTorch, There, busy, need_gpu, on_each_library
 
 import seqformats as sf
-from seqformats import _flow, arrays
+from seqformats import _flow, _launch, arrays
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -452,6 +452,7 @@ def traffic(monkeypatch):
     need_gpu()
     from seqformats import _cuda
 
+    monkeypatch.setattr(_launch, "_launchers", {})  # which remember what they were made of
     for name in ("launch", "launch_arithmetic"):
         watched(_cuda, name, lambda kernel, *_: kernel.function.__module__.rpartition(".")[2])
     for kind in (arrays.NumbaDevice, arrays.Torch, arrays.CuPy):
