@@ -300,9 +300,9 @@ SENTENCES = [
         "numpy has no matrix product of <U1",
     ),
     (
-        lambda: sf.convert(ragged(), np.timedelta64(3)),  # which has no hash
+        lambda: sf.convert(ragged(), {3}),  # which has no hash
         TypeError,
-        f"the target of a conversion must be a type such as Ragged, not {np.timedelta64(3)!r}",
+        "the target of a conversion must be a type such as Ragged, not {3}",
     ),
     (
         lambda: sf.pack_bins([sf.TensorArray.unpack(ragged()), 5], 8),

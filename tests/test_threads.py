@@ -506,6 +506,7 @@ def interrupted(call, at):
                 raise Interrupt
         return trace
 
+    sys._getframe().f_trace_opcodes = True  # CPython 3.12 traces instructions only where a frame has asked before
     sys.settrace(trace)
     try:
         call()
