@@ -100,7 +100,8 @@ class _Wrapper:
         if self.To in (Padded, Packed):
             arguments = [arguments[0], *[_same_columns(a, arguments[0].batch) for a in arguments[1:]]]
         lists = _other_lists(args, kwargs, found) if len(args) + len(kwargs) > len(found) else []
-        self.check_lists(lists, arguments[0].batch)
+        if lists:
+            self.check_lists(lists, arguments[0].batch)
         passed, named = list(args), dict(kwargs)
         for place, _, batch in arguments:
             shown = batch.data if self.rows else batch
@@ -151,7 +152,7 @@ class _Wrapper:
 
     def check_lists(self, lists: list[tuple[int | str, Any]], batch: Any) -> None:
         """TypeError for a bare list that is not the first, but plainly a batch over the same sequences."""
-        if lists and isinstance(batch, Encoding):
+        if isinstance(batch, Encoding):
             wanted = batch._structure.lengths.tolist()
             for place, x in lists:
                 if [len(part) for part in x] == wanted:
