@@ -603,7 +603,7 @@ def test_exceptions_sent_to_helpers():
         def send():
             while not stop:
                 for thread in threading.enumerate():
-                    if thread.name == "seqformats":
+                    if thread.name == "seqformats" and thread.ident:  # else it has yet to begin
                         number = ctypes.c_ulong(thread.ident)
                         ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(Interrupt))
                 time.sleep(0.0005)
