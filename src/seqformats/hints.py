@@ -22,10 +22,8 @@ _BATCHES = {
     ("torch", "PackedSequence"): "sf.Packed.from_torch(x) takes one",
     ("transformers", "BatchEncoding"): 'sf.Masked.from_mask(x["input_ids"], x["attention_mask"]) takes padded arrays, '
     'sf.convert(x["input_ids"], ...) lists',
-    (
-        "builtins",
-        "dict",
-    ): "convert its columns one by one: {name: sf.convert(column, ...) for name, column in x.items()}",
+    ("builtins", "dict"): "convert its columns one by one: "
+    "{name: sf.convert(column, ...) for name, column in x.items()}",
     ("datasets", "Dataset"): "convert its columns one by one, as sf.convert(list(x[name]), ...)",
     ("pandas", "DataFrame"): "convert its columns one by one, as sf.convert(x[name].tolist(), ...)",
     ("polars", "DataFrame"): "convert its columns one by one, as sf.convert(x[name].to_list(), ...)",
