@@ -1,0 +1,23 @@
+"""Where rows lie: one description, for Python and for kernels on every device."""
+
+from typing import Any, NamedTuple
+
+
+class Layout(NamedTuple):
+    """Where the rows of some sequences lie in an array.
+
+    A kernel takes it as one argument, and `locate` and `along` in `kernels/parts/common.py` find a row by it.
+
+    In blocks, a sequence lies in one piece: sequence i begins at row ``starts[i]``, or where `stride` is not negative
+    at ``i * stride``, at the right end of that room where `left` is 1.  By steps, column j holds sequence ``starts[j]``
+    and its item t lies j rows after the beginning of step t, which is row ``t * step``, or ``steps[t]`` where `step` is
+    0.
+    """
+
+    starts: Any  # (units,) int64
+    cum: Any  # (n + 1,) int64, the rows before each sequence
+    steps: Any  # (t + 1,) int64, the rows before each time step; `cum` again where there are no steps
+    stride: int
+    left: int
+    step: int  # 1 in blocks; time-major the number of columns; 0 where time steps are packed
+    absolute: int  # 1 where `starts` are addresses
