@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 import seqformats as sf
 from seqformats import _flow, arrays
+from seqformats.arrays.cupy import CuPy
+from seqformats.arrays.torch import Torch
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 
@@ -792,7 +794,9 @@ def uploads(monkeypatch):
 
         return counted
 
-    for kind in (arrays.NumbaDevice, arrays.Torch, arrays.CuPy):
+    from seqformats.arrays.numba import NumbaDevice
+
+    for kind in (NumbaDevice, Torch, CuPy):
         monkeypatch.setattr(kind, "upload", watched(kind.upload))
     return found
 
@@ -943,7 +947,7 @@ def elsewhere(monkeypatch):
         return (ctypes.c_uint8 * size).from_address(address)
 
     library, events = Elsewhere(), Events()
-    monkeypatch.setitem(arrays._by_type, There, library)
+    monkeypatch.setitem(arrays.known._by_type, There, library)
     monkeypatch.setattr(_cuda, "simulated", False)
     monkeypatch.setattr(_cuda.gpu, "as_cuda_array", as_cuda_array, raising=False)
     monkeypatch.setattr(_cuda.gpu, "external_stream", lambda pointer: pointer)

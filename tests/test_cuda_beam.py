@@ -12,6 +12,8 @@ from test_cuda import OnNumba, OnTorch, There, busy, need_gpu, on_each_library
 
 import seqformats as sf
 from seqformats import _flow, _launch, arrays
+from seqformats.arrays.cupy import CuPy
+from seqformats.arrays.torch import Torch
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -451,11 +453,12 @@ def traffic(monkeypatch):
 
     need_gpu()
     from seqformats import _cuda
+    from seqformats.arrays.numba import NumbaDevice
 
     monkeypatch.setattr(_launch, "_launchers", {})  # which remember what they were made of
     for name in ("launch", "launch_arithmetic"):
         watched(_cuda, name, lambda kernel, *_: kernel.function.__module__.rpartition(".")[2])
-    for kind in (arrays.NumbaDevice, arrays.Torch, arrays.CuPy):
+    for kind in (NumbaDevice, Torch, CuPy):
         watched(kind, "to_numpy", "down")
         watched(kind, "upload", "up")
         watched(kind, "from_host", "up")
@@ -616,7 +619,7 @@ def test_a_step_waits_for_the_copy_of_its_candidates_alone(torch, constraints):
     options = {"start": np.arange(9), "end": 1, "beam_size": 3, "max_new_tokens": 6, "constraints": constraints}
     sf.beam_search(step, (torch.zeros(9, 16, device="cuda"), torch.arange(9, device="cuda")), **options)
     decoder = sf.BeamDecoder((torch.zeros(9, 16, device="cuda"), torch.arange(9, device="cuda")), **options)
-    kind, waits = arrays.Torch, []
+    kind, waits = Torch, []
     to_numpy = kind.to_numpy
 
     def allowed(self, x):

@@ -6,6 +6,7 @@ import pytest
 
 import seqformats as sf
 from seqformats import _launch, arrays, registry
+from seqformats.arrays import known
 
 
 class ToyArray:
@@ -93,11 +94,11 @@ def start_arithmetic(kernel, library, inputs, outputs, structure_arrays, numbers
 def toy(monkeypatch):
     """The device is known while a test runs."""
     library = ToyLibrary()
-    monkeypatch.setattr(arrays, "_KNOWN", [*arrays._KNOWN, lambda kind: library if kind is ToyArray else None])
+    monkeypatch.setattr(known, "_KNOWN", [*known._KNOWN, lambda kind: library if kind is ToyArray else None])
     saved = [
-        (table, dict(table)) for table in (arrays._by_type, arrays._array_types, _launch._launchers, registry._kernels)
+        (table, dict(table)) for table in (known._by_type, known._array_types, _launch._launchers, registry._kernels)
     ]
-    arrays._array_types.pop(ToyArray, None)
+    known._array_types.pop(ToyArray, None)
     STARTED.clear()
     yield library
     for table, before in saved:

@@ -1,19 +1,18 @@
-"""Gradients that flow by themselves: one autograd function over the table behind `vjp`.
+"""Gradients that flow by themselves, over the table behind `vjp`.
 
-Where an input asks for a gradient, an operation runs through `apply`, whose function knows nothing but the operation's
-rule.  So every operation with a rule trains in every framework that has a bridge here; PyTorch is the first.
+Where an input asks for a gradient, an operation runs through `apply`, which takes encodings apart into their arrays and
+lets the library of these connect them in its graph; see `Library.connected`.  So every operation with a rule trains in
+every library that has a graph; PyTorch is the first.
 """
 
 import copy
 import dataclasses
-import functools
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array, adopt, is_array, library_of, library_of_type, with_autograd
+from .arrays import Array, Library, is_array, library_of, library_of_type, with_autograd
 from .formats import Encoding, List, Pairs, Ragged, build_list, build_ragged
 from .limits import check_finite, remember
 
@@ -162,73 +161,45 @@ def apply(rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None = None) ->
     The pullback of an operation that is not linear depends on `x`; ``again(x, dy)`` is the same pullback, made of
     operations that are in the graph, for those who differentiate a second time.
     """
-    return _torch_apply(rule, x, again)
-
-
-def _torch_apply(rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None) -> Any:
     call = _Call(rule, x, again)
-    outputs = _torch_function().apply(call, *leaves(x))
+    arrays = leaves(x)
+    outputs = _library_with_graph(arrays).connected(call, arrays)
     return rebuild(call.result, outputs)
 
 
-class _Call:
-    """One call on its way through the framework, which takes and returns tensors only."""
+def _library_with_graph(arrays: Sequence[Array]) -> Library:
+    """The library in whose graph a call is: of the arrays, which are of one library, or of NumPy beside it."""
+    for array in arrays:
+        library = library_of_type(type(array))
+        if library is not None and library.autograd:
+            return library
+    raise TypeError("none of these arrays asks for a gradient")
 
-    __slots__ = ("again", "fixed", "pullback", "result", "rule", "x")
+
+class _Call:
+    """One call on its way through the graph of a library, which takes and returns arrays only."""
+
+    __slots__ = ("again", "pullback", "result", "rule", "x")
 
     def __init__(self, rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None) -> None:
         self.rule, self.x, self.again = rule, x, again
         self.result: Any = None
         self.pullback: Callable[[Any], Any] | None = None
-        self.fixed: dict[int, Any] = {}  # what can have no gradient (a user's lengths): it goes back as it is
 
-    def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        result, self.pullback = self.rule(rebuild(self.x, tensors))
-        # the tensors belong to the graph, not to this object
+    @property
+    def twice(self) -> bool:
+        return self.again is not None
+
+    def forward(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        result, self.pullback = self.rule(rebuild(self.x, arrays))
+        # the arrays belong to the graph, not to this object
         self.x = None if self.again is None else hollow(self.x)
-        # An output that were an input itself would leave the graph
-        own = set(map(id, tensors))
-        outputs = tuple([t.view_as(t) if id(t) in own else t for t in leaves(result)])
         self.result = hollow(result)
-        for k, t in enumerate(outputs):
-            if not (t.is_floating_point() or t.is_complex()):
-                self.fixed[k] = t
-        return outputs
+        return tuple(leaves(result))
 
-    def backward(self, gradients: list[Any], tensors: Sequence[Any]) -> list[Any]:
+    def backward(self, gradients: list[Array], arrays: Sequence[Array]) -> list[Array]:
         assert self.pullback is not None
-        for k, t in self.fixed.items():
-            gradients[k] = t
         given = rebuild(self.result, gradients)
-        if self.again is not None and tensors:
-            return leaves(self.again(rebuild(self.x, tensors), given))
+        if self.again is not None and arrays:
+            return leaves(self.again(rebuild(self.x, arrays), given))
         return leaves(self.pullback(given))
-
-
-@functools.cache
-def _torch_function() -> Any:
-    torch = sys.modules["torch"]
-
-    class Operation(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """Any operation with a gradient rule."""
-
-        @staticmethod
-        def forward(ctx: Any, call: _Call, *tensors: Any) -> Any:
-            outputs = call.forward(tensors)
-            ctx.call = call
-            if call.again is not None:
-                ctx.save_for_backward(*tensors, *outputs)
-                ctx.count = len(tensors)
-            if call.fixed:
-                ctx.mark_non_differentiable(*call.fixed.values())
-            return outputs
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
-            given = [adopt(g, "the gradient")[1] for g in gradients]
-            if ctx.call.again is None:
-                return None, *ctx.call.backward(given, ())
-            saved = ctx.saved_tensors[: ctx.count]  # which looks whether they, or the results, have been changed
-            return None, *ctx.call.backward(given, saved if torch.is_grad_enabled() else ())
-
-    return Operation

@@ -14,31 +14,11 @@ import numpy as np
 
 from . import _flow, _launch, registry
 from .arrays import NUMPY, Array, Library, Shape, library_of, plain, size_of
+from .arrays.dtypes import FLOATS
 from .convert import checked_data, convert, ragged_to_list
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
 from .limits import NO_ROOM, no_room, remember
 from .structure import Structure
-
-# dtype of the items -> dtype in which they are added up
-SUMS_IN = {
-    "float16": "float32",
-    "bfloat16": "float32",
-    "float32": "float32",
-    "float64": "float64",
-    "complex64": "complex64",
-    "complex128": "complex128",
-    "bool": "int64",
-    "int8": "int64",
-    "int16": "int64",
-    "int32": "int64",
-    "int64": "int64",
-    "uint8": "uint64",
-    "uint16": "uint64",
-    "uint32": "uint64",
-    "uint64": "uint64",
-}
-HALF = ("float16", "bfloat16")
-ORDERED = [name for name in SUMS_IN if not name.startswith("complex")]
 
 
 class Layout(NamedTuple):
@@ -194,7 +174,7 @@ def spread_at_once(kernel: str, inputs: tuple[Array, ...], shape: Any, *numbers:
     rows, structure = inputs[0], shape._structure
     dtype, item = rows.dtype, rows.shape[1:]
     library = plain(rows, dtype, rows.shape)
-    if library is None or library.dtype_name(dtype) not in _FLOATS or (library is NUMPY and not dtype.isnative):
+    if library is None or library.dtype_name(dtype) not in FLOATS or (library is NUMPY and not dtype.isnative):
         return None
     n, width = structure.n, size_of(item)
     if not (n and width) or _launch.is_large(structure.rows * width * dtype.itemsize, kernel):
@@ -236,41 +216,6 @@ def combined(function: Callable[..., Array], x: Any, *others: Any) -> Any:
     return _flow.rebuild(x, [function(*a) for a in arrays])
 
 
-# --- dtypes ----------------------------------------------------------------------------------------------------------
-
-
 def name_of(x: Any) -> str:
     """The NumPy name of the dtype of an encoding."""
     return library_of(x._like()).dtype_name(x._dtype)
-
-
-def sums_in(name: str) -> str:
-    """The dtype in which items of this dtype are added up; TypeError where they cannot be."""
-    if name not in SUMS_IN:
-        raise TypeError(f"items of dtype {name} cannot be added up; those that can: {', '.join(SUMS_IN)}")
-    return SUMS_IN[name]
-
-
-def in_floats(name: str, what: str) -> tuple[str, str]:
-    """In which dtype exponentials, say, are calculated, and which the result has; TypeError where there is none."""
-    if name not in SUMS_IN or name.startswith("complex"):
-        raise TypeError(
-            f"items of dtype {name} have no order, and so {what} neither; those that have one: {', '.join(ORDERED)}"
-        )
-    if name in HALF:
-        return "float32", name
-    return (name, name) if name.startswith("float") else ("float64", "float64")
-
-
-def float_kept(name: str) -> str | None:
-    """`name` where exponentials are calculated in items as they are; None for other dtypes."""
-    return name if name in _FLOATS else None
-
-
-_FLOATS = ("float32", "float64")
-
-
-def differentiable(name: str, what: str) -> None:
-    """TypeError for integers and bools."""
-    if SUMS_IN.get(name) in ("int64", "uint64"):
-        raise TypeError(f"{what} of {name} has no gradient; give the items a float dtype")

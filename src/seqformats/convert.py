@@ -46,7 +46,7 @@ from .formats import (
     rows_of_level,
 )
 from .limits import NO_ROOM, allocated, check_finite, no_room
-from .lists import read, scan
+from .reading import read, scan
 from .structure import MOST, Structure, frozen, same_numbers, whole
 
 # --- where rows lie --------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from . import _flow
-from ._rows import differentiable, flat, in_layout, layout_of, linear, move, new_rows, placed_at_once, sums_in
+from ._rows import flat, in_layout, layout_of, linear, move, new_rows, placed_at_once
 from .arrays import Array, Library, adopt, is_array, library_of, size_of
+from .arrays.dtypes import differentiable, sums_in
 from .convert import convert_like, move_rows, restored, rows_of, source_of, structure_of
 from .errors import DeviceError, StructureError
 from .formats import LoD, Ragged, build_lod, build_ragged

@@ -18,7 +18,7 @@ from . import registry
 from .arrays import Array, Shape, adopt, has_items, is_array, library_of, library_of_type, shape_of
 from .errors import DeviceError, StructureError, said
 from .limits import NO_ROOM, OBJECT, check_room, no_room
-from .lists import scan
+from .reading import scan
 from .structure import MOST, Structure, frozen, integers, whole
 
 _SHOWN = 6  # lengths that a repr shows

@@ -17,7 +17,7 @@ from .convert import convert, source_of
 from .errors import ConversionError, StructureError, said
 from .formats import List, LoD, Ragged, build_lod
 from .limits import OBJECT, check_finite, check_room
-from .lists import WIDE, read_numbers, write_numbers
+from .reading import WIDE, read_numbers, write_numbers
 from .structure import Structure, whole
 
 _MOST_LEVELS = 1 << 20  # that may be asked for; lists themselves may be as deep as there is memory

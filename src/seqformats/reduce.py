@@ -10,17 +10,11 @@ import numpy as np
 
 from . import _flow, _launch, registry
 from ._rows import (
-    HALF,
-    ORDERED,
-    SUMS_IN,
     Layout,
     calculate,
     calculated_at_once,
     combined,
-    differentiable,
     flat,
-    float_kept,
-    in_floats,
     in_layout,
     layout_of,
     linear,
@@ -30,9 +24,9 @@ from ._rows import (
     placed_at_once,
     ready,
     spread_at_once,
-    sums_in,
 )
 from .arrays import Array, Library, library_of, plain, size_of
+from .arrays.dtypes import HALF, ORDERED, SUMS_IN, differentiable, float_kept, in_floats, sums_in
 from .convert import convert, source_of, without_padding
 from .errors import ConversionError, StructureError, said
 from .formats import LoD, Ragged, build_lod
@@ -398,8 +392,9 @@ def _logsumexp_again(x: Any, dy: Any) -> Any:
     """The gradient of logsumexp, made of operations that have gradients themselves."""
     shape = _flow.hollow(x)
     logs = rows_or_data(reduce_logsumexp(x))
-    logs = logs.masked_fill(logs == _LOWEST, 0.0)  # a sequence of -inf alone has no slope
-    slopes = combined(lambda a, b, c: c * (a - b).exp(), x, spread(logs, shape), spread(rows_or_data(dy), shape))
+    library = library_of(logs)
+    logs = library.where(logs == _LOWEST, 0.0, logs)  # a sequence of -inf alone has no slope
+    slopes = combined(lambda a, b, c: c * library.exp(a - b), x, spread(logs, shape), spread(rows_or_data(dy), shape))
     return without_padding(slopes)
 
 

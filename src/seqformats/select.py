@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from . import _flow, _launch, registry
-from ._rows import HALF, differentiable, linear, name_of, sums_in
+from ._rows import linear, name_of
 from .arrays import Array, adopt, has_items, is_array, library_of, library_of_type, plain, shape_of, size_of, to_host
+from .arrays.dtypes import HALF, differentiable, sums_in
 from .convert import (
     addresses_of,
     allocate,

@@ -8,24 +8,9 @@ from typing import Any
 import numpy as np
 
 from . import _flow, _launch
-from ._rows import (
-    HALF,
-    calculate,
-    calculated_at_once,
-    combined,
-    differentiable,
-    float_kept,
-    in_floats,
-    in_layout,
-    linear,
-    move,
-    name_of,
-    new_rows,
-    ready,
-    scratch,
-    sums_in,
-)
+from ._rows import calculate, calculated_at_once, combined, in_layout, linear, move, name_of, new_rows, ready, scratch
 from .arrays import Array, adopt, is_array, library_of, size_of, to_host
+from .arrays.dtypes import HALF, differentiable, float_kept, in_floats, sums_in
 from .convert import at_least, convert, convert_like, move_rows, restored, rows_of, source_of, without_padding
 from .errors import DeviceError, StructureError, said
 from .formats import Encoding, List, LoD, Ragged, build_ragged, shown
@@ -117,7 +102,8 @@ def _softmax_again(x: Any, dy: Any) -> Any:
 def _log_softmax_again(x: Any, dy: Any) -> Any:
     y = log_softmax(x)
     total = spread(rows_or_data(reduce_sum(dy)), _flow.hollow(x))
-    return without_padding(combined(lambda a, b, c: b - a.exp() * c, y, dy, total))
+    exp = library_of(y._like()).exp
+    return without_padding(combined(lambda a, b, c: b - exp(a) * c, y, dy, total))
 
 
 @operation

@@ -16,7 +16,7 @@ from .errors import StructureError, said
 from .formats import LoD, Packed, Padded, Ragged, build_lod, build_packed
 from .grad import fitting, operation, single
 from .limits import OBJECT, check_room
-from .lists import scan
+from .reading import scan
 from .select import getitem, lengths, lod_slice, rows_or_batch, selected, take_rows
 from .sequence import check_alike
 from .structure import Structure, frozen, same_numbers, whole

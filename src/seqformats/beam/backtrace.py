@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._rows import HALF
 from ..arrays import Array, library_of
+from ..arrays.dtypes import HALF
 from ..convert import at_least, source_of
 from ..errors import StructureError, said
 from ..formats import LoD, build_lod

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import _flow, _launch
-from .._rows import HALF, ORDERED, SUMS_IN
 from ..arrays import Array, Library, adopt, is_array
+from ..arrays.dtypes import HALF, ORDERED, SUMS_IN
 from ..convert import at_least, source_of
 from ..errors import DeviceError, StructureError, said
 from ..formats import LoD, build_lod, level_index, rows_of_level

@@ -1,4 +1,4 @@
-"""Lists of arrays and of numbers: read natively where the build allows it, else in plain Python, with equal results."""
+"""Nested lists of numbers: read and written natively where the build allows it, with equal results."""
 
 import sys
 from itertools import accumulate, pairwise
@@ -6,99 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from . import registry, tensors
-from .arrays import NUMPY, Array, library_of_type
-from .structure import frozen
-
-_HEAD = object.__basicsize__
-_TUPLE = tuple.__basicsize__
-_works: bool | None = None
-
-
-def _native_layout() -> bool:
-    """Is this a build whose objects look as `scan_list` reads them, and does it read some known arrays right?"""
-    if not tensors.READABLE or np.ndarray.__basicsize__ < _HEAD + 52:
-        return False
-    block = np.arange(24, dtype=np.float32).reshape(6, 4)
-    good = (block, block[1:3], block[5:], block[2:2], block[::3][1:2])
-    bad = (block[:, :2], block.astype(np.float64), block.reshape(6, 2, 2), block.reshape(8, 3), 1.0)
-    found = _scan(good)
-    if found is None:
-        return False
-    lengths, addresses = found
-    right = lengths.tolist() == [a.shape[0] for a in good]
-    right &= addresses.tolist() == [a.__array_interface__["data"][0] for a in good]
-    return right and all(_scan((block, other)) is None for other in bad)
-
-
-def _scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
-    found = _read(items)
-    return None if found is None else (found[0], found[2])
-
-
-def _read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
-    n = len(items)
-    table: Array = np.empty(3 * n + 1, np.int64)
-    lengths, offsets, addresses = table[:n], table[n : 2 * n + 1], table[2 * n + 1 :]
-    kernel = registry.entry("scan_list")
-    longest = kernel(id(items) + _TUPLE, _HEAD, id(np.ndarray), lengths, offsets, addresses)
-    table.setflags(False)
-    return None if longest < 0 else (lengths, offsets, addresses, longest)
-
-
-def read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
-    """Lengths, offsets, addresses and the greatest length of plain C-contiguous arrays of one library, device, dtype
-    and item shape, where they can be read natively and want no gradient; else None."""
-    global _works
-    if not items:
-        return None
-    kind = type(items[0])
-    if kind is not np.ndarray:
-        library = library_of_type(kind)
-        if library is None or library.name != "torch":
-            return None
-        found = tensors.read(library, items)
-        if found is not None:
-            frozen(found[0])
-        return None if found is None or (found[4] and library.wants_grad(items)) else found[:4]
-    if items[0].dtype.hasobject:
-        return None
-    if _works is None:
-        _works = _native_layout()
-    return _read(items) if _works else None
-
-
-def scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
-    """(lengths, addresses) of plain C-contiguous arrays of one library, device, dtype and item shape, else None."""
-    if not items:
-        return None
-    found: tuple[Any, ...] | None
-    if type(items[0]) is np.ndarray:
-        found = read(items)
-    else:
-        library = library_of_type(type(items[0]))
-        if library is None:
-            return None
-        found = tensors.read(library, items) if library.name == "torch" else None
-        if found is None:
-            return library.scan(items)
-    return None if found is None else (found[0], found[2])
-
-
-# --- nested lists of numbers -----------------------------------------------------------------------------------------
+from .. import registry
+from ..arrays import NUMPY, Array, frozen
+from . import objects
+from .objects import HEAD, TUPLE
 
 _DEEPEST = 16  # levels that are walked natively
 _MOST_LISTS = 1 << 28  # on a level; more would keep all threads waiting for seconds, if they are there at all
 _TAGGED = int(sys.version_info >= (3, 12))  # how an int keeps its sign
-_KNOWN = np.array([_HEAD, _TUPLE, *map(id, (list, tuple, float, int, bool, True))], np.int64)
+_KNOWN = np.array([HEAD, TUPLE, *map(id, (list, tuple, float, int, bool, True))], np.int64)
 _LEAVES = {4: np.float64, 5: np.int64, 6: np.bool_}  # by the place of their type in `_KNOWN`
 _numbers_work: bool | None = None
 
 
 def _native_numbers() -> bool:
     """Does `scan_nested` read some known numbers right, and refuse what it cannot read?"""
-    sizes = [kind.__basicsize__ - _HEAD for kind in (list, float, int)]
-    if not tensors.READABLE or sizes != [24, 8, 8] or sys.int_info[:2] != (30, 4):
+    sizes = [kind.__basicsize__ - HEAD for kind in (list, float, int)]
+    if not objects.READABLE or sizes != [24, 8, 8] or sys.int_info[:2] != (30, 4):
         return False
     edges = [2**k + d for k in (0, 8, 15, 29, 30, 31, 59, 60, 61, 62, 63) for d in (-2, -1, 0, 1)]
     whole = [0, *[sign * x for x in edges if x < 2**63 for sign in (1, -1)]]
@@ -116,7 +40,7 @@ def _native_numbers() -> bool:
 
 def _read_numbers(items: tuple[Any, ...]) -> tuple[Array, list[Array]] | None:
     kernel = registry.kernel("scan_nested", "cpu")
-    where = (id(items) + _TUPLE, len(items), _KNOWN, _TAGGED)
+    where = (id(items) + TUPLE, len(items), _KNOWN, _TAGGED)
     walk = np.zeros((4, _DEEPEST + 1), np.int64)
     walk[3] = _MOST_LISTS
     nothing = np.empty(0, np.int64)
@@ -157,7 +81,7 @@ WIDE |= dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "ui
 
 def write_numbers(x: Array, lod: tuple[Array, ...]) -> list[Any] | None:
     """float64 or int64 as nested lists, their levels cut at the offsets `lod`; None where that is not done natively."""
-    if not tensors.READABLE or list.__basicsize__ != _HEAD + 24:
+    if not objects.READABLE or list.__basicsize__ != HEAD + 24:
         return None
     kernel = registry.kernel("list_rows", "cpu")
     outermost: list[Any] = [None] * (lod[0].size - 1)
@@ -166,7 +90,7 @@ def write_numbers(x: Array, lod: tuple[Array, ...]) -> list[Any] | None:
     for level, offsets in enumerate(lod, 1):
         n = offsets.size - 1
         made = np.empty(n if level < len(lod) else 0, np.int64)
-        if kernel(parents, cum, offsets, x, made, _HEAD + 8) < n:
+        if kernel(parents, cum, offsets, x, made, HEAD + 8) < n:
             raise MemoryError(f"no memory holds lists of {x.size} numbers")
         parents, cum = made, offsets
     return outermost

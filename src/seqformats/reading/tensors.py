@@ -8,24 +8,16 @@ holds the shape that DLPack shows.
 
 import ctypes
 import struct
-import sys
-import sysconfig
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from . import registry
-from .arrays import NUMPY, Array, Library
+from .. import registry
+from ..arrays import NUMPY, Array, Library
+from . import objects
+from .objects import TUPLE
 
-# Is this a build whose objects lie where their addresses say, and stay as they are while a kernel reads them?
-READABLE = (
-    sys.implementation.name == "cpython"
-    and not sysconfig.get_config_var("Py_GIL_DISABLED")
-    and struct.calcsize("P") == 8
-)
-
-_TUPLE = tuple.__basicsize__
 _WORDS = 8  # of 8 bytes, that `scan_tensors` writes to
 _MOST = 512  # bytes of a C++ object before its shape
 _TABLE = b"dlpack_exchange_api"  # the name of the capsule that holds the address of the C functions
@@ -59,7 +51,7 @@ def _read(items: tuple[Any, ...], types: Array, calls: Array) -> Found | None:
     words, wanted, offsets = table[:_WORDS], table[_WORDS : _WORDS + 1], table[_WORDS + 1 : _WORDS + n + 2]
     lengths, addresses = table[_WORDS + n + 2 : -n], table[-n:]
     kernel = registry.entry("scan_tensors")
-    longest = kernel(id(items) + _TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted)
+    longest = kernel(id(items) + TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted)
     return None if longest < 0 else (lengths, offsets, addresses, longest, bool(wanted[0]))
 
 
@@ -68,7 +60,7 @@ def _read(items: tuple[Any, ...], types: Array, calls: Array) -> Found | None:
 
 def _reader(library: Any) -> tuple[Array, Array] | None:
     """The types of plain tensors and the functions for `scan_tensors`, if with these it sees what Python does."""
-    if not READABLE:
+    if not objects.READABLE:
         return None
     torch = library.torch
     types = np.array([id(torch.Tensor), id(torch.nn.Parameter)], np.int64)
