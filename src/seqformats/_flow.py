@@ -29,7 +29,7 @@ class Leaf:
         self.dtype = dtype
 
 
-def leaves(x: Any) -> list[Array]:
+def leaves(x: Any) -> list[Any]:
     """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
     if isinstance(x, List):
         return list(x.items)
@@ -122,7 +122,7 @@ def _find_slots(kind: type) -> tuple[str, ...]:
     """What an encoding holds beside its data."""
     names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
     own = tuple([n for n in names if n not in ("__weakref__", "data", "_shape", "_dtype")])
-    return remember(_slots, kind, own)  # type: ignore[no-any-return]
+    return remember(_slots, kind, own)
 
 
 def hollow(x: Any) -> Any:
@@ -171,7 +171,7 @@ def _library_with_graph(arrays: Sequence[Array]) -> Library:
     """The library in whose graph a call is: of the arrays, which are of one library, or of NumPy beside it."""
     for array in arrays:
         library = library_of_type(type(array))
-        if library is not None and library.autograd:
+        if library is not None and library.autograd and library.wants_grad((array,)):
             return library
     raise TypeError("none of these arrays asks for a gradient")
 

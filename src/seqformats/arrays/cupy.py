@@ -49,7 +49,7 @@ class CuPy(Library):
     def concatenate(self, arrays: Sequence[CuPyArray]) -> CuPyArray:
         return self.cupy.concatenate(arrays)
 
-    def stack(self, items: Sequence[Any], like: CuPyArray) -> CuPyArray:
+    def stack(self, items: Sequence[object], like: CuPyArray) -> CuPyArray:
         with like.device:
             return self.cupy.stack([self.cupy.asarray(item) for item in items])
 

@@ -7,7 +7,7 @@ means adding a file to this folder and a line to `_KNOWN`.
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 import numpy as np
 
@@ -93,7 +93,7 @@ def plain(data: Array, dtype: DType, shape: Shape) -> Library | None:
     return library
 
 
-def is_array(x: object) -> bool:
+def is_array(x: object) -> TypeGuard[Array]:
     """Is this something that `adopt` takes?"""
     known = _array_types.get(type(x))
     return is_array_type(type(x)) if known is None else known

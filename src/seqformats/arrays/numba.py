@@ -14,7 +14,7 @@ from .._cuda import gpu, launch, simulated
 from .._launch import Work
 from ..errors import DeviceError, said
 from .known import to_host
-from .library import Array, DType, Library, Shape, device_name, size_of
+from .library import Array, DType, Library, Operand, Shape, device_name, size_of
 from .numpy import NUMPY
 
 DeviceArray: TypeAlias = Any  # numba.cuda's, of a package that need not be there
@@ -93,7 +93,7 @@ class NumbaDevice(Library):
         self._copy_rows(tuple(arrays), out, self.addresses(arrays), cum, size_of(first.shape[1:]))
         return out
 
-    def stack(self, items: Sequence[Any], like: DeviceArray) -> DeviceArray:
+    def stack(self, items: Sequence[object], like: DeviceArray) -> DeviceArray:
         return self.from_host(np.array([to_host(item) for item in items]), like)
 
     def take(self, x: DeviceArray, index: Array, axis: int) -> DeviceArray:
@@ -113,7 +113,7 @@ class NumbaDevice(Library):
         numbers = (-1, 0, int(type(src) is tuple), -1, 0)
         launch(registry.kernel("copy_blocks", "cuda"), self, src, out, (starts, cum, cum), numbers, work, None)
 
-    def overwrite(self, x: DeviceArray, index: Array, value: Any) -> None:
+    def overwrite(self, x: DeviceArray, index: Array, value: Operand) -> None:
         # rows are runs of one row, and those at `index` are free room
         item = np.ascontiguousarray(np.broadcast_to(np.asarray(to_host(value)).astype(x.dtype), x.shape[1:]))
         used = np.ones(x.shape[0], np.int64)

@@ -129,14 +129,15 @@ class NumPy(Library):
         out = np.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
         return np.concatenate(arrays, out=out)  # which by itself would give native byte order
 
-    def stack(self, items: Sequence[Any], like: Array) -> Array:
+    def stack(self, items: Sequence[object], like: Array) -> Array:
         return self.adopt(np.array(items), "the result")
 
     def take(self, x: Array, index: Array, axis: int) -> Array:
         return np.take(x, index, axis)
 
-    def gather(self, x: Array, index: Array, there: Array, out: Any) -> Array:
-        np.take(x, index, 0, out, "clip")  # the default checks the index by way of a copy
+    def gather(self, x: Array, index: Array, there: Array, out: Array) -> Array:
+        into: Any = out
+        np.take(x, index, 0, into, "clip")  # the default checks the index by way of a copy
         return out
 
     def overlap(self, x: Array, y: Array) -> bool:

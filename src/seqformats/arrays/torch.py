@@ -11,10 +11,11 @@ import numpy as np
 from ..errors import ConversionError, DeviceError, said
 from ..limits import remember
 from ..reading import tensors
-from .library import NAMES, Array, Differentiable, DType, Library, Shape, size_of, with_autograd
+from .library import NAMES, Array, Differentiable, DType, Library, Operand, Shape, size_of, with_autograd
 from .numpy import DTYPES, NO_BYTES, NUMPY, host_value, not_exact, wrong_item
 
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
+Context: TypeAlias = Any  # what its autograd hands from a forward to a backward call
 
 _requires_grad = operator.attrgetter("requires_grad")
 
@@ -146,7 +147,7 @@ class Torch(Library):
     def concatenate(self, arrays: Sequence[Tensor]) -> Tensor:
         return self.torch.cat(tuple(arrays))
 
-    def stack(self, items: Sequence[Any], like: Tensor) -> Tensor:
+    def stack(self, items: Sequence[object], like: Tensor) -> Tensor:
         torch = self.torch
         return torch.stack([item if isinstance(item, torch.Tensor) else torch.as_tensor(item) for item in items]).to(
             like.device
@@ -155,16 +156,16 @@ class Torch(Library):
     def split(self, x: Tensor, lengths: Array, offsets: Array) -> tuple[Tensor, ...]:
         return tuple(x.split_with_sizes(lengths.tolist())) if lengths.size else ()
 
-    def take(self, x: Tensor, index: Tensor, axis: int) -> Tensor:
+    def take(self, x: Tensor, index: Array, axis: int) -> Tensor:
         plain = self._selectable(x)
         chosen = plain.index_select(axis, self.from_host(index, x))
         return chosen if plain is x else chosen.view(x.dtype)  # integers alone, so no graph is lost
 
-    def gather(self, x: Tensor, index: Tensor, there: Tensor, out: Tensor) -> Tensor:
+    def gather(self, x: Tensor, index: Array, there: Tensor, out: Tensor) -> Tensor:
         self.torch.index_select(self._selectable(x), 0, there, out=self._selectable(out))
         return out
 
-    def overwrite(self, x: Tensor, index: Tensor, value: Any) -> None:
+    def overwrite(self, x: Tensor, index: Array, value: Operand) -> None:
         plain = self._selectable(x)
         if x.is_floating_point():
             value = float(value)  # torch takes no integer beyond int64
@@ -177,10 +178,10 @@ class Torch(Library):
         other = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}.get(self.dtype_name(x.dtype))
         return x if other is None else x.view(self.dtype(other))
 
-    def read(self, items: tuple[Any, ...]) -> tensors.Found | None:
+    def read(self, items: tuple[object, ...]) -> tensors.Found | None:
         return tensors.read(self, items)
 
-    def scan(self, items: tuple[Any, ...]) -> tuple[Array, Array] | None:
+    def scan(self, items: tuple[Tensor, ...]) -> tuple[Array, Array] | None:
         first = items[0]
         dtype, device, plain = first.dtype, first.device, (self.torch.Tensor, self.torch.nn.Parameter)
         if device.type not in ("cpu", "cuda") or first.is_quantized or dtype.is_complex or first.dim() < 1:
@@ -248,7 +249,7 @@ def _operation(library: Torch) -> Any:
         """Any operation with a gradient rule."""
 
         @staticmethod
-        def forward(ctx: Any, call: Differentiable, *tensors: Tensor) -> tuple[Tensor, ...]:
+        def forward(ctx: Context, call: Differentiable, *tensors: Tensor) -> tuple[Tensor, ...]:
             own = set(map(id, tensors))
             # a result that is what was put in would not be in the graph
             outputs = tuple([t.view_as(t) if id(t) in own else t for t in call.forward(tensors)])
@@ -263,7 +264,7 @@ def _operation(library: Torch) -> Any:
             return outputs
 
         @staticmethod
-        def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
             given = [library.adopt(g, "the gradient") for g in gradients]
             for k, t in ctx.fixed.items():
                 given[k] = t

@@ -1,6 +1,6 @@
 """Lists of arrays: read natively where the build allows it, else in plain Python, with equal results."""
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -28,12 +28,12 @@ def _native_layout() -> bool:
     return right and all(_scan((block, other)) is None for other in bad)
 
 
-def _scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
+def _scan(items: tuple[object, ...]) -> tuple[Array, Array] | None:
     found = _read(items)
     return None if found is None else (found[0], found[2])
 
 
-def _read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
+def _read(items: tuple[object, ...]) -> tuple[Array, Array, Array, int] | None:
     n = len(items)
     table: Array = np.empty(3 * n + 1, np.int64)
     lengths, offsets, addresses = table[:n], table[n : 2 * n + 1], table[2 * n + 1 :]
@@ -43,28 +43,29 @@ def _read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
     return None if longest < 0 else (lengths, offsets, addresses, longest)
 
 
-def read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
+def read(items: tuple[object, ...]) -> tuple[Array, Array, Array, int] | None:
     """Lengths, offsets, addresses and the greatest length of plain C-contiguous arrays of one library, device, dtype
     and item shape, where they can be read natively and want no gradient; else None."""
     global _works
     if not items:
         return None
-    kind = type(items[0])
-    if kind is not np.ndarray:
-        library = library_of_type(kind)
+    first = items[0]
+    if type(first) is not np.ndarray:
+        library = library_of_type(type(first))
         found = None if library is None else library.read(items)
         if library is None or found is None:
             return None
         frozen(found[0])
-        return None if found[4] and library.wants_grad(items) else found[:4]
-    if items[0].dtype.hasobject:
+        wanted = found[4] and library.wants_grad(cast("tuple[Array, ...]", items))
+        return None if wanted else found[:4]
+    if first.dtype.hasobject:
         return None
     if _works is None:
         _works = _native_layout()
     return _read(items) if _works else None
 
 
-def scan(items: tuple[Any, ...]) -> tuple[Array, Array] | None:
+def scan(items: tuple[object, ...]) -> tuple[Array, Array] | None:
     """(lengths, addresses) of plain C-contiguous arrays of one library, device, dtype and item shape, else None."""
     if not items:
         return None

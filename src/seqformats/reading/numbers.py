@@ -38,7 +38,7 @@ def _native_numbers() -> bool:
     return right and all(_read_numbers(([1], [x])) is _read_numbers(([x, 1],)) is None for x in bad)
 
 
-def _read_numbers(items: tuple[Any, ...]) -> tuple[Array, list[Array]] | None:
+def _read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None:
     kernel = registry.kernel("scan_nested", "cpu")
     where = (id(items) + TUPLE, len(items), _KNOWN, _TAGGED)
     walk = np.zeros((4, _DEEPEST + 1), np.int64)
@@ -63,7 +63,7 @@ def _read_numbers(items: tuple[Any, ...]) -> tuple[Array, list[Array]] | None:
     return leaves, [lengths[a:b] for a, b in pairwise(ends)]
 
 
-def read_numbers(items: tuple[Any, ...]) -> tuple[Array, list[Array]] | None:
+def read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None:
     """The leaves of nested lists, and the lengths of the lists on each level.
 
     None for all but plain lists and tuples, equally deep, of Python's own floats alone, of ints of 63 bits or of bools.
