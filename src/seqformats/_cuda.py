@@ -472,16 +472,17 @@ def launch(
                 src = library.zeros((work.row // library.itemsize(out.dtype),), out.dtype, out)
         found, buffer = start.uploaded(arrays, item)
         if item is not None:
+            assert buffer is not None
             src = buffer
         # the widest access that fits the rows and every address
         bits = 16 | work.row | library.address(out)
-        if type(src) is tuple:
+        if isinstance(src, tuple):
             bits |= int(np.bitwise_or.reduce(arrays[0]))
         else:
             bits |= library.address(src)
         word = WORDS[bits & -bits]
         row = work.row // word.itemsize
-        source = 0 if type(src) is tuple else start.view(src, _bytes(library, src) // word.itemsize, word)
+        source = 0 if isinstance(src, tuple) else start.view(src, _bytes(library, src) // word.itemsize, word)
         target = start.view(out, _bytes(library, out) // word.itemsize, word)
         args = (source, target, *found, *map(int, numbers), row)
         if kernel.over == "runs":

@@ -94,7 +94,7 @@ def move(
             start = launcher(device).move
             start(registry.kernel(name, device), library, src, out, arrays, numbers, Work(*work), structure)
             return
-    if type(src) is tuple:
+    if isinstance(src, tuple):
         source = 0
     else:
         source = (NUMPY if type(src) is np.ndarray else library).address(src)

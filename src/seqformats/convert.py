@@ -111,7 +111,8 @@ def rows_of(x: Any) -> Array:
     """The rows of an encoding, one sequence after the other, after the same look."""
     r = convert(x, Ragged)
     checked_data(r)
-    return r.data
+    data: Array = r.data
+    return data
 
 
 def source_of(x: Any) -> Source:
@@ -404,7 +405,7 @@ def moved_at_once(
         return None
     out = library.empty((*lead, *item), like.dtype, like)
     to = library.address(out)
-    source, addresses = (0, 1) if type(data) is tuple else (library.address(data), 0)
+    source, addresses = (0, 1) if isinstance(data, tuple) else (library.address(data), 0)
     if starts is None:
         starts = cum
     used = cum

@@ -234,4 +234,5 @@ def into(out: Any, library: Library, like: Array, rows: int, item: tuple[int, ..
     ) * size_of(out.shape):
         raise StructureError("out lies in the same memory as x")
     library.written(out)
-    return out[:rows]
+    used: Array = out[:rows]
+    return used

@@ -63,7 +63,8 @@ class Encoding:
 
     def _like(self) -> Array:
         """An array of data's library, dtype and device."""
-        return self.data  # type: ignore[attr-defined]
+        data: Array = self.data  # type: ignore[attr-defined]
+        return data
 
     def __len__(self) -> int:
         return self._structure.n
@@ -232,12 +233,13 @@ class Ragged(Encoding):
     """
 
     data: Array
-    lengths: Array = None
+    lengths: Array = None  # type: ignore[assignment]
 
     __setstate__ = _no_state
 
     def __post_init__(self) -> None:
-        nested = isinstance(self.data, (list, tuple)) and any(map(has_items, self.data))
+        data: object = self.data
+        nested = isinstance(data, (list, tuple)) and any(map(has_items, data))
         if self.lengths is None or nested:
             raise TypeError(
                 "Ragged takes one array of rows, and lengths; a list of arrays or of lists comes in by "
@@ -414,7 +416,7 @@ class Packed(Encoding):
                 f"{empty} of {len(self)} sequences are empty, which a PackedSequence cannot hold: its batch sizes "
                 "count those that go on; x[sf.lengths(x) > 0] leaves the empty ones out"
             )
-        order = torch.from_numpy(self.indices.copy()).to(self.data.device)
+        order = torch.from_numpy(self.indices.copy()).to(library.device(self.data))
         sizes = self.size_at_t[: self.max_length].copy() if len(self) else np.zeros(1, np.int64)
         return torch.nn.utils.rnn.PackedSequence(self.data, torch.from_numpy(sizes), order)
 
@@ -477,7 +479,8 @@ class Masked(Encoding):
     @property
     def mask(self) -> Array:
         """``(n, width)`` bool, True where there is an item; in data's library, on its device."""
-        return registry.service("mask_of")(self)
+        mask: Array = registry.service("mask_of")(self)
+        return mask
 
     @classmethod
     def from_mask(cls, data: Array, mask: Array) -> Masked:

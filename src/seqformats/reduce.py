@@ -431,7 +431,7 @@ def _extreme(x: Any, least: int, places: bool) -> tuple[Array, Array]:
     out = library.empty(shape, library.dtype(library.dtype_name(data.dtype)), data)  # in native byte order
     width = size_of(r.item_shape)
     calculate("max_rows", library, layout, r._structure, (data,), (out,), width, least)
-    where = library.empty(shape, library.dtype("int64"), data) if places else None
+    where: Any = library.empty(shape, library.dtype("int64"), data) if places else None
     if places:
         calculate("find_rows", library, layout, r._structure, (data, out), (where,), width)
     return library.astype(out, name) if name in HALF else out, where

@@ -86,7 +86,7 @@ def beam_backtrace(ids: Any, scores: Any, *, beam_size: int, end: int) -> Hypoth
         if t:  # an end that is not the last token of its hypothesis has been said again
             keep[alive] = (tokens[t][row[alive]] != last) | (ends[alive, 0] == t)
         kept.append(keep[order])
-    lengths = np.sum(kept, axis=0, dtype=np.int64) if kept else np.zeros(0, np.int64)
+    lengths: Array = np.asarray(kept).sum(0, np.int64) if kept else np.zeros(0, np.int64)
     inner = Structure.of_lengths(lengths)
     outer = Structure.of_lengths(np.bincount(of, minlength=n).astype(np.int64))
     out_ids, out_scores = np.empty(inner.rows, tokens[0].dtype), np.empty(inner.rows, numbers[0].dtype)
