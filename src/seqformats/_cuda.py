@@ -386,8 +386,8 @@ class _Start:
             return {}, {}
         key = (self.library.name, self.library.device(self.like), self.pointer if self.library.stream_bound else None)
         own = [structure.offsets]
-        if structure._order is not None:
-            own += [structure._order.indices, structure._order.steps]
+        if (order := structure.known_order()) is not None:
+            own += [order.indices, order.steps]
         return structure.device.setdefault(key, {}), {array.ctypes.data: array for array in own if array.size}
 
     def met(self, copy: _Copy) -> Any:

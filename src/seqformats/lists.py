@@ -8,7 +8,7 @@ import numpy as np
 
 from . import registry, tensors
 from .arrays import NUMPY, Array, library_of_type
-from .structure import frozen
+from .formats.structure import frozen
 
 _HEAD = object.__basicsize__
 _TUPLE = tuple.__basicsize__

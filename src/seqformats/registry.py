@@ -120,9 +120,9 @@ class Conversion:
     devices: tuple[str, ...] | None
 
     @functools.cached_property
-    def quick(self) -> Callable[..., Any] | None:
-        """The function, if it works on every device and changes the type."""
-        return self.function if self.devices is None and self.source is not self.target else None
+    def everywhere(self) -> bool:
+        """Does it work on every device, and change the type?"""
+        return self.devices is None and self.source is not self.target
 
     @property
     def cost(self) -> int:
@@ -329,6 +329,14 @@ def _no_route(source: type, target: type, device: str) -> str:
 def is_encoding_type(kind: type) -> bool:
     """Is this a type that the table of conversions knows, other than the bare list?"""
     return kind in _encoding_types
+
+
+def kind_of(x: object) -> type | None:
+    """The type by which the table of conversions knows this object."""
+    for kind in type(x).__mro__:
+        if kind in _encoding_types:
+            return kind
+    return None
 
 
 direct = _conversions.get

@@ -9,7 +9,7 @@ import numpy as np
 from .. import _launch, registry
 from ..arrays import Array, Library, is_array, shape_of
 from ..errors import StructureError
-from ..structure import integers, whole
+from ..formats.structure import integers, whole
 from . import candidates
 from .constraints import Beams
 

@@ -6,19 +6,20 @@ come as arrays, and go back as arrays.
 
 from __future__ import annotations
 
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from . import hints, registry
-from .arrays import Array, adopt, has_items, is_array, library_of, library_of_type, same_values
-from .convert import convert, source_of
-from .errors import ConversionError, StructureError, said
-from .formats import List, LoD, Ragged, build_lod
-from .limits import OBJECT, check_finite, check_room
-from .lists import WIDE, read_numbers, write_numbers
-from .structure import Structure, whole
+from .. import hints, registry
+from ..arrays import Array, adopt, has_items, is_array, library_of, library_of_type, same_values
+from ..errors import ConversionError, StructureError, said
+from ..formats import List, LoD, Ragged
+from ..formats.lod import to_nested
+from ..formats.structure import Structure, whole
+from ..limits import check_finite
+from ..lists import read_numbers
+from .convert import convert
 
 _MOST_LEVELS = 1 << 20  # that may be asked for; lists themselves may be as deep as there is memory
 
@@ -59,7 +60,7 @@ def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD
     if read is not None and (levels is None or levels == len(read[1])):
         data = _cast(read[0], dtype)
         if data is not None:
-            return build_lod(data, tuple([Structure.of_lengths(lengths) for lengths in read[1]]))
+            return LoD._over(data, tuple([Structure.of_lengths(lengths) for lengths in read[1]]))
     sequences = list(lists)
     found: list[Structure] = []
     while True:
@@ -99,7 +100,7 @@ def _built(data: Array, found: list[Structure]) -> LoD:
     """`LoD`, after a look at whether another thread has changed the lists since they were counted."""
     if [x.rows for x in found] != [*[x.n for x in found[1:]], data.shape[0]]:
         raise StructureError("the nested lists changed while they were read")
-    return build_lod(data, tuple(found))
+    return LoD._over(data, tuple(found))
 
 
 def _cast(data: Array, dtype: Any) -> Array | None:
@@ -206,32 +207,6 @@ def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
     if cast is None or (dtype is None and not same_values(given, cast)):
         raise StructureError(f"the list {said(sequence)} does not fit {first.dtype}, the dtype of the arrays beside it")
     return cast
-
-
-@registry.provides("to_nested")
-def to_nested(x: LoD) -> list[Any]:
-    """See `LoD.to_nested`; data on a GPU is copied to the host."""
-    library = source_of(x).library
-    inner = x._structure
-    nested: list[Any]
-    if x.item_shape:
-        nested = list(library.split(x.data, inner.lengths, inner.offsets))
-    else:
-        wide = WIDE.get(library.dtype_name(x.dtype))
-        lists = None if wide is None else write_numbers(library.to_numpy(x.data).astype(wide, copy=False), x.lod)
-        if lists is not None:
-            return lists
-        check_room(x.rows, OBJECT, "leaves")
-        keep = getattr(x.dtype, "kind", "-") in "mM"  # as Python objects some of these lose their unit
-        data = x.data if library.arithmetic else library.to_numpy(x.data)
-        nested = _grouped(list(data) if keep else data.tolist(), inner.offsets)
-    for offsets in reversed(x.lod[:-1]):
-        nested = _grouped(nested, offsets)
-    return nested
-
-
-def _grouped(flat: list[Any], offsets: Array) -> list[Any]:
-    return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 
 
 def _list_to_lod(x: list[Any], *, level: int | None = None, dtype: Any = None) -> LoD:

@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow
-from ._rows import differentiable, flat, in_layout, layout_of, linear, move, new_rows, placed_at_once, sums_in
-from .arrays import Array, Library, adopt, is_array, library_of, size_of
-from .convert import convert_like, move_rows, restored, rows_of, source_of, structure_of
-from .errors import DeviceError, StructureError
-from .formats import LoD, Ragged, build_lod, build_ragged
-from .grad import Call, at_once, operation, single
-from .limits import check_room
-from .reduce import summed
-from .select import getitem, lengths, levels_of, sum_of_copies
-from .sequence import per_sequence
-from .structure import Structure, frozen
+from ..arrays import Array, Library, adopt, is_array, library_of
+from ..conversion.convert import restored, rows_of
+from ..conversion.like import convert_like
+from ..errors import DeviceError, StructureError
+from ..formats import Encoding, LoD, Ragged, structure_of
+from ..formats.leaves import without_data
+from ..formats.rows import move
+from ..formats.structure import Structure, frozen
+from ..gradients.operation import Call, linear, operand, operation
+from ..limits import check_room
+from .dtypes import differentiable, sums_in
+from .questions import lengths
+from .rearrange import per_sequence
+from .reduce import repeated, summed
+from .select import sum_of_copies
 
 
 @operation
@@ -68,20 +71,11 @@ def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
     >>> sf.repeat(sf.Ragged(np.array([1, 2, 3]), [2, 1]), [2, 1]).lengths
     array([2, 2, 1])
     """
-    n = len(_with_rows(adopt(x, "x")[1]) if is_array(x) else single(x)[0])
+    n = len(_with_rows(adopt(x, "x")[1]) if is_array(x) else operand(x).own)
     return _repeated(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
 
 
-def _expand_at_once(x: Any, like: Any) -> Any:
-    """The way of `at_once`: the rows of a plain array, as often as a `Ragged` says."""
-    if type(like) is not Ragged or not is_array(x):
-        return None
-    rows = adopt(x, "x")[1]
-    return placed_at_once("repeat_rows", rows, like) if rows.shape[:1] == (like._structure.n,) else None
-
-
 @operation
-@at_once(_expand_at_once, takes=2)
 def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
     """Row i of `x`, repeated over the innermost sequence i of `like`.
 
@@ -100,33 +94,31 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
     >>> sf.expand_as(np.array([10, 20]), sf.LoD(np.zeros(3), [[0, 2], [0, 1, 3]])).to_nested()
     [[[10], [20, 20]]]
     """
-    own, home, _ = single(like)
+    own, result, _ = operand(like)
     structure = own._structure
-    home_dx = None
+    gradient = None
     if is_array(x):
         library, rows = adopt(x, "x")
     else:
-        given, _, home_dx_of_x = single(x)
+        given, _, of_x = operand(x)
         rows = rows_of(given)
         library = library_of(rows)
 
-        def home_dx(dx: Array) -> Any:
-            y = convert_like(build_ragged(dx, given._structure), given)
-            return y if home_dx_of_x is None else home_dx_of_x(y)
+        def gradient(dx: Array) -> Any:
+            y = convert_like(Ragged._sealed(dx, given._structure), given)
+            return y if of_x is None else of_x(y)
 
     if _with_rows(rows).shape[0] != structure.n:
         raise StructureError(f"x has {len(rows)} rows, but like has {structure.n} innermost sequences")
     item = tuple(rows.shape[1:])
     name = library.dtype_name(rows.dtype)
-    if out is not None and not isinstance(own, (Ragged, LoD)):
+    if out is not None and not own._flat:
         raise TypeError(f"out= takes the rows of a Ragged or a LoD, but like is a {type(own).__name__}")
-    layout, hollow = layout_of(own), _flow.hollow(own)
-    room = into(out, library, rows, structure.rows, item)
+    shape = without_data(own)
+    target = into(out, library, rows, structure.rows, item)
 
     def forward(z: Array) -> Any:
-        data = new_rows(library, layout, item, z.dtype, z) if room is None else room
-        move("repeat_rows", library, layout, structure, z, data, item)
-        return in_layout(hollow, data)
+        return repeated(library, z, shape, target)
 
     def rule(z: Array, back: bool) -> tuple[Any, Any]:
         y = forward(z)
@@ -134,7 +126,7 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
             _summable(name)
         return y, lambda dy: linear(summed, forward, dy)
 
-    return Call(rows, rule, home, home_dx)
+    return Call(rows, rule, result, gradient)
 
 
 def _with_rows(x: Array) -> Array:
@@ -147,30 +139,30 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     if is_array(x):
         library, rows = adopt(x, "x")
         return _repeated_rows(library, _with_rows(rows), counts, out, have)
-    own, home, home_dx = single(x)
+    own, result, gradient = operand(x)
     if len(own) != counts.size:
         raise StructureError(f"x has {len(own)} sequences, but {have.format(n=counts.size)}")
     copies = Structure.of_lengths(counts.copy(), None, "counts")
-    library = library_of(own._like())
+    library = library_of(own._sample())
     name = library.dtype_name(own.dtype)
-    if out is not None and not isinstance(own, (Ragged, LoD)):
+    if out is not None and not own._flat:
         raise TypeError(f"out= takes the rows of an array, a Ragged or a LoD, but x is a {type(own).__name__}")
     outer = structure_of(own, 0)  # of a LoD, each outermost sequence with all its rows
     check_room(copies.rows, 8, "sequences")
     index = np.repeat(np.arange(len(own)), counts)
-    repeated = Structure.of_lengths(outer.lengths[index])
-    room = into(out, library, own._like(), repeated.rows, own.item_shape)
-    shape = _flow.hollow(own)
+    copied = Structure.of_lengths(outer.lengths[index])
+    target = into(out, library, own._sample(), copied.rows, own.item_shape)
+    shape = without_data(own)
 
     def forward(z: Any) -> Any:
-        if room is None:
-            return getitem(z, index)
-        move_rows(source_of(z).restricted(repeated, frozen(outer.offsets[index])), room)
-        return build_lod(room, levels_of(z, index)) if isinstance(z, LoD) else build_ragged(room, repeated)
+        if target is None:
+            return z._chosen(index)
+        move(z._source().restricted(copied, frozen(outer.offsets[index])), target, copied.flat)
+        return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._sealed(target, copied)
 
     def back(dy: Any) -> Any:
-        rows = sum_of_copies(rows_of(dy), copies, repeated, outer)
-        return restored(build_ragged(rows, outer), shape)
+        rows = sum_of_copies(rows_of(dy), copies, copied, outer)
+        return restored(Ragged._sealed(rows, outer), shape)
 
     def rule(z: Any, wanted: bool) -> tuple[Any, Any]:
         y = forward(z)
@@ -178,7 +170,7 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
             _summable(name)
         return y, lambda dy: linear(back, forward, dy)
 
-    return Call(own, rule, home, home_dx)
+    return Call(own, rule, result, gradient)
 
 
 def _repeated_rows(library: Library, rows: Array, counts: Array, out: Any, have: str) -> Call:
@@ -186,20 +178,17 @@ def _repeated_rows(library: Library, rows: Array, counts: Array, out: Any, have:
     if rows.shape[0] != counts.size:
         raise StructureError(f"x has {rows.shape[0]} rows, but {have.format(n=counts.size)}")
     structure = Structure.of_lengths(counts.copy(), None, "counts")
-    item, name, layout = tuple(rows.shape[1:]), library.dtype_name(rows.dtype), flat(structure)
-    room = into(out, library, rows, structure.rows, item)
+    name, shape = library.dtype_name(rows.dtype), Ragged._sealed(rows, structure)
+    target = into(out, library, rows, structure.rows, tuple(rows.shape[1:]))
 
     def forward(z: Any) -> Array:
-        z = z.data if isinstance(z, Ragged) else z
-        data = new_rows(library, layout, item, z.dtype, z) if room is None else room
-        move("repeat_rows", library, layout, structure, z, data, item)
-        return data
+        return repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data
 
     def rule(z: Array, back: bool) -> tuple[Any, Any]:
         y = forward(z)
         if back:
             _summable(name)
-        return y, lambda dy: linear(lambda d: summed(build_ragged(d, structure)), forward, dy)
+        return y, lambda dy: linear(lambda d: summed(Ragged._sealed(d, structure)), forward, dy)
 
     return Call(rows, rule)
 
@@ -227,10 +216,7 @@ def into(out: Any, library: Library, like: Array, rows: int, item: tuple[int, ..
         raise StructureError(f"out must have the axes (rows, *item) with item shape {item}, but has {tuple(out.shape)}")
     if out.shape[0] < rows:
         raise StructureError(f"out has {out.shape[0]} rows, but {rows} are needed")
-    first, second = library.address(out), library.address(like)
-    if first < second + library.itemsize(like.dtype) * size_of(like.shape) and second < first + library.itemsize(
-        out.dtype
-    ) * size_of(out.shape):
+    if library.overlap(out, like):
         raise StructureError("out lies in the same memory as x")
     library.written(out)
     return out[:rows]

@@ -8,25 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow, registry
-from .arrays import Array, library_of
-from .convert import at_least, checked_data, convert, is_encoding, restored, rows_of, to_masked, to_padded
-from .errors import ConversionError, StructureError, said
-from .formats import (
-    List,
-    LoD,
-    Masked,
-    Padded,
-    Ragged,
-    build_list,
-    build_lod,
-    build_padded,
-    build_ragged,
-)
-from .grad import Call, fitting, operation, single
-from .select import getitem, lengths, lengths_given, rows_or_batch, selected
-from .sequence import check_alike, each_home
-from .structure import Structure, frozen, integers
+from .. import registry
+from ..arrays import Array, library_of
+from ..conversion.convert import convert, restored, rows_of
+from ..conversion.layouts import at_least
+from ..errors import ConversionError, StructureError, said
+from ..formats import LoD, Padded, Ragged
+from ..formats.leaves import wants_grad, without_data
+from ..formats.pairs import is_encoding
+from ..formats.structure import Structure, frozen, integers
+from ..gradients.cotangent import fitting
+from ..gradients.operation import Call, operand, operation, rows_or_batch
+from ..launch.kernel import kernel
+from .questions import lengths, lengths_given
+from .rearrange import check_alike, each_gradient
+from .select import selected
+
+cut_buckets, fill_bins = kernel("cut_buckets"), kernel("fill_bins")
 
 
 @operation
@@ -51,44 +49,40 @@ def join_batches(batches: Sequence[Any]) -> Any:
         raise TypeError(f"join_batches takes a list of batches, not {type(batches).__name__}")
     if not batches:
         raise StructureError("join_batches needs at least one batch")
-    doors = [single(batch) for batch in batches]
-    owns = tuple([own for own, _, _ in doors])
+    given = [operand(batch) for batch in batches]
+    owns = tuple([batch.own for batch in given])
     check_alike(owns, "batch")
     first = owns[0]
-    if isinstance(first, LoD):
+    if first.keeps_levels:
         for k, own in enumerate(owns):
-            levels = len(own.lod) if isinstance(own, LoD) else 1
-            if levels != len(first.lod):
-                raise StructureError(f"batch {k} has {levels} levels, but batch 0 has {len(first.lod)}")
-    shapes = tuple([_flow.hollow(own) for own in owns])
-    counts = [len(own) if isinstance(first, LoD) else own._structure.n for own in owns]
+            levels = len(own._levels)
+            if levels != len(first._levels):
+                raise StructureError(f"batch {k} has {levels} levels, but batch 0 has {len(first._levels)}")
+    shapes = tuple([without_data(own) for own in owns])
+    counts = [len(own) if first.keeps_levels else own._structure.n for own in owns]
     ends = np.cumsum([0, *counts]).tolist()
 
     def parted(dy: Any) -> Any:
-        parts = [getitem(dy, slice(a, b)) for a, b in pairwise(ends)]
+        parts = [dy[a:b] for a, b in pairwise(ends)]
         return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
 
-    return Call(owns, lambda zs, _: (_joined(zs), parted), doors[0][1], each_home(doors))
+    return Call(owns, lambda zs, _: (_joined(zs), parted), given[0].result, each_gradient(given))
 
 
 def _joined(parts: Sequence[Any]) -> Any:
     first = parts[0]
-    if isinstance(first, LoD):
+    library = library_of(first._sample())
+    if first.keeps_levels:
         parts = [convert(part, LoD) for part in parts]
-        levels = [_one_after_the_other([part._levels[k] for part in parts]) for k in range(len(first.lod))]
-        return build_lod(library_of(first.data).concatenate([rows_of(part) for part in parts]), tuple(levels))
+        levels = [_one_after_the_other(structures) for structures in zip(*[part._levels for part in parts], strict=True)]
+        return LoD._over(library.concatenate([rows_of(part) for part in parts]), tuple(levels))
     structure = _one_after_the_other([part._structure for part in parts])
-    if isinstance(first, List):
-        arrays = tuple([array for part in parts for array in convert(part, List).items])
-        return build_list(arrays, structure, arrays[0] if arrays else first._like())
-    r = build_ragged(library_of(first.data).concatenate([rows_of(part) for part in parts]), structure)
-    if isinstance(first, Masked):
-        widths = [part._shape[1] for part in parts if isinstance(part, Masked)]
-        return to_masked(r, side=first.side, width=max([*widths, structure.longest]))
-    if isinstance(first, Padded):
-        steps = [part._shape[0] for part in parts if isinstance(part, Padded)]
-        return to_padded(r, width=max([*steps, structure.longest]))
-    return convert(r, type(first))
+    if not first._in_one_array:
+        arrays = tuple([array for part in parts for array in convert(part, type(first))._leaves()])
+        return first._of(arrays, structure, arrays[0] if arrays else first._sample())
+    r = Ragged._sealed(library.concatenate([rows_of(part) for part in parts]), structure)
+    longest = max([structure.longest, *[part._form()[0] for part in parts if part._form() and type(part) is type(first)]])
+    return convert(r, type(first), **dict(zip(("width", "side"), first._form(longest), strict=False)))
 
 
 def _one_after_the_other(structures: Sequence[Structure]) -> Structure:
@@ -112,27 +106,27 @@ def split_batches(x: Any, sizes: Any) -> list[Any]:
     >>> [len(batch) for batch in sf.split_batches(sf.Ragged(np.arange(3), [1, 0, 2]), [2, 1])]
     [2, 1]
     """
-    own, home, _ = single(x)
+    own, result, _ = operand(x)
     counts = Structure.of_lengths(integers(sizes, "sizes"), None, "sizes")
     if counts.rows != len(own):
         raise StructureError(f"sizes add up to {counts.rows}, but there are {len(own)} sequences")
     ends = counts.offsets.tolist()
-    parts = [getitem(own, slice(a, b)) for a, b in pairwise(ends)]
-    return parts if home is None else [home(part) for part in parts]
+    parts = [own[a:b] for a, b in pairwise(ends)]
+    return parts if result is None else [result(part) for part in parts]
 
 
 def _split_with_pullback(x: Any, sizes: Any) -> tuple[Any, Callable[[Any], Any]]:
-    own, _, home_dx = single(x)
+    own, _, gradient = operand(x)
     parts = split_batches(x, sizes)
-    shapes = [_flow.hollow(single(part)[0]) for part in parts]
-    shape = _flow.hollow(own)
+    shapes = [without_data(operand(part).own) for part in parts]
+    shape = without_data(own)
 
     def pullback(dys: Any) -> Any:
         if len(dys) != len(shapes):
             raise StructureError(f"there are {len(shapes)} batches, but {len(dys)} gradients")
         given = [fitting(dy, like) for dy, like in zip(dys, shapes, strict=True)]
         dx = restored(_joined(given), shape) if given else own
-        return dx if home_dx is None else home_dx(dx)
+        return dx if gradient is None else gradient(dx)
 
     return parts, pullback
 
@@ -158,9 +152,8 @@ def reorder(x: Any, permutation: Any) -> Any:
     >>> sf.reorder(sf.Ragged(np.arange(3), [1, 2]), [1, 0]).data
     array([1, 2, 0])
     """
-    own, home, home_dx = rows_or_batch(x)
-    index = _permutation(permutation, len(own))
-    return selected(own, index, home, home_dx)
+    batch = rows_or_batch(x)
+    return selected(batch, _permutation(permutation, len(batch.own)))
 
 
 def _permutation(given: Any, n: int) -> Array:
@@ -194,10 +187,10 @@ def sort_by_length(x: Any) -> tuple[Any, Array]:
     (array([3, 1]), array([1, 0]))
     """
     order = Structure.of_lengths(lengths(x, 0).copy()).order.indices
-    if isinstance(x, Padded) and x._structure.stable and not _flow.wants_grad(x):
-        checked_data(x)
+    if isinstance(x, Padded) and x._structure.stable and not wants_grad(x):
+        x._look()
         structure = Structure.of_lengths(x.lengths.copy())
-        return build_padded(x.data, structure), order  # its columns are in that order
+        return Padded._sealed(x.data, structure, *x._form()), order  # its columns are in that order
     return reorder(x, order), order
 
 
@@ -228,7 +221,7 @@ def inverse_order(order: Any) -> Array:
     array([1, 2, 0])
     """
     if is_encoding(order):
-        order = rows_of(single(order)[0])
+        order = rows_of(operand(order).own)
     index = integers(order, "permutation")
     index = _permutation(index, index.size)
     inverse = np.empty(index.size, np.int64)
@@ -270,8 +263,8 @@ def buckets(
     counts = np.empty(n, np.int64)
     # with a step over the limit all sequences are empty
     numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n))
-    found = registry.kernel("cut_buckets", "cpu")(order.lengths, *numbers, counts)
-    return build_ragged(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
+    found = cut_buckets(order.lengths, *numbers, counts)
+    return Ragged._sealed(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
 
 
 def pack_bins(lengths: Any, capacity: int) -> Ragged:
@@ -295,9 +288,9 @@ def pack_bins(lengths: Any, capacity: int) -> Ragged:
     n = order.lengths.size
     tree = np.empty(2 << max(n - 1, 0).bit_length(), np.int64)
     bins = np.empty(n, np.int64)
-    count = registry.kernel("fill_bins", "cpu")(order.lengths, limit, tree, bins)
+    count = fill_bins(order.lengths, limit, tree, bins)
     by_bin = np.argsort(bins, kind="stable")
-    return build_ragged(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)))
+    return Ragged._sealed(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)))
 
 
 def _falling(given: Any, limit: Any, what: str, step: int = 1) -> tuple[Any, int]:

@@ -6,16 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from . import _launch
-from .arrays import Array, Library, adopt, is_array, library_of
-from .convert import as_own, at_least, is_encoding, mask_beside
-from .errors import ConversionError, StructureError, said
-from .formats import Masked
-from .grad import single
-from .limits import allocated
-from .select import is_batch
-from .sequence import per_sequence
-from .structure import MOST, Structure, frozen, integers
+from ..arrays import Array, Library, adopt, is_array, library_of
+from ..conversion.convert import as_own
+from ..conversion.layouts import at_least
+from ..errors import ConversionError, StructureError, said
+from ..formats.pairs import is_encoding
+from ..formats.rows import mask_beside
+from ..formats.structure import MOST, Structure, frozen, integers
+from ..gradients.operation import operand
+from ..launch.kernel import kernel
+from ..limits import allocated
+from .questions import is_batch
+from .rearrange import per_sequence
+
+number_rows, block_mask_kernel = kernel("number_rows"), kernel("block_mask")
 
 
 def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> Array:
@@ -46,9 +50,9 @@ def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> 
         structure, like = _counted(lengths)
         if not is_encoding(lengths):
             like = np.empty(0)
-        elif isinstance(own := as_own(lengths), Masked):
-            width = own._shape[1] if width is None else width
-            side = own.side if side is None else side
+        elif len(form := as_own(lengths)._form()) == 2:  # a rectangle in the caller's order, as a mask is
+            width = form[0] if width is None else width
+            side = form[1] if side is None else side
         library, lead = library_of(like), (structure.n,)
     side = "right" if side is None else side
     if not isinstance(side, str) or side not in ("right", "left"):
@@ -107,17 +111,15 @@ def _counted(x: Any) -> tuple[Structure, Array]:
             return Structure.of_lengths(integers(x, "lengths")), like
     elif isinstance(x, (list, tuple)) and not is_batch(x):
         return Structure.of_lengths(integers(x, "lengths")), np.empty(0)
-    own, _, _ = single(x)
-    return own._structure, own._like()
+    own = operand(x).own
+    return own._structure, own._sample()
 
 
 def _numbered(structure: Structure, like: Array, first: Array, segments: int) -> Array:
     library = library_of(like)
     out = allocated(library.empty, (structure.rows,), library.dtype("int64"), like)
     if structure.rows:
-        work = _launch.Work(structure.n, structure.rows, 8, structure.lengths)
-        arrays = (structure.offsets, first)
-        _launch.arithmetic("number_rows", library, (), (out,), arrays, (1, segments), work, structure)
+        number_rows.start(library, (), (out,), (structure.offsets, first, segments), 1, structure)
     return out
 
 
@@ -163,8 +165,5 @@ def block_mask(x: Any, *, causal: bool = False) -> Array:
     library, rows = library_of(like), structure.rows
     out = allocated(library.empty, (rows, rows), library.bool_dtype, like)
     if rows:
-        work = _launch.Work(structure.n, rows, rows, structure.lengths)
-        _launch.arithmetic(
-            "block_mask", library, (), (out,), (structure.offsets,), (rows, int(causal)), work, structure
-        )
+        block_mask_kernel.start(library, (), (out,), (structure.offsets, int(causal)), rows, structure)
     return out

@@ -1,8 +1,6 @@
-"""Gradients that flow by themselves: one autograd function over the table behind `vjp`.
+"""The arrays that hold the items of a batch: taken out, put in again, done without."""
 
-Where an input asks for a gradient, an operation runs through `apply`, whose function knows nothing but the operation's
-rule.  So every operation with a rule trains in every framework that has a bridge here; PyTorch is the first.
-"""
+from __future__ import annotations
 
 import copy
 import dataclasses
@@ -13,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, adopt, is_array, library_of, library_of_type, with_autograd
-from .formats import Encoding, List, Pairs, Ragged, build_list, build_ragged
-from .limits import check_finite, remember
+from ..arrays import Array, adopt, is_array, library_of, library_of_type, with_autograd
+from ..limits import check_finite
+from .encoding import Encoding
+from .pairs import Pairs
 
 Rule = Callable[[Any], tuple[Any, Callable[[Any], Any] | None]]
 
 
-class Leaf:
+class ShapeDtype:
     """What is remembered of an array that need not be kept: its shape and dtype."""
 
     __slots__ = ("dtype", "shape")
@@ -32,11 +31,9 @@ class Leaf:
 
 def leaves(x: Any) -> list[Array]:
     """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
-    if isinstance(x, List):
-        return list(x.items)
     if isinstance(x, Encoding):
-        return [x.data]  # type: ignore[attr-defined]
-    if isinstance(x, Leaf) or is_array(x):
+        return x._leaves()
+    if isinstance(x, ShapeDtype) or is_array(x):
         return [x]
     if isinstance(x, (list, tuple)):
         return _leaves_of_lists(x)
@@ -70,7 +67,7 @@ def _array_fields(x: Any) -> list[str]:
     for field in dataclasses.fields(x):
         value = getattr(x, field.name)
         structure = isinstance(value, np.ndarray) and value.dtype.kind in "iub"
-        if isinstance(value, (Encoding, Pairs, Leaf)) or (is_array(value) and not structure):
+        if isinstance(value, (Encoding, Pairs, ShapeDtype)) or (is_array(value) and not structure):
             found.append(field.name)
     return found
 
@@ -82,12 +79,9 @@ def rebuild(x: Any, new: Sequence[Any]) -> Any:
 
 
 def _rebuild(x: Any, new: Any) -> Any:
-    if isinstance(x, List):
-        items = tuple([next(new) for _ in x.items])
-        return build_list(items, x._structure, items[0] if items else x._like())
     if isinstance(x, Encoding):
-        return with_data(x, next(new))
-    if isinstance(x, Leaf) or is_array(x):
+        return x._with([next(new) for _ in x._leaves()])
+    if isinstance(x, ShapeDtype) or is_array(x):
         return next(new)
     if isinstance(x, (list, tuple)):
         return type(x)([_rebuild(part, new) for part in x])
@@ -101,45 +95,22 @@ def _rebuild(x: Any, new: Any) -> Any:
     return x
 
 
-def with_data(x: Any, data: Any) -> Any:
-    """The same encoding (but a `List`) over other data with the same leading shape, without a check."""
-    kind = type(x)
-    if kind is Ragged:
-        return build_ragged(data, x._structure)
-    twin = object.__new__(kind)
-    put = object.__setattr__
-    for name in _slots.get(kind) or _find_slots(kind):
-        put(twin, name, getattr(x, name))
-    put(twin, "data", data)
-    put(twin, "_shape", data.shape)
-    put(twin, "_dtype", data.dtype)
-    return twin
-
-
-_slots: dict[type, tuple[str, ...]] = {}
-
-
-def _find_slots(kind: type) -> tuple[str, ...]:
-    """What an encoding holds beside its data."""
-    names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    own = tuple([n for n in names if n not in ("__weakref__", "data", "_shape", "_dtype")])
-    return remember(_slots, kind, own)  # type: ignore[no-any-return]
-
-
-def hollow(x: Any) -> Any:
+def without_data(x: Any) -> Any:
     """`x` without its arrays: structure, shapes and dtypes alone.  Those without items may as well stay."""
-    if isinstance(x, Encoding) and not isinstance(x, List):
-        return with_data(x, _hollow(x.data, x._shape, x._dtype))  # type: ignore[attr-defined]
+    if isinstance(x, Encoding):
+        if x._in_one_array:
+            return x._with_data(_shape_of(x.data, x._shape, x._dtype))
+        return x._with([_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in x._leaves()])
     if is_array(x):
-        return _hollow(x, x.shape, x.dtype)
-    return rebuild(x, [_hollow(leaf, leaf.shape, leaf.dtype) for leaf in leaves(x)])
+        return _shape_of(x, x.shape, x.dtype)
+    return rebuild(x, [_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in leaves(x)])
 
 
-def _hollow(x: Any, shape: Any, dtype: Any) -> Any:
+def _shape_of(x: Any, shape: Any, dtype: Any) -> Any:
     """What is remembered of an array that had this shape and dtype."""
-    if 0 in shape and not isinstance(x, Leaf) and x.shape == shape:
+    if 0 in shape and not isinstance(x, ShapeDtype) and x.shape == shape:
         return library_of(x).alias(x)
-    return Leaf(shape, dtype)
+    return ShapeDtype(shape, dtype)
 
 
 def wants_grad(x: Any) -> bool:
@@ -147,8 +118,8 @@ def wants_grad(x: Any) -> bool:
     if not with_autograd or type(x) is np.ndarray:
         return False
     if isinstance(x, Encoding):  # one library, so a look at one array is mostly enough
-        own = library_of(x._like())
-        return own.autograd and own.wants_grad(x.items if isinstance(x, List) else (x.data,))  # type: ignore[attr-defined]
+        own = library_of(x._sample())
+        return own.autograd and own.wants_grad(x._leaves())
     for leaf in leaves(x):
         library = library_of_type(type(leaf))
         if library is not None and library.autograd and library.wants_grad((leaf,)):
@@ -156,17 +127,17 @@ def wants_grad(x: Any) -> bool:
     return False
 
 
-def apply(rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None = None) -> Any:
+def connected(rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None = None) -> Any:
     """``rule(x)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`.
 
-    The pullback of an operation that is not linear depends on `x`; ``again(x, dy)`` is the same pullback, made of
+    The pullback of an operation that is not linear depends on `x`; ``second_order(x, dy)`` is the same pullback, made of
     operations that are in the graph, for those who differentiate a second time.
     """
-    return _torch_apply(rule, x, again)
+    return _torch_apply(rule, x, second_order)
 
 
-def _torch_apply(rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None) -> Any:
-    call = _Call(rule, x, again)
+def _torch_apply(rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None) -> Any:
+    call = _Call(rule, x, second_order)
     outputs = _torch_function().apply(call, *leaves(x))
     return rebuild(call.result, outputs)
 
@@ -174,10 +145,10 @@ def _torch_apply(rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None) ->
 class _Call:
     """One call on its way through the framework, which takes and returns tensors only."""
 
-    __slots__ = ("again", "fixed", "pullback", "result", "rule", "x")
+    __slots__ = ("fixed", "pullback", "result", "rule", "second_order", "x")
 
-    def __init__(self, rule: Rule, x: Any, again: Callable[[Any, Any], Any] | None) -> None:
-        self.rule, self.x, self.again = rule, x, again
+    def __init__(self, rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None) -> None:
+        self.rule, self.x, self.second_order = rule, x, second_order
         self.result: Any = None
         self.pullback: Callable[[Any], Any] | None = None
         self.fixed: dict[int, Any] = {}  # what can have no gradient (a user's lengths): it goes back as it is
@@ -185,11 +156,11 @@ class _Call:
     def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         result, self.pullback = self.rule(rebuild(self.x, tensors))
         # the tensors belong to the graph, not to this object
-        self.x = None if self.again is None else hollow(self.x)
+        self.x = None if self.second_order is None else without_data(self.x)
         # An output that were an input itself would leave the graph
         own = set(map(id, tensors))
         outputs = tuple([t.view_as(t) if id(t) in own else t for t in leaves(result)])
-        self.result = hollow(result)
+        self.result = without_data(result)
         for k, t in enumerate(outputs):
             if not (t.is_floating_point() or t.is_complex()):
                 self.fixed[k] = t
@@ -200,8 +171,8 @@ class _Call:
         for k, t in self.fixed.items():
             gradients[k] = t
         given = rebuild(self.result, gradients)
-        if self.again is not None and tensors:
-            return leaves(self.again(rebuild(self.x, tensors), given))
+        if self.second_order is not None and tensors:
+            return leaves(self.second_order(rebuild(self.x, tensors), given))
         return leaves(self.pullback(given))
 
 
@@ -216,7 +187,7 @@ def _torch_function() -> Any:
         def forward(ctx: Any, call: _Call, *tensors: Any) -> Any:
             outputs = call.forward(tensors)
             ctx.call = call
-            if call.again is not None:
+            if call.second_order is not None:
                 ctx.save_for_backward(*tensors, *outputs)
                 ctx.count = len(tensors)
             if call.fixed:
@@ -226,7 +197,7 @@ def _torch_function() -> Any:
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
             given = [adopt(g, "the gradient")[1] for g in gradients]
-            if ctx.call.again is None:
+            if ctx.call.second_order is None:
                 return None, *ctx.call.backward(given, ())
             saved = ctx.saved_tensors[: ctx.count]  # which looks whether they, or the results, have been changed
             return None, *ctx.call.backward(given, saved if torch.is_grad_enabled() else ())

@@ -4,19 +4,29 @@ One `Structure` is shared by all encodings that come from one another, so length
 uploaded to a device once.
 """
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import registry
-from .arrays import Array, is_array, to_host
-from .errors import OutOfMemory, StructureError, said
-from .limits import NO_ROOM
+from ..arrays import Array, is_array, to_host
+from ..errors import OutOfMemory, StructureError, said
+from ..launch.kernel import kernel
+from ..layout import Layout
+from ..limits import NO_ROOM
 
 _INT64 = np.dtype(np.int64)
 MOST = 2**63 - 1
+
+check_lengths = kernel("check_lengths")
+check_offsets = kernel("check_offsets")
+check_order = kernel("check_order")
+sort_lengths = kernel("sort_lengths")
+
+# the constructor of a named tuple takes twice as long
+make_layout = functools.partial(tuple.__new__, Layout)
 
 
 def same_numbers(a: Array, b: Array) -> bool:
@@ -99,7 +109,20 @@ class Order(NamedTuple):
 class Structure:
     """The lengths of n sequences and what follows from them; read-only."""
 
-    __slots__ = ("__weakref__", "_order", "device", "lengths", "longest", "n", "offsets", "rows", "stable")
+    __slots__ = (
+        "__weakref__",
+        "by_steps",
+        "device",
+        "flat",
+        "lengths",
+        "longest",
+        "n",
+        "offsets",
+        "order",
+        "packed",
+        "rows",
+        "stable",
+    )
 
     lengths: Array  # (n,) in the caller's order
     offsets: Array  # (n + 1,)
@@ -108,8 +131,13 @@ class Structure:
     longest: int
     device: dict[Any, Any]  # copies of the arrays on other devices
     stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
+    # Computed when first asked for:
+    order: Order  # by falling length, stable
+    flat: Layout  # sequences one after the other
+    packed: Layout  # step after step, without padding
+    by_steps: Layout  # time-major, a column a sequence
 
-    def __init__(self, lengths: Array, offsets: Array, longest: int, order: Order | None = None) -> None:
+    def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
         lengths.setflags(False)
         offsets.setflags(False)
         self.lengths = lengths[:]  # as `frozen` says; who cuts them from one block freezes that
@@ -117,7 +145,6 @@ class Structure:
         self.n = lengths.size
         self.rows = offsets.item(-1)
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
-        self._order = order
         self.device = {}
         self.stable = True
 
@@ -126,7 +153,7 @@ class Structure:
         """Checked: int64, not negative, with the sum `rows` where that is given."""
         offsets = np.empty(lengths.size + 1, _INT64)
         limit = MOST if rows is None else rows
-        longest = registry.entry("check_lengths")(lengths, offsets, limit)
+        longest = check_lengths(lengths, offsets, limit)
         if longest < 0:
             negative = np.flatnonzero(lengths < 0)
             if negative.size:
@@ -149,7 +176,7 @@ class Structure:
         if offsets.size == 0:
             raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
         lengths = np.empty(offsets.size - 1, _INT64)
-        longest = registry.entry("check_offsets")(offsets, lengths)
+        longest = check_offsets(offsets, lengths)
         if longest == -1:
             raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
         if longest < 0:
@@ -168,12 +195,12 @@ class Structure:
             raise StructureError(f"indices must be as many as lengths, but there are {indices.size} and {n}")
         lengths = np.full(n, -1, np.int64)
         steps = np.empty(size_at_t.size + 1, np.int64)
-        fault = registry.entry("check_order")(sorted_lengths, indices, size_at_t, lengths, steps)
+        fault = check_order(sorted_lengths, indices, size_at_t, lengths, steps)
         if fault:
             place, kind = divmod(int(fault), 4)
             raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
         structure = cls.of_lengths(lengths)
-        structure._order = Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps))
+        structure.order = Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps))
         ties = sorted_lengths[1:] == sorted_lengths[:-1]
         structure.stable = not (ties & (indices[1:] < indices[:-1])).any()
         return structure
@@ -182,25 +209,45 @@ class Structure:
         """With the stable order of the lengths, for an encoding that has no order of its own."""
         return self if self.stable else Structure(self.lengths, self.offsets, self.longest)
 
-    @property
-    def order(self) -> Order:
-        """By falling length, stable; computed when first asked for."""
-        order = self._order
-        if order is None:
-            n, longest = self.n, self.longest
-            try:
-                block = np.empty(2 * n + 2 * longest + 1, _INT64)
-            except NO_ROOM:
-                raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
-            registry.entry("sort_lengths")(self.lengths, longest, block)
-            frozen(block)  # and so what is cut from it
-            steps = 2 * n + longest
-            order = self._order = Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])
-        return order
+    def __getattr__(self, name: str) -> Any:
+        """What has not been asked for yet: a slot that is still empty."""
+        cum = self.offsets
+        if name == "order":
+            self.order = found = _sorted(self.lengths, self.longest)
+            return found
+        if name == "flat":
+            self.flat = at = make_layout((cum, cum, cum, -1, 0, 1, 0))
+            return at
+        if name not in ("packed", "by_steps"):
+            raise AttributeError(f"a Structure has no {name}")
+        order = self.order
+        at = make_layout((order.indices, cum, order.steps, -1, 0, 0 if name == "packed" else self.n, 0))
+        setattr(self, name, at)
+        return at
 
-    def like(self, other: "Structure") -> bool:
+    def known_order(self) -> Order | None:
+        """The order, if it has been asked for."""
+        try:
+            return object.__getattribute__(self, "order")  # type: ignore[no-any-return]
+        except AttributeError:
+            return None
+
+    def same_lengths(self, other: "Structure") -> bool:
         """Have both the same lengths?"""
         return self is other or (self.n == other.n and same_numbers(self.lengths, other.lengths))
+
+
+def _sorted(lengths: Array, longest: int) -> Order:
+    """The order by falling length, stable."""
+    n = lengths.size
+    try:
+        block = np.empty(2 * n + 2 * longest + 1, _INT64)
+    except NO_ROOM:
+        raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
+    sort_lengths(lengths, longest, block)
+    frozen(block)  # and so what is cut from it
+    steps = 2 * n + longest
+    return Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])
 
 
 def _fault(place: int, kind: int, lengths: Array, indices: Array, size_at_t: Array) -> str:

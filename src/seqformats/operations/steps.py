@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,17 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow, registry
-from .arrays import Array, adopt, is_array, library_of, shape_of, size_of
-from .convert import checked_data, convert, convert_like, restored, source_at, to_packed, to_ragged
-from .errors import StructureError, said
-from .formats import LoD, Packed, Padded, Ragged, build_lod, build_packed
-from .grad import fitting, operation, single
-from .limits import OBJECT, check_room
-from .lists import scan
-from .select import getitem, lengths, lod_slice, rows_or_batch, selected, take_rows
-from .sequence import check_alike
-from .structure import Structure, frozen, same_numbers, whole
+from .. import registry
+from ..arrays import Array, adopt, is_array, library_of, shape_of
+from ..conversion.convert import convert, restored
+from ..conversion.layouts import to_packed, to_ragged
+from ..conversion.like import convert_like
+from ..errors import StructureError, said
+from ..formats import Encoding, LoD, Packed, Ragged
+from ..formats.leaves import without_data
+from ..formats.pairs import take_rows
+from ..formats.rows import make_source
+from ..formats.structure import Structure, frozen, make_layout, same_numbers, whole
+from ..gradients.cotangent import fitting
+from ..gradients.operation import operand, operation, rows_or_batch
+from ..limits import OBJECT, check_room
+from ..lists import scan
+from .questions import lengths
+from .rearrange import check_alike
+from .select import selected
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -82,16 +90,16 @@ class TensorArray:
         >>> sf.TensorArray.unpack(x)[0].to_nested()
         [[2], [0, 1]]
         """
-        own, _, _ = single(x)
-        if isinstance(own, LoD) and len(own.lod) > 1:
-            outer, inner = own._levels[0], lod_slice(own, 1, 0, own._levels[1].n)
-            ordered = getitem(inner, _by_steps(outer))
+        own = operand(x).own
+        if len(own._levels) > 1:
+            outer, inner = own._levels[0], own._sub(1, 0, own._levels[1].n)
+            ordered = inner._chosen(_by_steps(outer))
             ends = outer.order.steps[: outer.longest + 1].tolist()
-            steps = tuple([lod_slice(ordered, 0, a, b) for a, b in pairwise(ends)])
+            steps = tuple([ordered[a:b] for a, b in pairwise(ends)])
         else:
             packed = convert(own if own._structure.stable else convert(own, Ragged), Packed)
             structure = packed._structure
-            ends, library = structure.order.steps[: structure.longest + 1], checked_data(packed)
+            ends, library = structure.order.steps[: structure.longest + 1], packed._look()
             if library.wants_grad((packed.data,)):  # one that is made by `split` could not be changed in place
                 steps = tuple([packed.data[a:b] for a, b in pairwise(ends.tolist())])
             else:
@@ -111,7 +119,7 @@ class TensorArray:
         array([2., 2., 2.])
         """
         if is_array(steps):
-            check_room(size_of(shape_of(steps)[:1]), OBJECT, "steps")
+            check_room(math.prod(shape_of(steps)[:1]), OBJECT, "steps")
         try:
             given = tuple(steps)
         except TypeError:
@@ -136,35 +144,35 @@ class TensorArray:
             if self.like is None:
                 raise StructureError("there is no step, so neither a dtype nor an item shape; give like")
             return self.like
-        own, home, _ = (None, None, None) if self.like is None else single(self.like)
+        own, result, _ = (None, None, None) if self.like is None else operand(self.like)
         found = _checked(self.steps, own)  # a step may have been resized under us
         y = self._pack(own, found)
-        return y if home is None else home(y)
+        return y if result is None else result(y)
 
     def _own(self) -> Any:
-        return None if self.like is None else single(self.like)[0]
+        return None if self.like is None else operand(self.like).own
 
     def _pack(self, like: Any, found: tuple[Array, Array] | None) -> Any:
-        if isinstance(self.steps[0], LoD):
+        if isinstance(self.steps[0], Encoding):
             return self._pack_levels(like)
-        outer = _structure_of_steps(self.steps) if like is None else _outermost(like).in_order()
-        y = _joined(self.steps, found, outer, isinstance(like, (Packed, Padded)))
-        if like is None or (isinstance(like, LoD) and len(like.lod) > 1):
-            return build_lod(convert(y, Ragged).data, (outer,))
+        outer = _structure_of_steps(self.steps) if like is None else like._levels[0].in_order()
+        y = _joined(self.steps, found, outer, like is not None and like._by_steps)
+        if like is None or len(like._levels) > 1:
+            return LoD._over(convert(y, Ragged).data, (outer,))
         return convert_like(y, like)
 
     def _pack_levels(self, like: Any) -> LoD:
         levels = tuple(
             Structure.of_lengths(np.concatenate([step._levels[k].lengths for step in self.steps]))
-            for k in range(len(self.steps[0].lod))
+            for k in range(len(self.steps[0]._levels))
         )
         library = library_of(self.steps[0].data)
-        ordered = build_lod(library.concatenate([step.data for step in self.steps]), levels)
-        outer = _structure_of_steps(self.steps) if like is None else _outermost(like)
+        ordered = LoD._over(library.concatenate([step.data for step in self.steps]), levels)
+        outer = _structure_of_steps(self.steps) if like is None else like._levels[0]
         place = np.empty(outer.rows, np.int64)
         place[_by_steps(outer)] = np.arange(outer.rows)
-        inner = getitem(ordered, place)
-        return build_lod(inner.data, (outer, *inner._levels))
+        inner = ordered._chosen(place)
+        return LoD._over(inner.data, (outer, *inner._levels))
 
     def pack_prefixes(self) -> LoD:
         """Steps that are linked by their `LoD`, as a decoder leaves them, as one `LoD` with a path for every leaf.
@@ -185,13 +193,9 @@ class TensorArray:
         >>> sf.TensorArray(steps).pack_prefixes().to_nested()
         [[0, 2], [0, 3], [1, 4]]
         """
-        if not self.steps or not isinstance(self.steps[0], LoD):
+        if not self.steps or not isinstance(self.steps[0], Encoding):
             raise StructureError("pack_prefixes needs at least one step, and steps that are LoDs")
         return _paths(self.steps)
-
-
-def _outermost(x: Any) -> Structure:
-    return x._levels[0] if isinstance(x, LoD) else x._structure
 
 
 def _taken(given: Any) -> tuple[Any, ...]:
@@ -228,20 +232,22 @@ def _joined(
     """
     library, like = library_of(steps[0]), steps[0]
     if found is None or library.wants_grad(steps):
-        return build_packed(library.concatenate(steps), outer)
-    source = source_at(library, like, tuple(like.shape[1:]), steps, outer, frozen(found[1]), columns=-1)
+        return Packed._sealed(library.concatenate(steps), outer)
+    order = outer.order
+    at = make_layout((order.indices, outer.offsets, order.steps, -1, 0, 0, 1))
+    source = make_source((library, steps, at, outer, like, tuple(like.shape[1:]), frozen(found[1])))
     return to_packed(source) if by_steps else to_ragged(source)
 
 
 def _checked(steps: tuple[Any, ...], like: Any) -> tuple[Array, Array] | None:
     """StructureError where steps do not fit each other or `like`; lengths and addresses of what `scan` can read."""
     found = scan(steps)
-    if found is None and any(isinstance(step, LoD) for step in steps):
-        if not all(isinstance(step, LoD) for step in steps):
+    if found is None and any(isinstance(step, Encoding) for step in steps):
+        if not all(isinstance(step, Encoding) for step in steps):
             raise TypeError("steps must be all arrays or all LoDs")
         check_alike(steps, "step")
         for t, step in enumerate(steps):
-            checked_data(step)
+            step._look()
             if len(step.lod) != len(steps[0].lod):
                 raise StructureError(f"steps[{t}] has {len(step.lod)} levels, but steps[0] has {len(steps[0].lod)}")
     elif found is None and steps:
@@ -249,7 +255,7 @@ def _checked(steps: tuple[Any, ...], like: Any) -> tuple[Array, Array] | None:
             raise StructureError("a step must have the axes (alive, *item), but one is a single number now")
         check_alike(steps, "step")
     if like is not None:
-        outer = _outermost(like)
+        outer = like._levels[0]
         have = np.array([len(step) for step in steps], np.int64) if found is None else found[0]
         wanted = outer.order.size_at_t[: outer.longest]
         if not same_numbers(have, wanted):
@@ -317,9 +323,9 @@ def _paths(steps: Sequence[LoD]) -> LoD:
     everything = library.concatenate([step.data for step in steps])
     data = take_rows(everything, index)
     if len(steps[0].lod) == 1:
-        return build_lod(data, (paths,))
+        return LoD._over(data, (paths,))
     sources = steps[0].absolute()[0]
-    return build_lod(data, (Structure.of_offsets(begin[sources].astype(np.int64)), paths))
+    return LoD._over(data, (Structure.of_offsets(begin[sources].astype(np.int64)), paths))
 
 
 @operation
@@ -348,16 +354,16 @@ def shrink(x: Any, like: Any, step: int) -> Any:
         alive = len(like.steps[t]) if t < len(like.steps) else 0
     else:
         alive = int((lengths(like, 0) > t).sum())
-    own, home, home_dx = rows_or_batch(x)
-    if len(own) < alive:
-        raise StructureError(f"x has {len(own)} sequences, but {alive} of like are longer than {t}")
-    return selected(own, slice(0, alive), home, home_dx)
+    batch = rows_or_batch(x)
+    if len(batch.own) < alive:
+        raise StructureError(f"x has {len(batch.own)} sequences, but {alive} of like are longer than {t}")
+    return selected(batch, slice(0, alive))
 
 
 def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     y = TensorArray.unpack(x)
-    home_dx = single(x)[2]
-    likes = [_flow.hollow(step) for step in y]
+    own, _, gradient = operand(x)
+    likes = [without_data(step) for step in y]
 
     def pullback(dy: Any) -> Any:
         if not isinstance(dy, (list, tuple, TensorArray)):
@@ -366,15 +372,15 @@ def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
         if len(given) != len(likes):
             raise StructureError(f"there are {len(likes)} steps, but {len(given)} gradients")
         steps = [fitting(d, like) for d, like in zip(given, likes, strict=True)]
-        dx = TensorArray(tuple(steps), single(x)[0]).pack()
-        return dx if home_dx is None else home_dx(dx)
+        dx = TensorArray(tuple(steps), own).pack()
+        return dx if gradient is None else gradient(dx)
 
     return y, pullback
 
 
 def _pack_with_pullback(x: TensorArray) -> tuple[Any, Callable[[Any], Any]]:
     y = x.pack()
-    like = _flow.hollow(single(y)[0])
+    like = without_data(operand(y).own)
 
     def pullback(dy: Any) -> Any:
         return TensorArray(TensorArray.unpack(restored(fitting(dy, like), like)).steps, x.like)

@@ -1,0 +1,1 @@
+"""Starting kernels: on the host, in threads, and on other devices."""
