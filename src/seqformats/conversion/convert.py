@@ -231,7 +231,7 @@ def resized(x: Ragged, structure: Structure) -> Ragged:
     if wants_grad(x):
         return connected(lambda z: (resized(z, structure), lambda dz: resized(dz, own)), x)  # type: ignore[no-any-return]
     kept = Structure.of_lengths(np.minimum(own.lengths, structure.lengths))
-    source = x._source().restricted(kept, frozen(own.offsets[:-1].copy()))
+    source = x._read().restricted(kept, frozen(own.offsets[:-1].copy()))
     out = source.empty(structure.rows, zeros=True)
     put_rows(source, out, frozen(structure.offsets[:-1].copy()))
     return Ragged._sealed(out, structure)
@@ -260,9 +260,9 @@ def relaid(y: Any, x: Encoding) -> Any:
         return List._of(tuple(leaves), x._structure, leaves[0] if leaves else y._sample())
     if shares:
         return y
-    source = y._source()
+    source = y._read()
     if source.at.step != 1 and (not x._by_steps or not _same_order(y._structure, x._structure)):
-        source = convert(y, Ragged)._source()
+        source = convert(y, Ragged)._read()
     return lay_out(source._replace(structure=x._structure), type(x), x._form())
 
 

@@ -55,23 +55,23 @@ def _in_rectangle(
     x: Encoding | Source, kind: type[Encoding], width: Any, multiple_of: Any, truncate: Any
 ) -> tuple[Source, int]:
     """The rows that are kept, and the width of the rectangle."""
-    source = x._source()
+    source = x._read()
     if isinstance(x, kind) and width is None:
         width = x._form()[0]  # another side, fill or multiple of the rectangle that is there
     room, longest = _width(source.structure, width, multiple_of, truncate)
     if longest < source.structure.longest:
-        source = cut(to_ragged(x)._source() if source.at.step != 1 else source, longest)
+        source = cut(to_ragged(x)._read() if source.at.step != 1 else source, longest)
     return source, room
 
 
 def to_ragged(x: Encoding | Source) -> Ragged:
     """Any layout as `Ragged`."""
-    return lay_out(x._source(), Ragged)  # type: ignore[no-any-return]
+    return lay_out(x._read(), Ragged)  # type: ignore[no-any-return]
 
 
 def to_packed(x: Encoding | Source) -> Packed:
     """Any layout as `Packed`."""
-    return lay_out(x._source(), Packed)  # type: ignore[no-any-return]
+    return lay_out(x._read(), Packed)  # type: ignore[no-any-return]
 
 
 def to_padded(
@@ -132,7 +132,7 @@ def steps_to_list(x: Encoding) -> List:
 
 def masked_to_list(x: Masked) -> List:
     """Views of the rows of each sequence, without the padding."""
-    source = x._source()
+    source = x._read()
     data, structure = x.data, source.structure
     lengths = structure.lengths.tolist()
     if x.side == "left":

@@ -139,7 +139,7 @@ class Encoding:
             )
         return library
 
-    def _source(self) -> Source:
+    def _read(self) -> Source:
         """Its rows, to be read, after the same look."""
         data = self.data
         source: Source = make_source(

@@ -78,7 +78,7 @@ class List(Encoding):
         self._addresses(self.items, self._structure.lengths)
         return library_of(self._sample())
 
-    def _source(self) -> Source:
+    def _read(self) -> Source:
         sample = self._sample()
         source: Source = make_source(
             (library_of(sample), self.items, self._layout(), self._structure, sample, self._shape[1:], None)

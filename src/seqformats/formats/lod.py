@@ -223,7 +223,7 @@ class LoD(_Deep):
         return self._sub(0, start, stop)
 
     def _chosen(self, where: Array) -> LoD:
-        rows = gathered(self._source(), *picked(structure_of(self, 0), where))
+        rows = gathered(self._read(), *picked(structure_of(self, 0), where))
         return self._over(rows.data, self._levels_of(where))
 
     def _levels_of(self, where: Array) -> tuple[Structure, ...]:

@@ -100,7 +100,7 @@ class Ragged(Encoding):
         return self._sealed(self.data[first:last], cut_range(self._structure, start, stop))
 
     def _chosen(self, where: Array) -> Ragged:
-        return gathered(self._source(), *picked(self._structure, where))
+        return gathered(self._read(), *picked(self._structure, where))
 
 
 _open = opened(Ragged)

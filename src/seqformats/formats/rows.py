@@ -39,6 +39,10 @@ class Source(NamedTuple):
         at = make_layout((starts, cum, cum, -1, 0, 1, self.at.absolute))
         return self._replace(at=at, structure=structure)
 
+    def _read(self) -> Source:
+        """Itself: whoever takes an encoding to be read, takes this too."""
+        return self
+
     def empty(self, rows: int, zeros: bool = False) -> Array:
         """A new array for so many rows."""
         make = self.library.zeros if zeros else self.library.empty
@@ -72,7 +76,7 @@ def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0
 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
     """
-    library, data, at, structure, sample, item, begins = source
+    library, data, at, structure, sample, item, _ = source
     lead, to, gaps = kind._room(structure, *form)
     rows, dtype = structure.rows, sample.dtype
     row = size_of(item) * dtype.itemsize

@@ -17,6 +17,7 @@ from ..formats.structure import Structure, frozen
 from ..gradients.operation import Call, linear, operand, operation
 from ..limits import check_room
 from .dtypes import differentiable, sums_in
+from .over import one_after_the_other
 from .questions import lengths
 from .rearrange import per_sequence
 from .reduce import repeated, summed
@@ -157,7 +158,7 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     def forward(z: Any) -> Any:
         if target is None:
             return z._chosen(index)
-        move(z._source().restricted(copied, frozen(outer.offsets[index])), target, copied.flat)
+        move(z._read().restricted(copied, frozen(outer.offsets[index])), target, copied.flat)
         return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._sealed(target, copied)
 
     def back(dy: Any) -> Any:
@@ -178,8 +179,9 @@ def _repeated_rows(library: Library, rows: Array, counts: Array, out: Any, have:
     if rows.shape[0] != counts.size:
         raise StructureError(f"x has {rows.shape[0]} rows, but {have.format(n=counts.size)}")
     structure = Structure.of_lengths(counts.copy(), None, "counts")
-    name, shape = library.dtype_name(rows.dtype), Ragged._sealed(rows, structure)
-    target = into(out, library, rows, structure.rows, tuple(rows.shape[1:]))
+    name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
+    shape = one_after_the_other(structure, item, rows.dtype)
+    target = into(out, library, rows, structure.rows, item)
 
     def forward(z: Any) -> Array:
         return repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data

@@ -18,6 +18,7 @@ from ..conversion.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.rows import new_array
+from ..formats.structure import Structure
 from ..launch.kernel import kernel
 from ..limits import remember
 from .dtypes import Dtypes
@@ -90,8 +91,12 @@ def laid_out_as(x: Encoding) -> tuple[Encoding, Callable[[Array], Any]]:
     """What gives the layout of a result like `x`, and how to seal its data; data need not be there."""
     if x._in_one_array:
         return x, x._with_data
-    shape = (x._structure.rows, *x.item_shape)
-    return Ragged._sealed(ShapeDtype(shape, x._dtype), x._structure), x._with_data
+    return one_after_the_other(x._structure, x.item_shape, x._dtype), x._with_data
+
+
+def one_after_the_other(structure: Structure, item: Shape, dtype: Any) -> Ragged:
+    """A `Ragged` without data, that gives a layout."""
+    return Ragged._sealed(ShapeDtype((structure.rows, *item), dtype), structure)
 
 
 def combined(function: Callable[..., Array], x: Any, *others: Any) -> Any:

@@ -21,7 +21,7 @@ from ..launch.kernel import kernel
 from .dtypes import HALF, SUMS_IN, differentiable, exponentials, means, same, sums, sums_in
 from .over import Calculation, combined, in_one_array, laid_out_as, name_of, rows_like
 
-_LOWEST = -math.inf
+_ZERO, _LOWEST = 0.0, -math.inf  # what kernels leave for an empty sequence
 _SUM, _MEAN, _SQRT = 0, 1, 2  # see kernels.sum_rows
 
 spread_rows, repeat_rows = kernel("spread_rows"), kernel("repeat_rows")
@@ -50,7 +50,7 @@ class Reduction(Operation):
         pullback: Callable[[Any, Array], Pullback],
         *,
         what: str | None = None,
-        default: float = 0.0,
+        default: float = _ZERO,
         second_order: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         super().__init__(self._forward, self._rule, second_order=second_order)
@@ -60,19 +60,16 @@ class Reduction(Operation):
         self.what = what
         self.default = default
 
-    def __call__(self, x: Any, empty: Any = None) -> Any:
+    def __call__(self, x: Any, empty: Any) -> Any:
         """The result for any batch, with `empty` for empty sequences."""
-        plain = empty is None or empty is self.default
-        if plain and isinstance(x, Encoding) and not (with_autograd and wants_grad(x)):
+        if empty is self.default and isinstance(x, Encoding) and not (with_autograd and wants_grad(x)):
             y = self.values(x)
             return over_levels(y, x) if x.keeps_levels else y
         return self.prepare(x, empty).run()
 
-    def prepare(self, x: Any, empty: Any = None) -> Call:
+    def prepare(self, x: Any, empty: Any) -> Call:
         """The same as a `Call`."""
         own, result, gradient = operand_of_reduction(x)
-        if empty is None:
-            empty = self.default
         if empty is not self.default:
             _check_empty(own._structure, empty)
 
@@ -288,7 +285,7 @@ def _last_items(x: Encoding, _: bool = True) -> Array:
 
 def _end(x: Encoding, last: int) -> Array:
     """``(n, *item)``: the first (last) item of every sequence, zeros for an empty one."""
-    library, data, at, structure, sample, item, _ = x._source()
+    library, data, at, structure, sample, item, _ = x._read()
     n, dtype = structure.n, sample.dtype
     out = library.empty((n, *item), dtype, sample)
     row = math.prod(item) * dtype.itemsize
@@ -389,7 +386,8 @@ def reduce(x: Any, kind: str, *, empty: Any = None) -> Any:
     >>> sf.reduce(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 0, 1]), "max")
     array([2., 0., 3.])
     """
-    return _by_name(kind)(x, empty)
+    record = _by_name(kind)
+    return record(x, record.default if empty is None else empty)
 
 
 def _by_name(kind: Any) -> Reduction:
@@ -409,13 +407,14 @@ _PLACE = ["sum", "mean", "average", "sqrt", "max", "min", "first", "last", "logs
 @registry.gradient(reduce)
 def _reduce(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
     def given(x: Any, kind: str, *, empty: Any = None) -> Call:
-        return _by_name(kind).prepare(x, empty)
+        record = _by_name(kind)
+        return record.prepare(x, record.default if empty is None else empty)
 
     return given(*args, **options).vjp()
 
 
 @SUM.of
-def reduce_sum(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_sum(x: Any, *, empty: Any = _ZERO) -> Any:
     """The sum of every (innermost) sequence.
 
     Parameters
@@ -440,7 +439,7 @@ def reduce_sum(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @MEAN.of
-def reduce_mean(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_mean(x: Any, *, empty: Any = _ZERO) -> Any:
     """The mean of every (innermost) sequence; integers and bools give float64.  See `reduce_sum`.
 
     >>> import numpy as np
@@ -454,7 +453,7 @@ def reduce_mean(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @SQRT.of
-def reduce_sqrt(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_sqrt(x: Any, *, empty: Any = _ZERO) -> Any:
     """The sum of every (innermost) sequence, divided by the square root of its length.  See `reduce_mean`.
 
     >>> import numpy as np
@@ -466,7 +465,7 @@ def reduce_sqrt(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @MAX.of
-def reduce_max(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_max(x: Any, *, empty: Any = _ZERO) -> Any:
     """The largest item of every (innermost) sequence, column by column; dtypes stay.  See `reduce_sum`.
 
     A NaN in a sequence gives NaN.  The gradient goes to the first of equal items.
@@ -482,7 +481,7 @@ def reduce_max(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @MIN.of
-def reduce_min(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_min(x: Any, *, empty: Any = _ZERO) -> Any:
     """The least item of every (innermost) sequence, column by column.  See `reduce_max`.
 
     >>> import numpy as np
@@ -494,7 +493,7 @@ def reduce_min(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @FIRST.of
-def reduce_first(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_first(x: Any, *, empty: Any = _ZERO) -> Any:
     """The first item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
 
     >>> import numpy as np
@@ -506,7 +505,7 @@ def reduce_first(x: Any, *, empty: Any = 0.0) -> Any:
 
 
 @LAST.of
-def reduce_last(x: Any, *, empty: Any = 0.0) -> Any:
+def reduce_last(x: Any, *, empty: Any = _ZERO) -> Any:
     """The last item of every (innermost) sequence; any dtype, which stays.  See `reduce_sum`.
 
     >>> import numpy as np

@@ -106,7 +106,7 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call:
 
 def _placed(dy: Ragged, where: Array, structure: Structure) -> Ragged:
     """Sequence j of `dy` at place ``where[j]`` of a batch of zeros; what meets at one place is added up, in order."""
-    source = dy._source()
+    source = dy._read()
     counts = np.bincount(where, minlength=structure.n).astype(np.int64)
     if counts.size == 0 or counts.max() <= 1:
         out = source.empty(structure.rows, zeros=True)
