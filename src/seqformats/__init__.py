@@ -4,7 +4,6 @@ See `convert` for conversions, `with_padded` for wrappers, `vjp` for gradients.
 """
 
 from . import nested as _nested  # noqa: F401  registers the conversions of nested lists
-from ._threads import num_threads, set_num_threads
 from .attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
 from .batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
 from .beam import (
@@ -32,6 +31,7 @@ from .errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, S
 from .expand import expand, expand_as, repeat
 from .formats import List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
 from .grad import vjp
+from .launch.threads import num_threads, set_num_threads
 from .reduce import (
     argmax,
     reduce,

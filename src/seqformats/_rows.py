@@ -1,6 +1,6 @@
 """What operations share: kernels that go over the sequences of any encoding, where its items lie.
 
-A kernel finds item t of a sequence by the arrays and numbers of a `Layout` (see `_kernel.locate` and `_kernel.along`),
+A kernel finds item t of a sequence by a `layout.Layout` (see `kernels.parts.common`),
 so a padded batch is worked on as it is, and a result in the same layout is written in place.
 """
 
@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _flow, _launch, registry
+from . import _flow, layout
 from .arrays import NUMPY, Array, Library, Shape, library_of, plain, size_of
 from .convert import checked_data, convert, ragged_to_list
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
+from .launch.kernel import Work, kernel
 from .limits import NO_ROOM, no_room, remember
 from .structure import Structure
 
@@ -49,6 +50,14 @@ class Layout(NamedTuple):
     lead: Shape  # the shape of data before the items
     lengths: Array  # of the units, in their order
     padded: bool  # is there room that no item takes?
+
+    @property
+    def at(self) -> layout.Layout:
+        """As kernels take it."""
+        return at_rows((*self.arrays, *self.numbers, 0))
+
+
+at_rows = functools.partial(tuple.__new__, layout.Layout)  # in half the time
 
 
 def layout_of(x: Any) -> Layout:
@@ -128,18 +137,8 @@ def calculate(
 ) -> None:
     """Start a kernel that calculates over the sequences; `arrays` and `numbers` are its own."""
     if width and structure.n:
-        row = width * library.itemsize(inputs[0].dtype)
-        work = (structure.n, structure.rows, row, layout.lengths)
-        _launch.arithmetic(
-            name,
-            library,
-            inputs,
-            outputs,
-            (*layout.arrays, *arrays),
-            (width, *layout.numbers, *numbers),
-            work,
-            structure,
-        )
+        work = Work(structure.n, structure.rows, layout.lengths)
+        kernel(name).start(library, inputs, outputs, (layout.at, *arrays, *numbers), width, structure, work)
 
 
 def move(
@@ -148,12 +147,12 @@ def move(
     """Start a kernel that moves items of shape `item` over the sequences; `numbers` are its own."""
     row = size_of(item) * library.itemsize(src.dtype)
     if row and structure.rows:
-        work = (structure.n, structure.rows, row, layout.lengths)
-        _launch.move(name, library, src, out, layout.arrays, (*layout.numbers, *numbers), work, structure)
+        work = Work(structure.n, structure.rows, layout.lengths)
+        kernel(name).start(library, (src,), (out,), (layout.at, *numbers), row, structure, work)
 
 
 def calculated_at_once(
-    kernel: str, result: Callable[[str], str | None], *numbers: int, by_item: bool = False
+    name: str, result: Callable[[str], str | None], *numbers: int, by_item: bool = False
 ) -> Callable[[Any], Any]:
     """The way of `grad.at_once` for a kernel that calculates one item a sequence, or an item `by_item`.
 
@@ -161,6 +160,7 @@ def calculated_at_once(
     the result, None where they do) and no gradient.  Then this is all there is to do, in a third of the time.
     """
     known: dict[Any, Any] = {}
+    start = kernel(name).start
 
     def quick(x: Any) -> Any:
         if type(x) is not Ragged:
@@ -174,20 +174,18 @@ def calculated_at_once(
         except KeyError:
             to = result(library.dtype_name(dtype))
             to = remember(known, dtype, None if to is None else library.dtype(to))
-        n, rows, width = structure.n, shape[0], size_of(shape[1:])
-        if to is None or not (n and width) or _launch.is_large(rows * width * dtype.itemsize, kernel):
+        n, width = structure.n, size_of(shape[1:])
+        if to is None or not (n and width):
             return None
         out = library.empty(shape if by_item else (n, *shape[1:]), to, data)
-        given, taken = library.operand(data), library.result(out)
         cum = structure.offsets
-        start = registry.entry(kernel, (given.dtype.num, taken.dtype.num))
-        start(given, taken, cum, cum, cum, width, -1, 0, 1, *numbers, 0, n)
+        start(library, (data,), (out,), (at_rows((cum, cum, cum, -1, 0, 1, 0)), *numbers), width, structure)
         return build_ragged(out, structure) if by_item else out
 
     return quick
 
 
-def spread_at_once(kernel: str, inputs: tuple[Array, ...], shape: Any, *numbers: int) -> Any:
+def spread_at_once(name: str, inputs: tuple[Array, ...], shape: Any, *numbers: int) -> Any:
     """The other way: rows, one a sequence, to the items of a `Ragged` like `shape`; None for what is not plain."""
     if type(shape) is not Ragged:
         return None
@@ -197,29 +195,28 @@ def spread_at_once(kernel: str, inputs: tuple[Array, ...], shape: Any, *numbers:
     if library is None or library.dtype_name(dtype) not in _FLOATS or (library is NUMPY and not dtype.isnative):
         return None
     n, width = structure.n, size_of(item)
-    if not (n and width) or _launch.is_large(structure.rows * width * dtype.itemsize, kernel):
+    if not (n and width):
         return None
     out = library.empty((structure.rows, *item), dtype, rows)
-    data = (*map(library.operand, inputs), library.result(out))
     cum = structure.offsets
-    start = registry.entry(kernel, tuple([x.dtype.num for x in data]))
-    start(*data, cum, cum, cum, width, -1, 0, 1, *numbers, 0, n)
+    at = at_rows((cum, cum, cum, -1, 0, 1, 0))
+    kernel(name).start(library, inputs, (out,), (at, *numbers), width, structure)
     return build_ragged(out, structure)
 
 
-def placed_at_once(kernel: str, rows: Array, shape: Any, *numbers: int, zeros: bool = False) -> Any:
+def placed_at_once(name: str, rows: Array, shape: Any, *numbers: int, zeros: bool = False) -> Any:
     """The same by a kernel that moves rows of any dtype, into new memory or `zeros`."""
     if type(shape) is not Ragged:
         return None
     dtype, item, structure = rows.dtype, rows.shape[1:], shape._structure
     library = plain(rows, dtype, rows.shape)
     row = size_of(item) * dtype.itemsize
-    n, cum = structure.n, structure.offsets
-    if library is None or not (structure.rows and row) or _launch.is_large(structure.rows * row, kernel):
+    cum = structure.offsets
+    if library is None or not (structure.rows and row):
         return None
     out = (library.zeros if zeros else library.empty)((structure.rows, *item), dtype, rows)
-    source, target = library.address(rows), library.address(out)
-    registry.entry(kernel)(source, target, cum, cum, cum, -1, 0, 1, *numbers, row, 0, n)
+    at = at_rows((cum, cum, cum, -1, 0, 1, 0))
+    kernel(name).start(library, (rows,), (out,), (at, *numbers), row, structure)
     return build_ragged(out, structure)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from . import _launch
 from .arrays import Array, Library, adopt, is_array, library_of
 from .convert import as_own, at_least, is_encoding, mask_beside
 from .errors import ConversionError, StructureError, said
 from .formats import Masked
 from .grad import single
+from .launch.kernel import kernel
 from .limits import allocated
 from .select import is_batch
 from .sequence import per_sequence
@@ -115,9 +115,7 @@ def _numbered(structure: Structure, like: Array, first: Array, segments: int) ->
     library = library_of(like)
     out = allocated(library.empty, (structure.rows,), library.dtype("int64"), like)
     if structure.rows:
-        work = _launch.Work(structure.n, structure.rows, 8, structure.lengths)
-        arrays = (structure.offsets, first)
-        _launch.arithmetic("number_rows", library, (), (out,), arrays, (1, segments), work, structure)
+        kernel("number_rows").start(library, (), (out,), (structure.offsets, first, segments), 1, structure)
     return out
 
 
@@ -163,8 +161,5 @@ def block_mask(x: Any, *, causal: bool = False) -> Array:
     library, rows = library_of(like), structure.rows
     out = allocated(library.empty, (rows, rows), library.bool_dtype, like)
     if rows:
-        work = _launch.Work(structure.n, rows, rows, structure.lengths)
-        _launch.arithmetic(
-            "block_mask", library, (), (out,), (structure.offsets,), (rows, int(causal)), work, structure
-        )
+        kernel("block_mask").start(library, (), (out,), (structure.offsets, int(causal)), rows, structure)
     return out

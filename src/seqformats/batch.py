@@ -24,6 +24,7 @@ from .formats import (
     build_ragged,
 )
 from .grad import Call, fitting, operation, single
+from .launch.kernel import kernel
 from .select import getitem, lengths, lengths_given, rows_or_batch, selected
 from .sequence import check_alike, each_home
 from .structure import Structure, frozen, integers
@@ -270,7 +271,7 @@ def buckets(
     counts = np.empty(n, np.int64)
     # with a step over the limit all sequences are empty
     numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n))
-    found = registry.kernel("cut_buckets", "cpu")(order.lengths, *numbers, counts)
+    found = kernel("cut_buckets")(order.lengths, *numbers, counts)
     return build_ragged(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
 
 
@@ -295,7 +296,7 @@ def pack_bins(lengths: Any, capacity: int) -> Ragged:
     n = order.lengths.size
     tree = np.empty(2 << max(n - 1, 0).bit_length(), np.int64)
     bins = np.empty(n, np.int64)
-    count = registry.kernel("fill_bins", "cpu")(order.lengths, limit, tree, bins)
+    count = kernel("fill_bins")(order.lengths, limit, tree, bins)
     by_bin = np.argsort(bins, kind="stable")
     return build_ragged(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)))
 

@@ -7,12 +7,13 @@ and the table at the end says from where each can be reached.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from . import _flow, _launch, hints, registry
+from . import _flow, hints, registry
 from .arrays import (
     LAZY_ZEROS,
     NUMPY,
@@ -45,6 +46,8 @@ from .formats import (
     level_index,
     rows_of_level,
 )
+from .launch.kernel import Work, check_device, kernel
+from .layout import Layout
 from .limits import NO_ROOM, allocated, check_finite, no_room
 from .lists import read, scan
 from .structure import MOST, Structure, frozen, same_numbers, whole
@@ -180,35 +183,44 @@ def move_rows(
     if own.rows == 0 or row == 0:
         return
     cum = own.offsets
-    addresses = 1 if type(data) is tuple else 0
-    name: str
-    numbers: tuple[int, ...]
-    arrays: tuple[Array, ...]
+    absolute = 1 if type(data) is tuple else 0
+    few = row in _WORDS and library.kind(like) == "cpu"
+    args: tuple[Any, ...]
+    work = None
     if source_columns is None and columns is None:
         name = "copy_blocks"
-        arrays = (cum if read is None else read, cum if starts is None else starts, cum)
-        numbers = (source_stride, source_left, addresses, stride, left)
-        work = (own.n, own.rows, row, own.lengths)
+        args = (
+            Layout(cum if read is None else read, cum, cum, source_stride, source_left, 1, absolute),
+            Layout(cum if starts is None else starts, cum, cum, stride, left, 1, 0),
+        )
+        work = Work(own.n, own.rows, own.lengths)
     elif source_columns is None:
         order = (structure or own).order
-        name = "words_to_steps" if row in _WORDS and library.kind(like) == "cpu" else "blocks_to_steps"
-        arrays = (cum if read is None else read, cum, order.indices, order.steps)
-        numbers = (source_stride, source_left, addresses, cast(int, columns))
-        work = (own.n, own.rows, row, order.lengths)
+        name = "words_to_steps" if few else "blocks_to_steps"
+        args = (
+            Layout(cum if read is None else read, cum, cum, source_stride, source_left, 1, absolute),
+            Layout(order.indices, cum, order.steps, -1, 0, max(cast(int, columns), 0), 0),
+        )
+        work = Work(own.n, own.rows, order.lengths)
     elif columns is None:
         order = own.order
-        name = "steps_to_words" if row in _WORDS and library.kind(like) == "cpu" else "steps_to_blocks"
-        arrays = (order.steps if read is None else read, cum if starts is None else starts, cum)
-        arrays = (*arrays, order.indices, order.steps)
-        numbers = (stride, left, addresses, source_columns)
-        work = (own.n, own.rows, row, order.lengths)
+        name = "steps_to_words" if few else "steps_to_blocks"
+        args = (
+            order.steps if read is None else read,
+            Layout(order.indices, cum, order.steps, -1, 0, max(source_columns, 0), absolute),
+            Layout(cum if starts is None else starts, cum, cum, stride, left, 1, 0),
+        )
+        work = Work(own.n, own.rows, order.lengths)
     else:
         # the same steps on both sides: a step is a block
         steps = own.order.steps[: own.longest + 1]
-        name, arrays = "copy_blocks", (steps if read is None else read, steps, steps)
-        numbers = (source_columns, 0, addresses, columns, 0)
-        work = (own.longest, own.rows, row, own.order.size_at_t[: own.longest])
-    _launch.move(name, library, data, out, arrays, numbers, work, structure or own)
+        name = "copy_blocks"
+        args = (
+            Layout(steps if read is None else read, steps, steps, source_columns, 0, 1, absolute),
+            Layout(steps, steps, steps, columns, 0, 1, 0),
+        )
+        work = Work(own.longest, own.rows, own.order.size_at_t[: own.longest])
+    kernel(name).start(library, (data,), (out,), args, row, structure or own, work)
 
 
 _WORDS = (1, 2, 4, 8)  # bytes
@@ -287,8 +299,8 @@ def _rectangle(source: Source, shape: tuple[int, int], fill: Any) -> tuple[Array
 def _pad(source: Source, out: Array, item: Array | None, runs: int, room: int, left: int, cum: Array) -> None:
     if item is not None:
         structure = source.structure
-        work = (runs, runs * room - structure.rows, source.row, None)
-        _launch.move("pad_blocks", source.library, item, out, (cum,), (room, left), work, structure)
+        work = Work(runs, runs * room - structure.rows)
+        kernel("pad_blocks").start(source.library, (item,), (out,), (cum, room, left), source.row, structure, work)
 
 
 @registry.provides("mask_of")
@@ -304,8 +316,8 @@ def mask_beside(library: Library, like: Array, lengths: Array, width: int, side:
     out = allocated(library.zeros, (n, width), library.bool_dtype, like)
     if n * width:
         free = Structure.of_lengths(width - lengths)
-        work = (n, n * width - free.rows, 1, None)
-        _launch.move("pad_blocks", library, _TRUE, out, (free.offsets,), (width, int(side == "right")), work, free)
+        args = (free.offsets, width, int(side == "right"))
+        kernel("pad_blocks").start(library, (_TRUE,), (out,), args, 1, free, Work(n, n * width - free.rows))
     return out
 
 
@@ -400,25 +412,26 @@ def moved_at_once(
     row = like.dtype.itemsize * size_of(item)
     lead: Shape = (longest, n) if function is to_padded else (n, longest) if function is to_masked else (rows,)
     size = size_of(lead)
-    if not (rows and row) or _launch.is_large(size * row, "copy_blocks") or row > _zeros.size:
+    if not (rows and row) or size * row >= 4 << 20 or row > _zeros.size:
         return None
     out = library.empty((*lead, *item), like.dtype, like)
-    to = library.address(out)
-    source, addresses = (0, 1) if type(data) is tuple else (library.address(data), 0)
+    absolute = 1 if type(data) is tuple else 0
     if starts is None:
         starts = cum
     used = cum
+    read = _at_rows((starts, cum, cum, stride, left, 1, absolute))
     if function is to_padded or function is to_packed:
         order = structure.order
         used = order.steps
-        numbers = (stride, left, addresses, n if function is to_padded else -1, row, 0, n)
-        kernel = registry.entry("words_to_steps" if row in _WORDS else "blocks_to_steps")
-        kernel(source, to, starts, cum, order.indices, used, *numbers)
+        write = _at_rows((order.indices, cum, used, -1, 0, n if function is to_padded else 0, 0))
+        move = _words_to_steps if row in _WORDS else _blocks_to_steps
     else:
-        room = -1 if function is to_ragged else longest
-        registry.entry("copy_blocks")(source, to, starts, cum, cum, stride, left, addresses, room, 0, row, 0, n)
+        write = _at_rows((cum, cum, cum, -1 if function is to_ragged else longest, 0, 1, 0))
+        move = _copy_blocks
+    move.start(library, (data,), (out,), (read, write), row, structure)
     if size != rows:
-        registry.entry("pad_blocks")(_zeros_at, to, used, lead[1], 0, row, 0, lead[0])
+        pad = (used, lead[1], 0)
+        _pad_blocks.start(library, (_zeros[:row],), (out,), pad, row, None, (lead[0], size - rows, None))  # type: ignore[arg-type]
     if function is to_padded:
         return build_padded(out, structure)
     if function is to_packed:
@@ -428,7 +441,9 @@ def moved_at_once(
 
 
 _zeros = zero_item(1 << 16)
-_zeros_at = NUMPY.address(_zeros)
+_at_rows = functools.partial(tuple.__new__, Layout)  # in half the time
+_copy_blocks, _pad_blocks = kernel("copy_blocks"), kernel("pad_blocks")
+_blocks_to_steps, _words_to_steps = kernel("blocks_to_steps"), kernel("words_to_steps")
 
 
 def _at_once(function: Callable[..., Any], x: Any) -> Any:
@@ -967,7 +982,7 @@ def _kernel_of(leg: registry.Conversion, device: str) -> str:
     """The kernel of a leg that is this library's own; DeviceError where the device has no kernels."""
     if leg.source not in _STEPS + _BLOCKS or leg.target not in _STEPS + _BLOCKS:
         return ""
-    _launch.check_device(device)
+    check_device(device)
     if (leg.source in _STEPS) is (leg.target in _STEPS):
         return " by copy_blocks"
     words, blocks = (

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow, _launch, registry
+from . import _flow
 from ._rows import (
     HALF,
     ORDERED,
     SUMS_IN,
     Layout,
+    at_rows,
     calculate,
     calculated_at_once,
     combined,
@@ -37,6 +38,7 @@ from .convert import convert, source_of, without_padding
 from .errors import ConversionError, StructureError, said
 from .formats import LoD, Ragged, build_lod
 from .grad import Call, at_once, operation, single
+from .launch.kernel import Work, kernel
 from .structure import Structure, frozen, integers
 
 _SUM, _MEAN, _SQRT = 0, 1, 2  # see kernels.sum_rows
@@ -82,6 +84,9 @@ def _order_kept(name: str) -> str | None:
     return name if name in ORDERED and name not in HALF else None
 
 
+_end_rows = kernel("end_rows")
+
+
 def _end_at_once(x: Any, last: bool) -> Any:
     """The way of `at_once` for the first and the last item of sequences, a move; see `calculated_at_once`."""
     if type(x) is not Ragged:
@@ -90,11 +95,11 @@ def _end_at_once(x: Any, last: bool) -> Any:
     library = plain(data, x._dtype, shape)
     row = size_of(shape[1:]) * x._dtype.itemsize
     n, cum = structure.n, structure.offsets
-    if library is None or not (n and row) or _launch.is_large(n * row, "end_rows"):
+    if library is None or not (n and row):
         return None
     out = library.empty((n, *shape[1:]), x._dtype, data)
-    source, target = library.address(data), library.address(out)
-    registry.entry("end_rows")(source, target, cum, cum, cum, -1, 0, 1, int(last), 0, 0, row, 0, n)
+    at = at_rows((cum, cum, cum, -1, 0, 1, 0))
+    _end_rows.start(library, (data,), (out,), (at, int(last), 0), row, structure, (n, n, None))  # type: ignore[arg-type]
     return out
 
 
@@ -483,7 +488,7 @@ def _ends(x: Any, empty: Any, last: bool) -> Call:
 
         def pullback(dy: Any) -> Any:
             rows = rows_or_data(dy)
-            dx = placed_at_once("end_rows", rows, shape, int(last), 1, 0, zeros=True)
+            dx = placed_at_once("end_rows", rows, shape, int(last), 1, zeros=True)
             if dx is not None:
                 return dx
             return linear(lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), rows)
@@ -518,9 +523,9 @@ def _move_ends(
     library: Library, layout: Layout, structure: Structure, src: Any, out: Array, row: int, last: bool, back: int
 ) -> None:
     if row and structure.n:
-        numbers = (*layout.numbers, int(last), back, int(type(src) is tuple))
-        work = _launch.Work(structure.n, structure.n, row)
-        _launch.move("end_rows", library, src, out, layout.arrays, numbers, work, structure)
+        at = layout.at._replace(absolute=int(type(src) is tuple))
+        work = Work(structure.n, structure.n)
+        kernel("end_rows").start(library, (src,), (out,), (at, int(last), back), row, structure, work)
 
 
 # --- what they share -------------------------------------------------------------------------------------------------

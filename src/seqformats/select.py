@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow, _launch, registry
+from . import _flow, registry
 from ._rows import HALF, differentiable, linear, name_of, sums_in
 from .arrays import Array, adopt, has_items, is_array, library_of, library_of_type, plain, shape_of, size_of, to_host
 from .convert import (
@@ -46,6 +46,7 @@ from .formats import (
     level_index,
 )
 from .grad import Call, operation, single
+from .launch.kernel import kernel
 from .structure import Structure, frozen, integers, whole
 
 # --- what an index means ---------------------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ def _picked_from(structure: Structure, where: Array) -> tuple[Structure, Array] 
     """The same, None where a place does not exist or the rows are too many."""
     k = where.size
     picked: Array = np.empty(3 * k + 1, np.int64)
-    longest = registry.entry("pick_sequences")(where, structure.lengths, structure.offsets, picked)
+    longest = kernel("pick_sequences")(where, structure.lengths, structure.offsets, picked)
     if longest < 0:
         return None
     picked.setflags(False)
@@ -398,9 +399,8 @@ def sum_of_copies(rows: Array, copies: Structure, repeated: Structure, structure
     total = library.empty((structure.rows, *item), data.dtype, data)
     width = size_of(item)
     if width and structure.n:
-        work = _launch.Work(structure.n, structure.rows, width * library.itemsize(data.dtype), structure.lengths)
         arrays = (frozen(repeated.offsets[copies.offsets[:-1]]), structure.offsets, copies.lengths)
-        _launch.arithmetic("sum_copies", library, (data,), (total,), arrays, (width,), work, structure)
+        kernel("sum_copies").start(library, (data,), (total,), arrays, width, structure)
     return library.astype(total, name)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _flow, _launch
+from . import _flow
 from ._rows import (
     HALF,
     calculate,
@@ -30,6 +30,7 @@ from .convert import at_least, convert, convert_like, move_rows, restored, rows_
 from .errors import DeviceError, StructureError, said
 from .formats import Encoding, List, LoD, Ragged, build_ragged, shown
 from .grad import Call, at_once, operation, single
+from .launch.kernel import Work, kernel
 from .limits import no_room
 from .reduce import reduce_sum, rows_or_data, spread
 from .structure import Structure, frozen, integers, whole
@@ -420,8 +421,7 @@ def erase(x: Any, tokens: Any) -> Any:
         items = library.astype(items, name).view(library.dtype("int64"))
         wanted = frozen(wanted[wanted >= 0])
     flags = library.empty((r.rows,), library.dtype("uint8"), items)
-    work = _launch.Work(r.rows, r.rows, library.itemsize(items.dtype))
-    _launch.arithmetic("keep_rows", library, (items,), (flags,), (wanted,), (1,), work, None)
+    kernel("keep_rows").start(library, (items,), (flags,), (wanted,), 1, None, Work(r.rows, r.rows))
     kept = np.flatnonzero(library.to_numpy(flags))
     ends = np.searchsorted(kept, r.offsets)
     data = library.take(r.data, kept, 0)
@@ -502,12 +502,11 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
             out = library.copy(out)
         width = size_of(item)
         if width and structure.rows:
-            work = _launch.Work(n, structure.rows, width * library.itemsize(data.dtype), structure.lengths)
             there = library.from_host(places, data)
             exact = {"float32": "float64", "complex64": "complex128"}.get(added_in, added_in)
             sums = scratch(library, (n * room * width if structure.longest > 16 else 1,), exact, out)
-            arrays, numbers = (structure.offsets,), (width, room)
-            _launch.arithmetic("scatter_rows", library, (data, there), (out, sums), arrays, numbers, work, structure)
+            args = (structure.offsets, room)
+            kernel("scatter_rows").start(library, (data, there), (out, sums), args, width, structure)
         return library.astype(out, name)
 
     def gathered(dy: Array) -> Any:
@@ -604,8 +603,8 @@ def _window(x: Any, before: int, after: int, filling: Array | None) -> Any:
     wide = (count * item[0], *item[1:]) if item else (count,)
     out = new_rows(library, layout, wide, r.dtype, r.data)
     if filling is not None and filling.size and r.rows:
-        work = _launch.Work(r.rows, r.rows * count, filling.size)
-        _launch.move("pad_blocks", library, filling, out, (_NOTHING,), (count, 0), work, None)
+        work = Work(r.rows, r.rows * count)
+        kernel("pad_blocks").start(library, (filling,), (out,), (_NOTHING, count, 0), filling.size, None, work)
     move("window_rows", library, layout, r._structure, r.data, out, item, before, after, int(filling is not None))
     return in_layout(x, out)
 

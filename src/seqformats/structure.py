@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import registry
 from .arrays import Array, is_array, to_host
 from .errors import OutOfMemory, StructureError, said
+from .launch.kernel import kernel
 from .limits import NO_ROOM
 
 _INT64 = np.dtype(np.int64)
@@ -126,7 +126,7 @@ class Structure:
         """Checked: int64, not negative, with the sum `rows` where that is given."""
         offsets = np.empty(lengths.size + 1, _INT64)
         limit = MOST if rows is None else rows
-        longest = registry.entry("check_lengths")(lengths, offsets, limit)
+        longest = kernel("check_lengths")(lengths, offsets, limit)
         if longest < 0:
             negative = np.flatnonzero(lengths < 0)
             if negative.size:
@@ -149,7 +149,7 @@ class Structure:
         if offsets.size == 0:
             raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
         lengths = np.empty(offsets.size - 1, _INT64)
-        longest = registry.entry("check_offsets")(offsets, lengths)
+        longest = kernel("check_offsets")(offsets, lengths)
         if longest == -1:
             raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
         if longest < 0:
@@ -168,7 +168,7 @@ class Structure:
             raise StructureError(f"indices must be as many as lengths, but there are {indices.size} and {n}")
         lengths = np.full(n, -1, np.int64)
         steps = np.empty(size_at_t.size + 1, np.int64)
-        fault = registry.entry("check_order")(sorted_lengths, indices, size_at_t, lengths, steps)
+        fault = kernel("check_order")(sorted_lengths, indices, size_at_t, lengths, steps)
         if fault:
             place, kind = divmod(int(fault), 4)
             raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
@@ -192,7 +192,7 @@ class Structure:
                 block = np.empty(2 * n + 2 * longest + 1, _INT64)
             except NO_ROOM:
                 raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
-            registry.entry("sort_lengths")(self.lengths, longest, block)
+            kernel("sort_lengths")(self.lengths, longest, block)
             frozen(block)  # and so what is cut from it
             steps = 2 * n + longest
             order = self._order = Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, limited, powers_of_row
+from .parts import (
+    CALCULATES,
+    KernelSpec,
+    alike,
+    compiled,
+    limited,
+    powers_of_row,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import exp, gpu, ln, wide
+    from .parts.gpu import exp, gpu, ln, wide
 
 
 @compiled
@@ -51,7 +58,6 @@ def cpu(
             out[k] = (value - top) - log
 
 
-@compiled_for_cuda(over="blocks")
 def cuda(
     x: Any,
     factors: Any,
@@ -118,3 +124,6 @@ def cuda(
             k += threads
         gpu.syncthreads()
         r += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 4))

@@ -8,10 +8,15 @@ counts.  A lane with a bad row r has the count ``-1 - r``.
 
 from typing import TYPE_CHECKING, Any
 
-from .._kernel import compiled, compiled_for_cuda, put
+from .parts import (
+    CALCULATES,
+    KernelSpec,
+    compiled,
+    put,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .parts.gpu import gpu
 
 
 @compiled
@@ -23,8 +28,8 @@ def cpu(
     begin: Any,
     end: Any,
     most: Any,
-    room: int,
     places: int,
+    room: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -42,7 +47,6 @@ def cpu(
         out[2 * size + lane] = found
 
 
-@compiled_for_cuda(over="blocks")
 def cuda(
     values: Any,
     ids: Any,
@@ -51,8 +55,8 @@ def cuda(
     begin: Any,
     end: Any,
     most: Any,
-    room: int,
     places: int,
+    room: int,
 ) -> None:
     """All lanes, a block each.  A candidate's place is the number of better ones, which each list tells by halving."""
     size = begin.size * places
@@ -91,3 +95,6 @@ def cuda(
         if gpu.threadIdx.x == 0:
             out[2 * size + lane] = min(total, most[lane]) if bad == last else -1 - bad
         lane += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f4", "f8"),))

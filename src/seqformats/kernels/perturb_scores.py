@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, exp, shared
+from .parts import (
+    CALCULATES,
+    KernelSpec,
+    alike,
+    compiled,
+    exp,
+    shared,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .parts.gpu import gpu
 
 
 @shared
@@ -63,7 +70,6 @@ def cpu(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int, lo
                 out[place] = shifted(out[place], top, limits[r])
 
 
-@compiled_for_cuda(over="blocks")
 def cuda(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int) -> None:
     """All rows, a block each."""
     parts = gpu.shared.array(128, x.dtype)
@@ -97,3 +103,6 @@ def cuda(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int) -
             token += gpu.blockDim.x
         gpu.syncthreads()
         r += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 4))

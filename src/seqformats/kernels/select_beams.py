@@ -15,10 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, shared
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    KernelSpec,
+    alike,
+    compiled,
+    shared,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, ln
+    from .parts.gpu import gpu, ln
 
 
 @shared
@@ -67,10 +74,10 @@ def cpu(
     parents: Any,
     counts: Any,
     cum: Any,
-    width: int,
     most: int,
     end: int,
     accumulated: int,
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -106,7 +113,6 @@ def cpu(
         group(values, tokens, parents, pre_ids, counts, cum, s, begin, found, end)
 
 
-@compiled_for_cuda(over="sequences")
 def cuda(
     scores: Any,
     ids: Any,
@@ -117,10 +123,10 @@ def cuda(
     parents: Any,
     counts: Any,
     cum: Any,
-    width: int,
     most: int,
     end: int,
     accumulated: int,
+    width: int,
 ) -> None:
     """All sources, a block each: as many rounds as places, each for the best candidate behind the last one."""
     best = gpu.shared.array(128, values.dtype)
@@ -191,3 +197,6 @@ def cuda(
             group(values, tokens, parents, pre_ids, counts, cum, s, begin, found, end)
         gpu.syncthreads()
         s += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3))
