@@ -16,7 +16,7 @@ from . import _flow, layout
 from .arrays import NUMPY, Array, Library, Shape, library_of, plain, size_of
 from .convert import checked_data, convert, ragged_to_list
 from .formats import List, Masked, Packed, Padded, Ragged, build_ragged
-from .launch.kernel import Work, kernel
+from .launch.kernel import kernel
 from .limits import NO_ROOM, no_room, remember
 from .structure import Structure
 
@@ -50,11 +50,6 @@ class Layout(NamedTuple):
     lead: Shape  # the shape of data before the items
     lengths: Array  # of the units, in their order
     padded: bool  # is there room that no item takes?
-
-    @property
-    def at(self) -> layout.Layout:
-        """As kernels take it."""
-        return at_rows((*self.arrays, *self.numbers, 0))
 
 
 at_rows = functools.partial(tuple.__new__, layout.Layout)  # in half the time
@@ -137,8 +132,14 @@ def calculate(
 ) -> None:
     """Start a kernel that calculates over the sequences; `arrays` and `numbers` are its own."""
     if width and structure.n:
-        work = Work(structure.n, structure.rows, layout.lengths)
-        kernel(name).start(library, inputs, outputs, (layout.at, *arrays, *numbers), width, structure, work)
+        kernel(name).start(
+            library,
+            inputs,
+            outputs,
+            (at_rows((*layout.arrays, *layout.numbers, 0)), *arrays, *numbers),
+            width,
+            structure,
+        )
 
 
 def move(
@@ -147,8 +148,9 @@ def move(
     """Start a kernel that moves items of shape `item` over the sequences; `numbers` are its own."""
     row = size_of(item) * library.itemsize(src.dtype)
     if row and structure.rows:
-        work = Work(structure.n, structure.rows, layout.lengths)
-        kernel(name).start(library, (src,), (out,), (layout.at, *numbers), row, structure, work)
+        kernel(name).start(
+            library, (src,), (out,), (at_rows((*layout.arrays, *layout.numbers, 0)), *numbers), row, structure
+        )
 
 
 def calculated_at_once(

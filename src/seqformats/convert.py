@@ -46,7 +46,7 @@ from .formats import (
     level_index,
     rows_of_level,
 )
-from .launch.kernel import Work, check_device, kernel
+from .launch.kernel import check_device, kernel
 from .layout import Layout
 from .limits import NO_ROOM, allocated, check_finite, no_room
 from .lists import read, scan
@@ -187,40 +187,31 @@ def move_rows(
     few = row in _WORDS and library.kind(like) == "cpu"
     args: tuple[Any, ...]
     work = None
+    blocks = _at_rows((cum if read is None else read, cum, cum, source_stride, source_left, 1, absolute))
     if source_columns is None and columns is None:
-        name = "copy_blocks"
-        args = (
-            Layout(cum if read is None else read, cum, cum, source_stride, source_left, 1, absolute),
-            Layout(cum if starts is None else starts, cum, cum, stride, left, 1, 0),
-        )
-        work = Work(own.n, own.rows, own.lengths)
+        move, args = _copy_blocks, (blocks, _at_rows((cum if starts is None else starts, cum, cum, stride, left, 1, 0)))
     elif source_columns is None:
         order = (structure or own).order
-        name = "words_to_steps" if few else "blocks_to_steps"
-        args = (
-            Layout(cum if read is None else read, cum, cum, source_stride, source_left, 1, absolute),
-            Layout(order.indices, cum, order.steps, -1, 0, max(cast(int, columns), 0), 0),
-        )
-        work = Work(own.n, own.rows, order.lengths)
+        move = _words_to_steps if few else _blocks_to_steps
+        args = (blocks, _at_rows((order.indices, cum, order.steps, -1, 0, 0 if cast(int, columns) < 0 else columns, 0)))
     elif columns is None:
         order = own.order
-        name = "steps_to_words" if few else "steps_to_blocks"
+        move = _steps_to_words if few else _steps_to_blocks
         args = (
             order.steps if read is None else read,
-            Layout(order.indices, cum, order.steps, -1, 0, max(source_columns, 0), absolute),
-            Layout(cum if starts is None else starts, cum, cum, stride, left, 1, 0),
+            _at_rows((order.indices, cum, order.steps, -1, 0, 0 if source_columns < 0 else source_columns, absolute)),
+            _at_rows((cum if starts is None else starts, cum, cum, stride, left, 1, 0)),
         )
-        work = Work(own.n, own.rows, order.lengths)
     else:
         # the same steps on both sides: a step is a block
         steps = own.order.steps[: own.longest + 1]
-        name = "copy_blocks"
+        move = _copy_blocks
         args = (
-            Layout(steps if read is None else read, steps, steps, source_columns, 0, 1, absolute),
-            Layout(steps, steps, steps, columns, 0, 1, 0),
+            _at_rows((steps if read is None else read, steps, steps, source_columns, 0, 1, absolute)),
+            _at_rows((steps, steps, steps, columns, 0, 1, 0)),
         )
-        work = Work(own.longest, own.rows, own.order.size_at_t[: own.longest])
-    kernel(name).start(library, (data,), (out,), args, row, structure or own, work)
+        work = (own.longest, own.rows, own.order.size_at_t[: own.longest])
+    move.start(library, (data,), (out,), args, row, structure or own, work)
 
 
 _WORDS = (1, 2, 4, 8)  # bytes
@@ -299,8 +290,8 @@ def _rectangle(source: Source, shape: tuple[int, int], fill: Any) -> tuple[Array
 def _pad(source: Source, out: Array, item: Array | None, runs: int, room: int, left: int, cum: Array) -> None:
     if item is not None:
         structure = source.structure
-        work = Work(runs, runs * room - structure.rows)
-        kernel("pad_blocks").start(source.library, (item,), (out,), (cum, room, left), source.row, structure, work)
+        work = (runs, runs * room - structure.rows, None)
+        _pad_blocks.start(source.library, (item,), (out,), (cum, room, left), source.row, structure, work)
 
 
 @registry.provides("mask_of")
@@ -317,7 +308,7 @@ def mask_beside(library: Library, like: Array, lengths: Array, width: int, side:
     if n * width:
         free = Structure.of_lengths(width - lengths)
         args = (free.offsets, width, int(side == "right"))
-        kernel("pad_blocks").start(library, (_TRUE,), (out,), args, 1, free, Work(n, n * width - free.rows))
+        _pad_blocks.start(library, (_TRUE,), (out,), args, 1, free, (n, n * width - free.rows, None))
     return out
 
 
@@ -431,7 +422,7 @@ def moved_at_once(
     move.start(library, (data,), (out,), (read, write), row, structure)
     if size != rows:
         pad = (used, lead[1], 0)
-        _pad_blocks.start(library, (_zeros[:row],), (out,), pad, row, None, (lead[0], size - rows, None))  # type: ignore[arg-type]
+        _pad_blocks.start(library, (_zeros[:row],), (out,), pad, row, None, (lead[0], size - rows, None))
     if function is to_padded:
         return build_padded(out, structure)
     if function is to_packed:
@@ -444,6 +435,7 @@ _zeros = zero_item(1 << 16)
 _at_rows = functools.partial(tuple.__new__, Layout)  # in half the time
 _copy_blocks, _pad_blocks = kernel("copy_blocks"), kernel("pad_blocks")
 _blocks_to_steps, _words_to_steps = kernel("blocks_to_steps"), kernel("words_to_steps")
+_steps_to_blocks, _steps_to_words = kernel("steps_to_blocks"), kernel("steps_to_words")
 
 
 def _at_once(function: Callable[..., Any], x: Any) -> Any:

@@ -99,7 +99,7 @@ def _end_at_once(x: Any, last: bool) -> Any:
         return None
     out = library.empty((n, *shape[1:]), x._dtype, data)
     at = at_rows((cum, cum, cum, -1, 0, 1, 0))
-    _end_rows.start(library, (data,), (out,), (at, int(last), 0), row, structure, (n, n, None))  # type: ignore[arg-type]
+    _end_rows.start(library, (data,), (out,), (at, int(last), 0), row, structure, (n, n, None))
     return out
 
 
@@ -523,7 +523,7 @@ def _move_ends(
     library: Library, layout: Layout, structure: Structure, src: Any, out: Array, row: int, last: bool, back: int
 ) -> None:
     if row and structure.n:
-        at = layout.at._replace(absolute=int(type(src) is tuple))
+        at = at_rows((*layout.arrays, *layout.numbers, int(type(src) is tuple)))
         work = Work(structure.n, structure.n)
         kernel("end_rows").start(library, (src,), (out,), (at, int(last), back), row, structure, work)
 

@@ -49,6 +49,8 @@ from .grad import Call, operation, single
 from .launch.kernel import kernel
 from .structure import Structure, frozen, integers, whole
 
+_pick_sequences = kernel("pick_sequences")
+
 # --- what an index means ---------------------------------------------------------------------------------------------
 
 
@@ -208,7 +210,7 @@ def _picked_from(structure: Structure, where: Array) -> tuple[Structure, Array] 
     """The same, None where a place does not exist or the rows are too many."""
     k = where.size
     picked: Array = np.empty(3 * k + 1, np.int64)
-    longest = kernel("pick_sequences")(where, structure.lengths, structure.offsets, picked)
+    longest = _pick_sequences(where, structure.lengths, structure.offsets, picked)
     if longest < 0:
         return None
     picked.setflags(False)

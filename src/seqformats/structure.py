@@ -15,6 +15,11 @@ from .errors import OutOfMemory, StructureError, said
 from .launch.kernel import kernel
 from .limits import NO_ROOM
 
+_check_lengths = kernel("check_lengths")
+_check_offsets = kernel("check_offsets")
+_check_order = kernel("check_order")
+_sort_lengths = kernel("sort_lengths")
+
 _INT64 = np.dtype(np.int64)
 MOST = 2**63 - 1
 
@@ -126,7 +131,7 @@ class Structure:
         """Checked: int64, not negative, with the sum `rows` where that is given."""
         offsets = np.empty(lengths.size + 1, _INT64)
         limit = MOST if rows is None else rows
-        longest = kernel("check_lengths")(lengths, offsets, limit)
+        longest = _check_lengths(lengths, offsets, limit)
         if longest < 0:
             negative = np.flatnonzero(lengths < 0)
             if negative.size:
@@ -149,7 +154,7 @@ class Structure:
         if offsets.size == 0:
             raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
         lengths = np.empty(offsets.size - 1, _INT64)
-        longest = kernel("check_offsets")(offsets, lengths)
+        longest = _check_offsets(offsets, lengths)
         if longest == -1:
             raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
         if longest < 0:
@@ -168,7 +173,7 @@ class Structure:
             raise StructureError(f"indices must be as many as lengths, but there are {indices.size} and {n}")
         lengths = np.full(n, -1, np.int64)
         steps = np.empty(size_at_t.size + 1, np.int64)
-        fault = kernel("check_order")(sorted_lengths, indices, size_at_t, lengths, steps)
+        fault = _check_order(sorted_lengths, indices, size_at_t, lengths, steps)
         if fault:
             place, kind = divmod(int(fault), 4)
             raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
@@ -192,7 +197,7 @@ class Structure:
                 block = np.empty(2 * n + 2 * longest + 1, _INT64)
             except NO_ROOM:
                 raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
-            kernel("sort_lengths")(self.lengths, longest, block)
+            _sort_lengths(self.lengths, longest, block)
             frozen(block)  # and so what is cut from it
             steps = 2 * n + longest
             order = self._order = Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])

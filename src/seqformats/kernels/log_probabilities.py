@@ -5,18 +5,11 @@ act on the scores.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    KernelSpec,
-    alike,
-    compiled,
-    limited,
-    powers_of_row,
-)
+from .parts import CALCULATES, Array, Integers, KernelSpec, alike, compiled, limited, powers_of_row
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import exp, gpu, ln, wide
@@ -24,15 +17,15 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(
-    x: Any,
-    factors: Any,
-    addends: Any,
-    out: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
+    x: Array,
+    factors: Array,
+    addends: Array,
+    out: Array,
+    allowed_from: Integers,
+    allowed_to: Integers,
+    allowed: Integers,
+    edited_at: Integers,
+    edited: Integers,
     width: int,
     lo: int,
     hi: int,
@@ -59,15 +52,15 @@ def cpu(
 
 
 def cuda(
-    x: Any,
-    factors: Any,
-    addends: Any,
-    out: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
+    x: Array,
+    factors: Array,
+    addends: Array,
+    out: Array,
+    allowed_from: Integers,
+    allowed_to: Integers,
+    allowed: Integers,
+    edited_at: Integers,
+    edited: Integers,
     width: int,
 ) -> None:
     """All rows, a block each."""

@@ -6,14 +6,9 @@
 counts.  A lane with a bad row r has the count ``-1 - r``.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .parts import (
-    CALCULATES,
-    KernelSpec,
-    compiled,
-    put,
-)
+from .parts import CALCULATES, Array, Integers, KernelSpec, compiled, put
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu
@@ -21,13 +16,13 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(
-    values: Any,
-    ids: Any,
-    counts: Any,
-    out: Any,
-    begin: Any,
-    end: Any,
-    most: Any,
+    values: Array,
+    ids: Integers,
+    counts: Integers,
+    out: Array,
+    begin: Integers,
+    end: Integers,
+    most: Integers,
     places: int,
     room: int,
     lo: int,
@@ -48,13 +43,13 @@ def cpu(
 
 
 def cuda(
-    values: Any,
-    ids: Any,
-    counts: Any,
-    out: Any,
-    begin: Any,
-    end: Any,
-    most: Any,
+    values: Array,
+    ids: Integers,
+    counts: Integers,
+    out: Array,
+    begin: Integers,
+    end: Integers,
+    most: Integers,
     places: int,
     room: int,
 ) -> None:

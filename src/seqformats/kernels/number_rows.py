@@ -36,4 +36,4 @@ def cuda(out: Array, cum: Integers, first: Integers, segments: int, width: int) 
         r += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", ((),))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", (("i8",),))

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    KernelSpec,
-    alike,
-    compiled,
-    exp,
-    shared,
-)
+from .parts import CALCULATES, Array, Integers, KernelSpec, alike, compiled, exp, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu
@@ -52,7 +45,7 @@ def shifted(g: Any, top: Any, limit: Any) -> Any:
 
 
 @compiled
-def cpu(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int, lo: int, hi: int) -> None:
+def cpu(x: Array, running: Array, limits: Array, out: Array, hashes: Integers, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
     none = np.float32(-np.inf)
     for r in range(lo, hi):
@@ -70,7 +63,7 @@ def cpu(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int, lo
                 out[place] = shifted(out[place], top, limits[r])
 
 
-def cuda(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int) -> None:
+def cuda(x: Array, running: Array, limits: Array, out: Array, hashes: Integers, width: int) -> None:
     """All rows, a block each."""
     parts = gpu.shared.array(128, x.dtype)
     me = gpu.threadIdx.x

@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .parts import (
-    CALCULATES,
-    FLOATS,
-    KernelSpec,
-    alike,
-    compiled,
-    shared,
-)
+from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, ln
@@ -65,15 +58,15 @@ def group(
 
 @compiled
 def cpu(
-    scores: Any,
-    ids: Any,
-    pre_ids: Any,
-    pre_scores: Any,
-    values: Any,
-    tokens: Any,
-    parents: Any,
-    counts: Any,
-    cum: Any,
+    scores: Array,
+    ids: Integers,
+    pre_ids: Integers,
+    pre_scores: Array,
+    values: Array,
+    tokens: Integers,
+    parents: Integers,
+    counts: Integers,
+    cum: Integers,
     most: int,
     end: int,
     accumulated: int,
@@ -114,15 +107,15 @@ def cpu(
 
 
 def cuda(
-    scores: Any,
-    ids: Any,
-    pre_ids: Any,
-    pre_scores: Any,
-    values: Any,
-    tokens: Any,
-    parents: Any,
-    counts: Any,
-    cum: Any,
+    scores: Array,
+    ids: Integers,
+    pre_ids: Integers,
+    pre_scores: Array,
+    values: Array,
+    tokens: Integers,
+    parents: Integers,
+    counts: Integers,
+    cum: Integers,
     most: int,
     end: int,
     accumulated: int,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .parts import (
     CALCULATES,
+    MEANS,
     STREAMS,
     SUMS,
     Array,
@@ -102,4 +103,4 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", SUMS, STREAMS)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *MEANS), STREAMS)

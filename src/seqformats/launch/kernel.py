@@ -108,7 +108,7 @@ class Kernel:
         args: tuple[Any, ...],
         size: int,
         structure: Structure | None,
-        work: Work | None = None,
+        work: Work | tuple[int, int, Array | None] | None = None,
     ) -> None:
         """Start a kernel over all units, where its outputs are; on the host it has ended when this returns.
 
@@ -121,14 +121,13 @@ class Kernel:
         args : what the kernel takes between these and the size: layouts, arrays of int64, whole numbers
         size : of a row, in items, or in bytes where rows are moved
         structure : over which sequences the kernel goes; a device keeps copies of its arrays there
-        work : how much there is to do, where that is not all rows of `structure`
+        work : how much there is to do, where that is not all rows of `structure`; a plain tuple is the quickest to make
         """
         spec = self.spec or self.load()
         out = outputs[0]
         own = NUMPY if type(out) is np.ndarray else library
         if own is not NUMPY and (device := library.kind(out)) != "cpu":
-            if work is None:
-                work = Work(structure.n, structure.rows)  # type: ignore[union-attr]
+            work = Work(structure.n, structure.rows) if work is None else Work(*work)  # type: ignore[union-attr]
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
         if spec.does == "moves":

@@ -52,6 +52,7 @@ from .options import compiled, compiled_with_gil, shared
 from .record import (
     CALCULATES,
     FLOATS,
+    MEANS,
     MOVES,
     NUMBERS,
     SIGNED,
@@ -69,6 +70,7 @@ from .vectors import exp, powers_of_row
 __all__ = [
     "CALCULATES",
     "FLOATS",
+    "MEANS",
     "MOVES",
     "NUMBERS",
     "SIGNED",

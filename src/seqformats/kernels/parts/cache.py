@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import inspect
 import logging
 import os
 import re
@@ -30,12 +31,12 @@ from typing import Any
 from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 
-from ... import layout
+from ...layout import Layout
 
 _STAMP = (
     *(
         hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(layout.__file__))
+        for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(inspect.getfile(Layout)))
     ),
     config.BOUNDSCHECK,
     config.OPT,

@@ -69,3 +69,5 @@ SUMS = (
     *((kind, "u8") for kind in UNSIGNED),
 )
 """Items, and what they are added up in."""
+MEANS = tuple((kind, "f8") for kind in (*SIGNED, *UNSIGNED))
+"""Whole numbers, and what their means are."""
