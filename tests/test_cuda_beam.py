@@ -11,7 +11,8 @@ import test_cuda
 from test_cuda import OnNumba, OnTorch, There, busy, need_gpu, on_each_library
 
 import seqformats as sf
-from seqformats import _flow, _launch, arrays
+from seqformats import _flow, arrays
+from seqformats.launch import kernel as launch
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -450,11 +451,10 @@ def traffic(monkeypatch):
         monkeypatch.setattr(owner, name, counted)
 
     need_gpu()
-    from seqformats import _cuda
+    from seqformats.launch import cuda
 
-    monkeypatch.setattr(_launch, "_launchers", {})  # which remember what they were made of
-    for name in ("launch", "launch_arithmetic"):
-        watched(_cuda, name, lambda kernel, *_: kernel.function.__module__.rpartition(".")[2])
+    monkeypatch.setattr(launch, "_launchers", {})  # which remember what they were made of
+    watched(cuda, "start", lambda kernel, *_: kernel.name)
     for kind in (arrays.NumbaDevice, arrays.Torch, arrays.CuPy):
         watched(kind, "to_numpy", "down")
         watched(kind, "upload", "up")

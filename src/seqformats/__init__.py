@@ -3,7 +3,6 @@
 See `convert` for conversions, `with_padded` for wrappers, `vjp` for gradients.
 """
 
-from ._threads import num_threads, set_num_threads
 from .beam import (
     AllowedTokens,
     BannedTokens,
@@ -31,6 +30,7 @@ from .conversion.like import convert_like
 from .errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError
 from .formats import List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
 from .gradients.vjp import vjp
+from .launch.threads import num_threads, set_num_threads
 from .operations.attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
 from .operations.batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
 from .operations.expand import expand, expand_as, repeat

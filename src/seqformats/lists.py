@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from . import registry, tensors
+from . import tensors
 from .arrays import NUMPY, Array, library_of_type
 from .formats.structure import frozen
+from .launch.kernel import kernel
+
+_scan_list = kernel("scan_list")
+_scan_nested = kernel("scan_nested")
+_list_rows = kernel("list_rows")
 
 _HEAD = object.__basicsize__
 _TUPLE = tuple.__basicsize__
@@ -40,8 +45,7 @@ def _read(items: tuple[Any, ...]) -> tuple[Array, Array, Array, int] | None:
     n = len(items)
     table: Array = np.empty(3 * n + 1, np.int64)
     lengths, offsets, addresses = table[:n], table[n : 2 * n + 1], table[2 * n + 1 :]
-    kernel = registry.entry("scan_list")
-    longest = kernel(id(items) + _TUPLE, _HEAD, id(np.ndarray), lengths, offsets, addresses)
+    longest = _scan_list(id(items) + _TUPLE, _HEAD, id(np.ndarray), lengths, offsets, addresses)
     table.setflags(False)
     return None if longest < 0 else (lengths, offsets, addresses, longest)
 
@@ -115,12 +119,11 @@ def _native_numbers() -> bool:
 
 
 def _read_numbers(items: tuple[Any, ...]) -> tuple[Array, list[Array]] | None:
-    kernel = registry.kernel("scan_nested", "cpu")
     where = (id(items) + _TUPLE, len(items), _KNOWN, _TAGGED)
     walk = np.zeros((4, _DEEPEST + 1), np.int64)
     walk[3] = _MOST_LISTS
     nothing = np.empty(0, np.int64)
-    leaf = kernel(*where, 0, walk, nothing, nothing)
+    leaf = _scan_nested(*where, 0, walk, nothing, nothing)
     if leaf <= 0:
         return None
     counts = list(filter(None, walk[2].tolist()))  # leaves, then lists on each level
@@ -131,7 +134,7 @@ def _read_numbers(items: tuple[Any, ...]) -> tuple[Array, list[Array]] | None:
     lengths: Array = np.empty(ends[-1], np.int64)
     target = leaves if leaf == 5 else leaves.view(np.int64) if leaf == 4 else np.empty(counts[0], np.int64)
     # between the two looks another thread may have changed the lists
-    if kernel(*where, leaf, walk, lengths, target) != counts[0] or walk[2, 1:].tobytes() != walk[3, 1:].tobytes():
+    if _scan_nested(*where, leaf, walk, lengths, target) != counts[0] or walk[2, 1:].tobytes() != walk[3, 1:].tobytes():
         return None
     if leaf == 6:
         leaves[:] = target
@@ -159,14 +162,13 @@ def write_numbers(x: Array, lod: tuple[Array, ...]) -> list[Any] | None:
     """float64 or int64 as nested lists, their levels cut at the offsets `lod`; None where that is not done natively."""
     if not tensors.READABLE or list.__basicsize__ != _HEAD + 24:
         return None
-    kernel = registry.kernel("list_rows", "cpu")
     outermost: list[Any] = [None] * (lod[0].size - 1)
     parents, cum = np.array([id(outermost)]), frozen(np.array([0, len(outermost)]))
     x = NUMPY.operand(x)
     for level, offsets in enumerate(lod, 1):
         n = offsets.size - 1
         made = np.empty(n if level < len(lod) else 0, np.int64)
-        if kernel(parents, cum, offsets, x, made, _HEAD + 8) < n:
+        if _list_rows(parents, cum, offsets, x, made, _HEAD + 8) < n:
             raise MemoryError(f"no memory holds lists of {x.size} numbers")
         parents, cum = made, offsets
     return outermost

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from . import registry
 from .arrays import NUMPY, Array, Library
+from .launch.kernel import kernel
+
+_scan_tensors = kernel("scan_tensors")
 
 # Is this a build whose objects lie where their addresses say, and stay as they are while a kernel reads them?
 READABLE = (
@@ -58,8 +60,9 @@ def _read(items: tuple[Any, ...], types: Array, calls: Array) -> Found | None:
     table = np.empty(3 * n + 2 + _WORDS, np.int64)
     words, wanted, offsets = table[:_WORDS], table[_WORDS : _WORDS + 1], table[_WORDS + 1 : _WORDS + n + 2]
     lengths, addresses = table[_WORDS + n + 2 : -n], table[-n:]
-    kernel = registry.entry("scan_tensors")
-    longest = kernel(id(items) + _TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted)
+    longest = _scan_tensors(
+        id(items) + _TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted
+    )
     return None if longest < 0 else (lengths, offsets, addresses, longest, bool(wanted[0]))
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import registry
 from ..arrays import NUMPY, Array, Library, adopt, has_items, is_array, to_host
 from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import LoD, Ragged
 from ..formats.structure import Structure, frozen, integers, whole
+from ..launch.kernel import kernel
 from ..operations.batch import inverse_order
 from ..operations.steps import TensorArray
 from . import candidates
@@ -670,7 +670,7 @@ class BeamDecoder:
         self._nodes.make_room(total)
         live, values = np.empty((4, total), np.int64), np.empty((2, total), np.float32)
         info = np.array([0, self._nodes.count, 0, -1, 0, 0])
-        registry.kernel("advance_beams", "cpu")(
+        kernel("advance_beams")(
             found.values,
             found.keys,
             found.ids,
@@ -769,8 +769,7 @@ class _Nodes:
     def traced(self, nodes: Array, offsets: Array) -> tuple[Array, Array]:
         """The tokens up to each node, one hypothesis after the other, and what each has added to the score."""
         tokens, added = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]), np.float32)
-        kernel = registry.kernel("trace_nodes", "cpu")
-        kernel(self.tokens, self.previous, self.values, nodes, offsets, tokens, added, 0, nodes.size)
+        kernel("trace_nodes")(self.tokens, self.previous, self.values, nodes, offsets, tokens, added, 0, nodes.size)
         return tokens, added
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import _launch
 from ..arrays import Array, Library, adopt, is_array
 from ..conversion.layouts import at_least
 from ..errors import DeviceError, StructureError, said
 from ..formats import LoD, level_index, rows_of_level
 from ..formats.leaves import wants_grad
 from ..formats.structure import Structure, frozen, integers, whole
+from ..launch.kernel import kernel
 from ..operations.dtypes import HALF, ORDERED, SUMS_IN
 
 
@@ -104,10 +104,9 @@ def beam_step(
     found = [library.empty((sources.n * most,), dtype, data) for dtype in (data.dtype, int64, int64)]
     counts = library.zeros((rows,), int64, data)
     if rows and width:
-        work = _launch.Work(sources.n, rows, width * library.itemsize(data.dtype), sources.lengths)
-        numbers = (width, most, last, int(accumulated))
+        args = (sources.offsets, most, last, int(accumulated))
         inputs, outputs = (data, given, tokens, before), (*found, counts)
-        _launch.arithmetic("select_beams", library, inputs, outputs, (sources.offsets,), numbers, work, sources)
+        kernel("select_beams").start(library, inputs, outputs, args, width, sources)
     selected = Structure.of_lengths(np.array(library.to_numpy(counts)))
     per_source = Structure.of_lengths(np.diff(selected.offsets[sources.offsets]))
     index = np.repeat(np.arange(sources.n) * most - per_source.offsets[:-1], per_source.lengths)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .. import registry
-from .._launch import check_device
 from ..errors import said
 from ..formats import rows
+from ..launch.kernel import check_device
 from .layouts import MOVES, steps_to_list
 
 

@@ -1,1 +1,1 @@
-"""Starting kernels: on the host, in threads, and on other devices."""
+"""How kernels are started: by name, on the host over a pool of threads, on other devices by their launchers."""

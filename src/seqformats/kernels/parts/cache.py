@@ -1,7 +1,7 @@
 """The disk cache of kernels: Numba's, with a wider stamp, and only where nobody else may have written.
 
-Numba stamps a kernel with its own file alone, so the cache here adds a digest of this package and of the flags that
-change the code; and it never raises into a call.
+Numba stamps a kernel with its own file alone, so the cache here adds a digest of this package, of `Layout` and of the
+flags that change the code; and it never raises into a call.
 
 Numba's files are pickles, which run what their author wants.  So they are read, and written, only in folders that
 belong to this user or root and that neither a group nor others may write, and only if the same holds for the files.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import inspect
 import logging
 import os
 import re
@@ -30,8 +31,13 @@ from typing import Any
 from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 
+from ...layout import Layout
+
 _STAMP = (
-    *(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(Path(__file__).parent.glob("*.py"))),
+    *(
+        hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(inspect.getfile(Layout)))
+    ),
     config.BOUNDSCHECK,
     config.OPT,
 )

@@ -18,6 +18,9 @@ from numba.extending import intrinsic, lower_builtin, type_callable
 
 from .code import I32, I64, called, constant_lanes, splat, vector_type
 from .options import part
+from .record import Array
+
+Square = tuple[int, int, int, int]
 
 
 def move(out: Any, d: int, src: Any, s: int, size: int) -> None:
@@ -57,34 +60,30 @@ def repeat_words(out: int, src: int, cum: Any, size: int, lo: int, hi: int) -> N
             move(out, t * size, src, u * size, size)
 
 
-def fold_windows(
-    out: Any, d: int, d_step: int, x: Any, p: int, p_step: int, width: int, before: int, count: int, length: int
-) -> None:
+def fold_windows(out: Array, x: Array, first: int, step: int, width: int, before: int, count: int, length: int) -> None:
     """Add up, for each of `length` rows of a sequence, its places in the windows of `count` rows around it.
 
-    Row t of the result, ``out[d + t * d_step:][:width]``, is place q of the window of row ``t + before - q``, which
-    begins at ``x[p + (t + before - q) * p_step + q * width]``, summed over q in rising order, beginning with 0.  `out`
-    and `x` have the same dtype.
+    The sequence begins at row `first`, and `step` rows lie between two of its rows.  Row t of the result, `width` items
+    of `out`, is place q of the window of row ``t + before - q`` in `x`, whose rows are windows of ``count * width``
+    items, summed over q in rising order, beginning with 0.  `out` and `x` have the same dtype.
     """
     for t in range(length):
-        total = out[d + t * d_step : d + t * d_step + width]
+        d = (first + t * step) * width
+        total = out[d : d + width]
         total[:] = 0
         for q in range(max(t + before - length + 1, 0), min(count, t + before + 1)):
-            place = p + (t + before - q) * p_step + q * width
+            place = ((first + (t + before - q) * step) * count + q) * width
             total += x[place : place + width]
 
 
-def move_square(
-    out: Any, d0: int, d1: int, d2: int, d3: int, src: Any, s0: int, s1: int, s2: int, s3: int, size: int
-) -> None:
+def move_square(out: int, to: Square, src: int, come: Square, size: int) -> None:
     """Four rows of four words each, transposed: word k of source row j becomes word j of target row k.
 
-    Rows begin at bytes `d0` to `d3` and `s0` to `s3`; a word has `size` bytes, which are 1, 2, 4 or 8.
+    `to` and `come` are the bytes where the rows begin; a word has `size` bytes, which are 1, 2, 4 or 8.
     """
     for j, d in enumerate((0, size, 2 * size, 3 * size)):
-        s = (s0, s1, s2, s3)[j]
-        for k, row in enumerate((d0, d1, d2, d3)):
-            move(out, row + d, src, s + k * size, size)
+        for k, row in enumerate(to):
+            move(out, row + d, src, come[j] + k * size, size)
 
 
 def will_read(address: int) -> None:
@@ -205,7 +204,7 @@ def _means(function: Any, *result: Any) -> Callable[[Any], Any]:
         @type_callable(function)
         def typing(context: Any) -> Any:
             def typer(*args: Any) -> Any:
-                wanted = [x if isinstance(x, types.Array) else types.int64 for x in args]
+                wanted = [x if isinstance(x, (types.Array, types.BaseTuple)) else types.int64 for x in args]
                 return signature(result[0] if result else types.void, *wanted)
 
             typer.pysig = parameters  # type: ignore[attr-defined]
@@ -314,17 +313,10 @@ def _write_run(builder: Any, to: Any, d_step: Any, come: Any, s_step: Any, size:
         _copy(builder, target, place, size)
 
 
-@intrinsic
-def _move_run(
-    typingctx: Any, out: Any, d: Any, d_step: Any, src: Any, s: Any, s_step: Any, size: Any, count: Any
-) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        to, come = (_address(context, builder, sig.args[k], args[k], args[k + 1]) for k in (0, 3))
-        _outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
-        return context.get_dummy_value()
-
-    whole = types.int64
-    return types.void(_base(out), whole, whole, _base(src), whole, whole, whole, whole), generate
+@_means(move_run)
+def _move_run(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    to, come = (_address(context, builder, kinds[k], args[k], args[k + 1]) for k in (0, 3))
+    _outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
 
 
 @_means(at_most, types.int64)
@@ -339,13 +331,13 @@ def _at_least_compiled(context: Any, builder: Any, kinds: Any, args: Any) -> Any
 
 @_means(move_square)
 def _move_square(context: Any, builder: Any, kinds: Any, args: Any) -> None:
-    to = [_address(context, builder, kinds[0], args[0], d) for d in args[1:5]]
-    come = [_address(context, builder, kinds[5], args[5], s) for s in args[6:10]]
+    to = [_address(context, builder, kinds[0], args[0], d) for d in cgutils.unpack_tuple(builder, args[1])]
+    come = [_address(context, builder, kinds[2], args[2], s) for s in cgutils.unpack_tuple(builder, args[3])]
     end = builder.append_basic_block("end")
-    choice = builder.switch(args[10], end)
+    choice = builder.switch(args[4], end)
     for count in (1, 2, 4, 8):
         block = builder.append_basic_block(f"bytes{count}")
-        choice.add_case(ir.Constant(args[10].type, count), block)
+        choice.add_case(ir.Constant(args[4].type, count), block)
         builder.position_at_end(block)
         vector = ir.VectorType(ir.IntType(8 * count), 4).as_pointer()
         rows = [builder.load(builder.bitcast(p, vector), align=1) for p in come]
@@ -353,11 +345,6 @@ def _move_square(context: Any, builder: Any, kinds: Any, args: Any) -> None:
             builder.store(value, builder.bitcast(p, vector), align=1)
         builder.branch(end)
     builder.position_at_end(end)
-
-
-@part(move_run, inline="never")
-def _move_run_compiled(out, d, d_step, src, s, s_step, size, count):
-    return lambda out, d, d_step, src, s, s_step, size, count: _move_run(out, d, d_step, src, s, s_step, size, count)
 
 
 def _write_repeated(builder: Any, out: Any, src: Any, cum: Any, size: Any, lo: Any, hi: Any) -> None:
@@ -420,46 +407,27 @@ def _repeat_words(context: Any, builder: Any, kinds: Any, args: Any) -> None:
     _outlined(builder, "repeat_words", [out, src, cum, *args[3:]], _write_repeated)
 
 
-@intrinsic
-def _fold_windows(
-    typingctx: Any,
-    out: Any,
-    d: Any,
-    d_step: Any,
-    x: Any,
-    p: Any,
-    p_step: Any,
-    width: Any,
-    before: Any,
-    count: Any,
-    length: Any,
-) -> Any:
-    if out.dtype != x.dtype:
-        return None
-    pairs = isinstance(x.dtype, types.Complex)  # added up as twice as many floats
-    item = x.dtype.underlying_float if pairs else x.dtype
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        number = context.get_data_type(item)
-        to, come = (
-            builder.bitcast(
-                builder.gep(context.make_array(sig.args[k])(context, builder, args[k]).data, [args[k + 1]]),
-                number.as_pointer(),
-            )
-            for k in (0, 3)
-        )
-        d_step, p_step, width = (builder.shl(args[k], I64(int(pairs))) for k in (2, 5, 6))
-        _outlined(builder, f"fold_{item}", [to, d_step, come, p_step, width, *args[7:]], _write_fold)
-        return context.get_dummy_value()
-
-    whole = types.int64
-    return types.void(out, whole, whole, x, *(6 * [whole])), generate
+@_means(fold_windows)
+def _fold_windows(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    kind = kinds[0]
+    first, step, width, before, count, length = args[2:]
+    pairs = isinstance(kind.dtype, types.Complex)  # added up as twice as many floats
+    item = kind.dtype.underlying_float if pairs else kind.dtype
+    number = context.get_data_type(item).as_pointer()
+    begin = builder.mul(first, width)
+    places = (begin, builder.mul(begin, count))
+    to, come = (
+        builder.bitcast(builder.gep(context.make_array(kinds[k])(context, builder, args[k]).data, [place]), number)
+        for k, place in enumerate(places)
+    )
+    width = builder.shl(width, I64(int(pairs)))
+    _outlined(builder, f"fold_{item}", [to, come, step, width, before, count, length], _write_fold)
 
 
-def _write_fold(
-    builder: Any, to: Any, d_step: Any, come: Any, p_step: Any, width: Any, before: Any, count: Any, length: Any
-) -> None:
+def _write_fold(builder: Any, to: Any, come: Any, step: Any, width: Any, before: Any, count: Any, length: Any) -> None:
     """The code of `fold_windows`, the places being pointers."""
+    d_step = builder.mul(step, width)
+    p_step = builder.mul(d_step, count)
     number = to.type.pointee
     size = {"float": 4, "double": 8}.get(str(number)) or number.width // 8
     add = builder.add if isinstance(number, ir.IntType) else builder.fadd
@@ -519,13 +487,6 @@ def _write_fold(
 
 
 _FOLDED = 32  # numbers at a time
-
-
-@part(fold_windows)
-def _fold_windows_compiled(out, d, d_step, x, p, p_step, width, before, count, length):
-    return lambda out, d, d_step, x, p, p_step, width, before, count, length: _fold_windows(
-        out, d, d_step, x, p, p_step, width, before, count, length
-    )
 
 
 def _will(context: Any, builder: Any, kinds: Any, args: Any, write: int) -> None:

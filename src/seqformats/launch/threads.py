@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ConversionError, said
+from ..errors import ConversionError, said
 
 _chosen: int | None = None
 _default: int | None = None

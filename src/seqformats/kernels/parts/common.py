@@ -1,33 +1,50 @@
 """Plain functions that kernels call on every device."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
+from ...layout import Layout
 from .options import shared
+from .record import Array, Integers
 
 
 @shared
-def locate(starts: Any, cum: Any, u: int, stride: int, left: int, step: int) -> Any:
+def locate(at: Layout, u: int) -> Any:
     """The sequence of unit `u` (a sequence or a column), the row of its first item, and its length; see `along`.
 
-    Where `step` is 1, sequence u begins at row ``starts[u]``, or, where `stride` is not negative, at ``u * stride``, at
-    the right end of that room where `left` is 1.  Otherwise column u holds sequence ``starts[u]``.
+    Where `starts` are addresses, the row is one.
     """
-    i = u if step == 1 else starts[u]
-    length = cum[i + 1] - cum[i]
-    if step != 1:
+    i = u if at.step == 1 else at.starts[u]
+    length = at.cum[i + 1] - at.cum[i]
+    if at.step != 1:
         first = u
-    elif stride < 0:
-        first = starts[u]
+    elif at.stride < 0:
+        first = at.starts[u]
     else:
-        first = u * stride + left * (stride - length)
+        first = u * at.stride + at.left * (at.stride - length)
     return i, first, length
 
 
 @shared
-def along(t: int, steps: Any, step: int) -> Any:
+def along(at: Layout, t: int) -> Any:
     """How many rows item t of a sequence comes after its first: ``t * step``, or ``steps[t]`` where `step` is 0."""
-    return steps[t] if step == 0 else t * step
+    return at.steps[t] if at.step == 0 else t * at.step
+
+
+class Columns(NamedTuple):
+    """Some columns of a sequence in a flat array; `item_at` says where its items are."""
+
+    begin: int  # of item 0, as a place in the array
+    length: int
+    width: int  # of a row
+    steps: Integers  # see `Layout`
+    step: int
+
+
+@shared
+def item_at(columns: Columns, t: int) -> Any:
+    """Where item t of some columns begins."""
+    return columns.begin + (columns.steps[t] if columns.step == 0 else t * columns.step) * columns.width
 
 
 @shared
@@ -37,7 +54,7 @@ def beyond(value: Any, best: Any, least: int) -> Any:
 
 
 @shared
-def best_of_column(block: Any, k: int, width: int, least: int) -> Any:
+def best_of_column(block: Array, k: int, width: int, least: int) -> Any:
     """The largest (least) item of column k of a few: `beyond` without branches, which random numbers would mislead.
 
     Call it with a constant `least`, so that the loop it becomes compares in one way only.
@@ -52,7 +69,7 @@ def best_of_column(block: Any, k: int, width: int, least: int) -> Any:
 
 
 @shared
-def put(values: Any, ids: Any, begin: int, found: int, most: int, value: Any, id: int) -> int:
+def put(values: Array, ids: Array, begin: int, found: int, most: int, value: Any, id: int) -> int:
     """Insert a candidate into a list of the `most` best at `begin`, if it is good enough; the new length of the list.
 
     The order: higher value, then whoever came first.  NaN and -inf are no candidates.
@@ -73,7 +90,7 @@ def put(values: Any, ids: Any, begin: int, found: int, most: int, value: Any, id
 
 
 @shared
-def place_of(tokens: Any, lo: int, hi: int, token: int) -> int:
+def place_of(tokens: Integers, lo: int, hi: int, token: int) -> int:
     """Where `token` stands in ``tokens[lo:hi]``, which rise, or -1."""
     stop = hi
     while lo < hi:
@@ -116,9 +133,8 @@ def limited(
 
 
 @shared
-def begin_of(start: int, i: int, length: int, stride: int, left: int, unit: int, row: int) -> int:
-    """The byte at which the block of sequence i begins, on a side as `kernels.copy_blocks` tells it.
-
-    `unit` is what `start` counts in: `row`, or 1 where it is an address.
-    """
-    return start * unit if stride < 0 else (i * stride + left * (stride - length)) * row
+def begin_of(at: Layout, i: int, length: int, row: int) -> Any:
+    """The byte at which the block of sequence i begins, or its address."""
+    if at.stride < 0:
+        return at.starts[i] * (1 if at.absolute else row)
+    return (i * at.stride + at.left * (at.stride - length)) * row

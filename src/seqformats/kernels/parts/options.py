@@ -1,6 +1,5 @@
 """How this house compiles: the Numba options, and what becomes of functions that kernels call."""
 
-import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -29,30 +28,6 @@ def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Any:
 def compiled_with_gil(function: Callable[..., Any]) -> Any:
     """The same for a kernel that reads Python objects, and must be alone with them."""
     return compiled(function, nogil=False)
-
-
-class CudaKernel:
-    """A kernel for CUDA, compiled when it is first started: importing its file for the CPU loads no CUDA package.
-
-    `over` says what the grid counts: "rows"; "runs" of free rows; "units", a thread for each column of items of a
-    sequence; "sequences", a block for each, with threads for its columns; "blocks", a block for each unit.
-    """
-
-    def __init__(self, function: Callable[..., None], over: str) -> None:
-        self.function = function
-        self.over = over
-
-    @functools.cached_property
-    def compiled(self) -> Any:
-        """What can be started; see `_cuda.compiled`."""
-        from .. import _cuda
-
-        return _cuda.compiled(self.function)
-
-
-def compiled_for_cuda(over: str) -> Callable[[Callable[..., None]], CudaKernel]:
-    """Make the decorated function a kernel for CUDA."""
-    return lambda function: CudaKernel(function, over)
 
 
 class _Code(JITCodeLibrary):
@@ -110,5 +85,5 @@ def shared(function: Callable[..., Any]) -> Any:
     """Make the decorated plain function one that kernels call on every device."""
     part(function, strict=False)(lambda *_: function)
     made: Any = function
-    made.shared = True  # `_cuda.bound` looks for it
+    made.shared = True  # `gpu.bound` looks for it
     return made

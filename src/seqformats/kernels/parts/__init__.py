@@ -1,4 +1,4 @@
-"""What kernels are made of: they import this package and nothing else of the library.
+"""What kernels are made of: they import this package and nothing else of the library (`Layout` comes through it).
 
 - `options`   how they are compiled
 - `cache`     where they are kept, and whose files are read
@@ -8,9 +8,12 @@
 - `lanes`     some columns of a row, in registers
 - `sums`      sums of many rows
 - `code`      words for writing LLVM instructions
+- `record`    what a kernel says of itself
+- `gpu`       what kernels for CUDA share; it loads the CUDA package, so nothing here imports it
 """
 
-from .common import along, begin_of, best_of_column, beyond, edit, limited, locate, put
+from ...layout import Layout
+from .common import Columns, along, begin_of, best_of_column, beyond, edit, item_at, limited, locate, put
 from .lanes import (
     choose,
     columns_at_once,
@@ -45,12 +48,42 @@ from .moves import (
     will_read,
     will_write,
 )
-from .options import compiled, compiled_for_cuda, compiled_with_gil, shared
+from .options import compiled, compiled_with_gil, shared
+from .record import (
+    CALCULATES,
+    FLOATS,
+    MEANS,
+    MOVES,
+    NUMBERS,
+    SIGNED,
+    STREAMS,
+    SUMS,
+    UNSIGNED,
+    Array,
+    Integers,
+    KernelSpec,
+    alike,
+)
 from .sums import add_block, room, rounded, total, total_by_rows
 from .vectors import exp, powers_of_row
 
 __all__ = [
+    "CALCULATES",
+    "FLOATS",
+    "MEANS",
+    "MOVES",
+    "NUMBERS",
+    "SIGNED",
+    "STREAMS",
+    "SUMS",
+    "UNSIGNED",
+    "Array",
+    "Columns",
+    "Integers",
+    "KernelSpec",
+    "Layout",
     "add_block",
+    "alike",
     "along",
     "at_least",
     "at_most",
@@ -62,7 +95,6 @@ __all__ = [
     "clear",
     "columns_at_once",
     "compiled",
-    "compiled_for_cuda",
     "compiled_with_gil",
     "each",
     "edit",
@@ -72,6 +104,7 @@ __all__ = [
     "give_room",
     "in_any",
     "in_lanes",
+    "item_at",
     "larger",
     "limited",
     "load",

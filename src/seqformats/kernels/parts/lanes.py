@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.errors import RequireLiteralValue
 from numba.core.typing.templates import AbstractTemplate, infer, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
@@ -21,7 +22,10 @@ from .vectors import LOG2_E, SHIFT, exp
 
 
 def pointer(x: Any) -> Any:
-    """Where the items of a flat array begin: to be read, written and handed on without counting references."""
+    """Where the items of a flat array begin: to be read, written and handed on without counting references.
+
+    Of a `Layout`, or another tuple, the same tuple with pointers in place of its arrays.
+    """
     return x
 
 
@@ -179,6 +183,20 @@ def in_kind(builder: Any, value: Any, given: Any, wanted: Any) -> Any:
 
 @lowered(pointer)
 def _pointer(x: Any) -> Any:
+    if isinstance(x, types.BaseTuple):
+        kinds = [types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind for kind in x]
+        pointers = types.BaseTuple.from_types(kinds, getattr(x, "instance_class", tuple))
+
+        def tuple_code(context: Any, builder: Any, value: Any) -> Any:
+            parts = zip(x, cgutils.unpack_tuple(builder, value), strict=True)
+            found = [
+                context.make_array(kind)(context, builder, part).data if isinstance(kind, types.Array) else part
+                for kind, part in parts
+            ]
+            return context.make_tuple(builder, pointers, found)
+
+        return pointers(x), tuple_code
+
     def code(context: Any, builder: Any, array: Any) -> Any:
         return context.make_array(x)(context, builder, array).data
 

@@ -17,10 +17,11 @@ from numba import types
 from numba.core import cgutils
 
 from .code import I32, I64, vector_type
-from .common import along
+from .common import Columns, item_at
 from .lanes import each, in_kind, in_lanes, load, lowered, prefetch, store, unknown
 from .moves import at_least, at_most
 from .options import shared
+from .record import Array
 
 COLUMNS = 1024  # of a `room`
 _WIDE = {"float32": "float64", "complex64": "complex128"}
@@ -114,63 +115,46 @@ def _room(like: Any) -> Any:
 
 
 @in_lanes
-def total(
-    x: Any,
-    out: Any,
-    blocks: Any,
-    p: int,
-    at: int,
-    steps: Any,
-    width: int,
-    length: int,
-    step: int,
-    divisor: float,
-    one: int,
-    count: int,
-) -> None:
-    """Some columns of a sequence, of which item 0 is at p: their sums, by `divisor` unless it is 0, to ``out[at:]``.
-
-    `blocks` is a `room`.
-    """
-    sums = each(out, 0, count)
+def total(x: Array, out: Array, blocks: Array, columns: Columns, place: int, divisor: float, count: int) -> None:
+    """The sums of some columns of a sequence, by `divisor` unless it is 0, to ``out[place:]``; `blocks` is a `room`."""
+    sums, length, one = each(out, 0, count), columns.length, unknown(1)
     t = 0
     while length >= 8 and t + 4 <= length:  # fewer rows are added in the same order one by one
-        part = load(x, p + along(t, steps, step) * width, count, out)
-        part += load(x, p + along(t + 1, steps, step) * width, count, out)
-        part += load(x, p + along(t + 2, steps, step) * width, count, out)
-        part += load(x, p + along(t + 3, steps, step) * width, count, out)
+        part = load(x, item_at(columns, t), count, out)
+        part += load(x, item_at(columns, t + 1), count, out)
+        part += load(x, item_at(columns, t + 2), count, out)
+        part += load(x, item_at(columns, t + 3), count, out)
         sums += part
         t += 4
         if t & 31 == 0:
             add_block(blocks, sums, t == 32)
             sums = each(out, 0, count)
     while t < length:
-        sums += load(x, p + along(t, steps, step) * width, count, out)
+        sums += load(x, item_at(columns, t), count, out)
         t += one
     if length >= 32:
         sums = rounded(blocks, sums)
     if divisor != 0:
         sums = sums / each(out, divisor, count)
-    store(out, at, sums)
+    store(out, place, sums)
 
 
 @shared
-def total_by_rows(
-    x: Any, out: Any, blocks: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, divisor: float
-) -> int:
+def total_by_rows(x: Array, out: Array, blocks: Array, columns: Columns, place: int, divisor: float) -> int:
     """Those of the columns that 16 lanes can share, four rows at a time, as wide ones are best read; how many.
 
     `blocks` is a `room`, so many columns are added up at once.
     """
-    even, ahead = width & -16, at_least(8 * step * width, 2048)
+    length, width = columns.length, columns.width
+    even, ahead = width & -16, at_least(8 * columns.step * width, 2048)
     some = unknown(16)
     begin = 0
     while begin < even:
         size = at_most(even - begin, 1024)
         t = 0
         while t + 4 <= length:
-            a, b = p + along(t, steps, step) * width, p + along(t + 1, steps, step) * width
-            c, d = p + along(t + 2, steps, step) * width, p + along(t + 3, steps, step) * width
+            a, b = item_at(columns, t) + begin, item_at(columns, t + 1) + begin
+            c, d = item_at(columns, t + 2) + begin, item_at(columns, t + 3) + begin
             k = 0
             while k < size:
                 part = load(x, a + k, 16, out)
@@ -182,14 +166,14 @@ def total_by_rows(
                 prefetch(x, c + k + ahead, 16)
                 prefetch(x, d + k + ahead, 16)
                 if t & 31 != 0:
-                    part += load(out, at + k, 16, out)
-                store(out, at + k, part)
+                    part += load(out, place + k, 16, out)
+                store(out, place + k, part)
                 k += some
             t += 4
             if t & 31 == 0:
                 k = 0
                 while k < size:
-                    block = load(out, at + k, 16, blocks)
+                    block = load(out, place + k, 16, blocks)
                     if t != 32:
                         block += load(blocks, k, 16, blocks)
                     store(blocks, k, block)
@@ -197,24 +181,23 @@ def total_by_rows(
         if t & 31 == 0:
             k = 0
             while k < size:
-                store(out, at + k, each(out, 0, 16))
+                store(out, place + k, each(out, 0, 16))
                 k += some
         while t < length:
-            a = p + along(t, steps, step) * width
+            a = item_at(columns, t) + begin
             k = 0
             while k < size:
-                store(out, at + k, load(out, at + k, 16, out) + load(x, a + k, 16, out))
+                store(out, place + k, load(out, place + k, 16, out) + load(x, a + k, 16, out))
                 k += some
             t += 1
         k = 0
         while length >= 32 and k < size:
-            store(out, at + k, load(blocks, k, 16, blocks) + load(out, at + k, 16, blocks))
+            store(out, place + k, load(blocks, k, 16, blocks) + load(out, place + k, 16, blocks))
             k += some
         k = 0
         while divisor != 0 and k < size:
-            store(out, at + k, load(out, at + k, 16, out) / each(out, divisor, 16))
+            store(out, place + k, load(out, place + k, 16, out) / each(out, divisor, 16))
             k += some
-        p += size
-        at += size
+        place += size
         begin += size
     return even
