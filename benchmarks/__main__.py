@@ -81,14 +81,10 @@ def cells(options: argparse.Namespace, only: list[str], effort: Effort | None) -
 
 def signatures() -> dict[str, int]:
     """How many variants of each kernel were compiled in this process."""
-    from seqformats import registry
+    from seqformats.launch.kernel import _kernels
 
-    found = {}
-    for (name, device), kernel in sorted(registry._kernels.items()):
-        kernel = getattr(kernel, "function", kernel)
-        if device == "cpu" and hasattr(kernel, "signatures"):
-            found[name] = len(kernel.signatures)
-    return found
+    started = {name: kernel.functions.get("cpu") for name, kernel in sorted(_kernels.items())}
+    return {name: len(function.signatures) for name, function in started.items() if hasattr(function, "signatures")}
 
 
 def machine(device: str) -> dict[str, object]:

@@ -77,17 +77,17 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
 @pytest.fixture
 def threads_for_all(monkeypatch):
     """Work of any size is divided among threads; a test during which none was fails."""
-    from seqformats import _launch, _threads
+    from seqformats.kernels.parts import KernelSpec
+    from seqformats.launch import threads
 
     used = []
-    run = _threads.run
+    run = threads.run
 
     def noticed(kernel, args, cuts, keep=None):
         used.append(len(cuts))
         run(kernel, args, cuts, keep)
 
-    for name in ("_THREADS_FROM", "_STREAMS_FROM"):
-        monkeypatch.setattr(_launch, name, 1)
-    monkeypatch.setattr(_threads, "run", noticed)
+    monkeypatch.setattr(KernelSpec, "threads_from", 1)
+    monkeypatch.setattr(threads, "run", noticed)
     yield
     assert max(used, default=0) > 2, "everything was done by one thread"

@@ -30,9 +30,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def need_gpu():
     """Skip the test where there is neither a GPU nor the simulator."""
     pytest.importorskip("numba.cuda")
-    from seqformats import _cuda
+    from seqformats.launch.cuda import devices
 
-    if not _cuda.devices():
+    if not devices():
         pytest.skip("there is no GPU")
 
 
@@ -857,21 +857,21 @@ def test_what_is_no_structure_goes_up_with_the_call(gpu, uploads):
 )
 @pytest.mark.parametrize("From", [sf.Ragged, sf.List], ids=oracle.format_name)
 def test_words_are_as_wide_as_rows_and_addresses_allow(From, dtype, item, shift, size, monkeypatch):
-    from seqformats import _cuda
+    from seqformats.launch import cuda
 
     count = 6 * int(np.prod(item))
     flat = sf.to_device(strategies.counting(np.dtype(dtype), (count + shift,)), "cuda")
     x = sf.convert(sf.Ragged(flat[shift:].reshape(6, *item), [2, 0, 4]), From)
     seen = []
-    view = _cuda._Start.view
+    view = cuda.Start.view
 
     def watched(self, x, size, dtype, offset=0):
         seen.append(dtype)
         return view(self, x, size, dtype, offset)
 
-    monkeypatch.setattr(_cuda._Start, "view", watched)
+    monkeypatch.setattr(cuda.Start, "view", watched)
     sf.convert(x, sf.Packed)
-    assert _cuda.WORDS[size] in seen
+    assert cuda.WORDS[size] in seen
     assert {found.itemsize for found in seen if found != np.int64} == {size}
 
 
@@ -934,12 +934,12 @@ def elsewhere(monkeypatch):
     """The library, and the log of events; the simulator takes memory by its address as the package does."""
     if not SIMULATED:
         pytest.skip("stands in for a GPU in the simulator")
-    from seqformats import _cuda
+    from seqformats.launch import cuda
 
     def as_cuda_array(shown, sync):
         shape = shown.__cuda_array_interface__
         memory = np.ndarray(shape["shape"], shape["typestr"], _memory_at(*shape["data"], shown))
-        return _cuda.gpu.to_device(np.empty(0)).__class__(memory)
+        return cuda.gpu.to_device(np.empty(0)).__class__(memory)
 
     def _memory_at(address, read_only, shown):
         assert not read_only
@@ -948,13 +948,13 @@ def elsewhere(monkeypatch):
 
     library, events = Elsewhere(), Events()
     monkeypatch.setitem(arrays.known._by_type, There, library)
-    monkeypatch.setattr(_cuda, "simulated", False)
-    monkeypatch.setattr(_cuda.gpu, "as_cuda_array", as_cuda_array, raising=False)
-    monkeypatch.setattr(_cuda.gpu, "external_stream", lambda pointer: pointer)
-    monkeypatch.setattr(_cuda.gpu, "event", events)
-    _cuda._stream.cache_clear()
+    monkeypatch.setattr(cuda, "simulated", False)
+    monkeypatch.setattr(cuda.gpu, "as_cuda_array", as_cuda_array, raising=False)
+    monkeypatch.setattr(cuda.gpu, "external_stream", lambda pointer: pointer)
+    monkeypatch.setattr(cuda.gpu, "event", events)
+    cuda._stream.cache_clear()
     yield library, events.log
-    _cuda._stream.cache_clear()
+    cuda._stream.cache_clear()
 
 
 @from_each
@@ -1063,9 +1063,9 @@ def test_the_cpu_loads_no_cuda_package():
 
 def test_the_list_of_gpus_never_raises():
     pytest.importorskip("numba.cuda")
-    from seqformats import _cuda
+    from seqformats.launch.cuda import devices
 
-    names = _cuda.devices()
+    names = devices()
     assert all(isinstance(name, str) for name in names)
     assert not SIMULATED or len(names) == 1
     assert "GPUs: " in in_fresh_process("from seqformats.__main__ import main; main()")

@@ -11,9 +11,10 @@ import test_cuda
 from test_cuda import OnNumba, OnTorch, There, busy, need_gpu, on_each_library
 
 import seqformats as sf
-from seqformats import _flow, _launch, arrays
+from seqformats import _flow, arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
+from seqformats.launch import kernel as launch
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -452,12 +453,12 @@ def traffic(monkeypatch):
         monkeypatch.setattr(owner, name, counted)
 
     need_gpu()
-    from seqformats import _cuda
+    from seqformats.launch import cuda
+
+    monkeypatch.setattr(launch, "_launchers", {})  # which remember what they were made of
+    watched(cuda, "start", lambda kernel, *_: kernel.name)
     from seqformats.arrays.numba import NumbaDevice
 
-    monkeypatch.setattr(_launch, "_launchers", {})  # which remember what they were made of
-    for name in ("launch", "launch_arithmetic"):
-        watched(_cuda, name, lambda kernel, *_: kernel.function.__module__.rpartition(".")[2])
     for kind in (NumbaDevice, Torch, CuPy):
         watched(kind, "to_numpy", "down")
         watched(kind, "upload", "up")

@@ -155,11 +155,11 @@ def commit_each_fault():
     import guard_pages
     import numba
 
-    from seqformats import _kernel
+    from seqformats.kernels import parts
 
     @numba.njit
     def move(out, d, src, s, size):
-        _kernel.move(out, d, src, s, size)
+        parts.move(out, d, src, s, size)
 
     for name, (side, fault) in {"none": ("end", lambda x, out, move: None), **FAULTS}.items():
         pid = os.fork()

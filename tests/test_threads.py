@@ -16,7 +16,8 @@ import oracle
 import pytest
 
 import seqformats as sf
-from seqformats import _launch, _threads
+from seqformats.kernels.parts import KernelSpec
+from seqformats.launch import threads as pool
 
 HANGS = 300  # seconds, far above what anything here takes
 FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -58,7 +59,8 @@ def assert_items(found, items):
 def run(code, **environment):
     """Run `code` in a fresh process; it ends with exit code 0 and says nothing but "done"."""
     here = pathlib.Path(__file__).parent
-    start = "import test_threads\nfrom seqformats import _launch, _threads\nfrom test_threads import *\n"
+    start = "import test_threads\nfrom seqformats.kernels.parts import KernelSpec\n"
+    start += "from seqformats.launch import threads as pool\nfrom test_threads import *\n"
     code = start + textwrap.dedent(code) + "\nprint('done')\n"
     # A coverage measurement has a lock of its own, which another thread may hold when this one forks.
     env = {
@@ -84,16 +86,16 @@ def run(code, **environment):
 def test_the_large_batch_uses_the_pool():
     """Else the tests below would test nothing."""
     used = []
-    old = _threads.run
+    old = pool.run
     try:
-        _threads.run = lambda kernel, args, cuts, keep: (used.append(len(cuts)), old(kernel, args, cuts, keep))
+        pool.run = lambda kernel, args, cuts, keep: (used.append(len(cuts)), old(kernel, args, cuts, keep))
         sf.set_num_threads(3)
         tour(small(0))
         assert not [count for count in used if count > 2]
         tour(large(0))
         assert [count for count in used if count > 2]
     finally:
-        _threads.run = old
+        pool.run = old
 
 
 def test_eight_threads_convert_at_once():
@@ -383,7 +385,7 @@ def test_the_environment_caps_the_threads():
 
 
 def in_blocks(kernel, blocks, *args, keep=None):
-    _threads.run(kernel, args, list(range(blocks + 1)), keep)
+    pool.run(kernel, args, list(range(blocks + 1)), keep)
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 17])
@@ -487,7 +489,7 @@ class Interrupt(BaseException):
 
 
 HOUSE = str(pathlib.Path(sf.__file__).parent)
-KERNELS = (str(pathlib.Path(HOUSE, "kernels")), str(pathlib.Path(HOUSE, "_kernel")))  # which have none, compiled
+KERNELS = str(pathlib.Path(HOUSE, "kernels"))  # which have none, compiled
 
 
 def interrupted(call, at):
@@ -576,7 +578,7 @@ def test_an_exception_at_every_instruction_of_a_conversion():
     run(
         """
         sf.set_num_threads(5)
-        _launch._THREADS_FROM = _launch._STREAMS_FROM = 1
+        KernelSpec.threads_from = 1
         items = [np.full((k % 4, 3), k) for k in range(40)]
         padded = sf.convert(items, sf.Padded)
         expected = padded.data.copy()
@@ -680,9 +682,9 @@ def test_what_owns_the_memory_is_kept_while_a_block_runs():
 
     owner = Owner()
     gone = weakref.ref(owner)
-    task = _threads._Task(kernel, (), [0, 1], owner, 2)
-    assert _threads._pool.grow(1) >= 1
-    _threads._pool.tickets.put(_threads._Ticket(task, 1))
+    task = pool._Task(kernel, (), [0, 1], owner, 2)
+    assert pool._pool.grow(1) >= 1
+    pool._pool.tickets.put(pool._Ticket(task, 1))
     begun.wait()
     del task, owner
     gc.collect()
@@ -699,19 +701,18 @@ def test_what_owns_the_memory_is_kept_while_a_block_runs():
 def test_arrays_of_a_list_are_kept_while_a_block_runs(monkeypatch):
     """A kernel has nothing but their addresses."""
     kept = []
-    old = _threads.run
+    old = pool.run
     monkeypatch.setattr(
-        _threads, "run", lambda kernel, args, cuts, keep: (kept.append(keep), old(kernel, args, cuts, keep))
+        pool, "run", lambda kernel, args, cuts, keep: (kept.append(keep), old(kernel, args, cuts, keep))
     )
-    for name in ("_THREADS_FROM", "_STREAMS_FROM"):
-        monkeypatch.setattr(_launch, name, 1)
+    monkeypatch.setattr(KernelSpec, "threads_from", 1)
     items = [np.full((3, 2), k, np.float32) for k in range(4)]
     made = [sf.convert(items, kind).data for kind in (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)]
     made.append(sf.reduce_first(items))
-    for source, target in kept:
+    for (source,), (target,) in kept:
         assert isinstance(source, np.ndarray) or [id(x) for x in source] == [id(x) for x in items]
         assert any(target is y for y in made)
-    assert sum(type(source) is tuple for source, _ in kept) == 5
+    assert sum(type(source) is tuple for (source,), _ in kept) == 5
 
 
 def test_the_pool_within_the_pool():

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .. import registry
-from .._cuda import gpu, launch, simulated
-from .._launch import Work
 from ..errors import DeviceError, said
+from ..kernels.parts.gpu import gpu, simulated
+from ..launch.kernel import Work, kernel
+from ..layout import Layout
 from .known import to_host
 from .library import Array, DType, Library, Operand, Shape, device_name, size_of
 from .numpy import NUMPY
@@ -109,9 +109,10 @@ class NumbaDevice(Library):
 
     def _copy_rows(self, src: DeviceArray, out: DeviceArray, starts: Array, cum: Array, inner: int) -> None:
         """Blocks of rows of `inner` items, from row ``starts[i]``, or where `src` is a tuple from that address."""
-        work = Work(starts.size, int(cum[-1]), inner * out.dtype.itemsize)
-        numbers = (-1, 0, int(type(src) is tuple), -1, 0)
-        launch(registry.kernel("copy_blocks", "cuda"), self, src, out, (starts, cum, cum), numbers, work, None)
+        read = Layout(starts, cum, cum, -1, 0, 1, int(type(src) is tuple))
+        write = Layout(cum, cum, cum, -1, 0, 1, 0)
+        work = Work(starts.size, int(cum[-1]))
+        kernel("copy_blocks").start(self, (src,), (out,), (read, write), inner * out.dtype.itemsize, None, work)
 
     def overwrite(self, x: DeviceArray, index: Array, value: Operand) -> None:
         # rows are runs of one row, and those at `index` are free room
@@ -119,9 +120,9 @@ class NumbaDevice(Library):
         used = np.ones(x.shape[0], np.int64)
         used[index] = 0
         cum = np.concatenate([[0], np.cumsum(used)])
-        work = Work(x.shape[0], index.size, item.nbytes)
+        work = Work(x.shape[0], index.size)
         fill = item.reshape(-1).view(np.uint8)
-        launch(registry.kernel("pad_blocks", "cuda"), self, fill, x, (cum,), (1, 0), work, None)
+        kernel("pad_blocks").start(self, (fill,), (x,), (cum, 1, 0), item.nbytes, None, work)
 
     def stream(self, like: DeviceArray) -> int:
         return 0

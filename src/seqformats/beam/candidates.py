@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _launch, registry
-from ..arrays import Array, Library
+from ..arrays import NUMPY, Array, Library
+from ..launch.kernel import Work, kernel, sent
 from .constraints import Plan
 
 # What the rows of scores are: scores; log-probabilities; scores that limits act on before they become such
@@ -28,12 +28,12 @@ class Sent:
         self._known: dict[tuple[int, int], Array] = {}
         self.stream = 0
         if library.kind(like) == "cpu":
-            self.arrays: Any = library.from_host(np.concatenate(rows).reshape(len(rows), -1), like)
+            self.arrays = library.from_host(np.concatenate(rows).reshape(len(rows), -1), like)
         else:
             host = (*rows, *more)
             self._host = host  # an address means something only while its array is there
             self.stream = library.stream(like)
-            self.arrays = _launch.sent(library, host, like)
+            self.arrays = sent(library, host, like)
             self._known = {_address(x): there for x, there in zip(host, self.arrays, strict=False)}
 
     def of(self, x: Array) -> Array:
@@ -79,7 +79,7 @@ class RowLists(NamedTuple):
     counts: Array  # -1 - r where row r is bad
     room: int
     width: int
-    buffer: Array | None = None  # on a GPU they lie in one
+    buffer: Array = None  # on a GPU they lie in one
 
     def on_host(self, library: Library) -> tuple[Array, Array, Array]:
         """Values and ids, of the candidates alone, and counts; one copy from a GPU.  Of none where a row is bad."""
@@ -99,10 +99,9 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
     rows, width = x.shape
     floats, numbers = _limits(plan)
     if library.kind(x) == "cpu":
-        args = (library.operand(x), *floats, library.result(out), *numbers, width)
-        _launch.run(registry.kernel("log_probabilities", "cpu"), args, _launch.Work(rows, rows, 4 * width))
+        kernel("log_probabilities").start(library, (x, *floats), (out,), numbers, width, None, Work(rows, rows))
     else:
-        start("log_probabilities", library, (x, *floats), (out,), numbers, (width,), rows)
+        start("log_probabilities", library, (x, *floats), (out,), numbers, width, rows)
     return out
 
 
@@ -151,10 +150,9 @@ def row_lists(
     units = min(rows, max(_MOST_ROOM // lists, _LISTS))
     blocks = library.empty((units * lists,), int64, x)
     edits, limits = _limits(plan)
-    arrays = (*lanes[:3], *limits)
-    numbers = (width, room, form, 1)
+    args = (*lanes[:3], *limits, room, form, 1)
     outputs = (values, ids, counts, blocks)
-    start("best_tokens", library, (x, running, *edits), outputs, arrays, numbers, units, lanes.sent)
+    start("best_tokens", library, (x, running, *edits), outputs, args, width, units, lanes.sent)
     return RowLists(values, ids, counts, room, width, buffer)
 
 
@@ -164,13 +162,13 @@ def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Foun
     count = lanes.begin.size
     size = count * (2 * places + 1)
     if type(lists.values) is np.ndarray:
-        out: Array = np.empty(size)
-        args = (lists.values, lists.ids, lists.counts, out, *lanes[:3], lists.room, places)
-        _launch.run(registry.kernel("merge_tokens", "cpu"), args, _launch.Work(count, 0, 0))
+        out = np.empty(size)
+        inputs = (lists.values, lists.ids, lists.counts)
+        kernel("merge_tokens").start(NUMPY, inputs, (out,), (*lanes[:3], places), lists.room, None, Work(count, 0))
     else:
         there = library.empty((size,), library.dtype("float64"), like)
         inputs = (lists.values, lists.ids, lists.counts)
-        start("merge_tokens", library, inputs, (there,), lanes[:3], (lists.room, places), count, lanes.sent)
+        start("merge_tokens", library, inputs, (there,), (*lanes[:3], places), lists.room, count, lanes.sent)
         out = library.to_numpy(there)
     size = count * places
     with np.errstate(invalid="ignore", over="ignore"):  # where there is no candidate there is nothing sensible
@@ -240,8 +238,9 @@ def _best_tokens(
     blocks = np.empty(rows * (-(-width // block) + 2), np.float32)
     edits, limits = _limits(plan)
     most = np.minimum(lanes.most, room) if apart else lanes.most  # a lane has room for all that it can find
-    args = (x, running, *edits, *out, blocks, lanes.begin, lanes.end, most, *limits, width, room, form, int(apart))
-    _launch.run(registry.kernel("best_tokens", "cpu"), args, _launch.Work(lanes.begin.size, rows, 4 * width))
+    args = (lanes.begin, lanes.end, most, *limits, room, form, int(apart))
+    work = Work(lanes.begin.size, rows)
+    kernel("best_tokens").start(NUMPY, (x, running, *edits), (*out, blocks), args, width, None, work)
 
 
 def start(
@@ -249,13 +248,12 @@ def start(
     library: Library,
     inputs: tuple[Array, ...],
     outputs: tuple[Array, ...],
-    arrays: tuple[Array, ...],
-    numbers: tuple[int, ...],
+    args: tuple[Any, ...],
+    size: int,
     units: int,
     sent: Sent | None = None,
 ) -> None:
-    """A kernel on a GPU, a block for each unit; inputs and arrays on the host go up in one copy, if not yet sent."""
+    """A kernel on a GPU, a block for each unit; inputs and arguments on the host go up in one copy, if not yet sent."""
     if sent is not None and sent.stream == library.stream(outputs[0]):  # another stream might come too early
-        inputs, arrays = tuple(map(sent.of, inputs)), tuple(map(sent.of, arrays))
-    work = _launch.Work(units, units, 1)
-    _launch.arithmetic(name, library, inputs, outputs, arrays, numbers, work, None)
+        inputs, args = tuple(map(sent.of, inputs)), tuple(map(sent.of, args))
+    kernel(name).start(library, inputs, outputs, args, size, None, Work(units, units))

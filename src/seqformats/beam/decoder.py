@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import registry
 from ..arrays import NUMPY, Array, Library, adopt, has_items, is_array, to_host
-from ..batch import inverse_order
-from ..convert import at_least, source_of
+from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
-from ..formats import LoD, Ragged, build_lod, build_ragged
-from ..steps import TensorArray
-from ..structure import Structure, frozen, integers, whole
+from ..formats import LoD, Ragged
+from ..formats.structure import Structure, frozen, integers, whole
+from ..launch.kernel import kernel
+from ..operations.batch import inverse_order
+from ..operations.steps import TensorArray
 from . import candidates
 from .candidates import Found, Lanes
 from .constraints import Beams, Constraint, DiverseGroups, Plan, ends_of
@@ -68,7 +68,7 @@ class BeamState:
         """The tokens of each row so far, without the start."""
         if self._prefixes is None:
             structure = Structure.of_lengths(np.full(self._beams.source.size, self._beams.t, np.int64))
-            self._prefixes = build_ragged(self._decoder._put(self._beams.prefixes.reshape(-1)), structure)
+            self._prefixes = Ragged._sealed(self._decoder._put(self._beams.prefixes.reshape(-1)), structure)
         return self._prefixes
 
     def __repr__(self) -> str:
@@ -466,9 +466,9 @@ class BeamDecoder:
         outer = Structure.of_lengths(np.bincount(source, minlength=self._n).astype(np.int64))
         tokens, added = self._nodes.traced(nodes, inner.offsets)
         return BeamResult(
-            build_lod(self._put(tokens), (outer, inner)),
+            LoD._over(self._put(tokens), (outer, inner)),
             self._put(scores),
-            build_lod(self._put(added), (outer, inner)),
+            LoD._over(self._put(added), (outer, inner)),
             self._rows,
             self._traced() if self._trace else None,
         )
@@ -583,7 +583,7 @@ class BeamDecoder:
         values, ids, counts = lists.on_host(library)
         self._check(counts)
         levels = (self._rows_of_sources(), Structure.of_lengths(counts.astype(np.int64)))
-        tokens, scores = (build_lod(library.from_host(a, x), levels) for a in (ids % lists.width, values))
+        tokens, scores = (LoD._over(library.from_host(a, x), levels) for a in (ids % lists.width, values))
         for hook in hooks:
             tokens, scores = _several_of(hook(tokens, scores, self.state), "on_candidates", ("ids", "scores"))
             levels = _two_levels(tokens, scores, levels[0])
@@ -598,7 +598,7 @@ class BeamDecoder:
         order = np.argsort(parents, kind="stable")
         rows = self._beams.source.size
         levels = (self._rows_of_sources(), Structure.of_lengths(np.bincount(parents, minlength=rows).astype(np.int64)))
-        ids, scores = (build_lod(library.from_host(a[order], x), levels) for a in (tokens, found.values[used]))
+        ids, scores = (LoD._over(library.from_host(a[order], x), levels) for a in (tokens, found.values[used]))
         given = hook(ids, scores, library.from_host(parents[order], x), self.state)
         ids, scores, parents = _several_of(given, "on_selected", ("ids", "scores", "parents"))
         parents = integers(to_host(parents), "parents")
@@ -609,7 +609,7 @@ class BeamDecoder:
 
     def _ranked(self, name: str, scores: Any, ids: Any, parents: Array, lanes: Lanes, width: int) -> Found:
         """Candidates from a hook, sorted."""
-        values, tokens = (to_host(source_of(a).data if isinstance(a, LoD) else a).reshape(-1) for a in (scores, ids))
+        values, tokens = (to_host(a._look().data if isinstance(a, LoD) else a).reshape(-1) for a in (scores, ids))
         if values.dtype.kind not in "fiu":
             raise TypeError(f"{name} must return real numbers as scores, not {values.dtype}")
         if not (values < np.inf).all():
@@ -670,7 +670,7 @@ class BeamDecoder:
         self._nodes.make_room(total)
         live, values = np.empty((4, total), np.int64), np.empty((2, total), np.float32)
         info = np.array([0, self._nodes.count, 0, -1, 0, 0])
-        registry.kernel("advance_beams", "cpu")(
+        kernel("advance_beams")(
             found.values,
             found.keys,
             found.ids,
@@ -732,7 +732,7 @@ class BeamDecoder:
             source = source[parents[order]]
             before, base = inverse_order(order), a
         found = [
-            [build_lod(self._put(array), level) for array, level in zip(arrays, levels, strict=True)]
+            [LoD._over(self._put(array), level) for array, level in zip(arrays, levels, strict=True)]
             for arrays in (ids, scores)
         ]
         return BeamTrace(TensorArray(tuple(found[0])), TensorArray(tuple(found[1])))
@@ -769,8 +769,7 @@ class _Nodes:
     def traced(self, nodes: Array, offsets: Array) -> tuple[Array, Array]:
         """The tokens up to each node, one hypothesis after the other, and what each has added to the score."""
         tokens, added = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]), np.float32)
-        kernel = registry.kernel("trace_nodes", "cpu")
-        kernel(self.tokens, self.previous, self.values, nodes, offsets, tokens, added, 0, nodes.size)
+        kernel("trace_nodes")(self.tokens, self.previous, self.values, nodes, offsets, tokens, added, 0, nodes.size)
         return tokens, added
 
 

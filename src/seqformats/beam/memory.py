@@ -18,7 +18,6 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Pairs
-from ..select import getitem
 from .step import no_gradient_error
 
 _DEEPEST = 100  # containers in one another, far below Python's limit of calls
@@ -266,7 +265,7 @@ class Memories:
                 array = x if type(x) is np.ndarray else adopt(x, "memory")[1]
                 return library.gather(array, parents, there, self._room(number, library, array, parents.size))
             if isinstance(x, (Encoding, Pairs)):
-                return getitem(x, parents)
+                return x[parents]
             if _telling(x):
                 return told(x, beside(parents, scores) if _is_cache(x) else there)
             return type(x)([x[i] for i in parents.tolist()]) if x else x

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _launch, registry
 from ..arrays import Array, Library, is_array, shape_of
 from ..errors import StructureError
-from ..structure import integers, whole
+from ..formats.structure import integers, whole
+from ..launch.kernel import Work, kernel
 from . import candidates
 from .constraints import Beams
 
@@ -60,11 +60,11 @@ class Sample:
         rows, width = x.shape
         out = library.empty((rows, width), x.dtype, x)
         if library.kind(x) == "cpu":
-            args = (library.operand(x), running, limits, library.result(out), self._hashes, width)
-            _launch.run(registry.kernel("perturb_scores", "cpu"), args, _launch.Work(rows, rows, 4 * width))
+            inputs = (x, running, limits)
+            kernel("perturb_scores").start(library, inputs, (out,), (self._hashes,), width, None, Work(rows, rows))
         else:
             inputs = (x, running, limits)
-            candidates.start("perturb_scores", library, inputs, (out,), (self._hashes,), (width,), rows)
+            candidates.start("perturb_scores", library, inputs, (out,), (self._hashes,), width, rows)
         return out
 
     def follow(self, beams: Beams) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import _flow, _launch
 from ..arrays import Array, Library, adopt, is_array
-from ..arrays.dtypes import HALF, ORDERED, SUMS_IN
-from ..convert import at_least, source_of
+from ..conversion.layouts import at_least
 from ..errors import DeviceError, StructureError, said
-from ..formats import LoD, build_lod, level_index, rows_of_level
-from ..structure import Structure, frozen, integers, whole
+from ..formats import LoD, level_index, rows_of_level
+from ..formats.leaves import wants_grad
+from ..formats.structure import Structure, frozen, integers, whole
+from ..launch.kernel import kernel
+from ..operations.dtypes import HALF, ORDERED, SUMS_IN
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ def beam_step(
     if not isinstance(accumulated, (bool, np.bool_)):
         raise TypeError(f"accumulated must be True or False, not {said(accumulated)}")
     sources = Structure.of_offsets(rows_of_level(scores, level_index(scores, level)).copy())
-    library = source_of(scores).library
+    library = scores._look()
     name = library.dtype_name(scores.dtype)
     if not (name in HALF or name in ("float32", "float64")):
         raise TypeError(f"scores must be floats, not {name}")
@@ -103,10 +104,9 @@ def beam_step(
     found = [library.empty((sources.n * most,), dtype, data) for dtype in (data.dtype, int64, int64)]
     counts = library.zeros((rows,), int64, data)
     if rows and width:
-        work = _launch.Work(sources.n, rows, width * library.itemsize(data.dtype), sources.lengths)
-        numbers = (width, most, last, int(accumulated))
+        args = (sources.offsets, most, last, int(accumulated))
         inputs, outputs = (data, given, tokens, before), (*found, counts)
-        _launch.arithmetic("select_beams", library, inputs, outputs, (sources.offsets,), numbers, work, sources)
+        kernel("select_beams").start(library, inputs, outputs, args, width, sources)
     selected = Structure.of_lengths(np.array(library.to_numpy(counts)))
     per_source = Structure.of_lengths(np.diff(selected.offsets[sources.offsets]))
     index = np.repeat(np.arange(sources.n) * most - per_source.offsets[:-1], per_source.lengths)
@@ -114,8 +114,8 @@ def beam_step(
     values, chosen, parents = (library.take(array, index, 0) for array in found)
     levels = (sources, selected)
     return BeamStep(
-        build_lod(chosen, levels),
-        build_lod(library.astype(values, name), levels),
+        LoD._over(chosen, levels),
+        LoD._over(library.astype(values, name), levels),
         parents,
         (per_source.offsets, frozen(np.arange(index.size + 1))),
     )
@@ -129,7 +129,7 @@ def token(end: Any) -> int:
 
 def no_gradient(x: Any) -> None:
     """Selection is no function that could be differentiated, and nothing detaches silently."""
-    if _flow.wants_grad(x):
+    if wants_grad(x):
         raise no_gradient_error()
 
 
@@ -141,7 +141,7 @@ def no_gradient_error() -> TypeError:
 def _beside(x: Any, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
     """An array, or the data of a `LoD`, that stands beside the scores."""
     if isinstance(x, LoD):
-        source_of(x)
+        x._look()
         x = x.data
     if not is_array(x):
         raise TypeError(f"{what} must be an array or a LoD, not {type(x).__name__}")

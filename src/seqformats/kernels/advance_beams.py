@@ -27,7 +27,11 @@ from typing import Any
 
 import numpy as np
 
-from .._kernel import compiled, shared
+from .parts import (
+    KernelSpec,
+    compiled,
+    shared,
+)
 
 
 @shared
@@ -208,3 +212,6 @@ def cpu(
         if begin[lane] < end[lane]:
             info[4] = max(info[4], end[lane] - begin[lane])
             info[5] = max(info[5], most[lane])
+
+
+KERNEL = KernelSpec(cpu, takes=(("f4",),))

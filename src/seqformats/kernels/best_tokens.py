@@ -2,7 +2,7 @@
 
 ``x (rows * width,)`` float32 has the scores of every token behind each row, ``running (rows,)`` the score so far.
 A row is turned into log-probabilities, ``(x - max) - log(sum(exp(x - max)))``, unless it has them already, `form`
-being 1.  A candidate is worth that plus `running`; see `_kernel.put` for the order.
+being 1.  A candidate is worth that plus `running`; see `parts.put` for the order.
 
 ``allowed[allowed_from[r]:allowed_to[r]]``, which rise, are the only tokens that may follow row r, unless
 ``allowed_from[r]`` is -1 or there are no such arrays.  The tokens of ``edited[edited_at[r]:edited_at[r + 1]]``, which
@@ -23,10 +23,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, edit, exp, limited, powers_of_row, put, shared
+from .parts import (
+    CALCULATES,
+    Array,
+    Integers,
+    KernelSpec,
+    alike,
+    compiled,
+    edit,
+    exp,
+    limited,
+    powers_of_row,
+    put,
+    shared,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import bits_of, float_of, gpu, ln
+    from .parts.gpu import bits_of, float_of, gpu, ln
 
 
 @shared
@@ -161,26 +174,26 @@ def best_of_rows(
 
 @compiled
 def cpu(
-    x: Any,
-    running: Any,
-    factors: Any,
-    addends: Any,
-    values: Any,
-    ids: Any,
-    counts: Any,
-    blocks: Any,
-    begin: Any,
-    end: Any,
-    most: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
-    width: int,
+    x: Array,
+    running: Array,
+    factors: Array,
+    addends: Array,
+    values: Array,
+    ids: Integers,
+    counts: Integers,
+    blocks: Array,
+    begin: Integers,
+    end: Integers,
+    most: Integers,
+    allowed_from: Integers,
+    allowed_to: Integers,
+    allowed: Integers,
+    edited_at: Integers,
+    edited: Integers,
     room: int,
     form: int,
     apart: int,
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -236,28 +249,27 @@ def token_of(key: int) -> Any:
     return 0xFFFFFFFF - (key & 0xFFFFFFFF)
 
 
-@compiled_for_cuda(over="blocks")
 def cuda(
-    x: Any,
-    running: Any,
-    factors: Any,
-    addends: Any,
-    values: Any,
-    ids: Any,
-    counts: Any,
-    blocks: Any,
-    begin: Any,
-    end: Any,
-    most: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
-    width: int,
+    x: Array,
+    running: Array,
+    factors: Array,
+    addends: Array,
+    values: Array,
+    ids: Integers,
+    counts: Integers,
+    blocks: Integers,
+    begin: Integers,
+    end: Integers,
+    most: Integers,
+    allowed_from: Integers,
+    allowed_to: Integers,
+    allowed: Integers,
+    edited_at: Integers,
+    edited: Integers,
     room: int,
     form: int,
     apart: int,  # noqa: ARG001  they always are
+    width: int,
 ) -> None:
     """All rows, a block each.
 
@@ -408,3 +420,6 @@ def cuda(
             floors[0] = 0
         gpu.syncthreads()
         r += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 5))

@@ -5,27 +5,27 @@ act on the scores.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, limited, powers_of_row
+from .parts import CALCULATES, Array, Integers, KernelSpec, alike, compiled, limited, powers_of_row
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import exp, gpu, ln, wide
+    from .parts.gpu import exp, gpu, ln, wide
 
 
 @compiled
 def cpu(
-    x: Any,
-    factors: Any,
-    addends: Any,
-    out: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
+    x: Array,
+    factors: Array,
+    addends: Array,
+    out: Array,
+    allowed_from: Integers,
+    allowed_to: Integers,
+    allowed: Integers,
+    edited_at: Integers,
+    edited: Integers,
     width: int,
     lo: int,
     hi: int,
@@ -51,17 +51,16 @@ def cpu(
             out[k] = (value - top) - log
 
 
-@compiled_for_cuda(over="blocks")
 def cuda(
-    x: Any,
-    factors: Any,
-    addends: Any,
-    out: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
+    x: Array,
+    factors: Array,
+    addends: Array,
+    out: Array,
+    allowed_from: Integers,
+    allowed_to: Integers,
+    allowed: Integers,
+    edited_at: Integers,
+    edited: Integers,
     width: int,
 ) -> None:
     """All rows, a block each."""
@@ -118,3 +117,6 @@ def cuda(
             k += threads
         gpu.syncthreads()
         r += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 4))

@@ -6,25 +6,25 @@
 counts.  A lane with a bad row r has the count ``-1 - r``.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import compiled, compiled_for_cuda, put
+from .parts import CALCULATES, Array, Integers, KernelSpec, compiled, put
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .parts.gpu import gpu
 
 
 @compiled
 def cpu(
-    values: Any,
-    ids: Any,
-    counts: Any,
-    out: Any,
-    begin: Any,
-    end: Any,
-    most: Any,
-    room: int,
+    values: Array,
+    ids: Integers,
+    counts: Integers,
+    out: Array,
+    begin: Integers,
+    end: Integers,
+    most: Integers,
     places: int,
+    room: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -42,17 +42,16 @@ def cpu(
         out[2 * size + lane] = found
 
 
-@compiled_for_cuda(over="blocks")
 def cuda(
-    values: Any,
-    ids: Any,
-    counts: Any,
-    out: Any,
-    begin: Any,
-    end: Any,
-    most: Any,
-    room: int,
+    values: Array,
+    ids: Integers,
+    counts: Integers,
+    out: Array,
+    begin: Integers,
+    end: Integers,
+    most: Integers,
     places: int,
+    room: int,
 ) -> None:
     """All lanes, a block each.  A candidate's place is the number of better ones, which each list tells by halving."""
     size = begin.size * places
@@ -91,3 +90,6 @@ def cuda(
         if gpu.threadIdx.x == 0:
             out[2 * size + lane] = min(total, most[lane]) if bad == last else -1 - bad
         lane += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f4", "f8"),))

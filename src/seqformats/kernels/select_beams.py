@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, shared
+from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, ln
+    from .parts.gpu import gpu, ln
 
 
 @shared
@@ -58,19 +58,19 @@ def group(
 
 @compiled
 def cpu(
-    scores: Any,
-    ids: Any,
-    pre_ids: Any,
-    pre_scores: Any,
-    values: Any,
-    tokens: Any,
-    parents: Any,
-    counts: Any,
-    cum: Any,
-    width: int,
+    scores: Array,
+    ids: Integers,
+    pre_ids: Integers,
+    pre_scores: Array,
+    values: Array,
+    tokens: Integers,
+    parents: Integers,
+    counts: Integers,
+    cum: Integers,
     most: int,
     end: int,
     accumulated: int,
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
@@ -106,21 +106,20 @@ def cpu(
         group(values, tokens, parents, pre_ids, counts, cum, s, begin, found, end)
 
 
-@compiled_for_cuda(over="sequences")
 def cuda(
-    scores: Any,
-    ids: Any,
-    pre_ids: Any,
-    pre_scores: Any,
-    values: Any,
-    tokens: Any,
-    parents: Any,
-    counts: Any,
-    cum: Any,
-    width: int,
+    scores: Array,
+    ids: Integers,
+    pre_ids: Integers,
+    pre_scores: Array,
+    values: Array,
+    tokens: Integers,
+    parents: Integers,
+    counts: Integers,
+    cum: Integers,
     most: int,
     end: int,
     accumulated: int,
+    width: int,
 ) -> None:
     """All sources, a block each: as many rounds as places, each for the best candidate behind the last one."""
     best = gpu.shared.array(128, values.dtype)
@@ -191,3 +190,6 @@ def cuda(
             group(values, tokens, parents, pre_ids, counts, cum, s, begin, found, end)
         gpu.syncthreads()
         s += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3))

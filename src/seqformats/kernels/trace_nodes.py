@@ -7,7 +7,10 @@ its tokens come to ``tokens[starts[i]:starts[i + 1]]``, what each has added to t
 
 from typing import Any
 
-from .._kernel import compiled
+from .parts import (
+    KernelSpec,
+    compiled,
+)
 
 
 @compiled
@@ -32,3 +35,6 @@ def cpu(
             added[place] = node_values[node] - node_values[before] if before >= 0 else node_values[node]
             node = before
             place -= 1
+
+
+KERNEL = KernelSpec(cpu, takes=(("f4",),))

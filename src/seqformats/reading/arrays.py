@@ -4,11 +4,12 @@ from typing import cast
 
 import numpy as np
 
-from .. import registry
 from ..arrays import Array, frozen, library_of_type
+from ..launch.kernel import kernel
 from . import objects
 from .objects import HEAD, TUPLE
 
+_scan_list = kernel("scan_list")
 _works: bool | None = None
 
 
@@ -37,8 +38,7 @@ def _read(items: tuple[object, ...]) -> tuple[Array, Array, Array, int] | None:
     n = len(items)
     table: Array = np.empty(3 * n + 1, np.int64)
     lengths, offsets, addresses = table[:n], table[n : 2 * n + 1], table[2 * n + 1 :]
-    kernel = registry.entry("scan_list")
-    longest = kernel(id(items) + TUPLE, HEAD, id(np.ndarray), lengths, offsets, addresses)
+    longest = _scan_list(id(items) + TUPLE, HEAD, id(np.ndarray), lengths, offsets, addresses)
     table.setflags(False)
     return None if longest < 0 else (lengths, offsets, addresses, longest)
 

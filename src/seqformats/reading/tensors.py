@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import registry
 from ..arrays import NUMPY, Array, Library
+from ..launch.kernel import kernel
 from . import objects
 from .objects import TUPLE
+
+_scan_tensors = kernel("scan_tensors")
 
 _WORDS = 8  # of 8 bytes, that `scan_tensors` writes to
 _MOST = 512  # bytes of a C++ object before its shape
@@ -52,8 +54,9 @@ def _read(items: tuple[object, ...], types: Array, calls: Array) -> Found | None
     table = np.empty(3 * n + 2 + _WORDS, np.int64)
     words, wanted, offsets = table[:_WORDS], table[_WORDS : _WORDS + 1], table[_WORDS + 1 : _WORDS + n + 2]
     lengths, addresses = table[_WORDS + n + 2 : -n], table[-n:]
-    kernel = registry.entry("scan_tensors")
-    longest = kernel(id(items) + TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted)
+    longest = _scan_tensors(
+        id(items) + TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted
+    )
     return None if longest < 0 else (lengths, offsets, addresses, longest, bool(wanted[0]))
 
 

@@ -1,0 +1,28 @@
+"""The encodings: frozen dataclasses, valid once built, one file each."""
+
+from .encoding import Encoding
+from .list import List
+from .lod import LoD, is_valid_lod, level_index, rows_of_level, structure_of
+from .masked import Masked
+from .packed import Packed
+from .padded import Padded
+from .pairs import Pairs
+from .ragged import Ragged
+
+for _kind in (Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged):
+    _kind.__module__ = __name__  # where users find them, and pickles too
+
+__all__ = [
+    "Encoding",
+    "List",
+    "LoD",
+    "Masked",
+    "Packed",
+    "Padded",
+    "Pairs",
+    "Ragged",
+    "is_valid_lod",
+    "level_index",
+    "rows_of_level",
+    "structure_of",
+]
