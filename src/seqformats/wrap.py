@@ -15,7 +15,7 @@ import numpy as np
 
 from . import hints, registry
 from .arrays import adopt, has_items, is_array, library_of, shape_of
-from .conversion.convert import as_own, convert, resized, without_padding
+from .conversion.convert import as_own, convert, relaid, resized, without_padding
 from .conversion.like import back_to, convert_like
 from .errors import StructureError, said
 from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged, structure_of
@@ -75,8 +75,8 @@ class _Wrapper:
 
     def call(self, fn: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Convert, call, convert back."""
-        if len(args) == 1 and type(args[0]) is self.To and not (kwargs or self.options or self.rows or self.backprop):
-            return self.call_directly(fn, args[0])
+        if len(args) == 1 and isinstance(args[0], Encoding) and not (kwargs or self.rows or self.backprop):
+            return self.call_alone(fn, args[0])
         found = _batches(args, kwargs)
         if not found:
             if self.rows and any(map(is_array, args)):
@@ -110,13 +110,18 @@ class _Wrapper:
             return self.with_gradient(returned, arguments)
         return self.back(returned, arguments[0])
 
-    def call_directly(self, fn: Function, x: Any) -> Any:
-        """Call with a batch that needs no conversion; the result needs none if its structure is the same."""
-        x._look()
-        y = fn(x)
-        if y is x or (type(y) is type(x) and y._structure is x._structure and not (y.keeps_levels or y._form())):
-            return y  # sides and levels are looked at on the way back
-        return self.back(y, _Argument(0, x, x))
+    def call_alone(self, fn: Function, x: Encoding) -> Any:
+        """Call with one batch; a result over the same structure goes back at once."""
+        batch: Any = convert(x, self.To, **self.options)
+        if batch is x:
+            x._look()  # nothing was moved, so nothing has looked whether its data is still what it was
+        y = fn(batch)
+        if type(y) is type(batch) and y._structure is batch._structure and not (y.keeps_levels or x.keeps_levels):
+            if y is x or (batch is x and y._lead == 1):
+                return y
+            if batch is not x and y._structure is x._structure:
+                return relaid(y, x)
+        return self.back(y, _Argument(0, x, batch))
 
     def converted(self, x: Any, alone: bool) -> Any:
         """A batch in the encoding of the wrapper."""
@@ -201,7 +206,7 @@ class _Wrapper:
     def restored(self, y: Any, argument: _Argument) -> Any:
         """In the caller's encoding and structure, with nothing of the function's in the padding."""
         back = back_to(y, argument.given, self.options.get("level", -1))
-        if back is y and isinstance(y, Encoding) and y._form() and y.data is not argument.given.data:
+        if back is y and isinstance(y, Encoding) and y._lead == 2 and y.data is not argument.given.data:
             return without_padding(y)
         return back
 

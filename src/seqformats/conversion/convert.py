@@ -249,11 +249,12 @@ def relaid(y: Any, x: Encoding) -> Any:
     if y is x:
         return y
     shares = _shares_layout(y, x)
-    if wants_grad(y) and not shares:
+    if not shares and with_autograd and wants_grad(y):
         own, like = without_data(y), without_data(x)
         return connected(lambda z: (relaid(z, like), lambda dz: relaid(dz, own)), y)
-    if x._flat:
-        return x._with_data(rows_of(y))
+    if x._flat and shares:
+        y._look()
+        return x._with_data(y.data)
     if not x._in_one_array:
         y = convert(y, type(x))
         leaves = y._leaves()
@@ -261,9 +262,11 @@ def relaid(y: Any, x: Encoding) -> Any:
     if shares:
         return y
     source = y._read()
-    if source.at.step != 1 and (not x._by_steps or not _same_order(y._structure, x._structure)):
-        source = convert(y, Ragged)._read()
-    return lay_out(source._replace(structure=x._structure), type(x), x._form())
+    if y._structure is not x._structure:
+        if x._by_steps and source.at.step != 1 and not _same_order(y._structure, x._structure):
+            source = convert(y, Ragged)._read()
+        source = source._replace(structure=x._structure)
+    return lay_out(source, type(x), x._form())
 
 
 def _shares_layout(y: Any, x: Encoding) -> bool:

@@ -30,8 +30,6 @@ def at_least(value: Any, name: str, least: int) -> int:
 def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) -> tuple[int, int]:
     """The width of the rectangle, and the longest length that is kept."""
     longest = structure.longest
-    if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False:
-        return longest, longest
     if not isinstance(truncate, (bool, np.bool_)):
         raise TypeError(f"truncate must be True or False, not {said(truncate)}")
     step = at_least(multiple_of, "multiple_of", 1)
@@ -78,6 +76,9 @@ def to_padded(
     x: Encoding | Source, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False
 ) -> Padded:
     """Any layout as `Padded`."""
+    if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and type(x) is not Padded:
+        source = x._read()
+        return lay_out(source, Padded, (source.structure.longest,), fill)  # type: ignore[no-any-return]
     source, room = _in_rectangle(x, Padded, width, multiple_of, truncate)
     return lay_out(source, Padded, (room,), fill)  # type: ignore[no-any-return]
 
@@ -92,6 +93,10 @@ def to_masked(
     side: str | None = None,
 ) -> Masked:
     """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
+    plain = width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and side is None
+    if plain and type(x) is not Masked:
+        source = x._read()
+        return lay_out(source, Masked, (source.structure.longest, "right"), fill)  # type: ignore[no-any-return]
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
@@ -104,7 +109,7 @@ def to_masked(
 
 def is_already(x: Any, options: dict[str, Any]) -> bool:
     """Is `x` laid out as these options ask?"""
-    if "fill" in options or not isinstance(x, Encoding) or not x._form():
+    if "fill" in options or not isinstance(x, Encoding) or x._lead != 2:
         return False  # nobody knows what its padding holds
     x._look()
     room, *side = x._form()

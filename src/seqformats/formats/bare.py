@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arrays import is_array_type, library_of
+import numpy as np
+
+from ..arrays import NUMPY, is_array_type, library_of
 from ..lists import read
 from .list import List
 from .lod import LoD
@@ -38,6 +40,7 @@ def read_list(items: tuple[Any, ...]) -> Source | None:
     lengths, offsets, addresses, longest = found
     at = make_layout((addresses, offsets, offsets, -1, 0, 1, 1))
     sample = items[0]
+    library = NUMPY if type(sample) is np.ndarray else library_of(sample)
     structure = Structure(lengths, offsets, longest)
-    source: Source = make_source((library_of(sample), items, at, structure, sample, sample.shape[1:], None))
+    source: Source = make_source((library, items, at, structure, sample, sample.shape[1:], None))
     return source

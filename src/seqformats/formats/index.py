@@ -70,7 +70,7 @@ def _places_of(index: Any, n: int) -> Array:
     if not array.size:
         return np.empty(0, np.int64)
     chosen = array.astype(np.int64)
-    if array.dtype.kind == "i" and chosen.min() >= 0 and chosen.max() < n:
+    if array.dtype.kind == "i" and np.maximum.reduce(chosen.view(np.uint64)) < n:  # a negative one is very large there
         return chosen
     wrong = (array < -n) | (array >= n) if array.dtype.kind != "u" else array >= n
     if wrong.any():

@@ -18,6 +18,7 @@ from ..limits import OBJECT, check_room
 from ..lists import WIDE, write_numbers
 from .encoding import Encoding, cut_range, no_state, opened, picked, shown, with_axes
 from .ragged import ends_at, gathered
+from .rows import Room, make_room
 from .structure import MOST, Structure, frozen, integers, whole
 
 
@@ -206,6 +207,18 @@ class LoD(_Deep):
         x._dtype = data.dtype
         x.__class__ = LoD
         return x  # type: ignore[no-any-return]
+
+    def _form(self, longest: int = 0) -> tuple[tuple[Structure, ...]]:
+        """Its levels."""
+        return (self._levels,)
+
+    @classmethod
+    def _room(cls, structure: Structure, levels: tuple[Structure, ...]) -> Room:  # noqa: ARG003  as in every encoding
+        return make_room(((structure.rows,), structure.flat, None))
+
+    @classmethod
+    def _sealed(cls, data: Array, structure: Structure, levels: tuple[Structure, ...]) -> LoD:  # noqa: ARG003
+        return cls._over(data, levels)
 
     def _with_data(self, data: Array) -> LoD:
         return self._over(data, self._levels)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import LAZY_ZEROS, Array, Library, Shape, size_of, zero_item
+from ..arrays import LAZY_ZEROS, Array, Library, Shape, zero_item
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
@@ -37,7 +38,7 @@ class Source(NamedTuple):
         """Blocks of the lengths of `structure` that begin at rows (or addresses) `starts`."""
         cum = structure.offsets
         at = make_layout((starts, cum, cum, -1, 0, 1, self.at.absolute))
-        return self._replace(at=at, structure=structure)
+        return make_source((self.library, self.data, at, structure, self.sample, self.item, None))  # type: ignore[no-any-return]
 
     def _read(self) -> Source:
         """Itself: whoever takes an encoding to be read, takes this too."""
@@ -79,7 +80,7 @@ def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0
     library, data, at, structure, sample, item, _ = source
     lead, to, gaps = kind._room(structure, *form)
     rows, dtype = structure.rows, sample.dtype
-    row = size_of(item) * dtype.itemsize
+    row = math.prod(item) * dtype.itemsize
     shape = (*lead, *item)
     padding = None
     make = library.empty
@@ -89,7 +90,7 @@ def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0
         elif gaps[1] * gaps[2] * row >= LAZY_ZEROS and library.kind(sample) == "cpu":
             make = library.zeros
         else:
-            padding = zeros_of(row)
+            padding = _zeros[:row] if row <= _MOST_ZEROS else zero_item(row)
     elif type(fill) is not int:
         library.item(fill, dtype, item)  # is checked though nothing is filled
     try:
@@ -112,12 +113,8 @@ def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0
 make_work = functools.partial(tuple.__new__, Work)
 
 
-def zeros_of(row: int) -> Array:
-    """So many zero bytes."""
-    return _zeros[:row] if row <= _zeros.size else zero_item(row)
-
-
-_zeros = zero_item(1 << 16)
+_MOST_ZEROS = 1 << 16
+_zeros = zero_item(_MOST_ZEROS)
 
 
 def move(source: Source, out: Array, to: Layout) -> None:
@@ -125,7 +122,7 @@ def move(source: Source, out: Array, to: Layout) -> None:
 
     The sequences in time steps of both have the same order.
     """
-    row = size_of(source.item) * source.sample.dtype.itemsize
+    row = math.prod(source.item) * source.sample.dtype.itemsize
     if source.structure.rows and row:
         if source.at.step == 1 and to.step == 1:
             copy_blocks.start(source.library, (source.data,), (out,), (source.at, to), row, source.structure)
@@ -148,15 +145,13 @@ def move_steps(source: Source, out: Array, to: Layout, row: int) -> None:
         longest = structure.longest
         cum = structure.order.steps[: longest + 1]
         work = make_work((longest, structure.rows, structure.order.size_at_t[:longest]))
-        args = (_steps_as_blocks(cum, at, begins), _steps_as_blocks(cum, to, None))
+        args = (
+            make_layout((cum if begins is None else begins, cum, cum, at.step or -1, 0, 1, at.absolute)),
+            make_layout((cum, cum, cum, to.step or -1, 0, 1, 0)),
+        )
         copy_blocks.start(library, (data,), (out,), args, row, structure, work)
         return
     mover.start(library, (data,), (out,), args, row, structure)
-
-
-def _steps_as_blocks(cum: Array, at: Layout, begins: Array | None) -> Layout:
-    begins = cum if begins is None else begins
-    return make_layout((begins, cum, cum, at.step or -1, 0, 1, at.absolute))
 
 
 def put_rows(source: Source, out: Array, starts: Array) -> None:

@@ -106,6 +106,9 @@ class Order(NamedTuple):
     steps: Array  # (t + 1,) the rows before step t, without padding
 
 
+_order = functools.partial(tuple.__new__, Order)
+
+
 class Structure:
     """The lengths of n sequences and what follows from them; read-only."""
 
@@ -131,9 +134,9 @@ class Structure:
     longest: int
     device: dict[Any, Any]  # copies of the arrays on other devices
     stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
-    # Computed when first asked for:
-    order: Order  # by falling length, stable
     flat: Layout  # sequences one after the other
+    # Computed when one of them is first asked for:
+    order: Order  # by falling length, stable
     packed: Layout  # step after step, without padding
     by_steps: Layout  # time-major, a column a sequence
 
@@ -145,6 +148,7 @@ class Structure:
         self.n = lengths.size
         self.rows = offsets.item(-1)
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
+        self.flat = make_layout((self.offsets, self.offsets, self.offsets, -1, 0, 1, 0))
         self.device = {}
         self.stable = True
 
@@ -200,7 +204,7 @@ class Structure:
             place, kind = divmod(int(fault), 4)
             raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
         structure = cls.of_lengths(lengths)
-        structure.order = Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps))
+        structure._ordered(Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps)))
         ties = sorted_lengths[1:] == sorted_lengths[:-1]
         structure.stable = not (ties & (indices[1:] < indices[:-1])).any()
         return structure
@@ -211,19 +215,24 @@ class Structure:
 
     def __getattr__(self, name: str) -> Any:
         """What has not been asked for yet: a slot that is still empty."""
-        cum = self.offsets
-        if name == "order":
-            self.order = found = _sorted(self.lengths, self.longest)
-            return found
-        if name == "flat":
-            self.flat = at = make_layout((cum, cum, cum, -1, 0, 1, 0))
-            return at
-        if name not in ("packed", "by_steps"):
+        if name not in ("order", "packed", "by_steps"):
             raise AttributeError(f"a Structure has no {name}")
-        order = self.order
-        at = make_layout((order.indices, cum, order.steps, -1, 0, 0 if name == "packed" else self.n, 0))
-        setattr(self, name, at)
-        return at
+        lengths, longest, n = self.lengths, self.longest, self.n
+        try:
+            block = np.empty(2 * n + 2 * longest + 1, _INT64)
+        except NO_ROOM:
+            raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
+        sort_lengths(lengths, longest, block)
+        frozen(block)  # and so what is cut from it
+        steps = 2 * n + longest
+        self._ordered(_order((block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])))
+        return getattr(self, name)
+
+    def _ordered(self, order: Order) -> None:
+        """Keep an order, and where rows lie by it."""
+        self.packed = make_layout((order.indices, self.offsets, order.steps, -1, 0, 0, 0))
+        self.by_steps = make_layout((order.indices, self.offsets, order.steps, -1, 0, self.n, 0))
+        self.order = order
 
     def known_order(self) -> Order | None:
         """The order, if it has been asked for."""
@@ -235,19 +244,6 @@ class Structure:
     def same_lengths(self, other: "Structure") -> bool:
         """Have both the same lengths?"""
         return self is other or (self.n == other.n and same_numbers(self.lengths, other.lengths))
-
-
-def _sorted(lengths: Array, longest: int) -> Order:
-    """The order by falling length, stable."""
-    n = lengths.size
-    try:
-        block = np.empty(2 * n + 2 * longest + 1, _INT64)
-    except NO_ROOM:
-        raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
-    sort_lengths(lengths, longest, block)
-    frozen(block)  # and so what is cut from it
-    steps = 2 * n + longest
-    return Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])
 
 
 def _fault(place: int, kind: int, lengths: Array, indices: Array, size_at_t: Array) -> str:

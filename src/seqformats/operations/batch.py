@@ -81,7 +81,7 @@ def _joined(parts: Sequence[Any]) -> Any:
         arrays = tuple([array for part in parts for array in convert(part, type(first))._leaves()])
         return first._of(arrays, structure, arrays[0] if arrays else first._sample())
     r = Ragged._sealed(library.concatenate([rows_of(part) for part in parts]), structure)
-    longest = max([structure.longest, *[part._form()[0] for part in parts if part._form() and type(part) is type(first)]])
+    longest = max([structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]])
     return convert(r, type(first), **dict(zip(("width", "side"), first._form(longest), strict=False)))
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Library, adopt, is_array, library_of
+from .. import registry
+from ..arrays import Array, Library, adopt, is_array, library_of, with_autograd
 from ..conversion.convert import restored, rows_of
 from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, LoD, Ragged, structure_of
-from ..formats.leaves import without_data
+from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import move
 from ..formats.structure import Structure, frozen
 from ..gradients.operation import Call, linear, operand, operation
@@ -76,7 +77,6 @@ def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
     return _repeated(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
 
 
-@operation
 def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
     """Row i of `x`, repeated over the innermost sequence i of `like`.
 
@@ -95,6 +95,18 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
     >>> sf.expand_as(np.array([10, 20]), sf.LoD(np.zeros(3), [[0, 2], [0, 1, 3]])).to_nested()
     [[[10], [20, 20]]]
     """
+    if out is None and isinstance(like, Encoding) and is_array(x):
+        library, rows = adopt(x, "x")
+        if rows.shape[:1] == (like._structure.n,) and not (with_autograd and wants_grad(rows)):
+            return repeated(library, rows, like)
+    return _expanded(x, like, out=out).run()
+
+
+registry.gradient(expand_as)(lambda args, options: _expanded(*args, **options).vjp())
+
+
+def _expanded(x: Any, like: Any, *, out: Any = None) -> Call:
+    """`expand_as` for whatever is given, with its gradient."""
     own, result, _ = operand(like)
     structure = own._structure
     gradient = None

@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Library, Shape, library_of
+from ..arrays import NUMPY, Array, Library, Shape, library_of
 from ..conversion.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
-from ..formats.rows import new_array
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
-from ..limits import remember
-from .dtypes import Dtypes
+from ..limits import NO_ROOM, no_room, remember
+from .dtypes import HALF, Dtypes, sums_in
 
 
 class Calculation:
@@ -44,10 +43,9 @@ class Calculation:
         self.by_item = by_item
         self.plans: dict[Any, tuple[str | None, Any, str | None]] = {}
 
-    def __call__(self, x: Encoding, finish: bool = True) -> Array:
-        """The result: ``(n, *item)``, or the shape of data; without `finish` in the dtype of the kernel."""
-        if not x._in_one_array:
-            x = convert(x, Ragged)
+    def __call__(self, given: Encoding, finish: bool = True) -> Any:
+        """The result: an array ``(n, *item)``, or the encoding; without `finish` its data, in the dtype of the kernel."""
+        x = given if given._in_one_array else convert(given, Ragged)
         library, data, shape, structure = x._look(), x.data, x._shape, x._structure
         try:
             cast, dtype, back = self.plans[type(data), x._dtype]
@@ -63,7 +61,11 @@ class Calculation:
         width = math.prod(item)
         if width and structure.n:
             self.kernel.start(library, (data,), (out,), (x._layout(), *self.numbers), width, structure)
-        return out if back is None or not finish else library.astype(out, back)
+        if not finish:
+            return out
+        if back is not None:
+            out = library.astype(out, back)
+        return given._with_data(out) if self.by_item else out
 
     def prepare(self, library: Library, kind: type, dtype: Any) -> tuple[str | None, Any, str | None]:
         """In which dtype the kernel takes the items, None: as they are; that of its result; and of what is returned."""
@@ -73,10 +75,54 @@ class Calculation:
         return remember(self.plans, (kind, dtype), plan)  # type: ignore[no-any-return]
 
 
+class Spreading:
+    """A kernel that calculates of rows, one a sequence, the items of all sequences: the gradients of reductions.
+
+    Parameters
+    ----------
+    name : of the kernel, which takes the rows and whatever else first
+    numbers : what it takes beside the layout
+    """
+
+    def __init__(self, name: str, *numbers: int) -> None:
+        self.kernel = kernel(name)
+        self.numbers = numbers
+        self.plans: dict[Any, tuple[str | None, Any, str]] = {}
+
+    def __call__(self, shape: Any, rows: Array, *others: Array, dtype: str | None = None) -> Any:
+        """The result laid out as `shape`, in the dtype of the rows or the one of that name."""
+        library = NUMPY if type(rows) is np.ndarray else library_of(rows)
+        try:
+            cast, made, name = self.plans[type(rows), rows.dtype]
+        except KeyError:
+            cast, made, name = self.prepare(library, type(rows), rows.dtype)
+        if cast is not None:
+            rows = library.astype(rows, cast)
+        structure, item = shape._structure, rows.shape[1:]
+        at = shape if shape._in_one_array else one_after_the_other(structure, item, made)
+        out = rows_like(library, at, item, made, rows)
+        width = math.prod(item)
+        if width and structure.n:
+            self.kernel.start(library, (rows, *others), (out,), (at._layout(), *self.numbers), width, structure)
+        if cast is not None or (dtype is not None and dtype != name):
+            out = library.astype(out, dtype or name)
+        return shape._with_data(out)
+
+    def prepare(self, library: Library, kind: type, dtype: Any) -> tuple[str | None, Any, str]:
+        """In which dtype the kernel takes the rows, None: as they are; that of its result; and the name of the rows'."""
+        name = library.dtype_name(dtype)
+        cast = sums_in(name) if name in HALF else None
+        return remember(self.plans, (kind, dtype), (cast, library.dtype(cast or name), name))  # type: ignore[no-any-return]
+
+
 def rows_like(library: Library, x: Encoding, item: Shape, dtype: Any, like: Array) -> Array:
     """A new array beside `like` for items in the layout of `x`, whose data need not be there; its padding is zero."""
     make = library.zeros if x._lead == 2 and x._padding() else library.empty
-    return new_array(make, (*x._shape[: x._lead], *item), dtype, like)
+    shape = (*x._shape[: x._lead], *item)
+    try:
+        return make(shape, dtype, like)
+    except NO_ROOM as error:
+        raise no_room(shape, error) from None
 
 
 def in_one_array(x: Encoding) -> Encoding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,19 +15,16 @@ from ..conversion.convert import convert, without_padding
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import wants_grad, without_data
-from ..formats.rows import Work
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Operation, Pullback, linear, operand
 from ..launch.kernel import kernel
-from .dtypes import HALF, SUMS_IN, differentiable, exponentials, means, same, sums, sums_in
-from .over import Calculation, combined, in_one_array, laid_out_as, name_of, rows_like
+from .dtypes import HALF, SUMS_IN, differentiable, exponentials, means, same, sums
+from .over import Calculation, Spreading, combined, in_one_array, laid_out_as, name_of, one_after_the_other, rows_like
 
 _ZERO, _LOWEST = 0.0, -math.inf  # what kernels leave for an empty sequence
 _SUM, _MEAN, _SQRT = 0, 1, 2  # see kernels.sum_rows
 
-spread_rows, repeat_rows = kernel("spread_rows"), kernel("repeat_rows")
-spread_places, find_rows = kernel("spread_places"), kernel("find_rows")
-spread_exp = kernel("spread_exp")
+repeat_rows, find_rows = kernel("repeat_rows"), kernel("find_rows")
 end_rows = kernel("end_rows")
 
 
@@ -189,44 +187,23 @@ def _sum_pullback(mode: int) -> Callable[[Any, Array], Pullback]:
 def spread(rows: Array, shape: Any, mode: int = _SUM) -> Any:
     """Every row of a sequence gets the sequence's own row of `rows`, scaled; laid out as `shape`.  It flows."""
     if with_autograd and wants_grad(rows):
-        return linear(lambda z: _spread(z, shape, mode), lambda dz: summed(dz, mode), rows)
-    return _spread(rows, shape, mode)
+        return linear(lambda z: spread(z, shape, mode), lambda dz: summed(dz, mode), rows)
+    return repeated(library_of(rows), rows, shape) if mode == _SUM else _spread_rows[mode](shape, rows)
 
 
-def _spread(rows: Array, shape: Any, mode: int) -> Any:
-    library = library_of(rows)
-    if mode == _SUM:
-        return repeated(library, rows, shape)
-    return _calculated_back(spread_rows, (rows,), (), shape, rows.dtype, (mode,))
+_spread_rows = {mode: Spreading("spread_rows", mode) for mode in (_MEAN, _SQRT)}
+_spread_places = Spreading("spread_places")
 
 
 def repeated(library: Library, rows: Array, shape: Any, out: Array | None = None) -> Any:
     """Row i of an array, to every item of sequence i, laid out as `shape`; any dtype."""
-    at, sealed = laid_out_as(shape)
     structure, item = shape._structure, rows.shape[1:]
+    at = shape if shape._in_one_array else one_after_the_other(structure, item, rows.dtype)
     data = rows_like(library, at, item, rows.dtype, rows) if out is None else out
-    row = math.prod(item) * library.itemsize(rows.dtype)
+    row = math.prod(item) * rows.dtype.itemsize
     if row and structure.rows:
         repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
-    return sealed(data)
-
-
-def _calculated_back(
-    back: Any, slopes: tuple[Array, ...], others: tuple[Array, ...], shape: Any, dtype: Any, numbers: tuple[int, ...]
-) -> Any:
-    """What a kernel makes of the gradients of rows, and of `others`, laid out as `shape`; in `dtype`."""
-    library, rows = library_of(slopes[0]), slopes[0]
-    name, result = library.dtype_name(rows.dtype), library.dtype_name(dtype)
-    first = library.astype(rows, sums_in(name)) if name in HALF else rows
-    at, sealed = laid_out_as(shape)
-    item = first.shape[1:]
-    made = library.dtype(library.dtype_name(first.dtype))
-    out = rows_like(library, at, item, made, first)
-    width = math.prod(item)
-    if width and shape._structure.n:
-        inputs = (first, *slopes[1:], *others)
-        back.start(library, inputs, (out,), (at._layout(), *numbers), width, shape._structure)
-    return sealed(out if result == library.dtype_name(made) else library.astype(out, result))
+    return shape._with_data(data)
 
 
 # --- the largest -----------------------------------------------------------------------------------------------------
@@ -251,7 +228,7 @@ def _extreme_pullback(x: Any, values: Array) -> Pullback:
     each = np.arange(x._structure.n)
 
     def placed(rows: Array) -> Any:
-        return _calculated_back(spread_places, (rows, places), (), shape, rows.dtype, ())
+        return _spread_places(shape, rows, places)
 
     return lambda dy: linear(placed, lambda dz: items_at(dz, places, each), dy)
 
@@ -275,29 +252,21 @@ def items_at(x: Any, places: Array, sequences: Array) -> Array:
 # --- the first and the last ------------------------------------------------------------------------------------------
 
 
-def _first_items(x: Encoding, _: bool = True) -> Array:
-    return _end(x, 0)
-
-
-def _last_items(x: Encoding, _: bool = True) -> Array:
-    return _end(x, 1)
-
-
-def _end(x: Encoding, last: int) -> Array:
+def _end(x: Encoding, finish: bool = True, *, last: int) -> Array:
     """``(n, *item)``: the first (last) item of every sequence, zeros for an empty one."""
     library, data, at, structure, sample, item, _ = x._read()
     n, dtype = structure.n, sample.dtype
     out = library.empty((n, *item), dtype, sample)
     row = math.prod(item) * dtype.itemsize
     if row and n:
-        end_rows.start(library, (data,), (out,), (at, last, 0), row, structure, Work(n, n))
+        end_rows.start(library, (data,), (out,), (at, last, 0), row, structure, (n, n, None))
     return out
 
 
 def _end_pullback(last: int) -> Callable[[Any, Array], Pullback]:
     def pullback(x: Any, _: Array) -> Pullback:
         shape = without_data(x)
-        return lambda dy: linear(lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last), dy)
+        return lambda dy: linear(lambda rows: _at_end(rows, shape, last), lambda dz: _end(dz, last=last), dy)
 
     return pullback
 
@@ -308,26 +277,21 @@ def _at_end(rows: Array, shape: Any, last: int) -> Any:
     out = library.zeros((*at._shape[: at._lead], *item), rows.dtype, rows)
     row, n = library.itemsize(rows.dtype) * math.prod(item), structure.n
     if row and n:
-        end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, Work(n, n))
+        end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, (n, n, None))
     return sealed(out)
 
 
 # --- logsumexp, products ---------------------------------------------------------------------------------------------
 
 
-def _slopes_pullback(back: Any) -> Callable[[Any, Array], Pullback]:
+def _slopes_pullback(back: Spreading) -> Callable[[Any, Array], Pullback]:
     """For a kernel that calculates the gradient of the gradients of rows, the items, and what was made of them."""
 
     def pullback(x: Any, values: Array) -> Pullback:
         library, shape = library_of(values), without_data(x)
         made, name = library.dtype_name(values.dtype), name_of(x)
         data, kept = library.astype(in_one_array(x).data, made), library.alias(values)
-        dtype = library.dtype(name)
-
-        def pull(rows: Array) -> Any:
-            return _calculated_back(back, (library.astype(rows, made),), (data, kept), shape, dtype, ())
-
-        return pull
+        return lambda rows: back(shape, library.astype(rows, made), data, kept, dtype=name)
 
     return pullback
 
@@ -356,12 +320,12 @@ MEAN = Reduction("mean", _summed[_MEAN], _sum_pullback(_MEAN), what="a sum")
 SQRT = Reduction("sqrt", _summed[_SQRT], _sum_pullback(_SQRT), what="a sum")
 MAX = Reduction("max", Calculation("max_rows", same, 0), _extreme_pullback, what="a maximum")
 MIN = Reduction("min", Calculation("max_rows", same, 1), _extreme_pullback, what="a minimum")
-FIRST = Reduction("first", _first_items, _end_pullback(0))
-LAST = Reduction("last", _last_items, _end_pullback(1))
+FIRST = Reduction("first", functools.partial(_end, last=0), _end_pullback(0))
+LAST = Reduction("last", functools.partial(_end, last=1), _end_pullback(1))
 LOGSUMEXP = Reduction(
     "logsumexp",
     Calculation("logsumexp_rows", exponentials("a logsumexp")),
-    _slopes_pullback(spread_exp),
+    _slopes_pullback(Spreading("spread_exp")),
     what="a logsumexp",
     default=_LOWEST,
     second_order=_logsumexp_second_order,

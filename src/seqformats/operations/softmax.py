@@ -22,12 +22,9 @@ class _Softmax(Operation):
     """Softmax, or its logarithm."""
 
     def __init__(self, log: int, second_order: Any) -> None:
-        super().__init__(self._forward, self._rule, second_order=second_order)
         self.log = log
         self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True)
-
-    def _forward(self, x: Encoding) -> Any:
-        return x._with_data(self.values(x))
+        super().__init__(self.values, self._rule, second_order=second_order)
 
     def _rule(self, x: Encoding) -> tuple[Any, Pullback]:
         library, name, shape = library_of(x._sample()), name_of(x), without_data(x)
@@ -103,7 +100,7 @@ _cumsums = [Calculation("cumsum_rows", sums, back, by_item=True) for back in (0,
 
 
 def _cumsum(x: Any, back: int = 0) -> Any:
-    return x._with_data(_cumsums[back](x))
+    return _cumsums[back](x)
 
 
 def _cumsum_rule(x: Any) -> tuple[Any, Pullback]:
