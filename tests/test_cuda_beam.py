@@ -11,9 +11,10 @@ import test_cuda
 from test_cuda import OnNumba, OnTorch, There, busy, need_gpu, on_each_library
 
 import seqformats as sf
-from seqformats import _flow, arrays
+from seqformats import arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
+from seqformats.formats.leaves import leaves, rebuild
 from seqformats.launch import kernel as launch
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
@@ -37,7 +38,7 @@ PLAIN = {"start": 0, "end": [2, 5], "beam_size": 3, "max_new_tokens": 4, "n_best
 
 def host(x):
     """Everything in it as NumPy arrays."""
-    return _flow.rebuild(x, [arrays.to_host(leaf) for leaf in _flow.leaves(x)])
+    return rebuild(x, [arrays.to_host(leaf) for leaf in leaves(x)])
 
 
 class CPU:
