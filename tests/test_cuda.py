@@ -17,7 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
-from seqformats import _flow, arrays
+from seqformats import arrays
+from seqformats.arrays.cupy import CuPy
+from seqformats.arrays.torch import Torch
+from seqformats.formats.leaves import leaves, rebuild
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 
@@ -66,10 +69,10 @@ class OnLibrary:
             pytest.skip(f"{self.name} sees no GPU")
 
     def up(self, x):
-        return _flow.rebuild(x, [self.array(leaf) for leaf in _flow.leaves(x)])
+        return rebuild(x, [self.array(leaf) for leaf in leaves(x)])
 
     def down(self, x):
-        return _flow.rebuild(x, [self.numpy(leaf) for leaf in _flow.leaves(x)])
+        return rebuild(x, [self.numpy(leaf) for leaf in leaves(x)])
 
 
 class OnTorch(OnLibrary):
@@ -377,12 +380,12 @@ def assert_found(gpu, found, wanted, exact=False):
         for one, other in zip(found, wanted, strict=True):
             assert_found(gpu, one, other, exact)
         return
-    for leaf in _flow.leaves(found):
+    for leaf in leaves(found):
         assert arrays.library_of(leaf).kind(leaf) == "cuda"
     found = gpu.down(found)
     if not arrays.is_array(wanted):
-        oracle.assert_layout(found if exact else _flow.rebuild(found, _flow.leaves(wanted)), wanted)
-    for one, other in zip(_flow.leaves(found), _flow.leaves(wanted), strict=True):
+        oracle.assert_layout(found if exact else rebuild(found, leaves(wanted)), wanted)
+    for one, other in zip(leaves(found), leaves(wanted), strict=True):
         if exact:
             oracle.assert_bits(one, other)
         else:
@@ -499,8 +502,8 @@ def test_a_nan_stays_in_its_sequence_and_column(gpu, name, width):
     x.data[3, width - 1] = np.nan
     found = operation(*arguments(gpu.up(x)))
     assert_found(gpu, found, operation(*arguments(x)))
-    others = gpu.down(found[:1]), _flow.leaves(gpu.down(found))[0][..., : width - 1]
-    for leaf in _flow.leaves(others):
+    others = gpu.down(found[:1]), leaves(gpu.down(found))[0][..., : width - 1]
+    for leaf in leaves(others):
         assert not np.isnan(leaf).any()
 
 
@@ -523,7 +526,7 @@ def test_a_result_does_not_depend_on_the_rest_of_the_batch(gpu, name, width):
     operation, arguments = ALONG[name]
     x = numbers([3, 0, 9, 2] if SIMULATED else [3, 0, 333, 2], (width,))
     together, alone = (operation(*arguments(gpu.up(y))) for y in (x, x[2:3]))
-    oracle.assert_bits(*(_flow.leaves(gpu.down(y))[0] for y in (alone, together[2:3])))
+    oracle.assert_bits(*(leaves(gpu.down(y))[0] for y in (alone, together[2:3])))
 
 
 @on_each_library
@@ -657,7 +660,7 @@ def test_repeating_into_an_array(gpu, dtype):
         room = gpu.up(np.zeros((20, 3), dtype))
         found = operation(gpu.up(y), other, out=room)
         assert_found(gpu, found, wanted, exact=True)
-        data = _flow.leaves(wanted)[0]
+        data = leaves(wanted)[0]
         oracle.assert_bits(gpu.down(room)[: len(data)], data)
         assert not gpu.down(room)[len(data) :].any()
 
@@ -792,7 +795,9 @@ def uploads(monkeypatch):
 
         return counted
 
-    for kind in (arrays.NumbaDevice, arrays.Torch, arrays.CuPy):
+    from seqformats.arrays.numba import NumbaDevice
+
+    for kind in (NumbaDevice, Torch, CuPy):
         monkeypatch.setattr(kind, "upload", watched(kind.upload))
     return found
 
@@ -943,7 +948,7 @@ def elsewhere(monkeypatch):
         return (ctypes.c_uint8 * size).from_address(address)
 
     library, events = Elsewhere(), Events()
-    monkeypatch.setitem(arrays._by_type, There, library)
+    monkeypatch.setitem(arrays.known._by_type, There, library)
     monkeypatch.setattr(cuda, "simulated", False)
     monkeypatch.setattr(cuda.gpu, "as_cuda_array", as_cuda_array, raising=False)
     monkeypatch.setattr(cuda.gpu, "external_stream", lambda pointer: pointer)
@@ -956,16 +961,16 @@ def elsewhere(monkeypatch):
 @from_each
 def test_memory_of_another_library_is_met_by_address(elsewhere, From):
     x = example(From)
-    here = _flow.rebuild(x, [leaf.view(There) for leaf in _flow.leaves(x)])
+    here = rebuild(x, [leaf.view(There) for leaf in leaves(x)])
     for To in oracle.FLAT:
         found = sf.convert(here, To)
-        assert all(type(leaf) is There for leaf in _flow.leaves(found))
-        oracle.assert_layout(_flow.rebuild(found, [np.array(leaf) for leaf in _flow.leaves(found)]), sf.convert(x, To))
+        assert all(type(leaf) is There for leaf in leaves(found))
+        oracle.assert_layout(rebuild(found, [np.array(leaf) for leaf in leaves(found)]), sf.convert(x, To))
     for name in ("sum", "topk", "window"):
         y, pullback = sf.vjp(OPERATIONS[name][0], *OPERATIONS[name][1](x))
         found, on_gpu = sf.vjp(OPERATIONS[name][0], *OPERATIONS[name][1](here))
         for one, other in ((found, y), (on_gpu(found), pullback(y))):
-            for leaf, wanted in zip(_flow.leaves(one), _flow.leaves(other), strict=True):
+            for leaf, wanted in zip(leaves(one), leaves(other), strict=True):
                 assert type(leaf) is There
                 assert_near(np.array(leaf), wanted)
 

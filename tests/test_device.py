@@ -6,6 +6,7 @@ import pytest
 
 import seqformats as sf
 from seqformats import arrays
+from seqformats.arrays import known
 from seqformats.launch import kernel as launch
 
 
@@ -93,10 +94,10 @@ def start(kernel, library, inputs, outputs, args, size, work, structure):
 def toy(monkeypatch):
     """The device is known while a test runs."""
     library = ToyLibrary()
-    monkeypatch.setattr(arrays, "_KNOWN", [*arrays._KNOWN, lambda kind: library if kind is ToyArray else None])
-    saved = [(table, dict(table)) for table in (arrays._by_type, arrays._array_types, launch._launchers)]
+    monkeypatch.setattr(arrays, "_KNOWN", [*known._KNOWN, lambda kind: library if kind is ToyArray else None])
+    saved = [(table, dict(table)) for table in (known._by_type, known._array_types, launch._launchers)]
     saved += [(found.functions, dict(found.functions)) for found in launch._kernels.values()]
-    arrays._array_types.pop(ToyArray, None)
+    known._array_types.pop(ToyArray, None)
     STARTED.clear()
     yield library
     for table, before in saved:

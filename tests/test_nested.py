@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
-from seqformats import lists as reader
+from seqformats import reading
 
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 
@@ -323,7 +323,7 @@ def test_what_is_read_natively(leaf, depth):
     lists = [leaf, leaf]
     for level in range(depth):
         lists = [lists, ()] if level else [lists, []]
-    found = reader.read_numbers(tuple(lists))
+    found = reading.read_numbers(tuple(lists))
     assert (found is not None) == (depth <= 16)
     if found is not None:
         data, lengths = found
@@ -343,23 +343,23 @@ def test_what_is_not_read_natively(leaf):
         [[1], Few([1])],
         [[[1]], [leaf]],
     ):
-        assert reader.read_numbers(tuple(lists)) is None
+        assert reading.read_numbers(tuple(lists)) is None
 
 
 def test_without_a_native_reader(monkeypatch):
-    monkeypatch.setattr(reader, "_numbers_work", False)
-    assert reader.read_numbers(([1],)) is None
+    monkeypatch.setattr(reading.numbers, "_numbers_work", False)
+    assert reading.read_numbers(([1],)) is None
     assert sf.LoD.from_nested([[1], [2]]).data.tolist() == [1, 2]
-    monkeypatch.setattr("seqformats.tensors.READABLE", False)
-    assert not reader._native_numbers()
-    assert not reader._native_layout()
+    monkeypatch.setattr("seqformats.reading.objects.READABLE", False)
+    assert not reading.numbers._native_numbers()
+    assert not reading.arrays._native_layout()
     assert sf.LoD(np.arange(3), [[0, 2], [0, 1, 3]]).to_nested() == [[[0], [1, 2]]]
 
 
 def test_lists_that_change_between_two_looks(monkeypatch):
     """As another thread may do: nothing is read beyond what is there, and the lists as they are now are the result."""
     lists = [[1, 2], [3]]
-    read = reader._scan_nested
+    read = reading.numbers.scan_nested
     for change in (lambda: lists[1].append(4), lambda: lists[1].pop(), lambda: lists[1].append(0.5), lists[0].clear):
 
         def changing(*args, change=change):
@@ -367,7 +367,7 @@ def test_lists_that_change_between_two_looks(monkeypatch):
                 change()
             return read(*args)
 
-        monkeypatch.setattr(reader, "_scan_nested", changing)
+        monkeypatch.setattr(reading.numbers, "scan_nested", changing)
         found = sf.LoD.from_nested(lists)
         monkeypatch.undo()
         assert found.to_nested() == lists

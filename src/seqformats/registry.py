@@ -195,7 +195,7 @@ def find_route(source: type, target: type, device: str = "cpu") -> Route | None:
     except KeyError:
         pass
     legs = _search(source, target, device)
-    return remember(_routes, key, None if legs is None else Route(source, target, legs))  # type: ignore[no-any-return]
+    return remember(_routes, key, None if legs is None else Route(source, target, legs))
 
 
 def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] | None:

@@ -327,7 +327,8 @@ class AllowedTokens(Constraint):
 
 def _with_ends(parts: Sequence[list[Array]], ends: Sequence[Array]) -> Trie:
     """A tree for each part, whose sequences go on with each of its ends."""
-    roots, found = [], []
+    roots: list[int] = []
+    found: list[Array] = []
     for root, (part, last) in enumerate(zip(parts, ends, strict=True)):
         for sequence in part:
             done = not last.size or (sequence.size and sequence[-1] in last)
@@ -367,7 +368,7 @@ class ForcedPrefix(Constraint):
 
     def __init__(self, tokens: Any) -> None:
         self._own: list[Array] | None = None
-        self._shared = np.empty(0, np.int64)
+        self._shared: Array = np.empty(0, np.int64)
         if is_array(tokens) or (isinstance(tokens, (list, tuple)) and all(map(is_token, tokens))):
             self._shared = tokens_of(tokens, "the forced prefix")
         else:

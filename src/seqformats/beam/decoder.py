@@ -715,7 +715,7 @@ class BeamDecoder:
     def _traced(self) -> BeamTrace:
         """Every step as the model's rows saw it."""
         nodes, n = self._nodes, self._n
-        before = np.arange(n)  # the rows of the step before, as nodes or, at first, sources
+        before: Array = np.arange(n)  # the rows of the step before, as nodes or, at first, sources
         ids, scores = [self._start], [np.zeros(n, np.float32)]
         levels = [(Structure.of_lengths(np.ones(n, np.int64)), Structure.of_lengths(np.ones(n, np.int64)))]
         source = before

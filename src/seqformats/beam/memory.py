@@ -289,7 +289,8 @@ class Memories:
         ):
             room = library.empty((max(rows, 2 * x.shape[0]), *x.shape[1:]), x.dtype, x)
             self._rooms[number, self._turn] = room
-        return room[:rows]
+        used: Array = room[:rows]
+        return used
 
 
 def beside(parents: Array, scores: Array) -> Array:
@@ -308,7 +309,8 @@ def told(x: Any, parents: Array) -> Any:
 
 def library_and_like(found: list[Any]) -> tuple[Library | None, Any]:
     """The library of the first array among some parts, and that array; all must be on one device."""
-    library, like = None, None
+    library: Library | None = None
+    like: Any = None
     for part in found:
         if not _is_array(part) or isinstance(part, Pairs):
             continue

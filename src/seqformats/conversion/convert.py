@@ -187,9 +187,7 @@ def _copied_lists(x: Any) -> Any:
 # --- the way back ----------------------------------------------------------------------------------------------------
 
 
-def conversion_vjp(
-    leg: registry.Conversion, x: Any, options: dict[str, Any]
-) -> tuple[Any, Callable[[Any], Any]]:
+def conversion_vjp(leg: registry.Conversion, x: Any, options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
     """The result of one conversion of the table, and its pullback."""
     y = leg.function(x, **options)
     if leg.pullback is not None:

@@ -48,7 +48,6 @@ def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) ->
     return -(-room // step) * step, longest
 
 
-
 def _in_rectangle(
     x: Encoding | Source, kind: type[Encoding], width: Any, multiple_of: Any, truncate: Any
 ) -> tuple[Source, int]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import NUMPY, is_array_type, library_of
-from ..lists import read
+from ..reading import read
 from .list import List
 from .lod import LoD
 from .rows import Source, make_source

@@ -1,17 +1,20 @@
-"""The arrays that hold the items of a batch: taken out, put in again, done without."""
+"""The arrays that hold the items of a batch: taken out, put in again, done without, connected in a graph.
+
+Where an input asks for a gradient, an operation runs through `connected`, which takes encodings apart into their arrays
+and lets the library of these connect them in its graph; see `Library.connected`.  So every operation with a rule trains
+in every library that has a graph; PyTorch is the first.
+"""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, adopt, is_array, library_of, library_of_type, with_autograd
+from ..arrays import Array, Library, is_array, library_of, library_of_type, with_autograd
 from ..limits import check_finite
 from .encoding import Encoding
 from .pairs import Pairs
@@ -133,73 +136,45 @@ def connected(rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None
     The pullback of an operation that is not linear depends on `x`; ``second_order(x, dy)`` is the same pullback, made of
     operations that are in the graph, for those who differentiate a second time.
     """
-    return _torch_apply(rule, x, second_order)
-
-
-def _torch_apply(rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None) -> Any:
     call = _Call(rule, x, second_order)
-    outputs = _torch_function().apply(call, *leaves(x))
+    arrays = leaves(x)
+    outputs = _library_with_graph(arrays).connected(call, arrays)
     return rebuild(call.result, outputs)
 
 
-class _Call:
-    """One call on its way through the framework, which takes and returns tensors only."""
+def _library_with_graph(arrays: Sequence[Array]) -> Library:
+    """The library in whose graph a call is: of the arrays, which are of one library, or of NumPy beside it."""
+    for array in arrays:
+        library = library_of_type(type(array))
+        if library is not None and library.autograd and library.wants_grad((array,)):
+            return library
+    raise TypeError("none of these arrays asks for a gradient")
 
-    __slots__ = ("fixed", "pullback", "result", "rule", "second_order", "x")
+
+class _Call:
+    """One call on its way through the graph of a library, which takes and returns arrays only."""
+
+    __slots__ = ("pullback", "result", "rule", "second_order", "x")
 
     def __init__(self, rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None) -> None:
         self.rule, self.x, self.second_order = rule, x, second_order
         self.result: Any = None
         self.pullback: Callable[[Any], Any] | None = None
-        self.fixed: dict[int, Any] = {}  # what can have no gradient (a user's lengths): it goes back as it is
 
-    def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        result, self.pullback = self.rule(rebuild(self.x, tensors))
-        # the tensors belong to the graph, not to this object
+    @property
+    def twice(self) -> bool:
+        return self.second_order is not None
+
+    def forward(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        result, self.pullback = self.rule(rebuild(self.x, arrays))
+        # the arrays belong to the graph, not to this object
         self.x = None if self.second_order is None else without_data(self.x)
-        # An output that were an input itself would leave the graph
-        own = set(map(id, tensors))
-        outputs = tuple([t.view_as(t) if id(t) in own else t for t in leaves(result)])
         self.result = without_data(result)
-        for k, t in enumerate(outputs):
-            if not (t.is_floating_point() or t.is_complex()):
-                self.fixed[k] = t
-        return outputs
+        return tuple(leaves(result))
 
-    def backward(self, gradients: list[Any], tensors: Sequence[Any]) -> list[Any]:
+    def backward(self, gradients: list[Array], arrays: Sequence[Array]) -> list[Array]:
         assert self.pullback is not None
-        for k, t in self.fixed.items():
-            gradients[k] = t
         given = rebuild(self.result, gradients)
-        if self.second_order is not None and tensors:
-            return leaves(self.second_order(rebuild(self.x, tensors), given))
+        if self.second_order is not None and arrays:
+            return leaves(self.second_order(rebuild(self.x, arrays), given))
         return leaves(self.pullback(given))
-
-
-@functools.cache
-def _torch_function() -> Any:
-    torch = sys.modules["torch"]
-
-    class Operation(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """Any operation with a gradient rule."""
-
-        @staticmethod
-        def forward(ctx: Any, call: _Call, *tensors: Any) -> Any:
-            outputs = call.forward(tensors)
-            ctx.call = call
-            if call.second_order is not None:
-                ctx.save_for_backward(*tensors, *outputs)
-                ctx.count = len(tensors)
-            if call.fixed:
-                ctx.mark_non_differentiable(*call.fixed.values())
-            return outputs
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
-            given = [adopt(g, "the gradient")[1] for g in gradients]
-            if ctx.call.second_order is None:
-                return None, *ctx.call.backward(given, ())
-            saved = ctx.saved_tensors[: ctx.count]  # which looks whether they, or the results, have been changed
-            return None, *ctx.call.backward(given, saved if torch.is_grad_enabled() else ())
-
-    return Operation

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import Array, Library, adopt, library_of
 from ..errors import DeviceError, StructureError
 from ..layout import Layout
-from ..lists import scan
+from ..reading import scan
 from .encoding import Encoding, about, cut_range, no_state, opened, with_axes
 from .rows import Source, make_source
 from .structure import Structure, make_layout, same_numbers

@@ -15,7 +15,7 @@ from ..arrays import Array, adopt, is_array
 from ..errors import StructureError, said
 from ..layout import Layout
 from ..limits import OBJECT, check_room
-from ..lists import WIDE, write_numbers
+from ..reading import WIDE, write_numbers
 from .encoding import Encoding, cut_range, no_state, opened, picked, shown, with_axes
 from .ragged import ends_at, gathered
 from .rows import Room, make_room

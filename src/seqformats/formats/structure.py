@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, is_array, to_host
+from ..arrays import Array, frozen, is_array, to_host
 from ..errors import OutOfMemory, StructureError, said
 from ..launch.kernel import kernel
 from ..layout import Layout
@@ -32,21 +32,6 @@ make_layout = functools.partial(tuple.__new__, Layout)
 def same_numbers(a: Array, b: Array) -> bool:
     """Are two int64 arrays with one axis equal?  Comparing bytes takes a fraction of `np.array_equal`."""
     return bool(a.tobytes() == b.tobytes())
-
-
-def frozen(array: Array) -> Array:
-    """A view of a private array, which is read-only from now on, together with what it was cut from.
-
-    NumPy lets an array that owns its memory be made writable again, but a view only where its base is writable.  So
-    nothing that is handed out owns its memory, and ``x.lengths.setflags(write=True)`` is refused; only who unlocks the
-    base first, ``x.lengths.base``, is past helping.  (Memory that nobody can unlock would be that of a bytes object, by
-    way of `np.frombuffer`, at three times the cost of a view and one more copy.)
-    """
-    base = array.base
-    if base is not None:
-        base.setflags(False)
-    array.setflags(False)
-    return array[...]
 
 
 def integers(values: Any, what: str) -> Array:

@@ -25,7 +25,7 @@ def fitting(dy: Any, y: Any) -> Any:
             return dy
     dy = cotangent(dy, y)
     for a, b in zip(leaves(dy), leaves(y), strict=True):
-        if isinstance(a.dtype, np.dtype) is not isinstance(b.dtype, np.dtype):
+        if not library_of(a).has_dtype(b.dtype):
             raise DeviceError(f"the gradient holds {a.dtype} of {library_of(a).name}, but the result {b.dtype}")
     return dy
 

@@ -11,11 +11,12 @@ import functools
 import importlib
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library
+from ..arrays.library import Array, Library
+from ..arrays.numpy import NUMPY
 from ..errors import DeviceError, said
 from ..layout import Layout
 from . import threads
@@ -23,9 +24,22 @@ from .threads import loading
 
 if TYPE_CHECKING:  # which loads Numba
     from ..kernels.parts.record import KernelSpec
-    from ..structure import Structure
 
 _type_of = operator.attrgetter("dtype.num")
+
+
+class Sequences(Protocol):
+    """What is asked of the structure of a batch, a `formats.structure.Structure`."""
+
+    n: int
+    rows: int
+    lengths: Array
+    offsets: Array
+    order: Any  # by falling length
+    device: dict[Any, Any]  # copies of its arrays on other devices
+
+    def known_order(self) -> Any:
+        """The order, if it has been asked for."""
 
 
 class Work(NamedTuple):
@@ -107,7 +121,7 @@ class Kernel:
         outputs: tuple[Array, ...],
         args: tuple[Any, ...],
         size: int,
-        structure: Structure | None,
+        structure: Sequences | None,
         work: Work | tuple[int, int, Array | None] | None = None,
     ) -> None:
         """Start a kernel over all units, where its outputs are; on the host it has ended when this returns.

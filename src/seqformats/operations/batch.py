@@ -74,14 +74,18 @@ def _joined(parts: Sequence[Any]) -> Any:
     library = library_of(first._sample())
     if first.keeps_levels:
         parts = [convert(part, LoD) for part in parts]
-        levels = [_one_after_the_other(structures) for structures in zip(*[part._levels for part in parts], strict=True)]
+        levels = [
+            _one_after_the_other(structures) for structures in zip(*[part._levels for part in parts], strict=True)
+        ]
         return LoD._over(library.concatenate([rows_of(part) for part in parts]), tuple(levels))
     structure = _one_after_the_other([part._structure for part in parts])
     if not first._in_one_array:
         arrays = tuple([array for part in parts for array in convert(part, type(first))._leaves()])
         return first._of(arrays, structure, arrays[0] if arrays else first._sample())
     r = Ragged._sealed(library.concatenate([rows_of(part) for part in parts]), structure)
-    longest = max([structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]])
+    longest = max(
+        [structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]]
+    )
     return convert(r, type(first), **dict(zip(("width", "side"), first._form(longest), strict=False)))
 
 

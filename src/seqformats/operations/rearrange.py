@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, adopt, is_array, library_of, to_host
+from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..conversion.convert import convert, restored, rows_of
 from ..conversion.layouts import at_least
 from ..conversion.like import convert_like
@@ -21,7 +22,6 @@ from ..formats.structure import Structure, frozen, integers, whole
 from ..gradients.operation import Call, Operand, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import kernel
 from ..limits import no_room
-from .dtypes import HALF, differentiable, sums_in
 from .over import in_one_array, name_of, rows_like, scratch
 
 keep_rows, scatter_rows = kernel("keep_rows"), kernel("scatter_rows")
@@ -110,11 +110,17 @@ def concat(parts: Sequence[Any]) -> Any:
 
     def parted(dy: Any) -> Any:
         source = convert(dy, Ragged)._read()
-        parts = [lay_out(source.restricted(structure, begin), Ragged) for structure, begin in zip(structures, starts, strict=True)]
+        parts = [
+            lay_out(source.restricted(structure, begin), Ragged)
+            for structure, begin in zip(structures, starts, strict=True)
+        ]
         return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
 
     return Call(
-        owns, lambda zs, _: (joined(zs), lambda dy: linear(parted, joined, dy)), batches[0].result, each_gradient(batches)
+        owns,
+        lambda zs, _: (joined(zs), lambda dy: linear(parted, joined, dy)),
+        batches[0].result,
+        each_gradient(batches),
     )
 
 

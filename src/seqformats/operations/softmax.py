@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from ..arrays import library_of
+from ..arrays.dtypes import HALF, differentiable, exponentials, sums
 from ..conversion.convert import without_padding
 from ..formats import Encoding
 from ..formats.leaves import without_data
 from ..gradients.operation import Operation, Pullback, linear
 from ..launch.kernel import kernel
-from .dtypes import HALF, differentiable, exponentials, sums
 from .over import Calculation, combined, in_one_array, laid_out_as, name_of, rows_like
 from .reduce import reduce_sum, rows_or_data, spread
 
@@ -57,7 +57,8 @@ def _softmax_second_order(x: Any, dy: Any) -> Any:
 def _log_softmax_second_order(x: Any, dy: Any) -> Any:
     y = log_softmax(x)
     total = spread(rows_or_data(reduce_sum(dy)), without_data(x))
-    return without_padding(combined(lambda a, b, c: b - a.exp() * c, y, dy, total))
+    exp = library_of(y._sample()).exp
+    return without_padding(combined(lambda a, b, c: b - exp(a) * c, y, dy, total))
 
 
 SOFTMAX, LOG_SOFTMAX = _Softmax(0, _softmax_second_order), _Softmax(1, _log_softmax_second_order)

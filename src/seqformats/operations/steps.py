@@ -24,7 +24,7 @@ from ..formats.structure import Structure, frozen, make_layout, same_numbers, wh
 from ..gradients.cotangent import fitting
 from ..gradients.operation import operand, operation, rows_or_batch
 from ..limits import OBJECT, check_room
-from ..lists import scan
+from ..reading import scan
 from .questions import lengths
 from .rearrange import check_alike
 from .select import selected

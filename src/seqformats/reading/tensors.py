@@ -9,25 +9,19 @@ holds the shape that DLPack shows.
 import ctypes
 import struct
 import sys
-import sysconfig
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .arrays import NUMPY, Array, Library
-from .launch.kernel import kernel
+from ..arrays import NUMPY, Array, Library
+from ..launch.kernel import kernel
+from . import objects
+from .objects import TUPLE
 
 _scan_tensors = kernel("scan_tensors")
 
-# Is this a build whose objects lie where their addresses say, and stay as they are while a kernel reads them?
-READABLE = (
-    sys.implementation.name == "cpython"
-    and not sysconfig.get_config_var("Py_GIL_DISABLED")
-    and struct.calcsize("P") == 8
-)
-
-_TUPLE = tuple.__basicsize__
 _WORDS = 8  # of 8 bytes, that `scan_tensors` writes to
 _MOST = 512  # bytes of a C++ object before its shape
 _TABLE = b"dlpack_exchange_api"  # the name of the capsule that holds the address of the C functions
@@ -43,7 +37,7 @@ _readers: dict[Library, tuple[Array, Array] | None] = {}
 Found = tuple[Array, Array, Array, int, bool]
 
 
-def read(library: Library, items: tuple[Any, ...]) -> Found | None:
+def read(library: Library, items: tuple[object, ...]) -> Found | None:
     """Lengths, offsets, addresses, the greatest length, and whether one wants a gradient; else None.
 
     For plain contiguous tensors of one device, dtype and item shape.
@@ -55,13 +49,13 @@ def read(library: Library, items: tuple[Any, ...]) -> Found | None:
     return None if reader is None else _read(items, *reader)
 
 
-def _read(items: tuple[Any, ...], types: Array, calls: Array) -> Found | None:
+def _read(items: tuple[object, ...], types: Array, calls: Array) -> Found | None:
     n = len(items)
     table = np.empty(3 * n + 2 + _WORDS, np.int64)
     words, wanted, offsets = table[:_WORDS], table[_WORDS : _WORDS + 1], table[_WORDS + 1 : _WORDS + n + 2]
     lengths, addresses = table[_WORDS + n + 2 : -n], table[-n:]
     longest = _scan_tensors(
-        id(items) + _TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted
+        id(items) + TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted
     )
     return None if longest < 0 else (lengths, offsets, addresses, longest, bool(wanted[0]))
 
@@ -69,11 +63,11 @@ def _read(items: tuple[Any, ...], types: Array, calls: Array) -> Found | None:
 # --- the functions in C ----------------------------------------------------------------------------------------------
 
 
-def _reader(library: Any) -> tuple[Array, Array] | None:
+def _reader(library: Library) -> tuple[Array, Array] | None:
     """The types of plain tensors and the functions for `scan_tensors`, if with these it sees what Python does."""
-    if not READABLE:
+    if not objects.READABLE:
         return None
-    torch = library.torch
+    torch = sys.modules[library.name]
     types = np.array([id(torch.Tensor), id(torch.nn.Parameter)], np.int64)
     try:
         with torch.inference_mode(False):
@@ -90,7 +84,7 @@ def _reader(library: Any) -> tuple[Array, Array] | None:
     return (types, calls) if right else None
 
 
-def _calls(torch: Any, samples: tuple[Any, ...]) -> list[int]:
+def _calls(torch: ModuleType, samples: tuple[Any, ...]) -> list[int]:
     """The addresses that `scan_tensors` takes, and how far behind that of a C++ object its shape is."""
     pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -118,7 +112,7 @@ def _of_all_ranks(block: Any) -> Iterator[Any]:
         yield block.reshape(*[1] * (rank - 1), -1).double()
 
 
-def _samples(torch: Any) -> Iterator[tuple[Any, ...]]:
+def _samples(torch: ModuleType) -> Iterator[tuple[Any, ...]]:
     """Lists of tensors of many kinds."""
     block = torch.zeros(168, dtype=torch.float32, device="cpu").view(7, 6, 4)
     lost = block.clone()
