@@ -403,7 +403,7 @@ def moved_at_once(
     row = like.dtype.itemsize * size_of(item)
     lead: Shape = (longest, n) if function is to_padded else (n, longest) if function is to_masked else (rows,)
     size = size_of(lead)
-    if not (rows and row) or size * row >= 4 << 20 or row > _zeros.size:
+    if not (rows and row) or size * row >= 4 << 20:
         return None
     out = library.empty((*lead, *item), like.dtype, like)
     absolute = 1 if type(data) is tuple else 0
@@ -422,7 +422,7 @@ def moved_at_once(
     move.start(library, (data,), (out,), (read, write), row, structure)
     if size != rows:
         pad = (used, lead[1], 0)
-        _pad_blocks.start(library, (_zeros[:row],), (out,), pad, row, None, (lead[0], size - rows, None))
+        _pad_blocks.start(library, ((),), (out,), pad, row, None, (lead[0], size - rows, None))
     if function is to_padded:
         return build_padded(out, structure)
     if function is to_packed:
@@ -431,7 +431,6 @@ def moved_at_once(
     return build_ragged(out, structure) if function is to_ragged else build_masked(out, structure, "right")
 
 
-_zeros = zero_item(1 << 16)
 _at_rows = functools.partial(tuple.__new__, Layout)  # in half the time
 _copy_blocks, _pad_blocks = kernel("copy_blocks"), kernel("pad_blocks")
 _blocks_to_steps, _words_to_steps = kernel("blocks_to_steps"), kernel("words_to_steps")
