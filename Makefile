@@ -62,6 +62,7 @@ lint: .venv/test.stamp
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m ruff format --check .
 	.venv/bin/python -m mypy
+	.venv/bin/python tests/typing/check.py
 
 # Each pass has kernels of its own in .cache/: a cached kernel does not know the flags it was compiled with.
 jit: .venv/test.stamp
