@@ -1,7 +1,6 @@
 """The benchmark runs, its candidates agree, and it writes what it says; no time is looked at."""
 
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -12,10 +11,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 pytestmark = [
-    pytest.mark.skipif(INTERPRETED, reason="it measures compiled kernels"),
+    pytest.mark.passes("compiled", reason="it measures compiled kernels, in processes of its own"),
     pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="it comes with the source alone"),
 ]
 
