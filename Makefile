@@ -92,6 +92,7 @@ test-peers: .venv-peers/test.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv-peers/bin/python -m $(PYTEST) -m peers
 
 # Kernels are measured as a user has them, compiled by the same process or read from its cache.
+# `make bench BENCH=--report` measures nothing and makes the pages anew from docs/benchmarks.json.
 bench: .venv-bench/bench.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/bench" .venv-bench/bin/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
