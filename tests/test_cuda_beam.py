@@ -17,7 +17,10 @@ from seqformats.arrays.torch import Torch
 from seqformats.launch import kernel as launch
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.passes("compiled", "interpreted", reason="Numba checks no bounds on CUDA"),
+]
 
 elsewhere = test_cuda.elsewhere
 every_rule = pytest.mark.parametrize("rule", beam_oracle.RULES)
