@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, library_of
+from ..arrays import Array, frozen, library_of
 from ..conversion.convert import convert, restored, rows_of
 from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import LoD, Padded, Ragged
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
-from ..formats.structure import Structure, frozen, integers
+from ..formats.structure import Structure, integers
 from ..gradients.cotangent import fitting
 from ..gradients.operation import Call, operand, operation, rows_or_batch
 from ..launch.kernel import kernel
@@ -86,7 +86,7 @@ def _joined(parts: Sequence[Any]) -> Any:
     longest = max(
         [structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]]
     )
-    return convert(r, type(first), **dict(zip(("width", "side"), first._form(longest), strict=False)))
+    return convert(r, type(first), **dict(zip(first._form_options, first._form(longest), strict=True)))
 
 
 def _one_after_the_other(structures: Sequence[Structure]) -> Structure:
