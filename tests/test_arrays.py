@@ -9,7 +9,7 @@ import pytest
 
 import seqformats as sf
 from seqformats import arrays
-from seqformats.arrays import known
+from seqformats.arrays import dtypes, known
 from seqformats.formats import leaves
 
 
@@ -127,9 +127,13 @@ def test_a_library_that_is_still_being_imported(monkeypatch, name):
 def test_no_file_of_a_library_is_loaded_before_its_arrays():
     code = "import seqformats, sys; print(*sorted(m for m in sys.modules if m.startswith('seqformats.arrays.')))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == [f"seqformats.arrays.{name}" for name in ("known", "library", "numpy")]
+    assert run.stdout.split() == [f"seqformats.arrays.{name}" for name in ("dtypes", "known", "library", "numpy")]
 
 
 def test_dtypes_go_by_name():
     assert arrays.NUMPY.has_dtype(np.dtype("f4"))
     assert not arrays.NUMPY.has_dtype("float32")
+    assert dtypes.sums_in("bool") == "int64"
+    for refused in (lambda: dtypes.sums_in("U3"), lambda: dtypes.in_floats("complex64", "maxima")):
+        with pytest.raises(TypeError, match="those that (can|have one): float16, bfloat16, float32"):
+            refused()

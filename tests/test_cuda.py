@@ -25,7 +25,10 @@ from seqformats.formats.leaves import leaves, rebuild
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.passes("compiled", "interpreted", reason="Numba checks no bounds on CUDA"),
+]
 
 
 def need_gpu():

@@ -18,7 +18,10 @@ from seqformats.formats.leaves import leaves, rebuild
 from seqformats.launch import kernel as launch
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.passes("compiled", "interpreted", reason="Numba checks no bounds on CUDA"),
+]
 
 elsewhere = test_cuda.elsewhere
 every_rule = pytest.mark.parametrize("rule", beam_oracle.RULES)
@@ -454,12 +457,11 @@ def traffic(monkeypatch):
         monkeypatch.setattr(owner, name, counted)
 
     need_gpu()
+    from seqformats.arrays.numba import NumbaDevice
     from seqformats.launch import cuda
 
     monkeypatch.setattr(launch, "_launchers", {})  # which remember what they were made of
     watched(cuda, "start", lambda kernel, *_: kernel.name)
-    from seqformats.arrays.numba import NumbaDevice
-
     for kind in (NumbaDevice, Torch, CuPy):
         watched(kind, "to_numpy", "down")
         watched(kind, "upload", "up")

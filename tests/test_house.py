@@ -10,6 +10,8 @@ import pytest
 import seqformats as sf
 from seqformats.launch.kernel import kernel
 
+pytestmark = pytest.mark.passes("compiled", reason="the sources are the same in every pass")
+
 SOURCE = pathlib.Path(sf.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 KERNELS = sorted(path for path in (SOURCE / "kernels").glob("*.py") if path.stem != "__init__")

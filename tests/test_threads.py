@@ -20,6 +20,7 @@ from seqformats.kernels.parts import KernelSpec
 from seqformats.launch import threads as pool
 
 HANGS = 300  # seconds, far above what anything here takes
+alone = pytest.mark.passes("compiled", reason="a process of its own has no protected pages, and is not measured")
 FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
@@ -98,6 +99,7 @@ def test_the_large_batch_uses_the_pool():
         pool.run = old
 
 
+@pytest.mark.passes("compiled", "bounds", reason="kernels run as Python let no other thread run beside them")
 def test_eight_threads_convert_at_once():
     sf.set_num_threads(3)
     failures = []
@@ -190,6 +192,7 @@ def meanwhile(work, threads=1):
     assert failures == []
 
 
+@alone
 @FORK
 def test_a_forked_child_works():
     run(
@@ -204,6 +207,7 @@ def test_a_forked_child_works():
     )
 
 
+@alone
 @FORK
 def test_a_forked_child_works_alone():
     """One thread by default, more if it says so."""
@@ -222,6 +226,7 @@ def test_a_forked_child_works_alone():
     )
 
 
+@alone
 @FORK
 @pytest.mark.parametrize("first", ["", "tours(small(4))"], ids=["before the first conversion", "after it"])
 def test_a_child_forked_while_another_thread_compiles(first):
@@ -240,6 +245,7 @@ def test_a_child_forked_while_another_thread_compiles(first):
     )
 
 
+@alone
 @FORK
 def test_a_child_forked_while_a_kernel_is_imported():
     """The fork waits, so that the import's lock is not held in the child for ever."""
@@ -270,6 +276,7 @@ def test_a_child_forked_while_a_kernel_is_imported():
     )
 
 
+@alone
 @FORK
 def test_a_child_forked_while_the_pool_works():
     run(
@@ -289,6 +296,7 @@ def test_a_child_forked_while_the_pool_works():
     )
 
 
+@alone
 @FORK
 def test_several_threads_fork():
     run(
@@ -313,6 +321,7 @@ def test_several_threads_fork():
     )
 
 
+@alone
 @FORK
 def test_worker_processes():
     run(
@@ -369,6 +378,7 @@ def test_a_number_of_threads_below_one(k):
     assert sf.num_threads() == 2
 
 
+@alone
 def test_the_environment_caps_the_threads():
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     run(f"assert sf.num_threads() == {cpus}")
@@ -418,6 +428,7 @@ def test_an_error_waits_for_the_other_blocks(kind, at):
     assert len(ended) == before
 
 
+@alone
 def test_an_interrupt_while_waiting_for_the_others():
     """Ctrl-C in the caller, while a helper still writes."""
     run(
@@ -450,6 +461,7 @@ def test_an_interrupt_while_waiting_for_the_others():
     )
 
 
+@alone
 def test_an_interrupt_in_the_callers_own_block():
     """The signal's exception comes up in Python code that the caller itself runs."""
     run(
@@ -540,6 +552,7 @@ def occupied(helpers):
     return end
 
 
+@alone
 @pytest.mark.parametrize("busy", [0, 4])
 def test_an_exception_at_every_instruction(busy):
     """It comes up once everybody has stopped writing, and what follows is right."""
@@ -574,6 +587,7 @@ def test_an_exception_at_every_instruction(busy):
     )
 
 
+@alone
 def test_an_exception_at_every_instruction_of_a_conversion():
     run(
         """
@@ -593,6 +607,7 @@ def test_an_exception_at_every_instruction_of_a_conversion():
     )
 
 
+@alone
 def test_exceptions_sent_to_helpers():
     """`PyThreadState_SetAsyncExc` at any time: every call ends, with the exception or with the right result."""
     run(
@@ -636,6 +651,7 @@ def test_exceptions_sent_to_helpers():
     )
 
 
+@alone
 def test_two_hundred_interrupts():
     """Ctrl-C at any time, while helpers write to arrays that are given up right after."""
     run(
@@ -715,6 +731,7 @@ def test_arrays_of_a_list_are_kept_while_a_block_runs(monkeypatch):
     assert sum(type(source) is tuple for (source,), _ in kept) == 5
 
 
+@alone
 def test_the_pool_within_the_pool():
     """A kernel that uses the pool itself, in callers and helpers, ends."""
     run(
@@ -737,6 +754,7 @@ def test_the_pool_within_the_pool():
     )
 
 
+@alone
 def test_many_callers_of_the_pool():
     run(
         """
@@ -757,6 +775,7 @@ def test_many_callers_of_the_pool():
     )
 
 
+@alone
 def test_the_end_of_the_process():
     """Conversions at exit work, and idle helpers do not keep the process alive."""
     run(

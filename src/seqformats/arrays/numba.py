@@ -120,8 +120,8 @@ class NumbaDevice(Library):
         used = np.ones(x.shape[0], np.int64)
         used[index] = 0
         cum = np.concatenate([[0], np.cumsum(used)])
-        work = Work(x.shape[0], index.size)
         fill = item.reshape(-1).view(np.uint8)
+        work = Work(x.shape[0], index.size)
         kernel("pad_blocks").start(self, (fill,), (x,), (cum, 1, 0), item.nbytes, None, work)
 
     def stream(self, like: DeviceArray) -> int:

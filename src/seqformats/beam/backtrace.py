@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, library_of
+from ..arrays.dtypes import HALF
 from ..conversion.layouts import at_least
 from ..errors import StructureError, said
 from ..formats import LoD
 from ..formats.structure import Structure
-from ..operations.dtypes import HALF
 from ..operations.rearrange import check_alike
 from ..operations.steps import TensorArray
 from .step import no_gradient, token
@@ -86,7 +86,7 @@ def beam_backtrace(ids: Any, scores: Any, *, beam_size: int, end: int) -> Hypoth
         if t:  # an end that is not the last token of its hypothesis has been said again
             keep[alive] = (tokens[t][row[alive]] != last) | (ends[alive, 0] == t)
         kept.append(keep[order])
-    lengths = np.sum(kept, axis=0, dtype=np.int64) if kept else np.zeros(0, np.int64)
+    lengths: Array = np.asarray(kept).sum(0, np.int64) if kept else np.zeros(0, np.int64)
     inner = Structure.of_lengths(lengths)
     outer = Structure.of_lengths(np.bincount(of, minlength=n).astype(np.int64))
     out_ids, out_scores = np.empty(inner.rows, tokens[0].dtype), np.empty(inner.rows, numbers[0].dtype)

@@ -28,7 +28,7 @@ class Sent:
         self._known: dict[tuple[int, int], Array] = {}
         self.stream = 0
         if library.kind(like) == "cpu":
-            self.arrays = library.from_host(np.concatenate(rows).reshape(len(rows), -1), like)
+            self.arrays: Any = library.from_host(np.concatenate(rows).reshape(len(rows), -1), like)
         else:
             host = (*rows, *more)
             self._host = host  # an address means something only while its array is there
@@ -79,7 +79,7 @@ class RowLists(NamedTuple):
     counts: Array  # -1 - r where row r is bad
     room: int
     width: int
-    buffer: Array = None  # on a GPU they lie in one
+    buffer: Array | None = None  # on a GPU they lie in one
 
     def on_host(self, library: Library) -> tuple[Array, Array, Array]:
         """Values and ids, of the candidates alone, and counts; one copy from a GPU.  Of none where a row is bad."""
@@ -162,7 +162,7 @@ def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Foun
     count = lanes.begin.size
     size = count * (2 * places + 1)
     if type(lists.values) is np.ndarray:
-        out = np.empty(size)
+        out: Array = np.empty(size)
         inputs = (lists.values, lists.ids, lists.counts)
         kernel("merge_tokens").start(NUMPY, inputs, (out,), (*lanes[:3], places), lists.room, None, Work(count, 0))
     else:

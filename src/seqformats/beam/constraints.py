@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, is_array, shape_of, to_host
+from ..arrays import Array, frozen, is_array, shape_of, to_host
 from ..conversion.convert import convert
 from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, List, LoD, Ragged
-from ..formats.structure import frozen, integers, whole
+from ..formats.structure import integers, whole
 from ..limits import OBJECT, check_room, remember
 from .rules import number
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, adopt, has_items, is_array, to_host
+from ..arrays import NUMPY, Array, Library, adopt, frozen, has_items, is_array, to_host
 from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import LoD, Ragged
-from ..formats.structure import Structure, frozen, integers, whole
+from ..formats.structure import Structure, integers, whole
 from ..launch.kernel import kernel
 from ..operations.batch import inverse_order
 from ..operations.steps import TensorArray
@@ -609,7 +609,7 @@ class BeamDecoder:
 
     def _ranked(self, name: str, scores: Any, ids: Any, parents: Array, lanes: Lanes, width: int) -> Found:
         """Candidates from a hook, sorted."""
-        values, tokens = (to_host(a._look().data if isinstance(a, LoD) else a).reshape(-1) for a in (scores, ids))
+        values, tokens = (to_host(_data_of(a)).reshape(-1) for a in (scores, ids))
         if values.dtype.kind not in "fiu":
             raise TypeError(f"{name} must return real numbers as scores, not {values.dtype}")
         if not (values < np.inf).all():
@@ -843,3 +843,11 @@ def _two_levels(ids: Any, scores: Any, rows: Structure) -> tuple[Structure, Stru
     if not np.array_equal(ids.lod[1], scores.lod[1]):
         raise StructureError("on_candidates must return as many ids as scores for every row")
     return rows, ids._levels[1]
+
+
+def _data_of(x: Any) -> Any:
+    """The data of a `LoD`, after a look at whether that is what was validated; an array as it is."""
+    if not isinstance(x, LoD):
+        return x
+    x._look()
+    return x.data

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Library, adopt, is_array
+from ..arrays import Array, Library, adopt, frozen, is_array
+from ..arrays.dtypes import HALF, ORDERED, SUMS_IN
 from ..conversion.layouts import at_least
 from ..errors import DeviceError, StructureError, said
 from ..formats import LoD, level_index, rows_of_level
 from ..formats.leaves import wants_grad
-from ..formats.structure import Structure, frozen, integers, whole
+from ..formats.structure import Structure, integers, whole
 from ..launch.kernel import kernel
-from ..operations.dtypes import HALF, ORDERED, SUMS_IN
 
 
 @dataclass(frozen=True, eq=False)

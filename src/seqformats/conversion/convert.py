@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from .. import hints, registry
-from ..arrays import is_array, library_of, with_autograd
+from ..arrays import frozen, is_array, library_of, with_autograd
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.bare import as_encoding, is_list_of_arrays, list_of, read_list
 from ..formats.leaves import connected, leaves, rebuild, wants_grad, without_data
 from ..formats.rows import lay_out, put_rows
-from ..formats.structure import Structure, frozen, same_numbers
+from ..formats.structure import Structure, same_numbers
 from ..limits import check_finite
 from .layouts import MOVES, is_already
 
@@ -187,9 +187,7 @@ def _copied_lists(x: Any) -> Any:
 # --- the way back ----------------------------------------------------------------------------------------------------
 
 
-def conversion_vjp(
-    leg: registry.Conversion, x: Any, options: dict[str, Any]
-) -> tuple[Any, Callable[[Any], Any]]:
+def conversion_vjp(leg: registry.Conversion, x: Any, options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
     """The result of one conversion of the table, and its pullback."""
     y = leg.function(x, **options)
     if leg.pullback is not None:

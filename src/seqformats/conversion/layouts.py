@@ -5,13 +5,14 @@ Every conversion that moves rows is one move between two layouts, `formats.rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from .. import registry
 from ..errors import ConversionError, said
-from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged, structure_of
+from ..formats import NATIVE, Encoding, List, LoD, Masked, Packed, Padded, Ragged, structure_of
 from ..formats.lod import level_index
 from ..formats.rows import Source, cut, lay_out
 from ..formats.structure import MOST, Structure, whole
@@ -46,7 +47,6 @@ def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) ->
                 )
             longest = room
     return -(-room // step) * step, longest
-
 
 
 def _in_rectangle(
@@ -169,18 +169,48 @@ def ragged_to_lod(x: Ragged) -> LoD:
     return LoD._over(x.data, (x._structure,))
 
 
-MOVES = (to_ragged, to_masked, to_padded, to_packed)
+# --- the table -------------------------------------------------------------------------------------------------------
+
+_TO: dict[type[Encoding], Callable[..., Any]] = {
+    Ragged: to_ragged,
+    Masked: to_masked,
+    Padded: to_padded,
+    Packed: to_packed,
+}
+MOVES: set[Callable[..., Any]] = set(_TO.values())
 """What reads a `Source` as well as an encoding."""
 
-for _From in (List, Ragged, Masked, Padded, Packed):
-    for _To, _function in ((Ragged, to_ragged), (Masked, to_masked), (Padded, to_padded), (Packed, to_packed)):
-        if _From is not _To or _To in (Masked, Padded):
-            registry.conversion(_From, _To)(_function)
+
+def enter(kind: type[Encoding], others: Iterable[type[Encoding]]) -> None:
+    """Enter an encoding into the table: from it to each of `others` that rows can be moved to, and back.
+
+    One that is not known above has no options of its own: its form is what `_room` takes by default.
+    """
+    for source, target in [*((other, kind) for other in others), *((kind, other) for other in others)]:
+        if target._moved_to and source is not target:
+            registry.conversion(source, target)(_mover(target))
+    if kind._form_options:
+        registry.conversion(kind, kind)(_mover(kind))
+
+
+def _mover(kind: type[Encoding]) -> Callable[..., Any]:
+    if kind not in _TO:
+
+        def to_kind(x: Encoding | Source) -> Any:
+            return lay_out(x._read(), kind)
+
+        _TO[kind] = to_kind
+        MOVES.add(to_kind)
+    return _TO[kind]
+
+
+for _place, _kind in enumerate(NATIVE):
+    enter(_kind, NATIVE[:_place])
+    if _kind._in_one_array:
+        registry.conversion(_kind, List)(steps_to_list)
 
 registry.conversion(Ragged, List, shares=True)(ragged_to_list)
 registry.conversion(Masked, List, shares=True)(masked_to_list)
-registry.conversion(Padded, List)(steps_to_list)
-registry.conversion(Packed, List)(steps_to_list)
 registry.conversion(LoD, Ragged, shares=True)(lod_to_ragged)
 registry.conversion(Ragged, LoD, shares=True)(ragged_to_lod)
 registry.conversion(LoD, LoD, shares=True)(lod_to_lod)

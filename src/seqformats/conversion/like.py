@@ -72,7 +72,7 @@ def back_to(y: Any, x: Any, level: int) -> Any:
             )
         return x._over(rows_of(y), (*x._levels[:-1], new))  # type: ignore[attr-defined]
     form = x._form(new.longest)
-    return convert(y, type(x), **dict(zip(("width", "side"), form, strict=False)))
+    return convert(y, type(x), **dict(zip(x._form_options, form, strict=True)))
 
 
 def in_kind_of(y: Any, x: Any) -> Any:

@@ -184,7 +184,7 @@ def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
                 raise TypeError(f"a list of numbers cannot stand beside an array of type {type(first).__name__}")
             sequence = _beside(sequence, first, dtype)
         items.append(sequence)
-    data = convert(List(tuple(items)), Ragged).data
+    data: Array = convert(List(tuple(items)), Ragged).data
     if dtype is None:
         return data
     if type(data) is np.ndarray:  # whose dtypes include some that no name stands for

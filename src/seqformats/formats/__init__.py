@@ -12,7 +12,11 @@ from .ragged import Ragged
 for _kind in (Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged):
     _kind.__module__ = __name__  # where users find them, and pickles too
 
+NATIVE: tuple[type[Encoding], ...] = (List, Ragged, Masked, Padded, Packed)
+"""The encodings of one level, between any two of which rows are moved at once."""
+
 __all__ = [
+    "NATIVE",
     "Encoding",
     "List",
     "LoD",

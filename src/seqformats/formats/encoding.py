@@ -18,7 +18,7 @@ from ..errors import StructureError
 from ..launch.kernel import kernel
 from ..layout import Layout
 from .index import places
-from .rows import Source, make_source
+from .rows import Room, Source, make_source
 from .structure import Structure
 
 pick_sequences = kernel("pick_sequences")
@@ -44,6 +44,8 @@ class Encoding:
     _flat: ClassVar[bool] = False  # is data all rows, one sequence after the other?
     _by_steps: ClassVar[bool] = False  # do columns, by falling length, hold the sequences?
     _in_one_array: ClassVar[bool] = True
+    _moved_to: ClassVar[bool] = True  # can rows be moved to it, by `_room` and `_sealed`?
+    _form_options: ClassVar[tuple[str, ...]] = ()  # the options of `convert` that `_form` is made of
 
     data: Array
 
@@ -146,6 +148,16 @@ class Encoding:
             (self._look(), data, self._layout(), self._structure, data, self._shape[self._lead :], None)
         )
         return source
+
+    @classmethod
+    def _room(cls, structure: Structure, *form: Any) -> Room:
+        """What it wants for sequences of this structure."""
+        raise NotImplementedError
+
+    @classmethod
+    def _sealed(cls, data: Array, structure: Structure, *form: Any) -> Any:
+        """The encoding over such data; nothing is checked."""
+        raise NotImplementedError
 
     def _padding(self) -> bool:
         """Is there room in data that no row takes?"""

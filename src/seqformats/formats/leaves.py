@@ -1,4 +1,9 @@
-"""The arrays that hold the items of a batch: taken out, put in again, done without."""
+"""The arrays that hold the items of a batch: taken out, put in again, done without, connected in a graph.
+
+Where an input asks for a gradient, an operation runs through `connected`, which takes encodings apart into their arrays
+and lets the library of these connect them in its graph; see `Library.connected`.  So every operation with a rule trains
+in every library that has a graph; PyTorch is the first.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ class ShapeDtype:
         self.dtype = dtype
 
 
-def leaves(x: Any) -> list[Any]:
+def leaves(x: Any) -> list[Array]:
     """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
     if isinstance(x, Encoding):
         return x._leaves()
@@ -160,12 +165,12 @@ class _Call:
     def twice(self) -> bool:
         return self.second_order is not None
 
-    def forward(self, arrays: Sequence[Array]) -> Sequence[Array]:
+    def forward(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         result, self.pullback = self.rule(rebuild(self.x, arrays))
         # the arrays belong to the graph, not to this object
         self.x = None if self.second_order is None else without_data(self.x)
         self.result = without_data(result)
-        return leaves(result)
+        return tuple(leaves(result))
 
     def backward(self, gradients: list[Array], arrays: Sequence[Array]) -> list[Array]:
         assert self.pullback is not None

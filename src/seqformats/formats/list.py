@@ -43,6 +43,7 @@ class List(Encoding):
 
     __setstate__ = no_state
     _in_one_array: ClassVar[bool] = False
+    _moved_to: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         items = self.items

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, adopt, is_array
+from ..arrays import Array, adopt, frozen, is_array
 from ..errors import StructureError, said
 from ..layout import Layout
 from ..limits import OBJECT, check_room
@@ -19,7 +19,7 @@ from ..reading import WIDE, write_numbers
 from .encoding import Encoding, cut_range, no_state, opened, picked, shown, with_axes
 from .ragged import ends_at, gathered
 from .rows import Room, make_room
-from .structure import MOST, Structure, frozen, integers, whole
+from .structure import MOST, Structure, integers, whole
 
 
 class _Deep(Encoding):

@@ -46,6 +46,7 @@ class Masked(Encoding):
 
     __setstate__ = no_state
     _lead: ClassVar[int] = 2
+    _form_options: ClassVar[tuple[str, ...]] = ("width", "side")
 
     def __post_init__(self) -> None:
         data = with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")

@@ -87,7 +87,7 @@ class Packed(Encoding):
                 f"{empty} of {len(self)} sequences are empty, which a PackedSequence cannot hold: its batch sizes "
                 "count those that go on; x[sf.lengths(x) > 0] leaves the empty ones out"
             )
-        order = torch.from_numpy(self.indices.copy()).to(self.data.device)
+        order = torch.from_numpy(self.indices.copy()).to(library.device(self.data))
         sizes = self.size_at_t[: self.max_length].copy() if len(self) else np.zeros(1, np.int64)
         return torch.nn.utils.rnn.PackedSequence(self.data, torch.from_numpy(sizes), order)
 

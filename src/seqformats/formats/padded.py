@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, adopt
+from ..arrays import NUMPY, Array, adopt, frozen
 from ..errors import StructureError
 from ..layout import Layout
 from .encoding import Encoding, no_state, opened, with_axes
 from .rows import Room, make_room, new_array
-from .structure import Structure, frozen, integers
+from .structure import Structure, integers
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -49,6 +49,7 @@ class Padded(Encoding):
     __setstate__ = no_state
     _lead: ClassVar[int] = 2
     _by_steps: ClassVar[bool] = True
+    _form_options: ClassVar[tuple[str, ...]] = ("width",)
 
     def __post_init__(self) -> None:
         data = with_axes(adopt(self.data)[1], 2, "data", "(steps, n, *item)")

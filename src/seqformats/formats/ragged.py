@@ -38,13 +38,14 @@ class Ragged(Encoding):
     """
 
     data: Array
-    lengths: Array = None
+    lengths: Array = None  # type: ignore[assignment]
 
     __setstate__ = no_state
     _flat: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        nested = isinstance(self.data, (list, tuple)) and any(map(has_items, self.data))
+        given: object = self.data
+        nested = isinstance(given, (list, tuple)) and any(map(has_items, given))
         if self.lengths is None or nested:
             raise TypeError(
                 "Ragged takes one array of rows, and lengths; a list of arrays or of lists comes in by "

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import LAZY_ZEROS, Array, Library, Shape, zero_item
+from ..arrays import LAZY_ZEROS, Array, Library, Shape, frozen, zero_item
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
-from .structure import Structure, frozen, make_layout
+from .structure import Structure, make_layout
 
 copy_blocks = kernel("copy_blocks")
 pad_blocks = kernel("pad_blocks")

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, is_array, to_host
-from ..arrays import frozen as frozen
+from ..arrays import Array, frozen, is_array, to_host
 from ..errors import OutOfMemory, StructureError, said
 from ..launch.kernel import kernel
 from ..layout import Layout

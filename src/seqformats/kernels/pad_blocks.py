@@ -24,9 +24,9 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @compiled
 def cpu(item: int, out: int, cum: Integers, room: int, left: int, row: int, lo: int, hi: int) -> None:
-    """Runs `lo` to `hi`; `out` and `item` are addresses, the latter of the `row` bytes of one padding row."""
+    """Runs `lo` to `hi`; `out` is an address, and `item` that of the `row` bytes of one padding row, 0 for zeros."""
     zero = True
-    for b in range(row):
+    for b in range(row if item != 0 else 0):
         if peek_byte(item + b) != 0:
             zero = False
     for k in range(lo, hi):

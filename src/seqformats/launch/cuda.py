@@ -226,11 +226,10 @@ def _moved(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Array, ...], ar
     """For a kernel that moves rows: machine words, as wide as the rows and every address allow."""
     library, src, out = begin.library, inputs[0], outputs[0]
     item = None
-    if type(src) is np.ndarray:
-        if src.any():
-            item = src
-        else:
-            src = library.zeros((size // library.itemsize(out.dtype),), out.dtype, out)
+    if type(src) is np.ndarray and src.any():
+        item = src
+    elif type(src) is np.ndarray or (type(src) is tuple and not src):  # zeros
+        src = library.zeros((size // library.itemsize(out.dtype),), out.dtype, out)
     there, buffer = begin.uploaded(_arrays_of(args), item)
     if item is not None:
         src = buffer

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import importlib
-import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library
+from ..arrays.library import Array, Library
+from ..arrays.numpy import NUMPY
 from ..errors import DeviceError, said
 from ..layout import Layout
 from . import threads
@@ -23,9 +23,20 @@ from .threads import loading
 
 if TYPE_CHECKING:  # which loads Numba
     from ..kernels.parts.record import KernelSpec
-    from ..structure import Structure
 
-_type_of = operator.attrgetter("dtype.num")
+
+class Sequences(Protocol):
+    """What is asked of the structure of a batch, a `formats.structure.Structure`."""
+
+    n: int
+    rows: int
+    lengths: Array
+    offsets: Array
+    order: Any  # by falling length
+    device: dict[Any, Any]  # copies of its arrays on other devices
+
+    def known_order(self) -> Any:
+        """The order, if it has been asked for."""
 
 
 class Work(NamedTuple):
@@ -52,9 +63,10 @@ class Kernel:
         self.name = name
         self.spec: KernelSpec | None = None
         self.functions: dict[str, Callable[..., Any]] = {}  # by device
-        self.code: dict[Any, Callable[..., Any]] = {}
-        """What runs on the host, by what the dtypes of the arguments depend on: the compiled code itself, since Numba's
-        dispatcher, which looks at the type of every argument, takes longer than a small batch."""
+        self.code: dict[int | None, Callable[..., Any]] = {}
+        """What runs on the host, by the numbers of the dtypes of what it calculates with: the compiled code itself.
+
+        Numba's dispatcher, which looks at the type of every argument, takes longer than a small batch."""
 
     def load(self) -> KernelSpec:
         """What the kernel says of itself; DeviceError where there is none of this name."""
@@ -86,7 +98,7 @@ class Kernel:
         code = self.code.get(None)
         return self._first(None, *args) if code is None else code(*args)
 
-    def _first(self, variant: Any, *args: Any) -> Any:
+    def _first(self, variant: int | None, *args: Any) -> Any:
         """A call before the code for its arguments is known.
 
         It compiles the kernel, or reads it from the disk, and Numba imports modules on the way; a fork has to wait for
@@ -107,7 +119,7 @@ class Kernel:
         outputs: tuple[Array, ...],
         args: tuple[Any, ...],
         size: int,
-        structure: Structure | None,
+        structure: Sequences | None,
         work: Work | tuple[int, int, Array | None] | None = None,
     ) -> None:
         """Start a kernel over all units, where its outputs are; on the host it has ended when this returns.
@@ -116,7 +128,7 @@ class Kernel:
         ----------
         library : whose arrays these are; on the host some may be NumPy's instead
         inputs : arrays; of a kernel that moves rows one, or a tuple of arrays at the addresses in the first of `args`,
-            or the bytes of an item on the host
+            or the bytes of an item on the host, or for an item of zeros ()
         outputs : arrays beside each other
         args : what the kernel takes between these and the size: layouts, arrays of int64, whole numbers
         size : of a row, in items, or in bytes where rows are moved
@@ -130,17 +142,23 @@ class Kernel:
             work = Work(structure.n, structure.rows) if work is None else Work(*work)  # type: ignore[union-attr]
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
+        variant: int | None = None
+        row = size
         if spec.does == "moves":
             src = inputs[0]
             source = 0 if type(src) is tuple else (NUMPY if type(src) is np.ndarray else library).address(src)
-            data: tuple[Any, ...] = (source, own.address(out))
-            variant, row = None, size
+            data: list[Any] = [source, own.address(out)]
         else:
-            if library is NUMPY:
-                data = (*map(library.operand, inputs), *map(library.result, outputs))
-            else:
-                data = _on_host(library, inputs, outputs)
-            variant, row = tuple(map(_type_of, data)), size * data[0].itemsize
+            data, variant = [], 0
+            for x in inputs:  # loops that call Python functions are quicker than `map`
+                x = (NUMPY if type(x) is np.ndarray else library).operand(x)
+                data.append(x)
+                variant = variant << 8 | x.dtype.num
+            for x in outputs:
+                x = (NUMPY if type(x) is np.ndarray else library).result(x)
+                data.append(x)
+                variant = variant << 8 | x.dtype.num
+            row *= data[0].itemsize
         units, rows, lengths = work or (structure.n, structure.rows, None)  # type: ignore[union-attr]
         code = self.code.get(variant) or functools.partial(self._first, variant)
         if rows * row < spec.threads_from:
@@ -149,12 +167,6 @@ class Kernel:
             if work is None:
                 lengths = _lengths(args, structure)
             threads.run(code, (*data, *args, size), _cuts(units, lengths), (inputs, outputs))
-
-
-def _on_host(library: Library, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Arrays as kernels that calculate take them; some are NumPy's, which are the quickest to get."""
-    operands = [(NUMPY if type(x) is np.ndarray else library).operand(x) for x in inputs]
-    return (*operands, *[(NUMPY if type(x) is np.ndarray else library).result(x) for x in outputs])
 
 
 def _code_of(function: Any, args: tuple[Any, ...]) -> Callable[..., Any]:

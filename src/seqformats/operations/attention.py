@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Library, adopt, is_array, library_of
+from ..arrays import Array, Library, adopt, frozen, is_array, library_of
 from ..conversion.convert import as_own
 from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
-from ..formats.structure import MOST, Structure, frozen, integers
+from ..formats.structure import MOST, Structure, integers
 from ..gradients.operation import operand
 from ..launch.kernel import kernel
 from ..limits import allocated

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, library_of
+from ..arrays import Array, frozen, library_of
 from ..conversion.convert import convert, restored, rows_of
 from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import LoD, Padded, Ragged
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
-from ..formats.structure import Structure, frozen, integers
+from ..formats.structure import Structure, integers
 from ..gradients.cotangent import fitting
 from ..gradients.operation import Call, operand, operation, rows_or_batch
 from ..launch.kernel import kernel
@@ -74,15 +74,19 @@ def _joined(parts: Sequence[Any]) -> Any:
     library = library_of(first._sample())
     if first.keeps_levels:
         parts = [convert(part, LoD) for part in parts]
-        levels = [_one_after_the_other(structures) for structures in zip(*[part._levels for part in parts], strict=True)]
+        levels = [
+            _one_after_the_other(structures) for structures in zip(*[part._levels for part in parts], strict=True)
+        ]
         return LoD._over(library.concatenate([rows_of(part) for part in parts]), tuple(levels))
     structure = _one_after_the_other([part._structure for part in parts])
     if not first._in_one_array:
         arrays = tuple([array for part in parts for array in convert(part, type(first))._leaves()])
         return first._of(arrays, structure, arrays[0] if arrays else first._sample())
     r = Ragged._sealed(library.concatenate([rows_of(part) for part in parts]), structure)
-    longest = max([structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]])
-    return convert(r, type(first), **dict(zip(("width", "side"), first._form(longest), strict=False)))
+    longest = max(
+        [structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]]
+    )
+    return convert(r, type(first), **dict(zip(first._form_options, first._form(longest), strict=True)))
 
 
 def _one_after_the_other(structures: Sequence[Structure]) -> Structure:

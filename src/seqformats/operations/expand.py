@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, Library, adopt, is_array, library_of, with_autograd
+from ..arrays import Array, Library, adopt, frozen, is_array, library_of, with_autograd
+from ..arrays.dtypes import differentiable, sums_in
 from ..conversion.convert import restored, rows_of
 from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import move
-from ..formats.structure import Structure, frozen
+from ..formats.structure import Structure
 from ..gradients.operation import Call, linear, operand, operation
 from ..limits import check_room
-from .dtypes import differentiable, sums_in
 from .over import one_after_the_other
 from .questions import lengths
 from .rearrange import per_sequence
@@ -233,4 +233,5 @@ def into(out: Any, library: Library, like: Array, rows: int, item: tuple[int, ..
     if library.overlap(out, like):
         raise StructureError("out lies in the same memory as x")
     library.written(out)
-    return out[:rows]
+    used: Array = out[:rows]
+    return used

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, Shape, library_of
+from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..conversion.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
 from ..limits import NO_ROOM, no_room, remember
-from .dtypes import HALF, Dtypes, sums_in
 
 
 class Calculation:

@@ -47,7 +47,9 @@ def lengths_given(given: Any) -> Array:
 
 def is_batch(given: Any) -> bool:
     """Is this a batch, and not the lengths of one?  Of a list its first element says so."""
-    return bool(given) and has_items(given[0]) if isinstance(given, (list, tuple)) else registry.kind_of(given) is not None
+    return (
+        bool(given) and has_items(given[0]) if isinstance(given, (list, tuple)) else registry.kind_of(given) is not None
+    )
 
 
 def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:

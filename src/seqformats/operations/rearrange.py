@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, adopt, is_array, library_of, to_host
+from ..arrays import Array, adopt, frozen, is_array, library_of, to_host
+from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..conversion.convert import convert, restored, rows_of
 from ..conversion.layouts import at_least
 from ..conversion.like import convert_like
@@ -16,12 +17,11 @@ from ..errors import DeviceError, StructureError, said
 from ..formats import Encoding, List, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
-from ..formats.rows import Source, Work, lay_out, put_rows
-from ..formats.structure import Structure, frozen, integers, whole
+from ..formats.rows import Source, lay_out, put_rows
+from ..formats.structure import Structure, integers, whole
 from ..gradients.operation import Call, Operand, Operation, Pullback, linear, operand, operation
-from ..launch.kernel import kernel
+from ..launch.kernel import Work, kernel
 from ..limits import no_room
-from .dtypes import HALF, differentiable, sums_in
 from .over import in_one_array, name_of, rows_like, scratch
 
 keep_rows, scatter_rows = kernel("keep_rows"), kernel("scatter_rows")
@@ -110,11 +110,17 @@ def concat(parts: Sequence[Any]) -> Any:
 
     def parted(dy: Any) -> Any:
         source = convert(dy, Ragged)._read()
-        parts = [lay_out(source.restricted(structure, begin), Ragged) for structure, begin in zip(structures, starts, strict=True)]
+        parts = [
+            lay_out(source.restricted(structure, begin), Ragged)
+            for structure, begin in zip(structures, starts, strict=True)
+        ]
         return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
 
     return Call(
-        owns, lambda zs, _: (joined(zs), lambda dy: linear(parted, joined, dy)), batches[0].result, each_gradient(batches)
+        owns,
+        lambda zs, _: (joined(zs), lambda dy: linear(parted, joined, dy)),
+        batches[0].result,
+        each_gradient(batches),
     )
 
 
@@ -299,9 +305,9 @@ def erase(x: Any, tokens: Any) -> Any:
     flags = library.empty((r.rows,), library.dtype("uint8"), items)
     keep_rows.start(library, (items,), (flags,), (wanted,), 1, None, Work(r.rows, r.rows))
     kept = np.flatnonzero(library.to_numpy(flags))
-    ends = np.searchsorted(kept, r.offsets)
+    ends = np.searchsorted(kept, own._structure.offsets)
     data = library.take(r.data, kept, 0)
-    y = convert_like(Ragged._sealed(data, Structure.of_offsets(ends.astype(np.int64))), own)
+    y = convert_like(Ragged._sealed(data, Structure.of_offsets(np.asarray(ends, np.int64))), own)
     return y if result is None else result(y)
 
 

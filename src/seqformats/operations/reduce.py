@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, Library, library_of, with_autograd
+from ..arrays.dtypes import HALF, SUMS_IN, differentiable, exponentials, means, same, sums
 from ..conversion.convert import convert, without_padding
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD, Ragged
@@ -18,7 +19,6 @@ from ..formats.leaves import wants_grad, without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Operation, Pullback, linear, operand
 from ..launch.kernel import kernel
-from .dtypes import HALF, SUMS_IN, differentiable, exponentials, means, same, sums
 from .over import Calculation, Spreading, combined, in_one_array, laid_out_as, name_of, one_after_the_other, rows_like
 
 _ZERO, _LOWEST = 0.0, -math.inf  # what kernels leave for an empty sequence
@@ -108,7 +108,6 @@ def over_levels(values: Array, x: Any) -> Any:
 def rows_or_data(y: Any) -> Array:
     """The rows of a reduction: an array, or the data of a `LoD`."""
     return y.data if isinstance(y, Encoding) else y
-
 
 
 def _check_empty(structure: Structure, empty: Any) -> None:

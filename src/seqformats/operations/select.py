@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, is_array, library_of
+from ..arrays import Array, frozen, is_array, library_of
+from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..conversion.convert import convert, restored
 from ..conversion.layouts import lod_to_ragged
 from ..formats import LoD, Ragged, level_index, structure_of
 from ..formats.index import places
 from ..formats.leaves import without_data
 from ..formats.rows import put_rows
-from ..formats.structure import Structure, frozen
+from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, linear, operand, operation
 from ..launch.kernel import kernel
-from .dtypes import HALF, differentiable, sums_in
 from .over import name_of
 
 sum_copies = kernel("sum_copies")

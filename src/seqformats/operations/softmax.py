@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from ..arrays import library_of
+from ..arrays.dtypes import HALF, differentiable, exponentials, sums
 from ..conversion.convert import without_padding
 from ..formats import Encoding
 from ..formats.leaves import without_data
 from ..gradients.operation import Operation, Pullback, linear
 from ..launch.kernel import kernel
-from .dtypes import HALF, differentiable, exponentials, sums
 from .over import Calculation, combined, in_one_array, laid_out_as, name_of, rows_like
 from .reduce import reduce_sum, rows_or_data, spread
 

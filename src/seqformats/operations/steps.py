@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, adopt, is_array, library_of, shape_of
+from ..arrays import Array, adopt, frozen, is_array, library_of, shape_of
 from ..conversion.convert import convert, restored
 from ..conversion.layouts import to_packed, to_ragged
 from ..conversion.like import convert_like
@@ -20,7 +20,7 @@ from ..formats import Encoding, LoD, Packed, Ragged
 from ..formats.leaves import without_data
 from ..formats.pairs import take_rows
 from ..formats.rows import make_source
-from ..formats.structure import Structure, frozen, make_layout, same_numbers, whole
+from ..formats.structure import Structure, make_layout, same_numbers, whole
 from ..gradients.cotangent import fitting
 from ..gradients.operation import operand, operation, rows_or_batch
 from ..limits import OBJECT, check_room

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, library_of
+from ..arrays import Array, frozen, library_of
+from ..arrays.dtypes import differentiable, in_floats
 from ..errors import StructureError
 from ..formats.leaves import without_data
-from ..formats.structure import frozen, integers
+from ..formats.structure import integers
 from ..gradients.operation import Call, linear, operation
 from ..launch.kernel import kernel
-from .dtypes import differentiable, in_floats
 from .over import in_one_array, laid_out_as, name_of
 from .reduce import items_at, operand_of_reduction, over_levels, rows_or_data
 

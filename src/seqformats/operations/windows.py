@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Shape, adopt, library_of
+from ..arrays import Array, Shape, adopt, frozen, library_of
+from ..arrays.dtypes import differentiable, sums_in
 from ..conversion.convert import convert, restored
 from ..conversion.layouts import at_least
 from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError, said
 from ..formats import Ragged
 from ..formats.leaves import without_data
-from ..formats.rows import Work, pad_blocks
-from ..formats.structure import frozen
+from ..formats.rows import pad_blocks
 from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
-from ..launch.kernel import kernel
-from .dtypes import differentiable, sums_in
+from ..launch.kernel import Work, kernel
 from .over import in_one_array, name_of, rows_like
 
 window_rows, window_back = kernel("window_rows"), kernel("window_back")
+
 
 def _window(x: Any, before: int, after: int, filling: Array | None = None) -> Any:
     """`filling`, the bytes of an item, is for a `Ragged`; zeros without it."""

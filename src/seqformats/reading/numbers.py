@@ -11,8 +11,7 @@ from ..launch.kernel import kernel
 from . import objects
 from .objects import HEAD, TUPLE
 
-_scan_nested = kernel("scan_nested")
-_list_rows = kernel("list_rows")
+scan_nested, list_rows = kernel("scan_nested"), kernel("list_rows")
 
 _DEEPEST = 16  # levels that are walked natively
 _MOST_LISTS = 1 << 28  # on a level; more would keep all threads waiting for seconds, if they are there at all
@@ -46,7 +45,7 @@ def _read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None
     walk = np.zeros((4, _DEEPEST + 1), np.int64)
     walk[3] = _MOST_LISTS
     nothing = np.empty(0, np.int64)
-    leaf = _scan_nested(*where, 0, walk, nothing, nothing)
+    leaf = scan_nested(*where, 0, walk, nothing, nothing)
     if leaf <= 0:
         return None
     counts = list(filter(None, walk[2].tolist()))  # leaves, then lists on each level
@@ -57,7 +56,7 @@ def _read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None
     lengths: Array = np.empty(ends[-1], np.int64)
     target = leaves if leaf == 5 else leaves.view(np.int64) if leaf == 4 else np.empty(counts[0], np.int64)
     # between the two looks another thread may have changed the lists
-    if _scan_nested(*where, leaf, walk, lengths, target) != counts[0] or walk[2, 1:].tobytes() != walk[3, 1:].tobytes():
+    if scan_nested(*where, leaf, walk, lengths, target) != counts[0] or walk[2, 1:].tobytes() != walk[3, 1:].tobytes():
         return None
     if leaf == 6:
         leaves[:] = target
@@ -91,7 +90,7 @@ def write_numbers(x: Array, lod: tuple[Array, ...]) -> list[Any] | None:
     for level, offsets in enumerate(lod, 1):
         n = offsets.size - 1
         made = np.empty(n if level < len(lod) else 0, np.int64)
-        if _list_rows(parents, cum, offsets, x, made, HEAD + 8) < n:
+        if list_rows(parents, cum, offsets, x, made, HEAD + 8) < n:
             raise MemoryError(f"no memory holds lists of {x.size} numbers")
         parents, cum = made, offsets
     return outermost
