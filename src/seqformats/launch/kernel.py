@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from .threads import loading
 
 if TYPE_CHECKING:  # which loads Numba
     from ..kernels.parts.record import KernelSpec
-    from ..structure import Structure
 
 
 class Work(NamedTuple):
@@ -35,6 +34,17 @@ class Work(NamedTuple):
     units: int
     rows: int
     lengths: Array | None = None
+
+
+class Sequences(Protocol):
+    """What a start asks a `Structure`: how many sequences, how many rows, and how long they are."""
+
+    n: int
+    rows: int
+    lengths: Array
+
+    @property
+    def order(self) -> Any: ...
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
@@ -105,7 +115,7 @@ class Kernel:
         outputs: tuple[Array, ...],
         args: tuple[Any, ...],
         size: int,
-        structure: Structure | None,
+        structure: Sequences | None,
         work: Work | tuple[int, int, Array | None] | None = None,
     ) -> None:
         """Start a kernel over all units, where its outputs are; on the host it has ended when this returns.
