@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import LAZY_ZEROS, Array, Library, Shape, frozen, zero_item
+from ..arrays import LAZY_ZEROS, Array, Library, Shape, frozen
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
@@ -83,7 +83,7 @@ def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0
     rows, dtype = structure.rows, sample.dtype
     row = math.prod(item) * dtype.itemsize
     shape = (*lead, *item)
-    padding = None
+    padding: Array | tuple[()] | None = None
     make = library.empty
     if gaps is not None and rows != gaps[1] * gaps[2]:
         if type(fill) is not int or fill != 0:
@@ -91,7 +91,7 @@ def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0
         elif gaps[1] * gaps[2] * row >= LAZY_ZEROS and library.kind(sample) == "cpu":
             make = library.zeros
         else:
-            padding = _zeros[:row] if row <= _MOST_ZEROS else zero_item(row)
+            padding = ()  # zeros
     elif type(fill) is not int:
         library.item(fill, dtype, item)  # is checked though nothing is filled
     try:
@@ -112,10 +112,6 @@ def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0
 
 
 make_work = functools.partial(tuple.__new__, Work)
-
-
-_MOST_ZEROS = 1 << 16
-_zeros = zero_item(_MOST_ZEROS)
 
 
 def move(source: Source, out: Array, to: Layout) -> None:
