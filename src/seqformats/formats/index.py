@@ -8,6 +8,8 @@ from ..arrays import Array, is_array, shape_of, to_host
 from ..errors import said
 from .structure import whole
 
+_INT = {int}
+
 
 def place(index: object, n: int) -> int:
     """An integer index as a place from 0 to n - 1."""
@@ -46,8 +48,10 @@ def places(index: object, n: int) -> slice | Array:
 def _places_of(index: Any, n: int) -> Array:
     if isinstance(index, list):
         kinds = set(map(type, index))
-        if kinds == {int}:
+        if kinds == _INT:
             array = np.array(index)
+            if array.dtype == np.int64 and array.ndim == 1 and np.maximum.reduce(array.view(np.uint64)) < n:
+                return array  # the usual one; a negative place is very large there
         else:
             kinds = {bool if issubclass(kind, (bool, np.bool_)) else kind for kind in kinds}
             if bool in kinds and len(kinds) > 1:
