@@ -128,16 +128,19 @@ class Structure:
     by_steps: Layout  # time-major, a column a sequence
 
     def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
-        lengths.setflags(False)
-        offsets.setflags(False)
-        self.lengths = lengths[:]  # as `frozen` says; who cuts them from one block freezes that
-        self.offsets = offsets[:]
+        if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `frozen`
+            lengths.setflags(False)
+            lengths = lengths[:]
+        if offsets.base is None or offsets.flags.writeable:
+            offsets.setflags(False)
+            offsets = offsets[:]
+        self.lengths = lengths
+        self.offsets = offsets
         self.n = lengths.size
         self.rows = offsets.item(-1)
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
-        self.flat = make_layout((self.offsets, self.offsets, self.offsets, -1, 0, 1, 0))
+        self.flat = make_layout((offsets, offsets, offsets, -1, 0, 1, 0))
         self.device = {}
-        self.rooms = {}
         self.stable = True
 
     @classmethod
@@ -203,6 +206,9 @@ class Structure:
 
     def __getattr__(self, name: str) -> Any:
         """What has not been asked for yet: a slot that is still empty."""
+        if name == "rooms":
+            self.rooms = {}
+            return self.rooms
         if name not in ("order", "packed", "by_steps"):
             raise AttributeError(f"a Structure has no {name}")
         lengths, longest, n = self.lengths, self.longest, self.n
