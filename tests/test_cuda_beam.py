@@ -7,13 +7,14 @@ and CuPy arrays (``pytest -m cuda``).
 import beam_oracle
 import numpy as np
 import pytest
-import test_cuda
-from test_cuda import OnNumba, OnTorch, There, busy, need_gpu, on_each_library
+from elsewhere import There
+from libraries import OnNumba, OnTorch, busy, need_gpu, on_each_library
 
 import seqformats as sf
 from seqformats import arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
+from seqformats.formats.leaves import leaves, rebuild
 from seqformats.launch import kernel as launch
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
@@ -22,7 +23,6 @@ pytestmark = [
     pytest.mark.passes("compiled", "interpreted", reason="Numba checks no bounds on CUDA"),
 ]
 
-elsewhere = test_cuda.elsewhere
 every_rule = pytest.mark.parametrize("rule", beam_oracle.RULES)
 
 # Five sources, each with settings of its own.
