@@ -23,24 +23,11 @@ ORDER = [
     "__init__",
     "wrap",
     "beam",
-    "steps",
-    "attention",
-    "batch",
-    "expand",
-    "sequence",
-    "reduce",
-    "select",
-    "nested",
-]
-ORDER += [
-    "grad",
-    "_rows",
-    "convert",
-    "_flow",
-    "_cuda",
+    "operations",
+    "gradients",
+    "conversion",
     "formats",
     "reading",
-    "structure",
     "launch",
     "arrays",
     "registry",
@@ -49,7 +36,7 @@ ORDER += [
     "errors",
     "layout",
 ]
-NUMBA = {"_cuda", "kernels"}  # what loads Numba; so does launch/cuda.py
+NUMBA = {"kernels"}  # what loads Numba; so does launch/cuda.py
 
 every_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 every_kernel = pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
@@ -190,7 +177,7 @@ def test_every_kernel_is_listed():
 
 @every_module
 def test_numba_is_loaded_in_its_places_alone(path):
-    if path.stem == "_cuda" or path.parent.name in ("parts", "kernels"):
+    if path.parent.name in ("parts", "kernels"):
         return
     found = [name for name in imports(path, everywhere=True) if re.match(r"(numba|llvmlite|cuda)\b", name)]
     assert not found
@@ -212,7 +199,7 @@ NAMES_A_LIBRARY = {
     "arrays/cupy.py": {"cupy"},
     "arrays/known.py": {"torch", "cupy"},
     "reading/tensors.py": {"torch"},
-    "formats.py": {"torch"},
+    "formats/packed.py": {"torch"},
     "hints.py": {"torch"},
     "__main__.py": {"torch", "cupy"},
 }

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import seqformats as sf
 from seqformats import reading
+from seqformats.conversion import nested as nested_lists
 
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 
@@ -313,7 +314,7 @@ def test_a_native_look_changes_nothing(case, dtype, levels):
     """Values, dtypes, levels and errors are those of plain Python."""
     seen = outcome(case, dtype, levels)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqformats.nested.read_numbers", lambda items: None)
+        patch.setattr(nested_lists, "read_numbers", lambda items: None)
         assert seen == outcome(case, dtype, levels)
 
 
@@ -375,13 +376,13 @@ def test_lists_that_change_between_two_looks(monkeypatch):
 
 @pytest.mark.parametrize("lists", [[["a"], ["b", "c"]], [[["a"]], [["b"]]], [np.zeros(1), [2.0]]])
 def test_lists_that_change_while_they_are_read_in_python(monkeypatch, lists):
-    counted = sf.nested.Structure.of_lengths
+    counted = nested_lists.Structure.of_lengths
 
     def changing(lengths):
         lists[-1].append(lists[-1][0])
         return counted(lengths)
 
-    monkeypatch.setattr(sf.nested.Structure, "of_lengths", changing)
+    monkeypatch.setattr(nested_lists.Structure, "of_lengths", changing)
     with pytest.raises(sf.StructureError, match="changed"):
         sf.LoD.from_nested(lists)
 

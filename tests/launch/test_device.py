@@ -94,7 +94,7 @@ def start(kernel, library, inputs, outputs, args, size, work, structure):
 def toy(monkeypatch):
     """The device is known while a test runs."""
     library = ToyLibrary()
-    monkeypatch.setattr(arrays, "_KNOWN", [*known._KNOWN, lambda kind: library if kind is ToyArray else None])
+    monkeypatch.setattr(known, "_KNOWN", [*known._KNOWN, lambda kind: library if kind is ToyArray else None])
     saved = [(table, dict(table)) for table in (known._by_type, known._array_types, launch._launchers)]
     saved += [(found.functions, dict(found.functions)) for found in launch._kernels.values()]
     known._array_types.pop(ToyArray, None)

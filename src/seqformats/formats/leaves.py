@@ -32,7 +32,7 @@ class ShapeDtype:
         self.dtype = dtype
 
 
-def leaves(x: Any) -> list[Array]:
+def leaves(x: Any) -> list[Any]:
     """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
     if isinstance(x, Encoding):
         return x._leaves()

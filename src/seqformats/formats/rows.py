@@ -38,7 +38,7 @@ class Source(NamedTuple):
         """Blocks of the lengths of `structure` that begin at rows (or addresses) `starts`."""
         cum = structure.offsets
         at = make_layout((starts, cum, cum, -1, 0, 1, self.at.absolute))
-        return make_source((self.library, self.data, at, structure, self.sample, self.item, None))  # type: ignore[no-any-return]
+        return make_source((self.library, self.data, at, structure, self.sample, self.item, None))
 
     def _read(self) -> Source:
         """Itself: whoever takes an encoding to be read, takes this too."""
@@ -56,7 +56,8 @@ make_source = functools.partial(tuple.__new__, Source)  # in half the time
 def new_array(make: Any, shape: Shape, dtype: Any, like: Array) -> Array:
     """``make(shape, dtype, like)``; OutOfMemory where there is no room for it."""
     try:
-        return make(shape, dtype, like)
+        out: Array = make(shape, dtype, like)
+        return out
     except NO_ROOM as error:
         raise no_room(shape, error) from None
 

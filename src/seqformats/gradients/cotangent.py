@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import registry
 from ..arrays import Array, adopt, is_array, library_of
 from ..conversion.convert import as_own, convert, restored
@@ -46,7 +44,7 @@ def cotangent(dy: Any, y: Any) -> Any:
 def in_dtype(x: Array, dtype: Any) -> Array:
     """A gradient in the dtype of what it belongs to, where that is one of floats."""
     library = library_of(x)
-    if isinstance(x.dtype, np.dtype) is not isinstance(dtype, np.dtype):
+    if not library.has_dtype(dtype):
         return x  # of another library
     given, name = library.dtype_name(x.dtype), library.dtype_name(dtype)
     floats = name.startswith(_FLOATS)

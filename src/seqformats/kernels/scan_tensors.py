@@ -2,7 +2,7 @@
 
 What a tensor is like is told by the DLPack exchange API, which fills a ``DLTensor`` (dlpack.h, version 1): 8 bytes each
 for the data, the device, rank and dtype, the addresses of shape and strides, and an offset in bytes.  What that does
-not know PyTorch is asked for itself; `tensors.py` finds the functions.
+not know PyTorch is asked for itself; `reading/tensors.py` finds the functions.
 """
 
 from .parts import (

@@ -181,7 +181,8 @@ def _code_of(function: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
 def _lengths(args: tuple[Any, ...], structure: Any) -> Array:
     """The rows of each unit: a sequence, or a column where a layout goes by steps."""
     by_steps = any(type(x) is Layout and x.step != 1 for x in args)
-    return structure.order.lengths if by_steps else structure.lengths
+    lengths: Array = structure.order.lengths if by_steps else structure.lengths
+    return lengths
 
 
 def _cuts(units: int, lengths: Array | None) -> list[int]:

@@ -72,7 +72,7 @@ class Calculation:
         name = library.dtype_name(dtype)
         taken, made, given = self.dtypes(name)
         plan = (taken if taken != name else None, library.dtype(made), given if given != made else None)
-        return remember(self.plans, (kind, dtype), plan)  # type: ignore[no-any-return]
+        return remember(self.plans, (kind, dtype), plan)
 
 
 class Spreading:
@@ -112,7 +112,7 @@ class Spreading:
         """In which dtype the kernel takes the rows, None: as they are; that of its result; and the name of the rows'."""
         name = library.dtype_name(dtype)
         cast = sums_in(name) if name in HALF else None
-        return remember(self.plans, (kind, dtype), (cast, library.dtype(cast or name), name))  # type: ignore[no-any-return]
+        return remember(self.plans, (kind, dtype), (cast, library.dtype(cast or name), name))
 
 
 def rows_like(library: Library, x: Encoding, item: Shape, dtype: Any, like: Array) -> Array:

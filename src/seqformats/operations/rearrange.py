@@ -405,4 +405,4 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
 
 def _in_blocks(x: Encoding) -> Source:
     """Its rows, to be put anywhere: those in time steps by way of a `Ragged`."""
-    return (convert(x, Ragged) if x._by_steps else x)._read()  # type: ignore[no-any-return]
+    return (convert(x, Ragged) if x._by_steps else x)._read()
