@@ -76,8 +76,6 @@ def to_padded(
     x: Encoding | Source, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False
 ) -> Padded:
     """Any layout as `Padded`."""
-    if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and type(x) is not Padded:
-        return lay_out(x, Padded, (x._structure.longest,), fill)  # type: ignore[no-any-return]
     source, room = _in_rectangle(x, Padded, width, multiple_of, truncate)
     return lay_out(source, Padded, (room,), fill)  # type: ignore[no-any-return]
 
@@ -92,9 +90,6 @@ def to_masked(
     side: str | None = None,
 ) -> Masked:
     """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
-    plain = width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and side is None
-    if plain and type(x) is not Masked:
-        return lay_out(x, Masked, (x._structure.longest, "right"), fill)  # type: ignore[no-any-return]
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):

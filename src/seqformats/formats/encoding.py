@@ -134,10 +134,11 @@ class Encoding:
         else:
             library = library_of(data)
             contiguous = library.contiguous(data)
-        if data.shape != self._shape or data.dtype != self._dtype or not contiguous:
+        dtype = data.dtype
+        if data.shape != self._shape or (dtype is not self._dtype and dtype != self._dtype) or not contiguous:
             raise StructureError(
                 f"data was {about(self._shape, self._dtype)} when this {type(self).__name__} was built, but is "
-                f"{about(data.shape, data.dtype, contiguous)} now; build a new one"
+                f"{about(data.shape, dtype, contiguous)} now; build a new one"
             )
         return library
 
