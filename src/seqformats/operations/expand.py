@@ -18,11 +18,11 @@ from ..formats.rows import move
 from ..formats.structure import Structure
 from ..gradients.operation import Call, linear, operand, operation
 from ..limits import check_room
-from .over import one_after_the_other
+from .over import flat_layout
 from .questions import lengths
 from .rearrange import per_sequence
-from .reduce import repeated, summed
 from .select import sum_of_copies
+from .spread import repeated, summed
 
 
 @operation
@@ -192,7 +192,7 @@ def _repeated_rows(library: Library, rows: Array, counts: Array, out: Any, have:
         raise StructureError(f"x has {rows.shape[0]} rows, but {have.format(n=counts.size)}")
     structure = Structure.of_lengths(counts.copy(), None, "counts")
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
-    shape = one_after_the_other(structure, item, rows.dtype)
+    shape = flat_layout(structure, item, rows.dtype)
     target = into(out, library, rows, structure.rows, item)
 
     def forward(z: Any) -> Array:

@@ -12,8 +12,10 @@ from ..formats import Encoding
 from ..formats.leaves import without_data
 from ..gradients.operation import Operation, Pullback, linear
 from ..launch.kernel import kernel
-from .over import Calculation, combined, in_one_array, laid_out_as, name_of, rows_like
-from .reduce import reduce_sum, rows_or_data, spread
+from .over import Calculation, combined, in_one_array, layout_for, name_of, rows_like
+from .reduce import reduce_sum
+from .reduction import rows_or_data
+from .spread import spread
 
 softmax_back = kernel("softmax_back")
 
@@ -36,13 +38,13 @@ class _Softmax(Operation):
 
         def pullback(dy: Any) -> Any:
             slopes = library.astype(in_one_array(dy).data, made)
-            at, sealed = laid_out_as(shape)
             item = shape.item_shape
+            at = layout_for(shape, item, kept.dtype)
             dx = rows_like(library, at, item, kept.dtype, kept)
             width, structure = math.prod(item), shape._structure
             if width and structure.n:
                 softmax_back.start(library, (slopes, kept), (dx,), (at._layout(), self.log), width, structure)
-            return sealed(library.astype(dx, name))
+            return shape._with_data(library.astype(dx, name))
 
         return y, pullback
 

@@ -17,6 +17,7 @@ from .common import Columns, along, begin_of, best_of_column, beyond, edit, item
 from .lanes import (
     choose,
     columns_at_once,
+    conjugated,
     each,
     in_any,
     in_lanes,
@@ -51,6 +52,7 @@ from .moves import (
 from .options import compiled, compiled_with_gil, shared
 from .record import (
     CALCULATES,
+    COMPLEX,
     FLOATS,
     MEANS,
     MOVES,
@@ -69,6 +71,7 @@ from .vectors import exp, powers_of_row
 
 __all__ = [
     "CALCULATES",
+    "COMPLEX",
     "FLOATS",
     "MEANS",
     "MOVES",
@@ -96,6 +99,7 @@ __all__ = [
     "columns_at_once",
     "compiled",
     "compiled_with_gil",
+    "conjugated",
     "each",
     "edit",
     "exp",
