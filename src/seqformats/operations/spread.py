@@ -84,7 +84,7 @@ def items_at_end(x: Encoding, finish: bool = True, *, last: int) -> Array:  # no
     """``(n, *item)``: the first (last) item of every sequence, zeros for an empty one."""
     library, data, at, structure, sample, item, _ = x._read()
     n, dtype = structure.n, sample.dtype
-    out = library.empty((n, *item), dtype, sample)
+    out: Array = library.empty((n, *item), dtype, sample)
     row = math.prod(item) * dtype.itemsize
     if row and n:
         end_rows.start(library, (data,), (out,), (at, last, 0), row, structure, (n, n, None))
