@@ -35,7 +35,7 @@ from .operations.attention import block_mask, cu_seqlens, mask, position_ids, se
 from .operations.batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
 from .operations.expand import expand, expand_as, repeat
 from .operations.questions import equal, lengths, to_device
-from .operations.rearrange import concat, erase, reshape, reverse, scatter, slice
+from .operations.rearrange import concat, erase, reshape, reverse, slice
 from .operations.reduce import (
     reduce,
     reduce_first,
@@ -48,6 +48,7 @@ from .operations.reduce import (
     reduce_sqrt,
     reduce_sum,
 )
+from .operations.scatter import scatter
 from .operations.select import select
 from .operations.softmax import cumsum, log_softmax, softmax
 from .operations.steps import TensorArray, shrink

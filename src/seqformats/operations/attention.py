@@ -28,14 +28,30 @@ def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> 
     Parameters
     ----------
     lengths : integers in an array of any shape or a list, or an encoding
-    width : the room of a sequence; without it that of a `Masked`, else the longest
-    side : "right" or "left", where the padding is; without it that of a `Masked`, else "right"
+    width : int, optional
+        The room of a sequence; without it that of a `Masked`, else the longest.
+    side : "right" or "left", optional
+        Where the padding is; without it that of a `Masked`, else "right".
 
-    Returns bool ``(*lengths.shape, width)``, in the library and on the device of `lengths` (of an encoding's data);
-    from a list a NumPy array (Paddle's sequence_mask).
+    Returns
+    -------
+    array
+        bool ``(*lengths.shape, width)``, in the library and on the device of `lengths` (of an encoding's data); from a
+        list a NumPy array (Paddle's sequence_mask).
 
-    Errors: ConversionError for a `width` below the longest or another `side`, StructureError for negative lengths.
+    Raises
+    ------
+    ConversionError
+        For a `width` below the longest or another `side`.
+    StructureError
+        For negative lengths.
 
+    See Also
+    --------
+    Masked.from_mask : The way back, of a batch.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.mask([1, 3], side="left")
     array([[False, False,  True],
@@ -70,12 +86,25 @@ def position_ids(x: Any, start: Any = 0) -> Array:
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or n lengths
-    start : where to begin, an integer for all sequences or one for each
+    start : int or n integers
+        Where to begin: for all sequences, or for each.
 
-    Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+    Returns
+    -------
+    array
+        ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
 
-    Errors: StructureError for positions beyond int64.
+    Raises
+    ------
+    StructureError
+        For positions beyond int64.
 
+    See Also
+    --------
+    segment_ids : The sequence of every item.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.position_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
@@ -91,10 +120,23 @@ def position_ids(x: Any, start: Any = 0) -> Array:
 
 
 def segment_ids(x: Any) -> Array:
-    """The (innermost) sequence of every item, by its number; `x` is an encoding, a list, or n lengths.
+    """The (innermost) sequence of every item, by its number.
 
-    Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, nested lists, or n lengths
 
+    Returns
+    -------
+    array
+        ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+
+    See Also
+    --------
+    position_ids : The place of every item.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.segment_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
@@ -124,13 +166,28 @@ def _numbered(structure: Structure, like: Array, first: Array, segments: int) ->
 
 
 def cu_seqlens(x: Any) -> Array:
-    """The cumulated lengths of the (innermost) sequences, beginning with 0, as variable-length attention kernels take
-    them; `x` is an encoding, a list, or n lengths.
+    """The cumulated lengths of the (innermost) sequences, as variable-length attention kernels take them.
 
-    Returns ``(n + 1,)`` int32, in the library and on the device of `x`.
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, nested lists, or n lengths
 
-    Errors: StructureError for 2^31 rows or more.
+    Returns
+    -------
+    array
+        ``(n + 1,)`` int32, beginning with 0, in the library and on the device of `x`.
 
+    Raises
+    ------
+    StructureError
+        For 2^31 rows or more.
+
+    See Also
+    --------
+    Ragged.offsets : The same in int64, on the host.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.cu_seqlens(sf.Ragged(np.zeros(5), [3, 0, 2]))
@@ -143,15 +200,34 @@ def cu_seqlens(x: Any) -> Array:
 
 
 def block_mask(x: Any, *, causal: bool = False) -> Array:
-    """Which rows see each other, where all sequences stand one after the other: those of the same (innermost) sequence.
+    """Which rows see each other: those of the same (innermost) sequence.
 
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or n lengths
-    causal : does a row see only itself and what comes before it?
+    causal : bool
+        Does a row see only itself and what comes before it?
 
-    Returns bool ``(rows, rows)``, in the caller's order of sequences, in the library and on the device of `x`.
+    Returns
+    -------
+    array
+        bool ``(rows, rows)``, in the caller's order of sequences, in the library and on the device of `x`.
 
+    Raises
+    ------
+    TypeError
+        For a `causal` that is neither True nor False.
+
+    See Also
+    --------
+    segment_ids : Of which sequence each row is.
+
+    Notes
+    -----
+    All sequences stand one after the other; those rows see each other that are of the same (innermost) sequence.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.block_mask(sf.Ragged(np.zeros(3), [2, 1]), causal=True).astype(int)

@@ -33,13 +33,28 @@ def join_batches(batches: Sequence[Any]) -> Any:
 
     Parameters
     ----------
-    batches : encodings (or lists of arrays, nested lists) with the same dtype and item shape, a `LoD` with as many
-        levels as the first
+    batches : a list of encodings, lists of arrays or nested lists
+        All of the same dtype and item shape, a `LoD` with as many levels as the first.
 
-    Returns the encoding of the first; the pullback gives a tuple, a gradient for each.
+    Returns
+    -------
+    what the first batch is
+        Its pullback gives a tuple, a gradient for each.
 
-    Errors: StructureError for batches that do not fit each other, DeviceError for different libraries or devices.
+    Raises
+    ------
+    StructureError
+        For batches that do not fit each other.
+    DeviceError
+        For different libraries or devices.
 
+    See Also
+    --------
+    split_batches : The way back.
+    concat : Joins sequence by sequence.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.join_batches([sf.Ragged(np.arange(3), [1, 2]), [np.array([7, 8])]]).lengths
@@ -94,17 +109,30 @@ def _one_after_the_other(structures: Sequence[Structure]) -> Structure:
 
 
 def split_batches(x: Any, sizes: Any) -> list[Any]:
-    """Several batches of consecutive sequences: the way back of `join_batches`.
+    """Several batches of consecutive sequences.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-    sizes : how many (outermost) sequences each batch has; their sum is all of them
+    sizes : integers
+        How many (outermost) sequences each batch has; their sum is all of them.
 
-    Returns a list of batches as `x` is, views where slices are (see indexing).
+    Returns
+    -------
+    list
+        Batches as `x` is, views where slices are (see indexing).
 
-    Errors: StructureError for sizes that do not add up.
+    Raises
+    ------
+    StructureError
+        For sizes that do not add up.
 
+    See Also
+    --------
+    join_batches : The way back.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> [len(batch) for batch in sf.split_batches(sf.Ragged(np.arange(3), [1, 0, 2]), [2, 1])]
@@ -145,12 +173,26 @@ def reorder(x: Any, permutation: Any) -> Any:
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or an array ``(n, *item)``
-    permutation : every position from 0 to n - 1 once; new position i holds what was at ``permutation[i]``
+    permutation : n integers
+        Every position from 0 to n - 1 once; new position i holds what was at ``permutation[i]``.
 
-    Returns what `x` is (Paddle's reorder_lod_tensor_by_rank).
+    Returns
+    -------
+    what `x` is
+        Paddle's reorder_lod_tensor_by_rank.
 
-    Errors: StructureError for what is no permutation.
+    Raises
+    ------
+    StructureError
+        For what is no permutation.
 
+    See Also
+    --------
+    select : Some sequences, or some of them twice.
+    inverse_order : The permutation that leads back.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.reorder(sf.Ragged(np.arange(3), [1, 2]), [1, 0]).data
@@ -178,12 +220,31 @@ def sort_by_length(x: Any) -> tuple[Any, Array]:
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists; of a `LoD` with more levels the length is the number of sequences
-        of the next level
+    x : an encoding, a list of arrays or nested lists
 
-    Returns ``(y, order)``: the batch, and the former position of each sequence, int64 on the host, read-only.
-    ``sf.reorder(y, sf.inverse_order(order))`` is `x` again.
+    Returns
+    -------
+    y : what `x` is
+        The batch.
+    order : array
+        The former position of each sequence, int64 on the host, read-only.
 
+    Raises
+    ------
+    TypeError
+        For what is no encoding.
+
+    See Also
+    --------
+    inverse_order : ``sf.reorder(y, sf.inverse_order(order))`` is `x` again.
+    buckets : Batches of similar lengths.
+
+    Notes
+    -----
+    Of a `LoD` with more levels the length is the number of sequences of the next level.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> y, order = sf.sort_by_length(sf.Ragged(np.arange(4), [1, 3]))
@@ -212,14 +273,26 @@ def inverse_order(order: Any) -> Array:
 
     Parameters
     ----------
-    order : the original positions in their new order, a permutation of n; an array, or a `Ragged` whose batches follow
-        one another
+    order : n integers, or a `Ragged` whose batches follow one another
+        The original positions in their new order, a permutation of n.
 
-    Returns ``(n,)`` int64 on the host, read-only: sequence i is at place ``inverse[i]``, so
-    ``sf.reorder(sf.join_batches(results), inverse)`` puts results of batches in the original order.
+    Returns
+    -------
+    array
+        ``(n,)`` int64 on the host, read-only: sequence i is at place ``inverse[i]``, so
+        ``sf.reorder(sf.join_batches(results), inverse)`` puts results of batches in the original order.
 
-    Errors: StructureError for what is no permutation.
+    Raises
+    ------
+    StructureError
+        For what is no permutation.
 
+    See Also
+    --------
+    sort_by_length : Where such an order comes from; so do `buckets` and `pack_bins`.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.inverse_order([2, 0, 1])
     array([1, 2, 0])
@@ -241,17 +314,35 @@ def buckets(
     Parameters
     ----------
     lengths : n integers, or an encoding
-    max_items : the most items of a batch; where `padded`, padding is counted
-    padded : does a batch take its longest sequence times the number of its sequences?
-    multiple_of : where `padded`, the width of a batch is that of its longest sequence, rounded up to a multiple of this
-    max_sequences : the most sequences of a batch; any number without it
+    max_items : int
+        The most items of a batch; where `padded`, padding is counted.
+    padded : bool
+        Does a batch take its longest sequence times the number of its sequences?
+    multiple_of : int
+        Where `padded`, the width of a batch is that of its longest sequence, rounded up to a multiple of this.
+    max_sequences : int, optional
+        The most sequences of a batch; any number without it.
 
-    Returns a `Ragged` of original positions (int64), one sequence a batch, longest sequences first, equal lengths in
-    the order they had.  See `inverse_order` for the way back.
+    Returns
+    -------
+    Ragged
+        The original positions (int64), one sequence a batch, longest sequences first, equal lengths in the order they
+        had.
 
-    Errors: StructureError for a sequence that is over `max_items`, or would be once it is padded; ConversionError for
-    options that are too small.
+    Raises
+    ------
+    StructureError
+        For a sequence that is over `max_items`, or would be once it is padded.
+    ConversionError
+        For options that are too small.
 
+    See Also
+    --------
+    inverse_order : The way back.
+    pack_bins : As few batches as can be found, whatever their lengths.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.convert(sf.buckets([1, 5, 2, 5, 1], max_items=10), list)
     [[1, 3], [2, 0, 4]]
@@ -277,13 +368,34 @@ def pack_bins(lengths: Any, capacity: int) -> Ragged:
     Parameters
     ----------
     lengths : n integers, or an encoding
-    capacity : the most items of a bin
+    capacity : int
+        The most items of a bin.
 
-    Returns a `Ragged` of original positions (int64), one sequence a bin, the longest first in each.  It takes at most
-    11/9 of the least number of bins and one more (D. S. Johnson, 1973).  See `inverse_order` for the way back.
+    Returns
+    -------
+    Ragged
+        The original positions (int64), one sequence a bin, the longest first in each.
 
-    Errors: StructureError for a sequence over `capacity`.
+    Raises
+    ------
+    StructureError
+        For a sequence over `capacity`.
 
+    See Also
+    --------
+    inverse_order : The way back.
+    buckets : Batches of similar lengths.
+
+    Notes
+    -----
+    It takes at most 11/9 of the least number of bins and one more [1]_.
+
+    References
+    ----------
+    .. [1] D. S. Johnson, "Near-optimal bin packing algorithms", MIT, 1973.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.convert(sf.pack_bins([3, 7, 5, 4, 1], capacity=10), list)
     [[1, 0], [2, 3, 4]]

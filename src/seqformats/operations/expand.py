@@ -31,19 +31,42 @@ def expand(x: Any, like: Any, *, level: int = -1, out: Any = None) -> Any:
 
     Parameters
     ----------
-    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences; any dtype
-    like : an encoding (or bare list); only its structure is looked at
-    level : of a `LoD`, negative from the innermost; its n sequences say how often, by the sequences of the next level
-        or the rows that they have
-    out : an array that takes the rows, where `x` is an array, a `Ragged` or a `LoD`: at least as many as needed, of the
-        same item shape, dtype and library; the result's data is its first rows
+    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences
+        Of any dtype.
+    like : an encoding or a bare list
+        Only its structure is looked at.
+    level : int
+        Of a `LoD`, negative from the innermost; its n sequences say how often, by the sequences of the next level or
+        the rows that they have.
+    out : array, optional
+        Takes the rows, where `x` is an array, a `Ragged` or a `LoD`: at least as many as needed, of the same item
+        shape, dtype and library; the result's data is its first rows.
 
-    Returns what `x` is: an array, or the encoding (Paddle's sequence_expand).  The gradient adds up the copies in
-    order.
+    Returns
+    -------
+    what `x` is
+        An array, or the encoding (Paddle's sequence_expand).
 
-    Errors: StructureError for another number of sequences, IndexError for a level that does not exist, TypeError for an
-    `out` that cannot be.
+    Raises
+    ------
+    StructureError
+        For another number of sequences.
+    IndexError
+        For a level that does not exist.
+    TypeError
+        For an `out` that cannot be.
 
+    See Also
+    --------
+    repeat : By counts, without a batch.
+    expand_as : Rows over the items of another batch.
+
+    Notes
+    -----
+    The gradient adds up the copies in order.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.Ragged(np.array([1, 2, 3, 4]), [2, 2])
@@ -62,12 +85,34 @@ def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
 
     Parameters
     ----------
-    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences; any dtype
-    counts : n integers, not negative, or one for all
-    out : see `expand`
+    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences
+        Of any dtype.
+    counts : n integers, or one for all
+        How often, not negative.
+    out : array, optional
+        See `expand`.
 
-    Returns what `x` is.
+    Returns
+    -------
+    what `x` is
 
+    Raises
+    ------
+    StructureError
+        For another number of counts, or a negative one.
+    TypeError
+        For an `out` that cannot be.
+
+    See Also
+    --------
+    expand : As often as another batch has items.
+
+    Notes
+    -----
+    The gradient adds up the copies in order.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.repeat(sf.Ragged(np.array([1, 2, 3]), [2, 1]), [2, 1]).lengths
@@ -82,14 +127,32 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
 
     Parameters
     ----------
-    x : an array ``(n, *item)``, or an encoding with n rows; any dtype
-    like : an encoding (or bare list) with n innermost sequences; only its structure is looked at
-    out : see `expand`, for a `like` that is a `Ragged` or a `LoD`
+    x : an array ``(n, *item)``, or an encoding with n rows
+        Of any dtype.
+    like : an encoding (or bare list) with n innermost sequences
+        Only its structure is looked at.
+    out : array, optional
+        See `expand`, for a `like` that is a `Ragged` or a `LoD`.
 
-    Returns the encoding of `like`, with its full structure (Paddle's sequence_expand_as).
+    Returns
+    -------
+    what `like` is
+        With its full structure (Paddle's sequence_expand_as).
 
-    Errors: StructureError for another number of rows.
+    Raises
+    ------
+    StructureError
+        For another number of rows.
+    TypeError
+        For an `out` that cannot be.
 
+    See Also
+    --------
+    expand : Whole sequences instead of rows.
+    reduce_sum : Its gradient.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.expand_as(np.array([10, 20]), sf.LoD(np.zeros(3), [[0, 2], [0, 1, 3]])).to_nested()

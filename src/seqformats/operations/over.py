@@ -82,8 +82,10 @@ class Calculation:
         return given._with_data(out) if self.by_item else out
 
     def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str | None, int]:
-        """In which dtype the kernel takes the items, None: as they are; that of its result; that of what is returned,
-        None: as it is; and which code of the kernel is for them."""
+        """The dtypes of what the kernel takes, of its result and of what is returned, and which code is for them.
+
+        The first and the third are None where nothing is to be changed.
+        """
         name = library.dtype_name(dtype)
         taken, made, given = self.dtypes(name)
         cast, back = (taken if taken != name else None), (given if given != made else None)

@@ -18,15 +18,32 @@ from ..formats.structure import integers
 
 
 def lengths(x: Any, level: int = -1) -> Array:
-    """The lengths of the sequences of one level, in the caller's order: ``(n,)`` int64, read-only, on the host.
+    """The lengths of the sequences of one level.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-    level : of a `LoD`, negative from the innermost.  A length counts the sequences of the next level, or rows.
+    level : int
+        Of a `LoD`, negative from the innermost.  A length counts the sequences of the next level, or rows.
 
-    Errors: IndexError for a level that does not exist, TypeError for what is no encoding.
+    Returns
+    -------
+    array
+        ``(n,)`` int64 on the host, read-only, in the caller's order.
 
+    Raises
+    ------
+    IndexError
+        For a level that does not exist.
+    TypeError
+        For what is no encoding.
+
+    See Also
+    --------
+    LoD.lengths : Those of all levels.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.lengths(sf.convert([np.arange(1), np.arange(3)], sf.Padded))
@@ -53,10 +70,30 @@ def is_batch(given: Any) -> bool:
 
 
 def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
-    """Are these the same encoding, with the same structure in the caller's order, dtype and items?
+    """Are these the same encoding, with the same structure, dtype and items?
 
-    Padding never counts.  With `equal_nan` a NaN equals a NaN.
+    Parameters
+    ----------
+    a, b : encodings, lists of arrays or nested lists, or arrays
+    equal_nan : bool
+        Is a NaN equal to a NaN?
 
+    Returns
+    -------
+    bool
+        The same structure in the caller's order, dtype, device and items.  Padding never counts.
+
+    Raises
+    ------
+    TypeError
+        For what is neither an encoding nor an array.
+
+    See Also
+    --------
+    convert : To compare what is in different encodings.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> a = sf.convert([np.array([1, 2]), np.array([3])], sf.Masked, fill=7)
@@ -96,14 +133,30 @@ def equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
 def to_device(x: Any, device: Any) -> Any:
     """The same encoding on another device.
 
-    torch stays torch and CuPy stays CuPy; NumPy arrays become Numba device arrays on a GPU and come back as NumPy
-    arrays.  The structure is on the host anyhow and is shared.
-
     Parameters
     ----------
     x : an encoding, a list of arrays, or an array
     device : "cpu", "cuda", "cuda:1", or what the array library takes
 
+    Returns
+    -------
+    what `x` is
+        torch stays torch and CuPy stays CuPy; NumPy arrays become Numba device arrays on a GPU and come back as NumPy
+        arrays.  The structure is on the host anyhow and is shared.
+
+    Raises
+    ------
+    TypeError
+        For what is none of these.
+    DeviceError
+        For a device that there is not.
+
+    See Also
+    --------
+    Ragged.device : Where a batch is.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.to_device(sf.Ragged(np.arange(3), [1, 2]), "cpu").device

@@ -27,20 +27,35 @@ sum_copies = kernel("sum_copies")
 @registry.provides("select")
 @operation
 def select(x: Any, index: Any, level: int = 0) -> Any:
-    """Some sequences of a level; any dtype.
+    """Some sequences of a level.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
+        Of any dtype.
     index : a list or array of positions (negative from the end), a mask, a slice or one position
-    level : of a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as
-        by ``x[index]``; at a deeper one each stays with its parent, parents keep their order, and one that is left
-        without any is empty
+    level : int
+        Of a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as by
+        ``x[index]``; at a deeper one each stays with its parent, parents keep their order, and one that is left without
+        any is empty.
 
-    Returns what `x` is.
+    Returns
+    -------
+    what `x` is
 
-    Errors: IndexError for positions or levels that do not exist, TypeError for another kind of index.
+    Raises
+    ------
+    IndexError
+        For positions or levels that do not exist.
+    TypeError
+        For another kind of index.
 
+    See Also
+    --------
+    reorder : All sequences, in another order.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.LoD(np.arange(5), [[0, 2, 3], [0, 1, 3, 5]])

@@ -72,13 +72,29 @@ def softmax(x: Any) -> Any:
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists, items of any shape
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape.
 
-    Returns the same encoding; floats keep their dtype, integers and bools give float64.  A sequence with NaN or +inf,
-    or of -inf alone, gives NaN, as in PyTorch.
+    Returns
+    -------
+    what `x` is
+        Floats keep their dtype, integers and bools give float64.
 
-    Errors: TypeError for dtypes without an order.
+    Raises
+    ------
+    TypeError
+        For dtypes without an order.
 
+    See Also
+    --------
+    log_softmax : Its logarithm.
+
+    Notes
+    -----
+    A sequence with NaN or +inf, or of -inf alone, gives NaN, as in PyTorch.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
@@ -91,6 +107,28 @@ def softmax(x: Any) -> Any:
 def log_softmax(x: Any) -> Any:
     """The logarithm of `softmax`, without its loss of small numbers.
 
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape.
+
+    Returns
+    -------
+    what `x` is
+        As of `softmax`.
+
+    Raises
+    ------
+    TypeError
+        For dtypes without an order.
+
+    See Also
+    --------
+    softmax : What becomes of dtypes and of what is not finite.
+    reduce_logsumexp : What it takes away from each item.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.log_softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
@@ -119,12 +157,33 @@ CUMSUM = Operation(_cumsum, _cumsum_rule)
 def cumsum(x: Any) -> Any:
     """The running sum along every (innermost) sequence, column by column.
 
-    Returns the same encoding; floats keep their dtype (float16 and bfloat16 are added up as float32 is), integers and
-    bools give int64, unsigned ones uint64.  From its 17th item on the sum of float32 runs in float64, rounded for each;
-    so does its gradient, the running sum from the end.
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape.
 
-    Errors: TypeError for dtypes without a sum.
+    Returns
+    -------
+    what `x` is
+        Floats keep their dtype (float16 and bfloat16 are added up as float32 is), integers and bools give int64,
+        unsigned ones uint64.
 
+    Raises
+    ------
+    TypeError
+        For dtypes without a sum.
+
+    See Also
+    --------
+    reduce_sum : The last of them.
+
+    Notes
+    -----
+    From its 17th item on the sum of float32 runs in float64, rounded for each; so does its gradient, the running sum
+    from the end.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.cumsum(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data

@@ -36,14 +36,29 @@ class TensorArray:
 
     Parameters
     ----------
-    steps : arrays ``(alive_t, *item)``, or `LoD` of `alive_t` sequences, one a time step; `alive_t` never rises
-    like : the batch that these are the steps of; `pack` gives back its encoding, order and outer levels.  Without it
-        the sequences stay in the order of the steps
+    steps : arrays ``(alive_t, *item)``, or `LoD` of `alive_t` sequences
+        One a time step; `alive_t` never rises.
+    like : an encoding, a list of arrays or nested lists, optional
+        The batch that these are the steps of; `pack` gives back its encoding, order and outer levels.  Without it the
+        sequences stay in the order of the steps.
 
+    Raises
+    ------
+    TypeError
+        For steps that are neither.
+    StructureError
+        For steps that do not fit each other or `like`.
+
+    See Also
+    --------
+    shrink : A state, cut to the sequences that are still alive.
+
+    Notes
+    -----
     `len` and ``[t]`` are steps.
 
-    Errors: TypeError for steps that are neither, StructureError for steps that do not fit each other or `like`.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> steps = sf.TensorArray.unpack(sf.Ragged(np.array([1, 2, 3, 4, 5]), [2, 3]))
@@ -79,11 +94,32 @@ class TensorArray:
 
     @classmethod
     def unpack(cls, x: Any) -> TensorArray:
-        """The steps of a batch: an encoding, a list of arrays or nested lists.
+        """The steps of a batch.
 
-        Of a `LoD` with more levels, step t is a `LoD` of the t-th inner sequence of every outermost one.  One move puts
-        all steps in order, where they are not (a `Packed`); the steps are views of that.
+        Parameters
+        ----------
+        x : an encoding, a list of arrays or nested lists
 
+        Returns
+        -------
+        TensorArray
+            The steps; of a `LoD` with more levels, step t is a `LoD` of the t-th inner sequence of every outermost one.
+
+        Raises
+        ------
+        TypeError
+            For what is no encoding.
+
+        See Also
+        --------
+        TensorArray.pack : The way back.
+
+        Notes
+        -----
+        One move puts all steps in order, where they are not (a `Packed`); the steps are views of that.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> x = sf.LoD(np.arange(5), [[0, 1, 3], [0, 2, 3, 5]])
@@ -110,8 +146,27 @@ class TensorArray:
         return made
 
     def with_steps(self, steps: Sequence[Any]) -> TensorArray:
-        """Other steps over the same sequences: as many, each with as many rows or sequences; items may differ.
+        """Other steps over the same sequences.
 
+        Parameters
+        ----------
+        steps : arrays or `LoD`
+            As many as these, each with as many rows or sequences; items may differ.
+
+        Returns
+        -------
+        TensorArray
+            The new steps over the same sequences.
+
+        Raises
+        ------
+        StructureError
+            For another number of steps, rows or sequences.
+        TypeError
+            For steps that are neither.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> old = sf.TensorArray.unpack(sf.Ragged(np.ones((3, 2)), [2, 1]))
@@ -133,12 +188,22 @@ class TensorArray:
         return TensorArray(steps, self.like)
 
     def pack(self) -> Any:
-        """The steps as one batch: the encoding that they came from, with its order and outer levels.
+        """The steps as one batch.
 
-        Without `like` a `LoD`, longest sequence first.  The levels within the outermost are those of the steps; arrays
-        have none.
+        Returns
+        -------
+        what `like` is
+            The encoding that they came from, with its order and outer levels; without `like` a `LoD`, longest sequence
+            first.  The levels within the outermost are those of the steps; arrays have none.
 
-        StructureError where there is neither a step nor `like`.
+        Raises
+        ------
+        StructureError
+            Where there is neither a step nor `like`.
+
+        See Also
+        --------
+        TensorArray.unpack : The way back.
         """
         if not self.steps:
             if self.like is None:
@@ -177,16 +242,29 @@ class TensorArray:
     def pack_prefixes(self) -> LoD:
         """Steps that are linked by their `LoD`, as a decoder leaves them, as one `LoD` with a path for every leaf.
 
+        Returns
+        -------
+        LoD
+            ``[path -> rows]``, or, where steps have more levels, ``[source -> paths, path -> rows]`` by the outermost
+            level of the first step.
+
+        Raises
+        ------
+        StructureError
+            For steps that are no `LoD`, or whose innermost sequences are not as many as the rows before.
+
+        See Also
+        --------
+        beam_backtrace : The same for the steps of a beam search.
+
+        Notes
+        -----
         The innermost sequence r of step t holds the candidates that follow row r of step t - 1.  A path goes from a row
         of the first step along candidates to a row that has none, or that is in the last step; prefixes without
         candidates are kept.  Paths stand in the order of the tree.
 
-        Returns ``[path -> rows]``, or, where steps have more levels, ``[source -> paths, path -> rows]`` by the
-        outermost level of the first step.
-
-        Errors: StructureError for steps that are no `LoD`, or whose innermost sequences are not as many as the rows
-        before.
-
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> steps = [sf.LoD(np.array([0, 1]), [[0, 1, 2]]), sf.LoD(np.array([2, 3, 4]), [[0, 2, 3]])]
@@ -334,14 +412,34 @@ def shrink(x: Any, like: Any, step: int) -> Any:
 
     Parameters
     ----------
-    x : an array ``(n, *item)`` or an encoding, its sequences in the order of falling length of `like`
+    x : an array ``(n, *item)`` or an encoding
+        Its sequences in the order of falling length of `like`.
     like : an encoding (of a `LoD` the outermost sequences count), or a `TensorArray`
-    step : a time step
+    step : int
+        A time step.
 
-    Returns a view where slices are views (Paddle's shrink_rnn_memory).  The gradient of what is left out is zero.
+    Returns
+    -------
+    what `x` is
+        A view where slices are views (Paddle's shrink_rnn_memory).
 
-    Errors: StructureError where `x` has fewer sequences than needed, IndexError for a negative step.
+    Raises
+    ------
+    StructureError
+        Where `x` has fewer sequences than needed.
+    IndexError
+        For a negative step.
 
+    See Also
+    --------
+    sort_by_length : Puts a batch into that order.
+
+    Notes
+    -----
+    The gradient of what is left out is zero.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.shrink(np.array([10, 20, 30]), sf.Ragged(np.zeros(6), [1, 3, 2]), 1)

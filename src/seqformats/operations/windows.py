@@ -76,18 +76,37 @@ NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(siz
 
 @WINDOW.of
 def window(x: Any, before: int, after: int) -> Any:
-    """Every item with its neighbours in the sequence side by side, zeros where there are none (Thinc's seq2col).
+    """Every item with its neighbours in the sequence side by side, zeros where there are none.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists; any dtype
-    before, after : how many neighbours on each side
+    x : an encoding, a list of arrays or nested lists
+        Of any dtype.
+    before, after : int
+        How many neighbours on each side.
 
-    Returns the same encoding; with ``k = before + 1 + after`` an item of shape ``(w, ...)`` becomes ``(k * w, ...)``,
-    one of shape () becomes ``(k,)``.  The gradient is for floats.
+    Returns
+    -------
+    what `x` is
+        With ``k = before + 1 + after`` an item of shape ``(w, ...)`` becomes ``(k * w, ...)``, one of shape () becomes
+        ``(k,)``.
 
-    Errors: ConversionError for negative numbers.
+    Raises
+    ------
+    ConversionError
+        For negative numbers.
 
+    See Also
+    --------
+    ngrams : The items after each, with any filling.
+    conv : The window times a matrix.
+
+    Notes
+    -----
+    Thinc's seq2col.  The gradient is for floats.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.window(sf.Ragged(np.array([1, 2, 3]), [2, 1]), 1, 1).data
@@ -100,19 +119,37 @@ def window(x: Any, before: int, after: int) -> Any:
 
 @NGRAMS.of
 def ngrams(x: Any, size: int, *, fill: Any = 0) -> Any:
-    """Every item with the ``size - 1`` items after it, `fill` where the sequence has ended (Paddle's
-    sequence_enumerate).
+    """Every item with the ``size - 1`` items after it, `fill` where the sequence has ended.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists; any dtype
-    size : how many items side by side, at least 1
-    fill : one value or one item, exact in the dtype
+    x : an encoding, a list of arrays or nested lists
+        Of any dtype.
+    size : int
+        How many items side by side, at least 1.
+    fill : a value or an item
+        For places where the sequence has ended, exact in the dtype.
 
-    Returns the same encoding, items as in `window`.
+    Returns
+    -------
+    what `x` is
+        Items as in `window`.
 
-    Errors: ConversionError for a `size` below 1 and for a `fill` that the dtype cannot hold.
+    Raises
+    ------
+    ConversionError
+        For a `size` below 1 and for a `fill` that the dtype cannot hold.
 
+    See Also
+    --------
+    window : Neighbours on both sides.
+
+    Notes
+    -----
+    Paddle's sequence_enumerate.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.ngrams(sf.Ragged(np.array([1, 2, 3, 4, 5]), [3, 2]), 2, fill=9).data.tolist()
@@ -127,15 +164,39 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists, with items ``(width,)`` or (), which counts as width 1
-    weight : array ``((before + 1 + after) * width, out)``, dtype and library of `x`
-    before, after : how many neighbours on each side
+    x : an encoding, a list of arrays or nested lists
+        With items ``(width,)`` or (), which counts as width 1.
+    weight : array ``((before + 1 + after) * width, out)``
+        Dtype and library of `x`.
+    before, after : int
+        How many neighbours on each side.
 
-    Returns the same encoding with items ``(out,)`` (Paddle's sequence_conv); its pullback gives the gradients of `x`
-    and of `weight`.  The matrix product is that of the array library.
+    Returns
+    -------
+    what `x` is
+        With items ``(out,)`` (Paddle's sequence_conv); its pullback gives the gradients of `x` and of `weight`.
 
-    Errors: StructureError for a weight that does not fit, TypeError for Numba's device arrays, which have no product.
+    Raises
+    ------
+    StructureError
+        For a weight that does not fit.
+    ConversionError
+        For negative numbers.
+    DeviceError
+        For different libraries or devices.
+    TypeError
+        For Numba's device arrays, which have no product.
 
+    See Also
+    --------
+    window : What is multiplied.
+
+    Notes
+    -----
+    The matrix product is that of the array library.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.conv(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 1]), np.ones((3, 1)), 1, 1).data.tolist()
