@@ -48,7 +48,7 @@ def places(index: object, n: int) -> slice | Array:
 def _places_of(index: Any, n: int) -> Array:
     if isinstance(index, list):
         kinds = set(map(type, index))
-        if kinds == _INT and 0 <= min(index) and max(index) < n:  # the usual one
+        if kinds == _INT and min(index) >= 0 and max(index) < n:  # the usual one
             return np.array(index)
         kinds = {bool if issubclass(kind, (bool, np.bool_)) else kind for kind in kinds}
         if bool in kinds and len(kinds) > 1:

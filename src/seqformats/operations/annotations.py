@@ -15,9 +15,12 @@ class Shaped(Protocol):
     """An array of any library, as users give it."""
 
     @property
-    def shape(self) -> Any: ...
+    def shape(self) -> Any:
+        """The axes."""
+
     @property
-    def dtype(self) -> Any: ...
+    def dtype(self) -> Any:
+        """What its library calls the dtype."""
 
 
 class Dataclass(Protocol):
@@ -35,6 +38,10 @@ Reduced: TypeAlias = Array | LoD | list[Any]
 
 Integers: TypeAlias = Sequence[SupportsIndex] | Shaped
 """Whole numbers: a list, a tuple, an array."""
+Counts: TypeAlias = SupportsIndex | Integers
+"""A whole number for all sequences, or one for each."""
+Index: TypeAlias = SupportsIndex | slice | Integers
+"""One sequence, a range, some, or a mask."""
 Lengths: TypeAlias = Integers | Batch
 """Lengths, or a batch that has them."""
 Value: TypeAlias = SupportsFloat | complex | np.datetime64 | np.timedelta64
@@ -46,3 +53,5 @@ B = TypeVar("B", bound=Batch)
 """A batch, which comes back as it is: the same encoding, or bare lists."""
 X = TypeVar("X", bound=Batch | Shaped)
 """The same, or an array of rows."""
+E = TypeVar("E", bound=Encoding)
+"""An encoding, which comes back as it is."""

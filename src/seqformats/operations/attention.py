@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of
@@ -16,13 +14,14 @@ from ..formats.structure import MOST, Structure, integers
 from ..gradients.operation import operand
 from ..launch.kernel import kernel
 from ..limits import allocated
+from .annotations import Counts, Lengths
 from .questions import is_batch
 from .rearrange import per_sequence
 
 number_rows, block_mask_kernel = kernel("number_rows"), kernel("block_mask")
 
 
-def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> Array:
+def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None) -> Array:
     """Where there is an item in a padded batch.
 
     Parameters
@@ -80,7 +79,7 @@ def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> 
     return mask_beside(library, like, structure.lengths, room, side).reshape((*lead, room))
 
 
-def position_ids(x: Any, start: Any = 0) -> Array:
+def position_ids(x: Lengths, start: Counts = 0) -> Array:
     """The place of every item in its (innermost) sequence.
 
     Parameters
@@ -119,7 +118,7 @@ def position_ids(x: Any, start: Any = 0) -> Array:
     return _numbered(structure, like, frozen(first), 0)
 
 
-def segment_ids(x: Any) -> Array:
+def segment_ids(x: Lengths) -> Array:
     """The (innermost) sequence of every item, by its number.
 
     Parameters
@@ -145,7 +144,7 @@ def segment_ids(x: Any) -> Array:
     return _numbered(*_counted(x), frozen(np.zeros(1, np.int64)), 1)
 
 
-def _counted(x: Any) -> tuple[Structure, Array]:
+def _counted(x: Lengths) -> tuple[Structure, Array]:
     """The structure of a batch, or of the lengths given, and an array beside which the result stands."""
     if is_array(x):
         library, like = adopt(x, "lengths")
@@ -165,7 +164,7 @@ def _numbered(structure: Structure, like: Array, first: Array, segments: int) ->
     return out
 
 
-def cu_seqlens(x: Any) -> Array:
+def cu_seqlens(x: Lengths) -> Array:
     """The cumulated lengths of the (innermost) sequences, as variable-length attention kernels take them.
 
     Parameters
@@ -199,7 +198,7 @@ def cu_seqlens(x: Any) -> Array:
     return library_of(like).from_host(structure.offsets.astype(np.int32), like)
 
 
-def block_mask(x: Any, *, causal: bool = False) -> Array:
+def block_mask(x: Lengths, *, causal: bool = False) -> Array:
     """Which rows see each other: those of the same (innermost) sequence.
 
     Parameters

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,13 +13,14 @@ from ..arrays import Array, frozen, library_of
 from ..conversion.convert import convert, restored, rows_of
 from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
-from ..formats import LoD, Padded, Ragged
+from ..formats import Encoding, LoD, Padded, Ragged
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
-from ..formats.structure import Structure, integers
+from ..formats.structure import Order, Structure, integers
 from ..gradients.cotangent import fitting
-from ..gradients.operation import Call, operand, operation, rows_or_batch
+from ..gradients.operation import Call, Pullback, operand, operation, rows_or_batch
 from ..launch.kernel import kernel
+from .annotations import B, Batch, Integers, Lengths, X
 from .questions import lengths, lengths_given
 from .rearrange import check_alike, each_gradient
 from .select import selected
@@ -28,7 +29,7 @@ cut_buckets, fill_bins = kernel("cut_buckets"), kernel("fill_bins")
 
 
 @operation
-def join_batches(batches: Sequence[Any]) -> Any:
+def join_batches(batches: Sequence[B]) -> Call[B]:
     """One batch of all sequences of several, in their order; any dtype.
 
     Parameters
@@ -77,7 +78,7 @@ def join_batches(batches: Sequence[Any]) -> Any:
     counts = [len(own) if first.keeps_levels else own._structure.n for own in owns]
     ends = np.cumsum([0, *counts]).tolist()
 
-    def parted(dy: Any) -> Any:
+    def parted(dy: Encoding) -> tuple[Encoding, ...]:
         parts = [dy[a:b] for a, b in pairwise(ends)]
         return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
 
@@ -108,7 +109,7 @@ def _one_after_the_other(structures: Sequence[Structure]) -> Structure:
     return Structure.of_lengths(np.concatenate([structure.lengths for structure in structures]))
 
 
-def split_batches(x: Any, sizes: Any) -> list[Any]:
+def split_batches(x: B, sizes: Integers) -> list[B]:
     """Several batches of consecutive sequences.
 
     Parameters
@@ -147,13 +148,13 @@ def split_batches(x: Any, sizes: Any) -> list[Any]:
     return parts if result is None else [result(part) for part in parts]
 
 
-def _split_with_pullback(x: Any, sizes: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _split_with_pullback(x: Batch, sizes: Integers) -> tuple[Any, Pullback]:
     own, _, gradient = operand(x)
     parts = split_batches(x, sizes)
     shapes = [without_data(operand(part).own) for part in parts]
     shape = without_data(own)
 
-    def pullback(dys: Any) -> Any:
+    def pullback(dys: Sequence[Batch]) -> Any:
         if len(dys) != len(shapes):
             raise StructureError(f"there are {len(shapes)} batches, but {len(dys)} gradients")
         given = [fitting(dy, like) for dy, like in zip(dys, shapes, strict=True)]
@@ -167,7 +168,7 @@ registry.gradient(split_batches)(lambda args, options: _split_with_pullback(*arg
 
 
 @operation
-def reorder(x: Any, permutation: Any) -> Any:
+def reorder(x: X, permutation: Integers) -> Call[X]:
     """The (outermost) sequences, or the rows of a plain array, in another order; any dtype.
 
     Parameters
@@ -202,7 +203,7 @@ def reorder(x: Any, permutation: Any) -> Any:
     return selected(batch, _permutation(permutation, len(batch.own)))
 
 
-def _permutation(given: Any, n: int) -> Array:
+def _permutation(given: object, n: int) -> Array:
     index = integers(given, "permutation")
     if index.size != n:
         raise StructureError(f"the permutation has {index.size} positions, but there are {n} sequences")
@@ -215,7 +216,7 @@ def _permutation(given: Any, n: int) -> Array:
     return frozen(index)
 
 
-def sort_by_length(x: Any) -> tuple[Any, Array]:
+def sort_by_length(x: B) -> tuple[B, Array]:
     """The (outermost) sequences by falling length, equal lengths in the order they had.
 
     Parameters
@@ -255,11 +256,11 @@ def sort_by_length(x: Any) -> tuple[Any, Array]:
     if isinstance(x, Padded) and x._structure.stable and not wants_grad(x):
         x._look()
         structure = Structure.of_lengths(x.lengths.copy())
-        return Padded._sealed(x.data, structure, *x._form()), order  # its columns are in that order
+        return cast(B, Padded._sealed(x.data, structure, *x._form())), order  # its columns are in that order
     return reorder(x, order), order
 
 
-def _sort_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _sort_with_pullback(x: Batch) -> tuple[Any, Pullback]:
     _, order = sort_by_length(x)
     y, pullback = registry.gradient_rule(reorder)((x, order), {})
     return (y, order), lambda dy: pullback(dy[0] if isinstance(dy, tuple) and len(dy) == 2 else dy)
@@ -268,7 +269,7 @@ def _sort_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
 registry.gradient(sort_by_length)(lambda args, options: _sort_with_pullback(*args, **options))
 
 
-def inverse_order(order: Any) -> Array:
+def inverse_order(order: Integers | Ragged) -> Array:
     """Where each original position has gone: the way back from `sort_by_length`, `buckets` or `pack_bins`.
 
     Parameters
@@ -307,7 +308,7 @@ def inverse_order(order: Any) -> Array:
 
 
 def buckets(
-    lengths: Any, max_items: int, padded: bool = True, *, multiple_of: int = 1, max_sequences: int | None = None
+    lengths: Lengths, max_items: int, padded: bool = True, *, multiple_of: int = 1, max_sequences: int | None = None
 ) -> Ragged:
     """Batches of sequences of similar length, each of a limited size.
 
@@ -362,7 +363,7 @@ def buckets(
     return Ragged._sealed(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
 
 
-def pack_bins(lengths: Any, capacity: int) -> Ragged:
+def pack_bins(lengths: Lengths, capacity: int) -> Ragged:
     """Sequences packed into as few bins of one capacity as first fit decreasing finds: sample packing.
 
     Parameters
@@ -409,7 +410,7 @@ def pack_bins(lengths: Any, capacity: int) -> Ragged:
     return Ragged._sealed(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)))
 
 
-def _falling(given: Any, limit: Any, what: str, step: int = 1) -> tuple[Any, int]:
+def _falling(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[Order, int]:
     """The lengths in falling order, and the limit that they keep, rounded up to a multiple of `step`."""
     limit = at_least(limit, what, 0)
     structure = Structure.of_lengths(lengths_given(given))

@@ -16,8 +16,9 @@ from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
-from ..gradients.operation import Call, linear, operand, operation
+from ..gradients.operation import Call, Pullback, linear, operand, operation
 from ..limits import check_room
+from .annotations import B, Batch, Counts, Shaped, X
 from .over import flat_layout
 from .questions import lengths
 from .rearrange import per_sequence
@@ -26,7 +27,7 @@ from .spread import repeated, summed
 
 
 @operation
-def expand(x: Any, like: Any, *, level: int = -1, out: Any = None) -> Any:
+def expand(x: X, like: Batch, *, level: int = -1, out: Array | None = None) -> Call[X]:
     """Sequence i of `x`, or row i of a plain array, as often as sequence i of a level of `like` has items.
 
     Parameters
@@ -80,7 +81,7 @@ def expand(x: Any, like: Any, *, level: int = -1, out: Any = None) -> Any:
 
 
 @operation
-def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
+def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
     """Sequence i of `x`, or row i of a plain array, ``counts[i]`` times.
 
     Parameters
@@ -122,7 +123,7 @@ def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
     return _repeated(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
 
 
-def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
+def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
     """Row i of `x`, repeated over the innermost sequence i of `like`.
 
     Parameters
@@ -168,7 +169,7 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
 registry.gradient(expand_as)(lambda args, options: _expanded(*args, **options).vjp())
 
 
-def _expanded(x: Any, like: Any, *, out: Any = None) -> Call:
+def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B]:
     """`expand_as` for whatever is given, with its gradient."""
     own, result, _ = operand(like)
     structure = own._structure
@@ -196,7 +197,7 @@ def _expanded(x: Any, like: Any, *, out: Any = None) -> Call:
     def forward(z: Array) -> Any:
         return repeated(library, z, shape, target)
 
-    def rule(z: Array, back: bool) -> tuple[Any, Any]:
+    def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
         y = forward(z)
         if back:
             _summable(name)
@@ -211,7 +212,7 @@ def _with_rows(x: Array) -> Array:
     return x
 
 
-def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
+def _repeated(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
     if is_array(x):
         library, rows = adopt(x, "x")
         return _repeated_rows(library, _with_rows(rows), counts, out, have)
@@ -236,11 +237,11 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
         put(Source(*z._read()).restricted(copied, frozen(outer.offsets[index])), target, copied.flat)
         return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._sealed(target, copied)
 
-    def back(dy: Any) -> Any:
+    def back(dy: Encoding) -> Any:
         rows = sum_of_copies(rows_of(dy), copies, copied, outer)
         return restored(Ragged._sealed(rows, outer), shape)
 
-    def rule(z: Any, wanted: bool) -> tuple[Any, Any]:
+    def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:
         y = forward(z)
         if wanted:
             _summable(name)
@@ -249,7 +250,7 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     return Call(own, rule, result, gradient)
 
 
-def _repeated_rows(library: Library, rows: Array, counts: Array, out: Any, have: str) -> Call:
+def _repeated_rows(library: Library, rows: Array, counts: Array, out: Array | None, have: str) -> Call[Any]:
     """The rows of a plain array, each as often as `counts` says."""
     if rows.shape[0] != counts.size:
         raise StructureError(f"x has {rows.shape[0]} rows, but {have.format(n=counts.size)}")
@@ -258,10 +259,10 @@ def _repeated_rows(library: Library, rows: Array, counts: Array, out: Any, have:
     shape = flat_layout(structure, item, rows.dtype)
     target = into(out, library, rows, structure.rows, item)
 
-    def forward(z: Any) -> Array:
+    def forward(z: Array | Encoding) -> Array:
         return repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data
 
-    def rule(z: Array, back: bool) -> tuple[Any, Any]:
+    def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
         y = forward(z)
         if back:
             _summable(name)
@@ -275,7 +276,7 @@ def _summable(name: str) -> None:
     differentiable(name, "a repetition")
 
 
-def into(out: Any, library: Library, like: Array, rows: int, item: tuple[int, ...]) -> Array | None:
+def into(out: Array | None, library: Library, like: Array, rows: int, item: tuple[int, ...]) -> Array | None:
     """The first `rows` rows of an array that the caller has given for the result, checked."""
     if out is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -20,22 +20,24 @@ from ..formats.structure import Structure, integers, whole
 from ..gradients.operation import Call, Operand, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
 from ..limits import no_room
+from .annotations import B, Counts, Integers
 from .over import in_one_array, name_of, rows_like
 
 keep_rows, reverse_rows = kernel("keep_rows"), kernel("reverse_rows")
 
 
-def _reversed(x: Any) -> Any:
+def _reversed(x: Encoding) -> Encoding:
     z = x if x._in_one_array else convert(x, Ragged)
     library, data, structure, item = z._look(), z.data, z._structure, z._shape[z._lead :]
     out = rows_like(library, z, item, z._dtype, data)
     row = math.prod(item) * z._dtype.itemsize
     if row and structure.rows:
         reverse_rows.start(library, (data,), (out,), (z._layout(),), row, structure)
-    return x._with_data(out)
+    y: Encoding = x._with_data(out)
+    return y
 
 
-def _reverse_rule(x: Any) -> tuple[Any, Pullback]:
+def _reverse_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     return _reversed(x), lambda dy: linear(_reversed, _reversed, dy)
 
 
@@ -43,7 +45,7 @@ REVERSE = Operation(_reversed, _reverse_rule)
 
 
 @REVERSE.of
-def reverse(x: Any) -> Any:
+def reverse(x: B) -> B:
     """Every (innermost) sequence from its end to its beginning.
 
     Parameters
@@ -75,7 +77,7 @@ def reverse(x: Any) -> Any:
 
 
 @operation
-def concat(parts: Sequence[Any]) -> Any:
+def concat(parts: Sequence[B]) -> Call[B]:
     """Sequence by sequence, the items of all parts one after the other.
 
     Parameters
@@ -130,14 +132,14 @@ def concat(parts: Sequence[Any]) -> Any:
         at = at + s.lengths
     shapes = tuple([without_data(own) for own in owns])
 
-    def joined(zs: Any) -> Any:
+    def joined(zs: Sequence[Encoding]) -> Any:
         sources = [_in_blocks(z) for z in zs]
         out = sources[0].empty(whole_one.rows)
         for source, begin in zip(sources, starts, strict=True):
             put_rows(source, out, begin)
         return convert_like(Ragged._sealed(out, whole_one), shapes[0] if zs[0].keeps_levels else zs[0])
 
-    def parted(dy: Any) -> Any:
+    def parted(dy: Encoding) -> tuple[Encoding, ...]:
         source = Source(*convert(dy, Ragged)._read())
         parts = [
             lay_out(source.restricted(structure, begin), Ragged)
@@ -160,7 +162,7 @@ def each_gradient(batches: Sequence[Operand]) -> Pullback:
     )
 
 
-def check_alike(parts: Sequence[Any], what: str) -> None:
+def check_alike(parts: Sequence[Encoding | Array], what: str) -> None:
     """StructureError or DeviceError where batches, or arrays of rows, differ in what one array must have in common."""
     arrays = [part._sample() if isinstance(part, Encoding) else part for part in parts]
     items = [part.item_shape if isinstance(part, Encoding) else tuple(part.shape[1:]) for part in parts]
@@ -185,7 +187,7 @@ def _same_outside(a: Encoding, b: Encoding) -> bool:
 
 
 @operation
-def slice(x: Any, start: Any, length: Any) -> Any:
+def slice(x: B, start: Counts, length: Counts) -> Call[B]:
     """Of every (innermost) sequence the items `start` to ``start + length``.
 
     Parameters
@@ -230,7 +232,7 @@ def slice(x: Any, start: Any, length: Any) -> Any:
     starts = frozen(structure.offsets[:-1] + begin)
     shape = without_data(own)
 
-    def cut(z: Any) -> Any:
+    def cut(z: Encoding) -> Any:
         if kept.same_lengths(structure):
             return z
         if isinstance(z, List):
@@ -240,7 +242,7 @@ def slice(x: Any, start: Any, length: Any) -> Any:
         source = Source(*(z if z._flat else convert(z, Ragged))._read())
         return convert_like(lay_out(source.restricted(kept, starts), Ragged), shape)
 
-    def placed(dy: Any) -> Any:
+    def placed(dy: Encoding) -> Any:
         source = Source(*convert(dy, Ragged)._read())
         out = source.empty(structure.rows, zeros=True)
         put_rows(source, out, starts)
@@ -249,7 +251,7 @@ def slice(x: Any, start: Any, length: Any) -> Any:
     return Call(own, lambda z, _: (cut(z), lambda dy: linear(placed, cut, dy)), result, gradient)
 
 
-def per_sequence(value: Any, n: int, what: str) -> Array:
+def per_sequence(value: object, n: int, what: str) -> Array:
     """One integer a sequence, ``(n,)`` int64: given so, as ``(n, 1)``, or as one for all."""
     if is_array(value):
         value = np.asarray(to_host(value))
@@ -263,7 +265,7 @@ def per_sequence(value: Any, n: int, what: str) -> Array:
 
 
 @operation
-def reshape(x: Any, width: int) -> Any:
+def reshape(x: B, width: int) -> Call[B]:
     """The numbers of every (innermost) sequence in rows of `width`.
 
     Parameters
@@ -313,7 +315,7 @@ def reshape(x: Any, width: int) -> Any:
     reshaped = Structure.of_lengths(numbers // width)
     shape = without_data(own)
 
-    def forward(z: Any) -> Any:
+    def forward(z: Encoding) -> Any:
         rows = rows_of(z)
         try:
             rows = rows.reshape(reshaped.rows, width)
@@ -321,13 +323,13 @@ def reshape(x: Any, width: int) -> Any:
             raise no_room((reshaped.rows, width), error) from None
         return convert_like(Ragged._sealed(rows, reshaped), shape)
 
-    def back(dy: Any) -> Any:
+    def back(dy: Encoding) -> Any:
         return restored(Ragged._sealed(rows_of(dy).reshape(structure.rows, *item), structure), shape)
 
     return Call(own, lambda z, _: (forward(z), lambda dy: linear(back, forward, dy)), result, gradient)
 
 
-def erase(x: Any, tokens: Any) -> Any:
+def erase(x: B, tokens: Integers | Set[int] | int) -> B:
     """Every (innermost) sequence without some tokens.
 
     Parameters
@@ -386,7 +388,8 @@ def erase(x: Any, tokens: Any) -> Any:
     ends = np.searchsorted(kept, own._structure.offsets)
     data = library.take(r.data, kept, 0)
     y = convert_like(Ragged._sealed(data, Structure.of_offsets(np.asarray(ends, np.int64))), own)
-    return y if result is None else result(y)
+    found: B = y if result is None else result(y)
+    return found
 
 
 def _in_blocks(x: Encoding) -> Source:

@@ -145,7 +145,7 @@ def _by_name(kind: object) -> Reduction:
 
 @registry.gradient(reduce)
 def _reduce(args: tuple[object, ...], options: dict[str, object]) -> tuple[Reduced, Pullback]:
-    def given(x: Batch, kind: str, *, empty: Empty | None = None) -> Call:
+    def given(x: Batch, kind: str, *, empty: Empty | None = None) -> Call[Reduced]:
         record = _by_name(kind)
         return record.prepare(x, record.default if empty is None else empty)
 

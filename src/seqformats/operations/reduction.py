@@ -14,7 +14,7 @@ from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD
 from ..formats.leaves import wants_grad
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Operation, Pullback, operand
+from ..gradients.operation import Call, Operand, Pullback, operand, with_rule
 from .annotations import Batch, Empty, OneLevel, Reduced
 from .over import name_of
 
@@ -30,10 +30,10 @@ class Reducer(Protocol):
     @overload
     def __call__(self, x: OneLevel, *, empty: Empty = ...) -> Array: ...
     @overload
-    def __call__(self, x: Batch, *, empty: Empty = ...) -> Reduced: ...
+    def __call__(self, x: Batch, *, empty: Empty = ...) -> Any: ...
 
 
-class Reduction(Operation):
+class Reduction:
     """An item a sequence, as a record.
 
     Parameters
@@ -51,7 +51,7 @@ class Reduction(Operation):
     synonyms : tuple of str
         Other names by which `reduce` knows it.
     second_order : callable, optional
-        See `Operation`.
+        See `gradients.operation.Operation`.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class Reduction(Operation):
         synonyms: tuple[str, ...] = (),
         second_order: Callable[[Encoding, Reduced], object] | None = None,
     ) -> None:
-        super().__init__(self._forward, self._rule, second_order=second_order)
         self.name = name
         self.values = values
         self.pullback = pullback
         self.what = what
         self.default = default
         self.synonyms = synonyms
+        self.second_order = second_order
 
     def __call__(self, x: Batch, empty: Empty) -> Reduced:
         """The result for any batch, with `empty` for empty sequences."""
@@ -80,7 +80,7 @@ class Reduction(Operation):
             return over_levels(y, x) if x.keeps_levels else y
         return cast(Reduced, self.prepare(x, empty).run())
 
-    def prepare(self, x: Batch, empty: Empty) -> Call:
+    def prepare(self, x: Batch, empty: Empty) -> Call[Any]:
         """The same as a `Call`."""
         own, result, gradient = operand_of_reduction(x)
         if empty is not self.default:
@@ -93,7 +93,7 @@ class Reduction(Operation):
 
     def of(self, public: Callable[..., Reduced]) -> Reducer:
         """Let `vjp` find this rule by the public function, and type checkers what it returns."""
-        return cast(Reducer, super().of(public))
+        return cast(Reducer, with_rule(public, self.prepare))
 
     def _forward(self, x: Encoding, empty: Empty) -> Reduced:
         return over_levels(_finished(self.values(x), x._structure, empty, self.default), x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,18 +11,19 @@ from ..arrays import Array, adopt, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..conversion.convert import restored, rows_of
 from ..errors import DeviceError, StructureError
-from ..formats import Ragged
+from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
-from ..gradients.operation import Call, linear, operand, operation
+from ..gradients.operation import Call, Pullback, linear, operand, operation
 from ..launch.kernel import kernel
+from .annotations import Batch, Shaped
 from .over import scratch
 
 scatter_rows = kernel("scatter_rows")
 
 
 @operation
-def scatter(base: Any, index: Any, updates: Any) -> Any:
+def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
     """A new array: `base`, with the updates of each sequence added at chosen places of its row.
 
     Parameters
@@ -68,7 +69,7 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
     array([[1., 0., 2.],
            [0., 3., 0.]])
     """
-    library, array = adopt(base, "base")
+    library, array = adopt(cast(Array, base), "base")
     where = operand(index).own
     own, _, gradient = operand(updates)
     if len(array.shape) < 2:
@@ -107,7 +108,7 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
     shape = without_data(own)
     flat = np.repeat(np.arange(n), structure.lengths) * room + places
 
-    def forward(operands: Any) -> Array:
+    def forward(operands: tuple[Array, Encoding]) -> Array:
         start, new = operands
         rows = rows_of(new)
         added_in = "float32" if name in HALF else name
@@ -127,7 +128,7 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
         rows = library.take(dy.reshape(n * room, *item), flat, 0)
         return dy, restored(Ragged._sealed(rows, structure), shape)
 
-    def rule(operands: Any, back: bool) -> tuple[Any, Any]:
+    def rule(operands: tuple[Array, Encoding], back: bool) -> tuple[Array, Pullback]:
         if back:
             differentiable(name, "a sum")
         return forward(operands), lambda dy: linear(gathered, forward, dy)

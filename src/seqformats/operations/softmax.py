@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ..arrays import library_of
@@ -12,6 +13,7 @@ from ..formats import Encoding
 from ..formats.leaves import without_data
 from ..gradients.operation import Operation, Pullback, linear
 from ..launch.kernel import kernel
+from .annotations import B
 from .over import Calculation, combined, in_one_array, layout_for, name_of, rows_like
 from .reduce import reduce_sum
 from .reduction import rows_or_data
@@ -23,12 +25,12 @@ softmax_back = kernel("softmax_back")
 class _Softmax(Operation):
     """Softmax, or its logarithm."""
 
-    def __init__(self, log: int, second_order: Any) -> None:
+    def __init__(self, log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> None:
         self.log = log
         self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True)
         super().__init__(self.values, self._rule, second_order=second_order)
 
-    def _rule(self, x: Encoding) -> tuple[Any, Pullback]:
+    def _rule(self, x: Encoding) -> tuple[Encoding, Pullback]:
         library, name, shape = library_of(x._sample()), name_of(x), without_data(x)
         out = self.values(x, False)
         made = library.dtype_name(out.dtype)
@@ -36,7 +38,7 @@ class _Softmax(Operation):
         differentiable(name, "a softmax")
         kept = library.alias(out)
 
-        def pullback(dy: Any) -> Any:
+        def pullback(dy: Encoding) -> Any:
             slopes = library.astype(in_one_array(dy).data, made)
             item = shape.item_shape
             at = layout_for(shape, item, kept.dtype)
@@ -49,14 +51,14 @@ class _Softmax(Operation):
         return y, pullback
 
 
-def _softmax_second_order(x: Any, dy: Any) -> Any:
+def _softmax_second_order(x: Encoding, dy: Encoding) -> Any:
     """The gradient of softmax, made of operations that have gradients themselves."""
     y = softmax(x)
     total = spread(rows_or_data(reduce_sum(combined(lambda a, b: a * b, y, dy))), without_data(x))
     return without_padding(combined(lambda a, b, c: a * (b - c), y, dy, total))
 
 
-def _log_softmax_second_order(x: Any, dy: Any) -> Any:
+def _log_softmax_second_order(x: Encoding, dy: Encoding) -> Any:
     y = log_softmax(x)
     total = spread(rows_or_data(reduce_sum(dy)), without_data(x))
     exp = library_of(y._sample()).exp
@@ -67,7 +69,7 @@ SOFTMAX, LOG_SOFTMAX = _Softmax(0, _softmax_second_order), _Softmax(1, _log_soft
 
 
 @SOFTMAX.of
-def softmax(x: Any) -> Any:
+def softmax(x: B) -> B:
     """Softmax along every (innermost) sequence, column by column, with the maximum taken out first.
 
     Parameters
@@ -104,7 +106,7 @@ def softmax(x: Any) -> Any:
 
 
 @LOG_SOFTMAX.of
-def log_softmax(x: Any) -> Any:
+def log_softmax(x: B) -> B:
     """The logarithm of `softmax`, without its loss of small numbers.
 
     Parameters
@@ -140,11 +142,11 @@ def log_softmax(x: Any) -> Any:
 _cumsums = [Calculation("cumsum_rows", sums, back, by_item=True) for back in (0, 1)]
 
 
-def _cumsum(x: Any, back: int = 0) -> Any:
+def _cumsum(x: Encoding, back: int = 0) -> Any:
     return _cumsums[back](x)
 
 
-def _cumsum_rule(x: Any) -> tuple[Any, Pullback]:
+def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     y = _cumsum(x)
     differentiable(name_of(x), "a running sum")
     return y, lambda dy: linear(lambda d: _cumsum(d, 1), _cumsum, dy)
@@ -154,7 +156,7 @@ CUMSUM = Operation(_cumsum, _cumsum_rule)
 
 
 @CUMSUM.of
-def cumsum(x: Any) -> Any:
+def cumsum(x: B) -> B:
     """The running sum along every (innermost) sequence, column by column.
 
     Parameters

@@ -14,6 +14,7 @@ from ..formats import Encoding, Ragged
 from ..formats.leaves import wants_grad, without_data
 from ..gradients.operation import Pullback, linear
 from ..launch.kernel import kernel
+from .annotations import E
 from .over import Calculation, Spreading, flat_layout, in_one_array, layout_for, name_of, rows_like
 from .reduction import MEAN, SQRT, SUM
 
@@ -38,7 +39,7 @@ def spread(rows: Array, shape: Encoding, mode: int = SUM) -> Encoding:
     return repeated(library_of(rows), rows, shape) if mode == SUM else _spread_rows[mode](shape, rows)
 
 
-def repeated(library: Library, rows: Array, shape: Encoding, out: Array | None = None) -> Encoding:
+def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) -> E:
     """Row i of an array, to every item of sequence i, laid out as `shape`; any dtype."""
     structure, item = shape._structure, rows.shape[1:]
     at = shape if shape._in_one_array else flat_layout(structure, item, rows.dtype)
@@ -46,7 +47,7 @@ def repeated(library: Library, rows: Array, shape: Encoding, out: Array | None =
     row = math.prod(item) * rows.dtype.itemsize
     if row and structure.rows:
         repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
-    y: Encoding = shape._with_data(data)
+    y: E = shape._with_data(data)
     return y
 
 

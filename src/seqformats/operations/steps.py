@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from ..formats.pairs import take_rows
 from ..formats.rows import make_source
 from ..formats.structure import Structure, make_layout, same_numbers, whole
 from ..gradients.cotangent import fitting
-from ..gradients.operation import operand, operation, rows_or_batch
+from ..gradients.operation import Call, Pullback, operand, operation, rows_or_batch
 from ..limits import OBJECT, check_room
 from ..reading import scan
+from .annotations import Batch, Shaped, X
 from .questions import lengths
 from .rearrange import check_alike
 from .select import selected
@@ -85,7 +86,7 @@ class TensorArray:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.steps)
 
-    def __getitem__(self, t: Any) -> Any:
+    def __getitem__(self, t: SupportsIndex | slice) -> Any:
         return self.steps[t]
 
     def __repr__(self) -> str:
@@ -93,7 +94,7 @@ class TensorArray:
         return f"TensorArray({len(sizes)} steps of {sizes[:6]}{', ...' if len(sizes) > 6 else ''})"
 
     @classmethod
-    def unpack(cls, x: Any) -> TensorArray:
+    def unpack(cls, x: Batch) -> TensorArray:
         """The steps of a batch.
 
         Parameters
@@ -145,7 +146,7 @@ class TensorArray:
         object.__setattr__(made, "like", x)
         return made
 
-    def with_steps(self, steps: Sequence[Any]) -> TensorArray:
+    def with_steps(self, steps: Sequence[Shaped | LoD]) -> TensorArray:
         """Other steps over the same sequences.
 
         Parameters
@@ -217,7 +218,7 @@ class TensorArray:
     def _own(self) -> Any:
         return None if self.like is None else operand(self.like).own
 
-    def _pack(self, like: Any, found: tuple[Array, Array] | None) -> Any:
+    def _pack(self, like: Encoding | None, found: tuple[Array, Array] | None) -> Any:
         if isinstance(self.steps[0], Encoding):
             return self._pack_levels(like)
         outer = _structure_of_steps(self.steps) if like is None else like._levels[0].in_order()
@@ -226,7 +227,7 @@ class TensorArray:
             return LoD._over(convert(y, Ragged).data, (outer,))
         return convert_like(y, like)
 
-    def _pack_levels(self, like: Any) -> LoD:
+    def _pack_levels(self, like: Encoding | None) -> LoD:
         levels = tuple(
             Structure.of_lengths(np.concatenate([step._levels[k].lengths for step in self.steps]))
             for k in range(len(self.steps[0]._levels))
@@ -276,7 +277,7 @@ class TensorArray:
         return _paths(self.steps)
 
 
-def _taken(given: Any) -> tuple[Any, ...]:
+def _taken(given: object) -> tuple[Any, ...]:
     """Steps that the caller gives: arrays of libraries known here, or LoDs."""
     if not isinstance(given, (list, tuple)):
         raise TypeError(f"steps must be a list or tuple, not {type(given).__name__}")
@@ -286,7 +287,7 @@ def _taken(given: Any) -> tuple[Any, ...]:
     return tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(steps)])
 
 
-def _array(step: Any, t: int) -> Array:
+def _array(step: object, t: int) -> Array:
     if not is_array(step):
         raise TypeError(f"steps[{t}] must be an array or a LoD, not {type(step).__name__}")
     array = adopt(step, f"steps[{t}]")[1]
@@ -407,7 +408,7 @@ def _paths(steps: Sequence[LoD]) -> LoD:
 
 
 @operation
-def shrink(x: Any, like: Any, step: int) -> Any:
+def shrink(x: X, like: Batch | TensorArray, step: int) -> Call[X]:
     """The first sequences of `x`, or rows of an array: as many as `like` has sequences longer than `step`.
 
     Parameters
@@ -458,12 +459,12 @@ def shrink(x: Any, like: Any, step: int) -> Any:
     return selected(batch, slice(0, alive))
 
 
-def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _unpack_with_pullback(x: Batch) -> tuple[TensorArray, Pullback]:
     y = TensorArray.unpack(x)
     own, _, gradient = operand(x)
     likes = [without_data(step) for step in y]
 
-    def pullback(dy: Any) -> Any:
+    def pullback(dy: object) -> Any:
         if not isinstance(dy, (list, tuple, TensorArray)):
             raise TypeError(f"the gradient must be a list of steps, not {type(dy).__name__}")
         given = tuple(dy)
@@ -476,11 +477,11 @@ def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     return y, pullback
 
 
-def _pack_with_pullback(x: TensorArray) -> tuple[Any, Callable[[Any], Any]]:
+def _pack_with_pullback(x: TensorArray) -> tuple[Any, Pullback]:
     y = x.pack()
     like = without_data(operand(y).own)
 
-    def pullback(dy: Any) -> Any:
+    def pullback(dy: Batch) -> TensorArray:
         return TensorArray(TensorArray.unpack(restored(fitting(dy, like), like)).steps, x.like)
 
     return y, pullback

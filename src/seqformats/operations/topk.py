@@ -29,7 +29,7 @@ def topk_mean(x: OneLevel, topks: Integers | int) -> Array: ...
 @overload
 def topk_mean(x: Batch, topks: Integers | int) -> Any: ...
 @operation
-def topk_mean(x: Batch, topks: Integers | int) -> Call:
+def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     """The means of the k largest items of every (innermost) sequence, column by column, for several k.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,17 +13,18 @@ from ..conversion.convert import convert, restored
 from ..conversion.layouts import at_least
 from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError, said
-from ..formats import Ragged
+from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.rows import pad_blocks
 from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
+from .annotations import B, Shaped
 from .over import in_one_array, name_of, rows_like
 
 window_rows, window_back = kernel("window_rows"), kernel("window_back")
 
 
-def _window(x: Any, before: int, after: int, filling: Array | None = None) -> Any:
+def _window(x: Encoding, before: int, after: int, filling: Array | None = None) -> Any:
     """`filling`, the bytes of an item, is for a `Ragged`; zeros without it."""
     z = x if x._in_one_array else convert(x, Ragged)
     library, data, structure, item = z._look(), z.data, z._structure, z._shape[z._lead :]
@@ -43,7 +44,7 @@ def _window(x: Any, before: int, after: int, filling: Array | None = None) -> An
 _NOTHING = frozen(np.zeros(1, np.int64))
 
 
-def _window_back(dy: Any, before: int, after: int, item: Shape) -> Any:
+def _window_back(dy: Encoding, before: int, after: int, item: Shape) -> Any:
     z = in_one_array(dy)
     library, width = library_of(z.data), math.prod(item)
     name = library.dtype_name(z.dtype)
@@ -54,14 +55,14 @@ def _window_back(dy: Any, before: int, after: int, item: Shape) -> Any:
     return dy._with_data(library.astype(out, name))
 
 
-def _forward(x: Any, before: int, after: int, fill: Any = 0) -> Any:
+def _forward(x: Encoding, before: int, after: int, fill: object = 0) -> Any:
     if isinstance(fill, int) and fill == 0:
         return _window(x, before, after)
     filling = library_of(x._sample()).item(fill, x.dtype, x.item_shape)
     return convert_like(_window(convert(x, Ragged), before, after, filling), without_data(x))
 
 
-def _rule(x: Any, before: int, after: int, fill: Any = 0) -> tuple[Any, Pullback]:
+def _rule(x: Encoding, before: int, after: int, fill: object = 0) -> tuple[Encoding, Pullback]:
     y, name, item = _forward(x, before, after, fill), name_of(x), x.item_shape
     sums_in(name)
     differentiable(name, "a window")
@@ -75,7 +76,7 @@ NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(siz
 
 
 @WINDOW.of
-def window(x: Any, before: int, after: int) -> Any:
+def window(x: B, before: int, after: int) -> B:
     """Every item with its neighbours in the sequence side by side, zeros where there are none.
 
     Parameters
@@ -118,7 +119,7 @@ def window(x: Any, before: int, after: int) -> Any:
 
 
 @NGRAMS.of
-def ngrams(x: Any, size: int, *, fill: Any = 0) -> Any:
+def ngrams(x: B, size: int, *, fill: object = 0) -> B:
     """Every item with the ``size - 1`` items after it, `fill` where the sequence has ended.
 
     Parameters
@@ -159,7 +160,7 @@ def ngrams(x: Any, size: int, *, fill: Any = 0) -> Any:
 
 
 @operation
-def conv(x: Any, weight: Any, before: int, after: int) -> Any:
+def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
     """A convolution along every (innermost) sequence: ``window(x, before, after) @ weight``.
 
     Parameters
@@ -204,7 +205,7 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
     """
     own, result, gradient = operand(x)
     before, after = at_least(before, "before", 0), at_least(after, "after", 0)
-    library, w = adopt(weight, "weight")
+    library, w = adopt(cast(Array, weight), "weight")
     item = own.item_shape
     if len(item) > 1:
         raise StructureError(f"conv is for items of one axis, but they have shape {item}")
@@ -219,7 +220,7 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
         raise StructureError(f"weight has dtype {w.dtype}, but x has {own.dtype}")
     name, shape = name_of(own), without_data(own)
 
-    def rule(operands: Any, back: bool) -> tuple[Any, Any]:
+    def rule(operands: tuple[Encoding, Array], back: bool) -> tuple[Any, Pullback]:
         z, matrix = operands
         if back:
             differentiable(name, "a convolution")
@@ -227,7 +228,7 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
         y = Ragged._sealed(library.product(windows.data, matrix), windows._structure)
         return convert_like(y, shape), lambda dy: second_order(operands, dy)
 
-    def second_order(operands: Any, dy: Any) -> Any:
+    def second_order(operands: tuple[Encoding, Any], dy: Encoding) -> tuple[Encoding, Array]:
         z, matrix = operands
         r, slopes = convert(z, Ragged), convert(dy, Ragged)
         windows = linear(lambda a: _window(a, before, after), lambda a: _window_back(a, before, after, item), r)
