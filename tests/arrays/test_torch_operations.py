@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import seqformats as sf
+from seqformats.operations import reduce
 
 torch = pytest.importorskip("torch")
 
@@ -20,9 +21,7 @@ def other(x):
     return sf.Ragged(OTHER.to(x.dtype), [1, 2, 2, 0])
 
 
-REDUCTIONS = {
-    name: getattr(sf, f"reduce_{name}") for name in ("sum", "mean", "sqrt", "max", "min", "first", "last", "logsumexp")
-}
+REDUCTIONS = {name: getattr(sf, f"reduce_{name}") for name in reduce.REDUCTIONS}
 OPERATIONS = {
     **{f"reduce_{name}": function for name, function in REDUCTIONS.items()},
     "reduce_logsumexp": lambda x: sf.reduce_logsumexp(x, empty=0.0),
@@ -145,6 +144,7 @@ def test_reductions_and_softmax_are_torch_s_on_each_sequence(lengths):
     for mine, theirs in (
         (sf.reduce_sum(x), lambda p: p.sum(0)),
         (sf.reduce_mean(x), lambda p: p.mean(0)),
+        (sf.reduce_prod(x), lambda p: p.prod(0)),
         (sf.reduce_max(x), lambda p: p.max(0).values),
         (sf.reduce_min(x), lambda p: p.min(0).values),
         (sf.reduce_logsumexp(x), lambda p: p.logsumexp(0)),
@@ -233,6 +233,37 @@ def test_reductions_are_segment_reduce_with_its_gradients():
         (one,) = torch.autograd.grad(mine, data, slopes)
         (two,) = torch.autograd.grad(theirs, data, slopes)
         assert torch.allclose(one, two)
+
+
+@pytest.mark.parametrize("zeros", [[], [1], [1, 2], [0, 3, 5]], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("kind", FORMATS, ids=lambda kind: kind.__name__)
+def test_products_and_their_gradients_are_torch_s(kind, dtype, zeros):
+    data = torch.randn(6, 3, dtype=dtype)
+    data[zeros] = 0
+    mine, theirs = (data.clone().requires_grad_() for _ in range(2))
+    y = sf.reduce_prod(sf.convert(sf.Ragged(mine, [3, 1, 2]), kind))
+    wanted = torch.stack([part.prod(0) for part in theirs.split([3, 1, 2])])
+    assert torch.allclose(y, wanted)
+    slopes = torch.randn(3, 3, dtype=dtype)
+    assert torch.allclose(*[torch.autograd.grad(z, x, slopes)[0] for z, x in ((y, mine), (wanted, theirs))])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("kind", FORMATS, ids=lambda kind: kind.__name__)
+def test_second_gradients_of_a_product_are_right_or_there_are_none(kind, dtype):
+    data = (torch.rand(6, 2, dtype=dtype) + 0.5).requires_grad_()
+
+    def product(data):
+        return sf.reduce_prod(sf.convert(sf.Ragged(data, LENGTHS), kind))
+
+    assert torch.autograd.gradgradcheck(product, (data,))
+    with torch.no_grad():
+        data[2] = 0
+    slopes = torch.ones(4, 2, dtype=dtype)
+    assert torch.autograd.grad(product(data), data, slopes)[0].isfinite().all()
+    with pytest.raises(sf.ConversionError, match="zero among its items has a first gradient, but no second"):
+        torch.autograd.grad(product(data), data, slopes, create_graph=True)
 
 
 @pytest.mark.parametrize("operation", [sf.reduce_logsumexp, sf.softmax, sf.log_softmax], ids=lambda f: f.__name__)

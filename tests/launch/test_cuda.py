@@ -22,6 +22,7 @@ from seqformats import arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
 from seqformats.formats.leaves import leaves, rebuild
+from seqformats.operations.reduce import REDUCTIONS
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
 pytestmark = [
@@ -235,16 +236,10 @@ MOVES = {
     "shrink": (sf.shrink, lambda x: (x, sf.Ragged(np.zeros(len(x)), np.ones(len(x), int)), 0)),
     "repeat": (sf.repeat, lambda x: (x, np.arange(len(x)) % 3)),
     "expand": (sf.expand, lambda x: (x, [np.zeros(i % 3) for i in range(len(x))] or sf.Ragged(np.zeros(0), []))),
-    "first": (sf.reduce_first, lambda x: (x,)),
-    "last": (sf.reduce_last, lambda x: (x,)),
+    **{name: (getattr(sf, f"reduce_{name}"), lambda x: (x,)) for name in REDUCTIONS if REDUCTIONS[name].what is None},
 }
 ALONG = {
-    "sum": (sf.reduce_sum, lambda x: (x,)),
-    "mean": (sf.reduce_mean, lambda x: (x,)),
-    "sqrt": (sf.reduce_sqrt, lambda x: (x,)),
-    "max": (sf.reduce_max, lambda x: (x,)),
-    "min": (sf.reduce_min, lambda x: (x,)),
-    "logsumexp": (sf.reduce_logsumexp, lambda x: (x,)),
+    **{name: (getattr(sf, f"reduce_{name}"), lambda x: (x,)) for name in REDUCTIONS if REDUCTIONS[name].what},
     "topk": (sf.topk_mean, lambda x: (x, [1, 4, 2])),
     "softmax": (sf.softmax, lambda x: (x,)),
     "log_softmax": (sf.log_softmax, lambda x: (x,)),
@@ -391,7 +386,9 @@ def test_dtypes_of_arithmetic(gpu, name, dtype):
 
 
 @on_each_library
-@pytest.mark.parametrize("name", ["sum", "sqrt", "logsumexp", "softmax", "cumsum", "window", "select", "repeat"])
+@pytest.mark.parametrize(
+    "name", ["sum", "sqrt", "prod", "logsumexp", "softmax", "cumsum", "window", "select", "repeat"]
+)
 @pytest.mark.parametrize("dtype", ["f2", "c8"])
 def test_gradients_of_other_floats(gpu, name, dtype):
     gpu.need()

@@ -839,11 +839,12 @@ def test_what_is_no_encoding(op, x):
 
 def test_different_libraries(monkeypatch):
     """Arrays of two libraries are not mixed; float32 stands for the other one here."""
-    from seqformats.operations import rearrange
+    from seqformats.operations import rearrange, scatter
 
     known = rearrange.library_of
     other = types.SimpleNamespace(name="other")
-    monkeypatch.setattr(rearrange, "library_of", lambda array: other if array.dtype == "f4" else known(array))
+    for module in (rearrange, scatter):
+        monkeypatch.setattr(module, "library_of", lambda array: other if array.dtype == "f4" else known(array))
     for call in (
         lambda: sf.concat([ragged(1), ragged(1, dtype="f4")]),
         lambda: sf.conv(ragged(1, dtype="f4"), np.zeros((1, 1)), 0, 0),
