@@ -42,10 +42,10 @@ def example(kind, item_shape=(2,), dtype="f8", lengths=(2, 0, 3, 1)):
 @every_wrapper
 @every_source
 @given(data=st.data())
-def test_identity(seen, kind, data):
+def test_identity(arrays, seen, kind, data):
     """What `fn` passes on comes back with the structure of what was given."""
-    truth, x = data.draw(strategies.encoded(kind))
-    y = WRAPPERS[seen](lambda batch: batch)(x)
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
+    y = arrays.on(WRAPPERS[seen](lambda batch: batch))(x)
     if kind is list:
         assert type(y) is list
         assert oracle.infer(y).counts() == truth.counts() or not truth.rows()
@@ -67,9 +67,9 @@ def test_fn_sees_the_encoding(seen, kind):
 
 @every_array_wrapper
 @every_source
-def test_an_array_comes_back_over_the_structure(seen, kind):
+def test_an_array_comes_back_over_the_structure(arrays, seen, kind):
     x = example(kind)
-    y = FLAT[seen](lambda batch: batch.data * 10)(x)
+    y = arrays.on(FLAT[seen](lambda batch: arrays.up(arrays.down(batch.data) * 10)))(x)
     assert structure_of(y) == structure_of(x)
     assert rows(y).tolist() == (rows(x) * 10).tolist()
 
