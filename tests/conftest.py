@@ -11,7 +11,7 @@ examples every time) or ``nightly``. With ``NUMBA_DISABLE_JIT=1`` every kernel r
 profiles draw fewer examples there.
 
 A test with an argument `arrays` runs on every array library that is here, see `libraries`; each but NumPy draws a
-quarter of the examples.
+quarter of the examples, at least five.
 
 ``SEQFORMATS_GUARD`` puts NumPy's arrays beside protected pages, see `guard_pages`.
 """
@@ -83,7 +83,9 @@ def pytest_runtest_call(item):
     kept = getattr(test, "_hypothesis_internal_use_settings", None)
     if kept is None or arrays is None or arrays.first:
         return (yield)
-    test._hypothesis_internal_use_settings = settings(kept, max_examples=-(-kept.max_examples // 4))
+    test._hypothesis_internal_use_settings = settings(
+        kept, max_examples=min(kept.max_examples, max(5, kept.max_examples // 4))
+    )
     try:
         return (yield)
     finally:

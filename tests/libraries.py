@@ -79,6 +79,10 @@ class OnNumPy:
     def need_products(self):
         """Skip the test where the library has no product of matrices."""
 
+    def held(self, x):
+        """Does the library hold some of it?"""
+        return True
+
     def of(self, dtypes):
         """Those of these dtypes that the library has."""
         return [dtype for dtype in dtypes if dtype in self.dtypes]
@@ -116,7 +120,6 @@ class OnOther(OnNumPy):
         return options
 
     def held(self, x):
-        """Does the library hold some of it?"""
         return any(self.holds(leaf) for leaf in leaves_of(x))
 
     def checked(self, found):

@@ -56,13 +56,15 @@ def test_identity(arrays, seen, kind, data):
 
 @every_wrapper
 @every_source
-def test_fn_sees_the_encoding(seen, kind):
+def test_fn_sees_the_encoding(arrays, seen, kind):
     x = example(kind)
     got = []
-    WRAPPERS[seen](lambda batch: got.append(batch) or batch)(x)
+    arrays.on(WRAPPERS[seen](lambda batch: got.append(batch) or batch))(x)
     (batch,) = got
     assert type(batch) is seen
-    oracle.assert_truth(oracle.read(batch).at(-1), oracle.read(x).at(-1))
+    if arrays.held(arrays.up(x)):
+        assert arrays.held(batch)
+    oracle.assert_truth(oracle.read(arrays.down(batch)).at(-1), oracle.read(x).at(-1))
 
 
 @every_array_wrapper
@@ -480,11 +482,11 @@ def test_pairs_must_come_back():
 
 @every_source
 @given(data=st.data())
-def test_rows_alone(kind, data):
+def test_rows_alone(arrays, kind, data):
     """`with_array` sees every item once, and no padding."""
-    truth, x = data.draw(strategies.encoded(kind, kinds=[np.dtype("f8")]))
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.of([np.dtype("f8")])))
     got = []
-    y = sf.with_array(lambda a: got.append(a) or a)(x)
+    y = arrays.on(sf.with_array(lambda a: got.append(arrays.down(a)) or a))(x)
     assert got[0].shape == (truth.rows(), *truth.item_shape)
     if kind is not sf.Packed:
         oracle.assert_bits(got[0], truth.data())

@@ -77,11 +77,12 @@ def test_mask_of_an_encoding(arrays, kind, data):
     assert_array(arrays.on(sf.mask)(x, side=side), wanted, bool, (len(wanted), width))
 
 
-def test_the_mask_of_a_masked_batch():
+def test_the_mask_of_a_masked_batch(arrays):
     """Side and width are its own unless given: the mask of an attention over its data."""
     for side in ("left", "right"):
         x = sf.convert(example(sf.List), sf.Masked, width=5, side=side)
         oracle.assert_bits(sf.mask(x), x.mask)
+        oracle.assert_bits(arrays.on(lambda y: y.mask)(x), x.mask)
         oracle.assert_bits(sf.mask(x, width=5, side=side), x.mask)
         for other in ("left", "right"):
             oracle.assert_bits(sf.mask(x, width=7, side=other), sf.mask(x.lengths, width=7, side=other))

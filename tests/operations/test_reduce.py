@@ -603,10 +603,12 @@ def test_dtypes_without_a_sum(reduction, dtype):
 
 @pytest.mark.parametrize("dtype", ["c8", "c16", "U3", "S2", "M8[s]", "m8[s]", "V4"])
 @with_order
-def test_dtypes_without_an_order(operation, dtype):
+def test_dtypes_without_an_order(arrays, operation, dtype):
+    if np.dtype(dtype) not in arrays.dtypes:
+        pytest.skip(f"no arrays of {dtype}")
     for lengths in ([1], [1, 0], [0, 1]):
         with pytest.raises(TypeError, match=r"no order.*float32"):
-            run(operation, sf.Ragged(np.zeros(1, dtype), lengths))
+            run(operation, arrays.up(sf.Ragged(np.zeros(1, dtype), lengths)))
 
 
 @every_operation
@@ -757,14 +759,14 @@ def test_the_ends_have_a_gradient_in_every_dtype(arrays, reduction, kind, data):
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in SUMMED if is_float(dtype)], ids=str)
 @every_gradient
-def test_gradients_keep_the_dtype(operation, dtype):
-    if dtype not in dtypes_of(operation):
+def test_gradients_keep_the_dtype(arrays, operation, dtype):
+    if dtype not in arrays.of(dtypes_of(operation)):
         return
     truth = strategies.truth_from([2, 0, 3], dtype, (2,))
     args = ARGS.get(operation, ())
     exactly = sf.Ragged(truth.data().astype("c16" if dtype.kind == "c" else "f8"), truth.lengths())
     x = oracle.build(sf.Padded, truth)
-    y, pullback = sf.vjp(operation, x, *args)
+    y, pullback = arrays.vjp(operation, x, *args)
     wanted = rows(sf.vjp(operation, exactly, *args)[1](np.ones(y.shape)))
     for dy in (np.ones_like(y), np.ones(y.shape, "f8"), np.ones(y.shape, "i4")):
         dx = pullback(dy)

@@ -81,20 +81,20 @@ def test_unpack_and_pack(arrays, kind, data):
 
 @every_encoding
 @given(data=st.data())
-def test_other_items_in_the_steps(kind, data):
+def test_other_items_in_the_steps(arrays, kind, data):
     """Other dtypes and item shapes, the same sequences."""
-    truth, x = data.draw(strategies.encoded(kind, kinds=[np.dtype("f4")], shapes=[(), (2,)]))
-    steps = unpack(x)
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.of([np.dtype("f4")]), shapes=[(), (2,)]))
+    steps = unpack(arrays.up(x))
 
     def wider(step):
         if isinstance(step, sf.LoD):
             return sf.LoD(wider(step.data), step.lod)
-        return np.stack([step, step], axis=1).astype("f8")
+        return arrays.up(np.stack([arrays.down(step)] * 2, axis=1).astype("f8"))
 
     wanted = mapped(truth, lambda items, _: [np.stack([item, item]).astype("f8") for item in items], None, "f8")
     wanted = oracle.Truth(wanted.nest, wanted.dtype, (2, *truth.item_shape), wanted.levels)
     if len(steps):  # without steps nobody knows their items
-        assert_kept(steps.with_steps([wider(step) for step in steps]).pack(), x, wanted)
+        assert_kept(arrays.down(steps.with_steps([wider(step) for step in steps]).pack()), x, wanted)
 
 
 @given(data=st.data())
