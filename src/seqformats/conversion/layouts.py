@@ -53,23 +53,23 @@ def _in_rectangle(
     x: Encoding | Source, kind: type[Encoding], width: Any, multiple_of: Any, truncate: Any
 ) -> tuple[Source, int]:
     """The rows that are kept, and the width of the rectangle."""
-    source = x._read()
+    source = Source(*x._read())
     if isinstance(x, kind) and width is None:
         width = x._form()[0]  # another side, fill or multiple of the rectangle that is there
     room, longest = _width(source.structure, width, multiple_of, truncate)
     if longest < source.structure.longest:
-        source = cut(to_ragged(x)._read() if source.at.step != 1 else source, longest)
+        source = cut(Source(*to_ragged(x)._read()) if source.at.step != 1 else source, longest)
     return source, room
 
 
 def to_ragged(x: Encoding | Source) -> Ragged:
     """Any layout as `Ragged`."""
-    return lay_out(x._read(), Ragged)  # type: ignore[no-any-return]
+    return lay_out(x, Ragged)  # type: ignore[no-any-return]
 
 
 def to_packed(x: Encoding | Source) -> Packed:
     """Any layout as `Packed`."""
-    return lay_out(x._read(), Packed)  # type: ignore[no-any-return]
+    return lay_out(x, Packed)  # type: ignore[no-any-return]
 
 
 def to_padded(
@@ -77,8 +77,7 @@ def to_padded(
 ) -> Padded:
     """Any layout as `Padded`."""
     if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and type(x) is not Padded:
-        source = x._read()
-        return lay_out(source, Padded, (source.structure.longest,), fill)  # type: ignore[no-any-return]
+        return lay_out(x, Padded, (x._structure.longest,), fill)  # type: ignore[no-any-return]
     source, room = _in_rectangle(x, Padded, width, multiple_of, truncate)
     return lay_out(source, Padded, (room,), fill)  # type: ignore[no-any-return]
 
@@ -95,8 +94,7 @@ def to_masked(
     """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
     plain = width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and side is None
     if plain and type(x) is not Masked:
-        source = x._read()
-        return lay_out(source, Masked, (source.structure.longest, "right"), fill)  # type: ignore[no-any-return]
+        return lay_out(x, Masked, (x._structure.longest, "right"), fill)  # type: ignore[no-any-return]
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
@@ -137,7 +135,7 @@ def steps_to_list(x: Encoding) -> List:
 
 def masked_to_list(x: Masked) -> List:
     """Views of the rows of each sequence, without the padding."""
-    source = x._read()
+    source = Source(*x._read())
     data, structure = x.data, source.structure
     lengths = structure.lengths.tolist()
     if x.side == "left":
@@ -197,7 +195,7 @@ def _mover(kind: type[Encoding]) -> Callable[..., Any]:
     if kind not in _TO:
 
         def to_kind(x: Encoding | Source) -> Any:
-            return lay_out(x._read(), kind)
+            return lay_out(x, kind)
 
         _TO[kind] = to_kind
         MOVES.add(to_kind)

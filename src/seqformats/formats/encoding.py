@@ -18,7 +18,7 @@ from ..errors import StructureError
 from ..launch.kernel import kernel
 from ..layout import Layout
 from .index import places
-from .rows import Room, Source, make_source
+from .rows import Room
 from .structure import Structure
 
 pick_sequences = kernel("pick_sequences")
@@ -141,13 +141,10 @@ class Encoding:
             )
         return library
 
-    def _read(self) -> Source:
-        """Its rows, to be read, after the same look."""
+    def _read(self) -> tuple[Any, ...]:
+        """Its rows, to be read, after the same look: the fields of a `Source`."""
         data = self.data
-        source: Source = make_source(
-            (self._look(), data, self._layout(), self._structure, data, self._shape[self._lead :], None)
-        )
-        return source
+        return self._look(), data, self._layout(), self._structure, data, self._shape[self._lead :], None
 
     @classmethod
     def _room(cls, structure: Structure, *form: Any) -> Room:
@@ -234,7 +231,7 @@ def picked(structure: Structure, where: Array) -> tuple[Structure, Array]:
     """The structure of the chosen sequences, and the rows where they begin in the one they are chosen from."""
     k = where.size
     table: Array = np.empty(3 * k + 1, np.int64)
-    longest = pick_sequences(where, structure.lengths, structure.offsets, table)
+    longest = pick_sequences.run(where, structure.lengths, structure.offsets, table)
     if longest < 0:
         raise StructureError(f"{k} sequences add up to more rows than int64 can count")
     table.setflags(False)

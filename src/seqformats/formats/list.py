@@ -13,7 +13,6 @@ from ..errors import DeviceError, StructureError
 from ..layout import Layout
 from ..reading import scan
 from .encoding import Encoding, about, cut_range, no_state, opened, with_axes
-from .rows import Source, make_source
 from .structure import Structure, make_layout, same_numbers
 
 
@@ -79,12 +78,9 @@ class List(Encoding):
         self._addresses(self.items, self._structure.lengths)
         return library_of(self._sample())
 
-    def _read(self) -> Source:
+    def _read(self) -> tuple[Any, ...]:
         sample = self._sample()
-        source: Source = make_source(
-            (library_of(sample), self.items, self._layout(), self._structure, sample, self._shape[1:], None)
-        )
-        return source
+        return library_of(sample), self.items, self._layout(), self._structure, sample, self._shape[1:], None
 
     def _addresses(self, items: tuple[Array, ...], lengths: Array) -> Array:
         """Where some of its arrays begin, after a look at whether they are still what was validated."""

@@ -18,7 +18,7 @@ from ..limits import OBJECT, check_room
 from ..reading import WIDE, write_numbers
 from .encoding import Encoding, cut_range, no_state, opened, picked, shown, with_axes
 from .ragged import ends_at, gathered
-from .rows import Room, make_room
+from .rows import Room
 from .structure import MOST, Structure, integers, whole
 
 
@@ -214,7 +214,7 @@ class LoD(_Deep):
 
     @classmethod
     def _room(cls, structure: Structure, levels: tuple[Structure, ...]) -> Room:  # noqa: ARG003  as in every encoding
-        return make_room(((structure.rows,), structure.flat, None))
+        return (structure.rows,), structure.flat, None
 
     @classmethod
     def _sealed(cls, data: Array, structure: Structure, levels: tuple[Structure, ...]) -> LoD:  # noqa: ARG003
@@ -236,7 +236,7 @@ class LoD(_Deep):
         return self._sub(0, start, stop)
 
     def _chosen(self, where: Array) -> LoD:
-        rows = gathered(self._read(), *picked(structure_of(self, 0), where))
+        rows = gathered(self._look(), self.data, self._shape[1:], *picked(structure_of(self, 0), where))
         return self._over(rows.data, self._levels_of(where))
 
     def _levels_of(self, where: Array) -> tuple[Structure, ...]:

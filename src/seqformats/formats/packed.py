@@ -12,7 +12,7 @@ from ..errors import StructureError
 from ..layout import Layout
 from .encoding import Encoding, no_state, opened, with_axes
 from .padded import order_fields, ordered
-from .rows import Room, make_room
+from .rows import Room
 from .structure import Structure, integers
 
 
@@ -96,7 +96,7 @@ class Packed(Encoding):
 
     @classmethod
     def _room(cls, structure: Structure) -> Room:
-        return make_room(((structure.rows,), structure.packed, None))
+        return (structure.rows,), structure.packed, None
 
     @classmethod
     def _sealed(cls, data: Array, structure: Structure) -> Packed:

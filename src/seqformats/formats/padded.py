@@ -11,7 +11,7 @@ from ..arrays import NUMPY, Array, adopt, frozen
 from ..errors import StructureError
 from ..layout import Layout
 from .encoding import Encoding, no_state, opened, with_axes
-from .rows import Room, make_room, new_array
+from .rows import Room, new_array
 from .structure import Structure, integers
 
 
@@ -76,7 +76,7 @@ class Padded(Encoding):
     @classmethod
     def _room(cls, structure: Structure, steps: int) -> Room:
         n, at = structure.n, structure.by_steps
-        return make_room(((steps, n), at, (at[2], steps, n, 0)))
+        return (steps, n), at, None if structure.rows == steps * n else (at[2], steps, n, 0)
 
     @classmethod
     def _sealed(cls, data: Array, structure: Structure, steps: int) -> Padded:

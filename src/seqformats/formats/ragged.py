@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Array, adopt, has_items
+from ..arrays import Array, Library, Shape, adopt, has_items
 from ..errors import StructureError
 from ..layout import Layout
 from .encoding import Encoding, cut_range, no_state, opened, picked, with_axes
-from .rows import Room, Source, lay_out, make_room
-from .structure import Structure, integers
+from .rows import Room, lay_out, make_source
+from .structure import Structure, integers, make_layout
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -79,7 +79,7 @@ class Ragged(Encoding):
 
     @classmethod
     def _room(cls, structure: Structure) -> Room:
-        return make_room(((structure.rows,), structure.flat, None))
+        return (structure.rows,), structure.flat, None
 
     @classmethod
     def _sealed(cls, data: Array, structure: Structure) -> Ragged:
@@ -101,20 +101,21 @@ class Ragged(Encoding):
         return self._sealed(self.data[first:last], cut_range(self._structure, start, stop))
 
     def _chosen(self, where: Array) -> Ragged:
-        return gathered(self._read(), *picked(self._structure, where))
+        return gathered(self._look(), self.data, self._shape[1:], *picked(self._structure, where))
 
 
 _open = opened(Ragged)
 
 
-def gathered(source: Source, chosen: Structure, starts: Array) -> Ragged:
-    """Blocks of the lengths of `chosen` that begin at rows `starts`, one after the other."""
-    library = source.library
-    if library.autograd and library.wants_grad((source.data,)):
+def gathered(library: Library, data: Array, item: Shape, chosen: Structure, starts: Array) -> Ragged:
+    """The rows of sequences as long as those of `chosen` that begin at rows `starts`, one after the other."""
+    if library.autograd and library.wants_grad((data,)):
         # the framework's own indexing adds up what is chosen twice
         shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
-        return Ragged._sealed(library.take(source.data, shift + np.arange(chosen.rows), 0), chosen)
-    return lay_out(source.restricted(chosen, starts), Ragged)  # type: ignore[no-any-return]
+        return Ragged._sealed(library.take(data, shift + np.arange(chosen.rows), 0), chosen)
+    cum = chosen.offsets
+    at = make_layout((starts, cum, cum, -1, 0, 1, 0))
+    return lay_out(make_source((library, data, at, chosen, data, item, None)), Ragged)  # type: ignore[no-any-return]
 
 
 def ends_at(structure: Structure, end: int, what: str, have: str) -> None:
