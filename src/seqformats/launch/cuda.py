@@ -72,6 +72,8 @@ class Start:
 
     def typed(self, x: Array) -> Any:
         """All items of an array, flat, in a dtype that kernels calculate with."""
+        if not getattr(x.dtype, "isnative", True):  # of another order of bytes, which Numba's arrays may have
+            x = self.library.astype(x, x.dtype.newbyteorder("="))
         dtype, parts = self.kind_of(x)
         return self.view(x, size_of(x.shape) * parts, dtype)
 
