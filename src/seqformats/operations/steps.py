@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -71,6 +71,10 @@ class TensorArray:
 
     steps: tuple[Any, ...]
     like: Any = None
+
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        def __init__(self, steps: Sequence[Shaped | LoD], like: Batch | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         steps = _taken(self.steps)
