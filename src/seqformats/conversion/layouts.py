@@ -64,12 +64,12 @@ def _in_rectangle(
 
 def to_ragged(x: Encoding | Source) -> Ragged:
     """Any layout as `Ragged`."""
-    return lay_out(x._read(), Ragged)  # type: ignore[no-any-return]
+    return lay_out(x._read(), Ragged)
 
 
 def to_packed(x: Encoding | Source) -> Packed:
     """Any layout as `Packed`."""
-    return lay_out(x._read(), Packed)  # type: ignore[no-any-return]
+    return lay_out(x._read(), Packed)
 
 
 def to_padded(
@@ -78,9 +78,9 @@ def to_padded(
     """Any layout as `Padded`."""
     if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and type(x) is not Padded:
         source = x._read()
-        return lay_out(source, Padded, (source.structure.longest,), fill)  # type: ignore[no-any-return]
+        return lay_out(source, Padded, (source.structure.longest,), fill)
     source, room = _in_rectangle(x, Padded, width, multiple_of, truncate)
-    return lay_out(source, Padded, (room,), fill)  # type: ignore[no-any-return]
+    return lay_out(source, Padded, (room,), fill)
 
 
 def to_masked(
@@ -96,7 +96,7 @@ def to_masked(
     plain = width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and side is None
     if plain and type(x) is not Masked:
         source = x._read()
-        return lay_out(source, Masked, (source.structure.longest, "right"), fill)  # type: ignore[no-any-return]
+        return lay_out(source, Masked, (source.structure.longest, "right"), fill)
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
@@ -104,7 +104,7 @@ def to_masked(
     elif side not in ("right", "left"):
         raise ConversionError(f'side must be "right" or "left", not {said(side)}')
     source, room = _in_rectangle(x, Masked, width, multiple_of, truncate)
-    return lay_out(source, Masked, (room, side), fill)  # type: ignore[no-any-return]
+    return lay_out(source, Masked, (room, side), fill)
 
 
 def is_already(x: Any, options: dict[str, Any]) -> bool:

@@ -45,9 +45,9 @@ def back_to(y: Any, x: Any, level: int) -> Any:
         return Pairs(*[b if is_array(b) else back_to(b, a, level) for a, b in ((x.one, y.one), (x.two, y.two))])
     if isinstance(y, Pairs):
         raise TypeError(f"Pairs go back to Pairs alone, not to {type(x).__name__}; take y.one or y.two")
-    if isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure:
-        if not (x.keeps_levels or y.keeps_levels):
-            return relaid(y, x)
+    same = isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure
+    if same and not (x.keeps_levels or y.keeps_levels):
+        return relaid(y, x)
     y = as_encoding(y)
     kind = registry.kind_of(x)
     if kind is None or not is_encoding(y):

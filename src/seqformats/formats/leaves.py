@@ -133,8 +133,8 @@ def wants_grad(x: Any) -> bool:
 def connected(rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None = None) -> Any:
     """``rule(x)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`.
 
-    The pullback of an operation that is not linear depends on `x`; ``second_order(x, dy)`` is the same pullback, made of
-    operations that are in the graph, for those who differentiate a second time.
+    The pullback of an operation that is not linear depends on `x`; ``second_order(x, dy)`` is the same pullback, made
+    of operations that are in the graph, for those who differentiate a second time.
     """
     call = _Call(rule, x, second_order)
     arrays = leaves(x)

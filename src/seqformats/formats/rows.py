@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..arrays import LAZY_ZEROS, Array, Library, Shape, frozen, zero_item
+from ..arrays import LAZY_ZEROS, Array, DType, Library, Shape, frozen, zero_item
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
 from .structure import Structure, make_layout
+
+if TYPE_CHECKING:  # an encoding imports this file
+    from .encoding import Encoding
+
+E = TypeVar("E", bound="Encoding")
 
 copy_blocks = kernel("copy_blocks")
 pad_blocks = kernel("pad_blocks")
@@ -50,14 +56,14 @@ class Source(NamedTuple):
         return new_array(make, (rows, *self.item), self.sample.dtype, self.sample)
 
 
-make_source = functools.partial(tuple.__new__, Source)  # in half the time
+# The constructors of tuples, in half the time of those of named tuples, which are Python functions.
+make_source: Callable[[tuple[object, ...]], Source] = functools.partial(tuple.__new__, Source)
 
 
-def new_array(make: Any, shape: Shape, dtype: Any, like: Array) -> Array:
+def new_array(make: Callable[[Shape, DType, Array], Array], shape: Shape, dtype: DType, like: Array) -> Array:
     """``make(shape, dtype, like)``; OutOfMemory where there is no room for it."""
     try:
-        out: Array = make(shape, dtype, like)
-        return out
+        return make(shape, dtype, like)
     except NO_ROOM as error:
         raise no_room(shape, error) from None
 
@@ -65,15 +71,21 @@ def new_array(make: Any, shape: Shape, dtype: Any, like: Array) -> Array:
 class Room(NamedTuple):
     """What an encoding wants for some sequences."""
 
-    lead: Shape  # the axes of its data before those of an item
-    at: Layout  # where rows go
-    gaps: tuple[Array, int, int, int] | None = None  # of a rectangle the used places, runs, places of a run, and side
+    lead: Shape
+    """The axes of its data before those of an item."""
+    at: Layout
+    """Where rows go."""
+    gaps: tuple[Array, int, int, int] | None = None
+    """Where data has places that no row takes: it is so many runs of so many places each.
+
+    The rows before each run ``(runs + 1,)``, the runs, the places of each, and 1 where rows are at the end of a run.
+    """
 
 
-make_room = functools.partial(tuple.__new__, Room)
+make_room: Callable[[tuple[object, ...]], Room] = functools.partial(tuple.__new__, Room)
 
 
-def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0) -> Any:
+def lay_out(source: Source, kind: type[E], form: tuple[object, ...] = (), fill: object = 0) -> E:
     """The rows of `source` as an encoding of `kind`, over the structure of `source`.
 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
@@ -111,9 +123,7 @@ def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0
     return kind._sealed(out, structure, *form)
 
 
-make_work = functools.partial(tuple.__new__, Work)
-
-
+make_work: Callable[[tuple[object, ...]], Work] = functools.partial(tuple.__new__, Work)
 _MOST_ZEROS = 1 << 16
 _zeros = zero_item(_MOST_ZEROS)
 
