@@ -117,7 +117,7 @@ class _Wrapper:
             x._look()  # nothing was moved, so nothing has looked whether its data is still what it was
         y = fn(batch)
         if type(y) is type(batch) and y._structure is batch._structure and not (y.keeps_levels or x.keeps_levels):
-            if y is x or (batch is x and y._lead == 1):
+            if y is x or (batch is x and not y._gapped):
                 return y
             if batch is not x and y._structure is x._structure:
                 return relaid(y, x)
@@ -206,7 +206,7 @@ class _Wrapper:
     def restored(self, y: Any, argument: _Argument) -> Any:
         """In the caller's encoding and structure, with nothing of the function's in the padding."""
         back = back_to(y, argument.given, self.options.get("level", -1))
-        if back is y and isinstance(y, Encoding) and y._lead == 2 and y.data is not argument.given.data:
+        if back is y and isinstance(y, Encoding) and y._gapped and y.data is not argument.given.data:
             return without_padding(y)
         return back
 

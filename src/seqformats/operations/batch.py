@@ -84,7 +84,7 @@ def _joined(parts: Sequence[Any]) -> Any:
         return first._of(arrays, structure, arrays[0] if arrays else first._sample())
     r = Ragged._sealed(library.concatenate([rows_of(part) for part in parts]), structure)
     longest = max(
-        [structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]]
+        [structure.longest, *[part._form()[0] for part in parts if first._gapped and type(part) is type(first)]]
     )
     return convert(r, type(first), **dict(zip(first._form_options, first._form(longest), strict=True)))
 
