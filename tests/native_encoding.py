@@ -13,9 +13,7 @@ from seqformats.arrays import Array, adopt
 from seqformats.conversion.layouts import at_least, enter
 from seqformats.formats import NATIVE
 from seqformats.formats.encoding import Encoding, no_state, with_axes
-from seqformats.formats.rows import Room
 from seqformats.formats.structure import Structure, integers, whole
-from seqformats.layout import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -63,12 +61,12 @@ class Strided(Encoding):
         return (at_least(capacity, "capacity", structure.longest),)
 
     def _layout(self):
-        return _layout(self._structure, self.capacity)
+        return self._structure.in_rooms(self.capacity, "right")
 
     @classmethod
     def _room(cls, structure, capacity):
         gaps = structure.offsets, structure.n, capacity, 0
-        return Room((structure.n * capacity,), _layout(structure, capacity), gaps)
+        return (structure.n * capacity,), structure.in_rooms(capacity, "right"), gaps
 
     @classmethod
     def _sealed(cls, data, structure, capacity):
@@ -84,11 +82,6 @@ class Strided(Encoding):
         library, capacity = self._look(), self.capacity
         rows = (where[:, None] * capacity + np.arange(capacity)).reshape(-1)
         return self._sealed(library.take(self.data, rows, 0), Structure.of_lengths(self.lengths[where]), capacity)
-
-
-def _layout(structure, capacity):
-    cum = structure.offsets
-    return Layout(starts=cum, cum=cum, steps=cum, stride=capacity, left=0, step=1, absolute=0)
 
 
 def register():

@@ -14,9 +14,10 @@ from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
 from ..formats.bare import as_encoding, is_list_of_arrays, list_of, read_list
 from ..formats.leaves import connected, leaves, rebuild, wants_grad, without_data
-from ..formats.rows import lay_out, put_rows
+from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
 from ..limits import check_finite
+from ..registry import direct
 from .layouts import MOVES, is_already
 
 T = TypeVar("T")
@@ -115,17 +116,18 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     """
     kind: Any = type(x)
     if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
-        bare = kind is list or kind is tuple
         try:
-            entry = registry.direct((List if bare else kind, To))
+            entry = direct((kind, To))
         except (TypeError, ValueError):  # an array, say, is no key
             entry = None
-        if bare:
+        if entry is not None:
+            if entry.everywhere and not (with_autograd and wants_grad(x)):
+                return entry.function(x)
+        elif kind is list or kind is tuple:
+            entry = direct((List, To)) if isinstance(To, type) else None
             source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
             if source is not None:
                 return entry.function(source)  # type: ignore[union-attr]
-        elif entry is not None and entry.everywhere and not (with_autograd and wants_grad(x)):
-            return entry.function(x)
         elif kind is To and isinstance(x, Encoding):
             return x
     if not isinstance(copy, (bool, np.bool_)):
@@ -273,7 +275,7 @@ def resized(x: Ragged, structure: Structure) -> Ragged:
         y: Ragged = connected(lambda z: (resized(z, structure), lambda dz: resized(dz, own)), x)
         return y
     kept = Structure.of_lengths(np.minimum(own.lengths, structure.lengths))
-    source = x._read().restricted(kept, frozen(own.offsets[:-1].copy()))
+    source = Source(*x._read()).restricted(kept, frozen(own.offsets[:-1].copy()))
     out = source.empty(structure.rows, zeros=True)
     put_rows(source, out, frozen(structure.offsets[:-1].copy()))
     return Ragged._sealed(out, structure)
@@ -309,12 +311,12 @@ def relaid(y: Encoding, x: E) -> E:
     if shares:
         laid = alike
         return laid
-    source = y._read()
-    if y._structure is not x._structure:
-        if x._by_steps and source.at.step != 1 and not _same_order(y._structure, x._structure):
-            source = convert(y, Ragged)._read()
-        source = source._replace(structure=x._structure)
-    return lay_out(source, type(x), x._form())
+    if y._structure is x._structure:
+        return lay_out(y, type(x), x._form())
+    source = Source(*y._read())
+    if x._by_steps and source.at.step != 1 and not _same_order(y._structure, x._structure):
+        source = Source(*convert(y, Ragged)._read())
+    return lay_out(source._replace(structure=x._structure), type(x), x._form())
 
 
 def _shares_layout(y: Encoding, x: Encoding) -> bool:

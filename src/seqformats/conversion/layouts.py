@@ -52,23 +52,23 @@ def _in_rectangle(
     x: Encoding | Source, kind: type[Encoding], width: object, multiple_of: object, truncate: object
 ) -> tuple[Source, int]:
     """The rows that are kept, and the width of the rectangle."""
-    source = x._read()
+    source = Source(*x._read())
     if isinstance(x, kind) and width is None:
         width = x._form()[0]  # another side, fill or multiple of the rectangle that is there
     wide, longest = _width(source.structure, width, multiple_of, truncate)
     if longest < source.structure.longest:
-        source = cut(to_ragged(x)._read() if source.at.step != 1 else source, longest)
+        source = cut(Source(*to_ragged(x)._read()) if source.at.step != 1 else source, longest)
     return source, wide
 
 
 def to_ragged(x: Encoding | Source) -> Ragged:
     """Any layout as `Ragged`."""
-    return lay_out(x._read(), Ragged)
+    return lay_out(x, Ragged)
 
 
 def to_packed(x: Encoding | Source) -> Packed:
     """Any layout as `Packed`."""
-    return lay_out(x._read(), Packed)
+    return lay_out(x, Packed)
 
 
 def to_padded(
@@ -76,8 +76,7 @@ def to_padded(
 ) -> Padded:
     """Any layout as `Padded`."""
     if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and type(x) is not Padded:
-        source = x._read()
-        return lay_out(source, Padded, (source.structure.longest,), fill)
+        return lay_out(x, Padded, (x._structure.longest,), fill)
     source, wide = _in_rectangle(x, Padded, width, multiple_of, truncate)
     return lay_out(source, Padded, (wide,), fill)
 
@@ -94,8 +93,7 @@ def to_masked(
     """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
     plain = width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and side is None
     if plain and type(x) is not Masked:
-        source = x._read()
-        return lay_out(source, Masked, (source.structure.longest, "right"), fill)
+        return lay_out(x, Masked, (x._structure.longest, "right"), fill)
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
@@ -136,7 +134,7 @@ def steps_to_list(x: Encoding) -> List:
 
 def masked_to_list(x: Masked) -> List:
     """Views of the rows of each sequence, without the padding."""
-    source = x._read()
+    source = Source(*x._read())
     data, structure = x.data, source.structure
     lengths = structure.lengths.tolist()
     if x.side == "left":
@@ -198,12 +196,8 @@ def _mover(kind: type[Encoding]) -> tuple[Callable[..., Any], tuple[str, ...]]:
         return _TO[kind]
 
     def to_kind(x: Encoding | Source, *, fill: object = 0, **options: object) -> Encoding:
-        source = x._read()
-        if options or not isinstance(x, kind):
-            form = kind._fitted(source.structure, **options)
-        else:
-            form = x._form()  # another padding alone
-        return lay_out(source, kind, form, fill)
+        form = x._form() if isinstance(x, kind) and not options else kind._fitted(x._structure, **options)
+        return lay_out(x, kind, form, fill)
 
     MOVES.add(to_kind)
     _TO[kind] = to_kind, (*kind._form_options, *(("fill",) if kind._gapped else ()))

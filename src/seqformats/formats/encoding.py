@@ -19,7 +19,7 @@ from ..launch.kernel import kernel
 from ..layout import Layout
 from .annotations import Data, Index, Shaped
 from .index import places
-from .rows import Room, Source, make_source
+from .rows import Room
 from .structure import Structure
 
 pick_sequences = kernel("pick_sequences")
@@ -64,8 +64,9 @@ class Encoding(Generic[Data]):
     ``_layout()``
         a `Layout`: where the rows lie in `data`.  Every kernel reads by it, whatever the encoding
     ``_room(structure, *form)``
-        a `Room`: the leading shape of an array for sequences of this structure, where their rows belong in it, and
-        which places stay free.  The same for what is to be written as `_layout` for what is there
+        the leading shape of an array for sequences of this structure, the `Layout` that says where their rows belong in
+        it, and which places stay free (`formats.rows.Gaps`), None where none can.  The same for what is to be written
+        as `_layout` for what is there
     ``_sealed(data, structure, *form)``
         the encoding over an array that has been filled so.  Nothing is checked: data may be something that only has a
         shape and a dtype
@@ -199,10 +200,10 @@ class Encoding(Generic[Data]):
             )
         return library
 
-    def _read(self) -> Source:
-        """Its rows, to be read, after the same look."""
+    def _read(self) -> tuple[Any, ...]:
+        """Its rows, to be read, after the same look: the fields of a `Source`."""
         data = self.data
-        return make_source((self._look(), data, self._layout(), self._structure, data, self._shape[self._lead :], None))
+        return self._look(), data, self._layout(), self._structure, data, self._shape[self._lead :], None
 
     @classmethod
     def _room(cls, structure: Structure, *form: Any) -> Room:
@@ -290,7 +291,7 @@ def picked(structure: Structure, where: Array) -> tuple[Structure, Array]:
     """The structure of the chosen sequences, and the rows where they begin in the one they are chosen from."""
     k = where.size
     table: Array = np.empty(3 * k + 1, np.int64)
-    longest = pick_sequences(where, structure.lengths, structure.offsets, table)
+    longest = pick_sequences.run(where, structure.lengths, structure.offsets, table)
     if longest < 0:
         raise StructureError(f"{k} sequences add up to more rows than int64 can count")
     table.setflags(False)

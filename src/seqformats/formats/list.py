@@ -14,7 +14,6 @@ from ..layout import Layout
 from ..reading import scan
 from .annotations import Data, Shaped
 from .encoding import Encoding, about, cut_range, no_state, opened, with_axes
-from .rows import Source, make_source
 from .structure import Structure, make_layout, same_numbers
 
 
@@ -97,11 +96,9 @@ class List(Encoding[Data]):
         self._addresses(self.items, self._structure.lengths)
         return library_of(self._sample())
 
-    def _read(self) -> Source:
+    def _read(self) -> tuple[Any, ...]:
         sample = self._sample()
-        return make_source(
-            (library_of(sample), self.items, self._layout(), self._structure, sample, self._shape[1:], None)
-        )
+        return library_of(sample), self.items, self._layout(), self._structure, sample, self._shape[1:], None
 
     def _addresses(self, items: tuple[Any, ...], lengths: Array) -> Array:
         """Where some of its arrays begin, after a look at whether they are still what was validated."""

@@ -19,7 +19,7 @@ from ..reading import WIDE, write_numbers
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, picked, shown, with_axes
 from .ragged import ends_at, gathered
-from .rows import Room, make_room
+from .rows import Room
 from .structure import MOST, Structure, integers, whole
 
 
@@ -316,7 +316,7 @@ class LoD(_Deep[Data]):
 
     @classmethod
     def _room(cls, structure: Structure, levels: tuple[Structure, ...]) -> Room:  # noqa: ARG003  as in every encoding
-        return make_room(((structure.rows,), structure.flat, None))
+        return (structure.rows,), structure.flat, None
 
     @classmethod
     def _sealed(cls, data: Shaped, structure: Structure, levels: tuple[Structure, ...]) -> Self:  # noqa: ARG003
@@ -339,7 +339,8 @@ class LoD(_Deep[Data]):
         return self._sub(0, start, stop)
 
     def _chosen(self, where: Array) -> Self:
-        rows = gathered(self._read(), *picked(structure_of(self, 0), where))
+        data: Any = self.data
+        rows = gathered(self._look(), data, self._shape[1:], *picked(structure_of(self, 0), where))
         return self._over(rows.data, self._levels_of(where))
 
     def _levels_of(self, where: Array) -> tuple[Structure, ...]:

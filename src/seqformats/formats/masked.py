@@ -12,8 +12,8 @@ from ..errors import StructureError, said
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, with_axes
-from .rows import Room, make_room, mask_beside
-from .structure import Structure, integers, make_layout
+from .rows import Room, mask_beside
+from .structure import Structure, integers
 
 _SIDES = ("right", "left")
 
@@ -147,9 +147,7 @@ class Masked(Encoding[Data]):
         )
 
     def _layout(self) -> Layout:
-        cum = self._structure.offsets
-        at: Layout = make_layout((cum, cum, cum, self._shape[1], 1 if self.side == "left" else 0, 1, 0))
-        return at
+        return self._structure.in_rooms(self._shape[1], self.side)
 
     def _form(self, longest: int = 0) -> tuple[int, str]:
         """Its width, and the side of its padding."""
@@ -157,8 +155,9 @@ class Masked(Encoding[Data]):
 
     @classmethod
     def _room(cls, structure: Structure, width: int, side: str) -> Room:
-        cum, n, left = structure.offsets, structure.n, 1 if side == "left" else 0
-        return make_room(((n, width), make_layout((cum, cum, cum, width, left, 1, 0)), (cum, n, width, left)))
+        n = structure.n
+        at = structure.rooms.get((width, side)) or structure.in_rooms(width, side)
+        return (n, width), at, None if structure.rows == n * width else (at[1], n, width, at[4])
 
     @classmethod
     def _sealed(cls, data: Shaped, structure: Structure, width: int, side: str) -> Self:  # noqa: ARG003

@@ -13,7 +13,7 @@ from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, opened, with_axes
 from .padded import order_fields, ordered
-from .rows import Room, make_room
+from .rows import Room
 from .structure import Structure, integers
 
 
@@ -140,7 +140,7 @@ class Packed(Encoding[Data]):
 
     @classmethod
     def _room(cls, structure: Structure) -> Room:
-        return make_room(((structure.rows,), structure.packed, None))
+        return (structure.rows,), structure.packed, None
 
     @classmethod
     def _sealed(cls, data: Shaped, structure: Structure) -> Self:

@@ -12,7 +12,7 @@ from ..errors import StructureError
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, opened, with_axes
-from .rows import Room, make_room, new_array
+from .rows import Room, new_array
 from .structure import Structure, integers
 
 
@@ -95,7 +95,7 @@ class Padded(Encoding[Data]):
     @classmethod
     def _room(cls, structure: Structure, steps: int) -> Room:
         n, at = structure.n, structure.by_steps
-        return make_room(((steps, n), at, (at[2], steps, n, 0)))
+        return (steps, n), at, None if structure.rows == steps * n else (at[2], steps, n, 0)
 
     @classmethod
     def _sealed(cls, data: Shaped, structure: Structure, steps: int) -> Self:

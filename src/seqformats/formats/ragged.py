@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from ..arrays import Array, adopt, has_items
+from ..arrays import Array, Library, Shape, adopt, has_items
 from ..errors import StructureError
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, picked, with_axes
-from .rows import Room, Source, lay_out, make_room
-from .structure import Structure, integers
+from .rows import Room, lay_out, make_source
+from .structure import Structure, integers, make_layout
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -109,7 +109,7 @@ class Ragged(Encoding[Data]):
 
     @classmethod
     def _room(cls, structure: Structure) -> Room:
-        return make_room(((structure.rows,), structure.flat, None))
+        return (structure.rows,), structure.flat, None
 
     @classmethod
     def _sealed(cls, data: Shaped, structure: Structure) -> Self:
@@ -133,7 +133,8 @@ class Ragged(Encoding[Data]):
         return self._sealed(data[first:last], cut_range(self._structure, start, stop))
 
     def _chosen(self, where: Array) -> Self:
-        x: Any = gathered(self._read(), *picked(self._structure, where))
+        data: Any = self.data
+        x: Any = gathered(self._look(), data, self._shape[1:], *picked(self._structure, where))
         made: Self = x
         return made
 
@@ -141,14 +142,15 @@ class Ragged(Encoding[Data]):
 _open = opened(Ragged)
 
 
-def gathered(source: Source, chosen: Structure, starts: Array) -> Ragged:
-    """Blocks of the lengths of `chosen` that begin at rows `starts`, one after the other."""
-    library, data = source.library, source.sample  # which is the data where that is one array
+def gathered(library: Library, data: Array, item: Shape, chosen: Structure, starts: Array) -> Ragged:
+    """The rows of sequences as long as those of `chosen` that begin at rows `starts`, one after the other."""
     if library.autograd and library.wants_grad((data,)):
         # the framework's own indexing adds up what is chosen twice
         shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
         return Ragged._sealed(library.take(data, shift + np.arange(chosen.rows), 0), chosen)
-    return lay_out(source.restricted(chosen, starts), Ragged)
+    cum = chosen.offsets
+    at = make_layout((starts, cum, cum, -1, 0, 1, 0))
+    return lay_out(make_source((library, data, at, chosen, data, item, None)), Ragged)
 
 
 def ends_at(structure: Structure, end: int, what: str, have: str) -> None:

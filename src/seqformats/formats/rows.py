@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..arrays import LAZY_ZEROS, Array, DType, Library, Shape, frozen, zero_item
+from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
@@ -25,6 +25,8 @@ pad_blocks = kernel("pad_blocks")
 # Between blocks and time steps: by the width of a row, and the way.
 words_to_steps, blocks_to_steps = kernel("words_to_steps"), kernel("blocks_to_steps")
 steps_to_words, steps_to_blocks = kernel("steps_to_words"), kernel("steps_to_blocks")
+SMALL = 1 << 20
+"""Bytes to be moved, below which no kernel has work for several threads."""
 WORDS = (1, 2, 4, 8)
 """Bytes of a row for which the host has kernels that move squares of words."""
 
@@ -46,8 +48,12 @@ class Source(NamedTuple):
         at = make_layout((starts, cum, cum, -1, 0, 1, self.at.absolute))
         return make_source((self.library, self.data, at, structure, self.sample, self.item, None))
 
+    @property
+    def _structure(self) -> Structure:
+        return self.structure
+
     def _read(self) -> Source:
-        """Itself: whoever takes an encoding to be read, takes this too."""
+        """Itself: what an encoding answers, too."""
         return self
 
     def empty(self, rows: int, zeros: bool = False) -> Array:
@@ -68,107 +74,100 @@ def new_array(make: Callable[[Shape, DType, Array], Array], shape: Shape, dtype:
         raise no_room(shape, error) from None
 
 
-class Room(NamedTuple):
-    """What an encoding wants for some sequences."""
+Gaps = tuple[Array, int, int, int]
+"""The places that no row takes, in data that is so many runs of so many places each.
 
-    lead: Shape
-    """The axes of its data before those of an item."""
-    at: Layout
-    """Where rows go."""
-    gaps: tuple[Array, int, int, int] | None = None
-    """Where data has places that no row takes: it is so many runs of so many places each.
-
-    The rows before each run ``(runs + 1,)``, the runs, the places of each, and 1 where rows are at the end of a run.
-    """
+The rows before each run ``(runs + 1,)``; how many runs; the places of each; 1 where rows are at the end of their run.
+"""
+Room = tuple[Shape, Layout, Gaps | None]
+"""What an encoding wants for some sequences: the axes of its data before those of an item, where rows go, and gaps."""
 
 
-make_room: Callable[[tuple[object, ...]], Room] = functools.partial(tuple.__new__, Room)
-
-
-def lay_out(source: Source, kind: type[E], form: tuple[object, ...] = (), fill: object = 0) -> E:
-    """The rows of `source` as an encoding of `kind`, over the structure of `source`.
+def lay_out(x: Encoding | Source, kind: type[E], form: tuple[Any, ...] = (), fill: object = 0) -> E:
+    """The rows of an encoding, or a `Source`, as an encoding of `kind` over the same structure.
 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
     """
-    library, data, at, structure, sample, item, _ = source
+    library, data, at, structure, sample, item, begins = x._read()
     lead, to, gaps = kind._room(structure, *form)
-    rows, dtype = structure.rows, sample.dtype
-    row = math.prod(item) * dtype.itemsize
-    shape = (*lead, *item)
-    padding = None
-    make = library.empty
-    if gaps is not None and rows != gaps[1] * gaps[2]:
-        if type(fill) is not int or fill != 0:
-            padding = library.item(fill, dtype, item)
-        elif gaps[1] * gaps[2] * row >= LAZY_ZEROS and library.kind(sample) == "cpu":
-            make = library.zeros
-        else:
-            padding = _zeros[:row] if row <= _MOST_ZEROS else zero_item(row)
-    elif type(fill) is not int:
-        library.item(fill, dtype, item)  # is checked though nothing is filled
+    dtype = sample.dtype
+    row = dtype.itemsize
+    for k in item:
+        row *= k
+    padding: Array | tuple[()] = ()  # zeros
+    if type(fill) is not int or fill != 0:
+        padding = library.item(fill, dtype, item)  # is checked where nothing is filled, too
+    shape = lead + item
     try:
-        out = make(shape, dtype, sample)
+        if gaps is None or len(padding) or gaps[1] * gaps[2] * row < LAZY_ZEROS:
+            out = library.empty(shape, dtype, sample)
+        elif library.kind(sample) == "cpu":
+            out, gaps = library.zeros(shape, dtype, sample), None
+        else:
+            out = library.empty(shape, dtype, sample)
     except NO_ROOM as error:
         raise no_room(shape, error) from None
     if row:
-        if rows:
-            if at[5] == 1 and to[5] == 1:  # steps of a single column are a block
-                copy_blocks.start(library, (data,), (out,), (at, to), row, structure)
-            else:
-                move_steps(source, out, to, row)
-        if padding is not None and gaps is not None:
+        move(library, data, out, at, to, row, structure, begins)
+        if gaps is not None:
             cum, runs, width, left = gaps
-            work = make_work((runs, runs * width - rows, None))
+            work = (runs, runs * width - structure.rows, None)
             pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, work)
     return kind._sealed(out, structure, *form)
 
 
-make_work: Callable[[tuple[object, ...]], Work] = functools.partial(tuple.__new__, Work)
-_MOST_ZEROS = 1 << 16
-_zeros = zero_item(_MOST_ZEROS)
+def move(
+    library: Library,
+    data: Array | tuple[Array, ...],
+    out: Array,
+    at: Layout,
+    to: Layout,
+    row: int,
+    structure: Structure,
+    begins: Array | None = None,
+) -> None:
+    """Move all rows of `structure`, of `row` bytes each, from where they lie in `data` to where they belong in `out`.
 
-
-def move(source: Source, out: Array, to: Layout) -> None:
-    """Move all rows of `source` to `out`, where `to` says.
-
-    The sequences in time steps of both have the same order.
+    The columns of time steps on both sides are in the same order.  See `Source` for the other arguments.
     """
-    row = math.prod(source.item) * source.sample.dtype.itemsize
-    if source.structure.rows and row:
-        if source.at.step == 1 and to.step == 1:
-            copy_blocks.start(source.library, (source.data,), (out,), (source.at, to), row, source.structure)
-        else:
-            move_steps(source, out, to, row)
-
-
-def move_steps(source: Source, out: Array, to: Layout, row: int) -> None:
-    """The same where time steps are on one side, or on both."""
-    library, data, at, structure, sample, _, begins = source
-    args: tuple[Any, ...]
-    if at.step == 1:
-        words = row in WORDS and library.kind(sample) == "cpu"
-        mover, args = words_to_steps if words else blocks_to_steps, (at, to)
-    elif to.step == 1:
-        words = row in WORDS and library.kind(sample) == "cpu"
-        mover = steps_to_words if words else steps_to_blocks
-        args = (at.steps if begins is None else begins, at, to)
+    rows = structure.rows
+    if not rows:
+        return
+    host = library is NUMPY or library.kind(out) == "cpu"
+    args: tuple[Any, ...] = (at, to)
+    units, lengths = structure.n, None
+    if at[5] == 1:
+        mover = copy_blocks
+        if to[5] != 1:  # steps of a single column are a block
+            mover = words_to_steps if host and row in WORDS else blocks_to_steps
+    elif to[5] == 1:
+        mover = steps_to_words if host and row in WORDS else steps_to_blocks
+        args = (at[2] if begins is None else begins, at, to)
     else:  # the same steps on both sides: a step is a block
-        longest = structure.longest
-        cum = structure.order.steps[: longest + 1]
-        work = make_work((longest, structure.rows, structure.order.size_at_t[:longest]))
+        mover, units = copy_blocks, structure.longest
+        cum, lengths = structure.order.steps[: units + 1], structure.order.size_at_t[:units]
         args = (
             make_layout((cum if begins is None else begins, cum, cum, at.step or -1, 0, 1, at.absolute)),
             make_layout((cum, cum, cum, to.step or -1, 0, 1, 0)),
         )
-        copy_blocks.start(library, (data,), (out,), args, row, structure, work)
-        return
-    mover.start(library, (data,), (out,), args, row, structure)
+    if host and rows * row < SMALL:  # what `start` would do, which has to find out what is known here
+        mover.run(0 if isinstance(data, tuple) else library.address(data), library.address(out), *args, row, 0, units)
+    else:
+        work = None if lengths is None else (units, rows, lengths)
+        mover.start(library, (data,), (out,), args, row, structure, work)
 
 
 def put_rows(source: Source, out: Array, starts: Array) -> None:
     """Move all rows of `source` to `out`, sequence i from row ``starts[i]`` on."""
     cum = source.structure.offsets
-    move(source, out, make_layout((starts, cum, cum, -1, 0, 1, 0)))
+    put(source, out, make_layout((starts, cum, cum, -1, 0, 1, 0)))
+
+
+def put(source: Source, out: Array, to: Layout) -> None:
+    """Move all rows of `source` to `out`, where `to` says."""
+    row = math.prod(source.item) * source.sample.dtype.itemsize
+    if row:
+        move(source.library, source.data, out, source.at, to, row, source.structure, source.begins)
 
 
 def cut(source: Source, longest: int) -> Source:

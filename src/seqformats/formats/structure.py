@@ -108,6 +108,7 @@ class Structure:
         "offsets",
         "order",
         "packed",
+        "rooms",
         "rows",
         "stable",
     )
@@ -118,6 +119,7 @@ class Structure:
     rows: int
     longest: int
     device: dict[Any, Any]  # copies of the arrays on other devices
+    rooms: dict[tuple[int, str], Layout]  # a sequence to a room of one width, by that and the side of the padding
     stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
     flat: Layout  # sequences one after the other
     # Computed when one of them is first asked for:
@@ -126,14 +128,18 @@ class Structure:
     by_steps: Layout  # time-major, a column a sequence
 
     def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
-        lengths.setflags(False)
-        offsets.setflags(False)
-        self.lengths = lengths[:]  # as `frozen` says; who cuts them from one block freezes that
-        self.offsets = offsets[:]
+        if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `frozen`
+            lengths.setflags(False)
+            lengths = lengths[:]
+        if offsets.base is None or offsets.flags.writeable:
+            offsets.setflags(False)
+            offsets = offsets[:]
+        self.lengths = lengths
+        self.offsets = offsets
         self.n = lengths.size
         self.rows = offsets.item(-1)
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
-        self.flat = make_layout((self.offsets, self.offsets, self.offsets, -1, 0, 1, 0))
+        self.flat = make_layout((offsets, offsets, offsets, -1, 0, 1, 0))
         self.device = {}
         self.stable = True
 
@@ -142,7 +148,7 @@ class Structure:
         """Checked: int64, not negative, with the sum `rows` where that is given."""
         offsets = np.empty(lengths.size + 1, _INT64)
         limit = MOST if rows is None else rows
-        longest = check_lengths(lengths, offsets, limit)
+        longest = check_lengths.run(lengths, offsets, limit)
         if longest < 0:
             negative = np.flatnonzero(lengths < 0)
             if negative.size:
@@ -165,7 +171,7 @@ class Structure:
         if offsets.size == 0:
             raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
         lengths = np.empty(offsets.size - 1, _INT64)
-        longest = check_offsets(offsets, lengths)
+        longest = check_offsets.run(offsets, lengths)
         if longest == -1:
             raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
         if longest < 0:
@@ -184,7 +190,7 @@ class Structure:
             raise StructureError(f"indices must be as many as lengths, but there are {indices.size} and {n}")
         lengths = np.full(n, -1, np.int64)
         steps = np.empty(size_at_t.size + 1, np.int64)
-        fault = check_order(sorted_lengths, indices, size_at_t, lengths, steps)
+        fault = check_order.run(sorted_lengths, indices, size_at_t, lengths, steps)
         if fault:
             place, kind = divmod(int(fault), 4)
             raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
@@ -204,6 +210,9 @@ class Structure:
         Python comes here only where a slot is still empty, so the order costs nothing where nobody needs it, and
         nothing more than any attribute once it is there.
         """
+        if name == "rooms":
+            self.rooms = {}
+            return self.rooms
         if name not in ("order", "packed", "by_steps"):
             raise AttributeError(f"a Structure has no {name}")
         lengths, longest, n = self.lengths, self.longest, self.n
@@ -211,7 +220,7 @@ class Structure:
             block = np.empty(2 * n + 2 * longest + 1, _INT64)
         except NO_ROOM:
             raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
-        sort_lengths(lengths, longest, block)
+        sort_lengths.run(lengths, longest, block)
         frozen(block)  # and so what is cut from it
         steps = 2 * n + longest
         self._ordered(_order((block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])))
@@ -222,6 +231,15 @@ class Structure:
         self.packed = make_layout((order.indices, self.offsets, order.steps, -1, 0, 0, 0))
         self.by_steps = make_layout((order.indices, self.offsets, order.steps, -1, 0, self.n, 0))
         self.order = order
+
+    def in_rooms(self, width: int, side: str) -> Layout:
+        """Each sequence in a room of the same width, its padding on this side."""
+        try:
+            return self.rooms[width, side]
+        except KeyError:
+            cum = self.offsets
+            at: Layout = make_layout((cum, cum, cum, width, int(side == "left"), 1, 0))
+            return self.rooms.setdefault((width, side), at)
 
     def known_order(self) -> Order | None:
         """The order, if it has been asked for."""

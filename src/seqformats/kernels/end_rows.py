@@ -47,7 +47,7 @@ def cpu(src: int, out: int, at: Layout, last: int, back: int, row: int, lo: int,
                 will_read(p)
                 p += 64
         i, first, length = locate(at, u)
-        place = first * unit + along(at, last * (length - 1)) * row
+        place = first * unit + along(at, last * at_least(length - 1, 0)) * row  # of an empty one it is not looked at
         if length == 0:
             if back == 0:
                 clear(out, i * row, row)

@@ -267,7 +267,7 @@ def buckets(
     counts = np.empty(n, np.int64)
     # with a step over the limit all sequences are empty
     numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n))
-    found = cut_buckets(order.lengths, *numbers, counts)
+    found = cut_buckets.run(order.lengths, *numbers, counts)
     return Ragged._sealed(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
 
 
@@ -292,7 +292,7 @@ def pack_bins(lengths: Any, capacity: int) -> Ragged:
     n = order.lengths.size
     tree = np.empty(2 << max(n - 1, 0).bit_length(), np.int64)
     bins = np.empty(n, np.int64)
-    count = fill_bins(order.lengths, limit, tree, bins)
+    count = fill_bins.run(order.lengths, limit, tree, bins)
     by_bin = np.argsort(bins, kind="stable")
     return Ragged._sealed(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)))
 

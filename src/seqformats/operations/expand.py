@@ -14,7 +14,7 @@ from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.leaves import wants_grad, without_data
-from ..formats.rows import move
+from ..formats.rows import Source, put
 from ..formats.structure import Structure
 from ..gradients.operation import Call, linear, operand, operation
 from ..limits import check_room
@@ -170,7 +170,7 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     def forward(z: Any) -> Any:
         if target is None:
             return z._chosen(index)
-        move(z._read().restricted(copied, frozen(outer.offsets[index])), target, copied.flat)
+        put(Source(*z._read()).restricted(copied, frozen(outer.offsets[index])), target, copied.flat)
         return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._sealed(target, copied)
 
     def back(dy: Any) -> Any:

@@ -19,8 +19,11 @@ from ..conversion.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.structure import Structure
-from ..launch.kernel import kernel
+from ..launch.kernel import kernel, variant_of
 from ..limits import NO_ROOM, no_room, remember
+
+FEW = 1 << 17
+"""Items, below which no kernel has work for several threads."""
 
 
 class Calculation:
@@ -41,16 +44,16 @@ class Calculation:
         self.dtypes = dtypes
         self.numbers = numbers
         self.by_item = by_item
-        self.plans: dict[Any, tuple[str | None, Any, str | None]] = {}
+        self.plans: dict[Any, tuple[str | None, Any, str | None, int]] = {}
 
     def __call__(self, given: Encoding, finish: bool = True) -> Any:
-        """The result: an array ``(n, *item)``, or the encoding; without `finish` its data, in the dtype of the kernel."""
+        """The result: an array ``(n, *item)``, or the encoding; without `finish` data, in the dtype of the kernel."""
         x = given if given._in_one_array else convert(given, Ragged)
         library, data, shape, structure = x._look(), x.data, x._shape, x._structure
         try:
-            cast, dtype, back = self.plans[type(data), x._dtype]
+            cast, dtype, back, variant = self.plans[type(data), x._dtype]
         except KeyError:
-            cast, dtype, back = self.prepare(library, type(data), x._dtype)
+            cast, dtype, back, variant = self.prepare(library, type(data), x._dtype)
         if cast is not None:
             data = library.astype(data, cast)
         item = shape[x._lead :]
@@ -58,20 +61,27 @@ class Calculation:
             out = rows_like(library, x, item, dtype, data)
         else:
             out = library.empty((structure.n, *item), dtype, data)
-        width = math.prod(item)
-        if width and structure.n:
-            self.kernel.start(library, (data,), (out,), (x._layout(), *self.numbers), width, structure)
+        width, n = math.prod(item), structure.n
+        if width and n:
+            code = self.kernel.code.get(variant)
+            if code is not None and structure.rows * width < FEW and (library is NUMPY or library.kind(data) == "cpu"):
+                # what `start` would do, which has to find out what is known here
+                code(library.operand(data), library.result(out), x._layout(), *self.numbers, width, 0, n)
+            else:
+                self.kernel.start(library, (data,), (out,), (x._layout(), *self.numbers), width, structure)
         if not finish:
             return out
         if back is not None:
             out = library.astype(out, back)
         return given._with_data(out) if self.by_item else out
 
-    def prepare(self, library: Library, kind: type, dtype: Any) -> tuple[str | None, Any, str | None]:
-        """In which dtype the kernel takes the items, None: as they are; that of its result; and of what is returned."""
+    def prepare(self, library: Library, kind: type, dtype: Any) -> tuple[str | None, Any, str | None, int]:
+        """In which dtype the kernel takes the items, None: as they are; that of its result; that of what is returned,
+        None: as it is; and which code of the kernel is for them."""
         name = library.dtype_name(dtype)
         taken, made, given = self.dtypes(name)
-        plan = (taken if taken != name else None, library.dtype(made), given if given != made else None)
+        cast, back = (taken if taken != name else None), (given if given != made else None)
+        plan = (cast, library.dtype(made), back, variant_of(taken, made))
         return remember(self.plans, (kind, dtype), plan)
 
 

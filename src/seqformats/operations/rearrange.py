@@ -109,7 +109,7 @@ def concat(parts: Sequence[Any]) -> Any:
         return convert_like(Ragged._sealed(out, whole_one), shapes[0] if zs[0].keeps_levels else zs[0])
 
     def parted(dy: Any) -> Any:
-        source = convert(dy, Ragged)._read()
+        source = Source(*convert(dy, Ragged)._read())
         parts = [
             lay_out(source.restricted(structure, begin), Ragged)
             for structure, begin in zip(structures, starts, strict=True)
@@ -194,11 +194,11 @@ def slice(x: Any, start: Any, length: Any) -> Any:
             z._look()
             items = tuple([a[i : i + k] for a, i, k in zip(z.items, begin.tolist(), size.tolist(), strict=True)])
             return List(items, z._sample())
-        source = (z if z._flat else convert(z, Ragged))._read()
+        source = Source(*(z if z._flat else convert(z, Ragged))._read())
         return convert_like(lay_out(source.restricted(kept, starts), Ragged), shape)
 
     def placed(dy: Any) -> Any:
-        source = convert(dy, Ragged)._read()
+        source = Source(*convert(dy, Ragged)._read())
         out = source.empty(structure.rows, zeros=True)
         put_rows(source, out, starts)
         return restored(Ragged._sealed(out, structure), shape)
@@ -405,4 +405,4 @@ def scatter(base: Any, index: Any, updates: Any) -> Any:
 
 def _in_blocks(x: Encoding) -> Source:
     """Its rows, to be put anywhere: those in time steps by way of a `Ragged`."""
-    return (convert(x, Ragged) if x._by_steps else x)._read()
+    return Source(*(convert(x, Ragged) if x._by_steps else x)._read())

@@ -15,7 +15,7 @@ from ..conversion.layouts import lod_to_ragged
 from ..formats import LoD, Ragged, level_index, structure_of
 from ..formats.index import places
 from ..formats.leaves import without_data
-from ..formats.rows import put_rows
+from ..formats.rows import Source, put_rows
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, linear, operand, operation
 from ..launch.kernel import kernel
@@ -106,7 +106,7 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call:
 
 def _placed(dy: Ragged, where: Array, structure: Structure) -> Ragged:
     """Sequence j of `dy` at place ``where[j]`` of a batch of zeros; what meets at one place is added up, in order."""
-    source = dy._read()
+    source = Source(*dy._read())
     counts = np.bincount(where, minlength=structure.n).astype(np.int64)
     if counts.size == 0 or counts.max() <= 1:
         out = source.empty(structure.rows, zeros=True)
