@@ -22,6 +22,7 @@ ORDER = [
     "__main__",
     "__init__",
     "wrap",
+    "wrapping",
     "beam",
     "operations",
     "gradients",

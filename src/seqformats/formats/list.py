@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, overload
 
 import numpy as np
 
@@ -54,7 +54,11 @@ class List(Encoding[Data]):
 
     if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
 
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(self: List[np.ndarray], items: Sequence[np.ndarray], like: np.ndarray | None = None) -> None: ...
+        @overload
         def __init__(self, items: Sequence[Data], like: Data | None = None) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
     _in_one_array: ClassVar[bool] = False

@@ -6,7 +6,7 @@ import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -73,7 +73,11 @@ class LoD(_Deep[Data]):
 
     if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
 
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(self: LoD[np.ndarray], data: np.ndarray, lod: Sequence[Integers] | Shaped) -> None: ...
+        @overload
         def __init__(self, data: Data, lod: Sequence[Integers] | Shaped) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     keeps_levels: ClassVar[bool] = True
     __setstate__ = no_state
@@ -102,7 +106,7 @@ class LoD(_Deep[Data]):
         )
 
     @classmethod
-    def from_lengths(cls, data: Data, lengths: Sequence[Integers] | Shaped) -> Self:  # type: ignore[misc]  # as everywhere
+    def from_lengths(cls, data: Shaped, lengths: Sequence[Integers] | Shaped) -> LoD:
         """From the lengths of every level, outermost first.
 
         Parameters
@@ -167,12 +171,7 @@ class LoD(_Deep[Data]):
         return x
 
     @classmethod
-    def from_absolute(
-        cls,
-        data: Data,  # type: ignore[misc]  # what is made has no other type
-        lod: Sequence[Integers] | Shaped,
-        empties: str = "raise",
-    ) -> Self:
+    def from_absolute(cls, data: Shaped, lod: Sequence[Integers] | Shaped, empties: str = "raise") -> LoD:
         """From absolute offsets, where every level indexes rows.
 
         Parameters

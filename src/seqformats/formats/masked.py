@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -58,7 +58,11 @@ class Masked(Encoding[Data]):
 
     if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
 
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(self: Masked[np.ndarray], data: np.ndarray, lengths: Integers, side: str = "right") -> None: ...
+        @overload
         def __init__(self, data: Data, lengths: Integers, side: str = "right") -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
     _lead: ClassVar[int] = 2
@@ -91,7 +95,7 @@ class Masked(Encoding[Data]):
         return mask_beside(self._look(), data, self.lengths, self._shape[1], self.side)
 
     @classmethod
-    def from_mask(cls, data: Data, mask: Shaped) -> Self:  # type: ignore[misc]  # what is made has no other type
+    def from_mask(cls, data: Shaped, mask: Shaped) -> Masked:
         """From a mask instead of lengths.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
 import numpy as np
 
@@ -62,7 +62,13 @@ class Padded(Encoding[Data]):
 
     if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
 
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(
+            self: Padded[np.ndarray], data: np.ndarray, size_at_t: Integers, lengths: Integers, indices: Integers
+        ) -> None: ...
+        @overload
         def __init__(self, data: Data, size_at_t: Integers, lengths: Integers, indices: Integers) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
     _lead: ClassVar[int] = 2

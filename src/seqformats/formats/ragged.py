@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -52,7 +52,11 @@ class Ragged(Encoding[Data]):
 
     if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
 
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(self: Ragged[np.ndarray], data: np.ndarray, lengths: Integers) -> None: ...
+        @overload
         def __init__(self, data: Data, lengths: Integers) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
     _flat: ClassVar[bool] = True
@@ -75,7 +79,7 @@ class Ragged(Encoding[Data]):
         return self._structure.offsets
 
     @classmethod
-    def from_offsets(cls, data: Data, offsets: Integers) -> Self:  # type: ignore[misc]  # what is made has no other type
+    def from_offsets(cls, data: Shaped, offsets: Integers) -> Ragged:
         """From offsets instead of lengths.
 
         Parameters
