@@ -295,7 +295,9 @@ direct = _conversions.get
 
 # --- gradients -------------------------------------------------------------------------------------------------------
 
-Rule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Callable[[Any], Any]]]
+Arguments = tuple[Any, ...]
+Options = dict[str, Any]
+Rule = Callable[[Arguments, Options], tuple[Any, Callable[[Any], Any]]]
 
 _gradients: dict[Callable[..., Any], Rule] = {}
 

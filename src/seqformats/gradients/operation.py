@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from .. import registry
 from ..arrays import adopt, is_array, with_autograd
@@ -20,6 +20,10 @@ from .cotangent import fitting
 from .vjp import vjp
 
 Pullback = Callable[[Any], Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+X = TypeVar("X")
+Y = TypeVar("Y")
 
 
 class Operand(NamedTuple):
@@ -30,7 +34,7 @@ class Operand(NamedTuple):
     gradient: Pullback | None = None  # the same for a gradient
 
 
-def operand(x: Any, what: str = "take x.one and x.two") -> Operand:
+def operand(x: object, what: str = "take x.one and x.two") -> Operand:
     """A batch of the caller's as an encoding of this library, and the ways back; `what` helps where it is Pairs."""
     if isinstance(x, Encoding):
         return Operand(x)
@@ -47,7 +51,7 @@ def operand(x: Any, what: str = "take x.one and x.two") -> Operand:
     return Operand(own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx))
 
 
-def rows_or_batch(x: Any) -> Operand:
+def rows_or_batch(x: object) -> Operand:
     """`operand` for what may also be a plain array of rows."""
     if not is_array(x):
         return operand(x)
@@ -84,7 +88,7 @@ class Call(NamedTuple):
         if wants_grad(self.operands):  # the result belongs to the caller's graph
             y = connected(lambda x: self.rule(x, True), self.operands, self.second_order)
 
-        def pullback(dy: Any) -> Any:
+        def pullback(dy: object) -> Any:
             dy = fitting(dy, like)
             if self.second_order is not None and wants_grad((self.operands, dy)):
                 dx = self.second_order(self.operands, dy)
@@ -95,11 +99,11 @@ class Call(NamedTuple):
         return y if self.result is None else self.result(y), pullback
 
 
-def operation(prepare: Callable[..., Call]) -> Callable[..., Any]:
+def operation(prepare: Callable[P, Call]) -> Callable[P, Any]:
     """Make a public operation, with its gradient, of a function that checks the arguments and says what to do."""
 
     @functools.wraps(prepare)
-    def run(*args: Any, **options: Any) -> Any:
+    def run(*args: P.args, **options: P.kwargs) -> Any:
         return prepare(*args, **options).run()
 
     registry.gradient(run)(lambda args, options: prepare(*args, **options).vjp())
@@ -130,7 +134,7 @@ class Operation:
         self.check = check
         self.second_order = second_order
 
-    def __call__(self, x: Any, *options: Any) -> Any:
+    def __call__(self, x: object, *options: Any) -> Any:
         """The result for any batch."""
         if isinstance(x, Encoding) and not (with_autograd and wants_grad(x)):
             if self.check is not None:
@@ -138,31 +142,32 @@ class Operation:
             return self.forward(x, *options)
         return self.prepare(x, *options).run()
 
-    def prepare(self, x: Any, *options: Any) -> Call:
+    def prepare(self, x: object, *options: Any) -> Call:
         """The same as a `Call`."""
         own, result, gradient = operand(x)
-        given = options if self.check is None else self.check(own, *options)
+        checked = options if self.check is None else self.check(own, *options)
 
-        def rule(z: Any, back: bool) -> tuple[Any, Pullback | None]:
-            return self.rule(z, *given) if back else (self.forward(z, *given), None)
+        def rule(z: Encoding, back: bool) -> tuple[Any, Pullback | None]:
+            return self.rule(z, *checked) if back else (self.forward(z, *checked), None)
 
         return Call(own, rule, result, gradient, self.second_order)
 
-    def of(self, public: Callable[..., Any]) -> Callable[..., Any]:
+    def of(self, public: Callable[P, R]) -> Callable[P, R]:
         """Let `vjp` find this rule by the public function, which takes a batch and the options."""
         signature = inspect.signature(public)
 
         @registry.gradient(public)
-        def rule(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
-            given = signature.bind(*args, **options)
-            given.apply_defaults()
-            return self.prepare(*given.arguments.values()).vjp()
+        def rule(args: registry.Arguments, options: registry.Options) -> tuple[Any, Pullback]:
+            bound = signature.bind(*args, **options)
+            bound.apply_defaults()
+            return self.prepare(*bound.arguments.values()).vjp()
 
         return public
 
 
-def linear(forward: Callable[[Any], Any], transpose: Callable[[Any], Any], x: Any) -> Any:
+def linear(forward: Callable[[X], Y], transpose: Callable[[Y], X], x: X) -> Y:
     """``forward(x)``, connected to the caller's autograd graph; each function is the gradient of the other."""
     if wants_grad(x):
-        return connected(lambda z: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+        y: Y = connected(lambda z: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+        return y
     return forward(x)
