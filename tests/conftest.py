@@ -122,3 +122,30 @@ def threads_for_all(monkeypatch):
     monkeypatch.setattr(threads, "run", noticed)
     yield
     assert max(used, default=0) > 2, "everything was done by one thread"
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """A library of memory that pretends to be on a GPU, and the log of its events."""
+    from elsewhere import elsewhere
+
+    with elsewhere(monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def tables():
+    """The tables as they were, afterwards."""
+    from seqformats import registry
+
+    saved = dict(registry._conversions), set(registry._encoding_types), registry._bound_to_devices
+    rules = dict(registry._gradients)
+    yield
+    registry._conversions.clear()
+    registry._conversions.update(saved[0])
+    registry._encoding_types.clear()
+    registry._encoding_types.update(saved[1])
+    registry._bound_to_devices = saved[2]
+    registry._routes.clear()
+    registry._gradients.clear()
+    registry._gradients.update(rules)

@@ -54,22 +54,19 @@ class Strided(Encoding):
     def _form(self, longest=0):
         return (max(self.capacity, longest),)
 
-    @classmethod
-    def _fitted(cls, structure, *, capacity=None):
-        if capacity is None:
-            return (structure.longest,)
-        return (at_least(capacity, "capacity", structure.longest),)
-
     def _layout(self):
         return self._structure.in_rooms(self.capacity, "right")
 
     @classmethod
-    def _room(cls, structure, capacity):
+    def _room(cls, structure, capacity=None):
+        longest = structure.longest
+        capacity = longest if capacity is None else at_least(capacity, "capacity", longest)
         gaps = structure.offsets, structure.n, capacity, 0
         return (structure.n * capacity,), structure.in_rooms(capacity, "right"), gaps
 
     @classmethod
-    def _sealed(cls, data, structure, capacity):
+    def _sealed(cls, data, structure, capacity=None):
+        capacity = structure.longest if capacity is None else capacity
         return object.__new__(cls)._fill(data, structure.in_order(), capacity)
 
     def _padding(self):

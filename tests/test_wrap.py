@@ -6,6 +6,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import on_arrays, rows, structure_of, width_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,34 +34,6 @@ def example(kind, item_shape=(2,), dtype="f8", lengths=(2, 0, 3, 1)):
         nesting = [list(lengths[:2]), [], list(lengths[2:])]
         return oracle.build(kind, strategies.truth_from(nesting, dtype, item_shape, levels=2))
     return oracle.build(kind, strategies.truth_from(list(lengths), dtype, item_shape))
-
-
-def rows(x):
-    """The items of any encoding, sequence by sequence."""
-    return oracle.read(x).data()
-
-
-def on_arrays(x, function):
-    """`function` on the arrays that hold an encoding's items, as `fn` may return them."""
-    return [function(item) for item in x.items] if isinstance(x, sf.List) else function(x.data)
-
-
-def structure_of(x):
-    """Everything about an encoding but its items."""
-    if isinstance(x, (list, tuple)):
-        return type(x), oracle.read(x).counts()
-    fields = {name: getattr(x, name).tolist() for name in ("lengths", "indices", "size_at_t") if has_array(x, name)}
-    if isinstance(x, sf.LoD):
-        fields["lod"] = [offsets.tolist() for offsets in x.lod]
-    return type(x), fields, getattr(x, "side", None), oracle.read(x).counts(), width_of(x)
-
-
-def has_array(x, name):
-    return isinstance(getattr(x, name, None), np.ndarray)
-
-
-def width_of(x):
-    return x.data.shape[:2] if isinstance(x, (sf.Padded, sf.Masked)) else None
 
 
 # ------------------------------------------------------------------------------------------- what fn returns

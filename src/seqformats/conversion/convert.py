@@ -122,12 +122,12 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             entry = None
         if entry is not None:
             if entry.everywhere and not (with_autograd and wants_grad(x)):
-                return entry.function(x)
+                return lay_out(x, To) if entry.function in MOVES else entry.function(x)
         elif kind is list or kind is tuple:
             entry = direct((List, To)) if isinstance(To, type) else None
             source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
             if source is not None:
-                return entry.function(source)  # type: ignore[union-attr]
+                return lay_out(source, To)
         elif kind is To and isinstance(x, Encoding):
             return x
     if not isinstance(copy, (bool, np.bool_)):

@@ -75,8 +75,6 @@ def to_padded(
     x: Encoding | Source, *, fill: object = 0, width: object = None, multiple_of: object = 1, truncate: bool = False
 ) -> Padded:
     """Any layout as `Padded`."""
-    if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and type(x) is not Padded:
-        return lay_out(x, Padded, (x._structure.longest,), fill)
     source, wide = _in_rectangle(x, Padded, width, multiple_of, truncate)
     return lay_out(source, Padded, (wide,), fill)
 
@@ -91,9 +89,6 @@ def to_masked(
     side: str | None = None,
 ) -> Masked:
     """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
-    plain = width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and side is None
-    if plain and type(x) is not Masked:
-        return lay_out(x, Masked, (x._structure.longest, "right"), fill)
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
@@ -179,8 +174,8 @@ MOVES: set[Callable[..., Any]] = {function for function, _ in _TO.values()}
 def enter(kind: type[Encoding], others: Iterable[type[Encoding]]) -> None:
     """Enter an encoding into the table: from it to each of `others` that rows can be moved to, and back.
 
-    Each way is one move.  The options of those to `kind` are those of its question `_fitted`, and `fill` where its data
-    may have places that no row takes.
+    Each way is one move.  The options of those to `kind` are its `_form_options`, and `fill` where its data may have
+    places that no row takes.
     """
     others = [other for other in others if other is not kind]
     for source, target in [*((other, kind) for other in others), *((kind, other) for other in others)]:
@@ -196,8 +191,9 @@ def _mover(kind: type[Encoding]) -> tuple[Callable[..., Any], tuple[str, ...]]:
         return _TO[kind]
 
     def to_kind(x: Encoding | Source, *, fill: object = 0, **options: object) -> Encoding:
-        form = x._form() if isinstance(x, kind) and not options else kind._fitted(x._structure, **options)
-        return lay_out(x, kind, form, fill)
+        own = x._form() if isinstance(x, kind) else [None] * len(kind._form_options)
+        form = [options.get(name, part) for name, part in zip(kind._form_options, own, strict=True)]
+        return lay_out(x, kind, tuple(form), fill)
 
     MOVES.add(to_kind)
     _TO[kind] = to_kind, (*kind._form_options, *(("fill",) if kind._gapped else ()))

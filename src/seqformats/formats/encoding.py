@@ -59,14 +59,13 @@ class Encoding(Generic[Data]):
 
     ``_form(longest)``
         the form that it has, or would have if there were a sequence of `longest`; `convert_like` makes others like it
-    ``_fitted(structure, *, ...)``
-        the form for other sequences; keyword-only parameters, named as ``_form_options``, are the wishes of a caller
     ``_layout()``
         a `Layout`: where the rows lie in `data`.  Every kernel reads by it, whatever the encoding
     ``_room(structure, *form)``
         the leading shape of an array for sequences of this structure, the `Layout` that says where their rows belong in
         it, and which places stay free (`formats.rows.Gaps`), None where none can.  The same for what is to be written
-        as `_layout` for what is there
+        as `_layout` for what is there.  A part of the form that is None, or left out, is the least that fits; one that
+        a caller has wished for and that is impossible is a ConversionError
     ``_sealed(data, structure, *form)``
         the encoding over an array that has been filled so.  Nothing is checked: data may be something that only has a
         shape and a dtype
@@ -175,11 +174,6 @@ class Encoding(Generic[Data]):
         """What its layout depends on beside the structure, wide enough for sequences of `longest`."""
         return ()
 
-    @classmethod
-    def _fitted(cls, structure: Structure) -> tuple[Any, ...]:  # noqa: ARG003  as in every encoding
-        """The form for sequences of this structure, where it has one, after the options of a caller."""
-        return ()
-
     def _layout(self) -> Layout:
         """Where its rows lie in data."""
         raise NotImplementedError
@@ -193,10 +187,11 @@ class Encoding(Generic[Data]):
         else:
             library = library_of(data)
             contiguous = library.contiguous(data)
-        if data.shape != self._shape or data.dtype != self._dtype or not contiguous:
+        dtype = data.dtype
+        if data.shape != self._shape or (dtype is not self._dtype and dtype != self._dtype) or not contiguous:
             raise StructureError(
                 f"data was {about(self._shape, self._dtype)} when this {type(self).__name__} was built, but is "
-                f"{about(data.shape, data.dtype, contiguous)} now; build a new one"
+                f"{about(data.shape, dtype, contiguous)} now; build a new one"
             )
         return library
 

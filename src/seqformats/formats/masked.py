@@ -158,13 +158,15 @@ class Masked(Encoding[Data]):
         return max(self._shape[1], longest), self.side
 
     @classmethod
-    def _room(cls, structure: Structure, width: int, side: str) -> Room:
+    def _room(cls, structure: Structure, width: int | None = None, side: str = "right") -> Room:
         n = structure.n
+        if width is None:
+            width = structure.longest
         at = structure.rooms.get((width, side)) or structure.in_rooms(width, side)
         return (n, width), at, None if structure.rows == n * width else (at[1], n, width, at[4])
 
     @classmethod
-    def _sealed(cls, data: Shaped, structure: Structure, width: int, side: str) -> Self:  # noqa: ARG003
+    def _sealed(cls, data: Shaped, structure: Structure, width: int = 0, side: str = "right") -> Self:  # noqa: ARG003
         x: Any = _open()
         x.data = data
         x.lengths = structure.lengths

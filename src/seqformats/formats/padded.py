@@ -99,14 +99,16 @@ class Padded(Encoding[Data]):
         return (max(self._shape[0], longest),)
 
     @classmethod
-    def _room(cls, structure: Structure, steps: int) -> Room:
+    def _room(cls, structure: Structure, steps: int | None = None) -> Room:
         n, at = structure.n, structure.by_steps
+        if steps is None:
+            steps = structure.longest
         return (steps, n), at, None if structure.rows == steps * n else (at[2], steps, n, 0)
 
     @classmethod
-    def _sealed(cls, data: Shaped, structure: Structure, steps: int) -> Self:
+    def _sealed(cls, data: Shaped, structure: Structure, steps: int | None = None) -> Self:
         """Its columns are in the order of `structure`."""
-        order = structure.order
+        order, steps = structure.order, data.shape[0]
         size_at_t = order.size_at_t
         if steps != size_at_t.size:
             sizes = new_array(NUMPY.zeros, (steps,), np.int64, order.lengths)

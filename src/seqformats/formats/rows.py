@@ -98,21 +98,23 @@ def lay_out(x: Encoding | Source, kind: type[E], form: tuple[Any, ...] = (), fil
     if type(fill) is not int or fill != 0:
         padding = library.item(fill, dtype, item)  # is checked where nothing is filled, too
     shape = lead + item
+    make, free = library.empty, 0
+    if gaps is not None:
+        cum, runs, width, left = gaps
+        free = runs * width - structure.rows
+        if type(padding) is tuple and runs * width * row >= LAZY_ZEROS and library.kind(sample) == "cpu":
+            make, free = library.zeros, 0
     try:
-        if gaps is None or len(padding) or gaps[1] * gaps[2] * row < LAZY_ZEROS:
-            out = library.empty(shape, dtype, sample)
-        elif library.kind(sample) == "cpu":
-            out, gaps = library.zeros(shape, dtype, sample), None
-        else:
-            out = library.empty(shape, dtype, sample)
+        out = make(shape, dtype, sample)
     except NO_ROOM as error:
         raise no_room(shape, error) from None
     if row:
         move(library, data, out, at, to, row, structure, begins)
-        if gaps is not None:
-            cum, runs, width, left = gaps
-            work = (runs, runs * width - structure.rows, None)
-            pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, work)
+        plain = type(padding) is tuple and (library is NUMPY or library.kind(out) == "cpu")
+        if free and plain and free * row < SMALL:
+            pad_blocks.run(0, library.address(out), cum, width, left, row, 0, runs)  # as in `move`
+        elif free:
+            pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, (runs, free, None))
     return kind._sealed(out, structure, *form)
 
 

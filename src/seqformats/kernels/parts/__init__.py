@@ -3,7 +3,8 @@
 - `options`   how they are compiled
 - `cache`     where they are kept, and whose files are read
 - `common`    plain functions, on every device
-- `moves`     bytes, addresses, Python objects
+- `moves`     bytes and addresses
+- `objects`   Python objects
 - `vectors`   the exponential function, and blocks of float32
 - `lanes`     some columns of a row, in registers
 - `sums`      sums of many rows
@@ -32,22 +33,17 @@ from .lanes import (
 from .moves import (
     at_least,
     at_most,
-    call,
     clear,
     fold_windows,
-    give,
-    give_room,
     move,
     move_row,
     move_run,
     move_square,
-    peek,
-    peek_byte,
-    peek_int,
     repeat_words,
     will_read,
     will_write,
 )
+from .objects import call, give, give_room, peek, peek_byte, peek_int
 from .options import compiled, compiled_with_gil, shared
 from .record import (
     CALCULATES,

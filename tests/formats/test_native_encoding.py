@@ -11,7 +11,6 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from native_encoding import Strided
-from test_grad import tables  # noqa: F401  a fixture
 from test_wrap import WRAPPERS
 
 import seqformats as sf
@@ -23,7 +22,7 @@ shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, He
 
 
 @pytest.fixture
-def entered(tables):  # noqa: F811
+def entered(tables):
     native_encoding.register()
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import assert_kept, assert_result, assert_slopes, dot, layout_of, noise
 from hypothesis import given
 from hypothesis import strategies as st
-from test_grad import dot
-from test_sequence import assert_kept, assert_result, assert_slopes, layout_of, noise
 
 import seqformats as sf
 

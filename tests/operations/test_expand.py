@@ -4,11 +4,10 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import dot, filled_like, rows, structure_of
 from conftest import INTERPRETED
 from hypothesis import given
 from hypothesis import strategies as st
-from test_grad import dot, filled_like, rows
-from test_wrap import structure_of
 
 import seqformats as sf
 

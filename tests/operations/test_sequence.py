@@ -9,10 +9,19 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import (
+    assert_padding_is_zero,
+    assert_result,
+    assert_slopes,
+    in_lists,
+    mapped,
+    noise,
+    rows,
+    structure_of,
+    with_rows,
+)
 from hypothesis import given
 from hypothesis import strategies as st
-from test_grad import dot, filled_like, rows, with_rows
-from test_wrap import structure_of
 
 import seqformats as sf
 
@@ -33,21 +42,6 @@ SHAPES = [*strategies.ITEM_SHAPES, (17,)]  # many columns go another way than fe
 # ------------------------------------------------------------------------------------------------ helpers
 
 
-def mapped(truth, function, item_shape=None, dtype=None):
-    """The truth with ``function(items, i)`` for the items of its innermost sequence number i."""
-    numbers = iter(range(len(truth.sequences())))
-
-    def part(children, depth):
-        return [part(child, depth - 1) if depth else function(child, next(numbers)) for child in children]
-
-    return oracle.Truth(
-        part(truth.nest, truth.levels - 1),
-        truth.dtype if dtype is None else np.dtype(dtype),
-        truth.item_shape if item_shape is None else item_shape,
-        truth.levels,
-    )
-
-
 def column_by_column(function, dtype):
     """A function of items, made of one that takes and returns a list of Python numbers."""
 
@@ -60,35 +54,6 @@ def column_by_column(function, dtype):
         return oracle.items_of(out)
 
     return over
-
-
-def in_lists(truth, x):
-    """The truth as the bare lists that an operation returns for the bare lists `x`."""
-    return oracle.nested(truth, "arrays" if any(isinstance(part, np.ndarray) for part in x) else "scalars")
-
-
-def assert_kept(found, x, truth):
-    """The encoding of `x`, or bare lists for bare lists, holding the truth bit for bit."""
-    if isinstance(x, (list, tuple)):
-        oracle.assert_nested(found, in_lists(truth, x))
-        return
-    assert type(found) is type(x)
-    assert getattr(found, "side", None) == getattr(x, "side", None)
-    oracle.assert_holds(found, truth)
-
-
-def assert_result(found, x, truth):
-    """`assert_kept`, and new padding is zero."""
-    assert_kept(found, x, truth)
-    if found is not x:
-        assert_padding_is_zero(found)
-
-
-def assert_padding_is_zero(x):
-    if isinstance(x, sf.Masked):
-        assert not any(x.data[~x.mask].tobytes())
-    elif isinstance(x, sf.Padded):
-        assert not any(x.data[np.arange(len(x.data))[:, None] >= x.lengths].tobytes())
 
 
 def assert_near(found, x, truth, size):
@@ -104,46 +69,6 @@ def assert_near(found, x, truth, size):
     with np.errstate(invalid="ignore"):
         near = np.abs(a - b) <= 8 * max(epsilon(wanted.dtype), epsilon(truth.dtype)) * size
     assert np.all(near | (a == b) | (np.isnan(a) & np.isnan(b))), (a, b)
-
-
-def noise(x, seed):
-    """Small whole numbers laid out as `x`."""
-    if isinstance(x, np.ndarray):
-        return np.random.default_rng(seed).integers(-9, 9, x.shape).astype(x.dtype)
-    return filled_like(x, seed)
-
-
-def moved(x, direction, step):
-    if isinstance(x, np.ndarray):
-        return x + step * direction
-    return with_rows(x, rows(x) + step * rows(direction))
-
-
-def layout_of(x):
-    return (x.shape, x.dtype) if isinstance(x, np.ndarray) else structure_of(x)
-
-
-def assert_slopes(call, operands, step=1.0):
-    """The pullback against central differences in each operand, along a random direction; float64.
-
-    ``call(*operands)`` gives the result and its pullback, which gives one gradient, or a tuple of one an operand. What
-    is linear in each operand is compared exactly: all numbers are small and whole, and so is the step. Other
-    operations want a small one.
-    """
-    y, pullback = call(*operands)
-    dy = noise(y, 1)
-    found = pullback(dy)
-    for k, (x, dx) in enumerate(zip(operands, found if isinstance(found, tuple) else (found,), strict=True)):
-        assert layout_of(dx) == layout_of(x)
-        assert_padding_is_zero(dx)
-        direction = noise(x, 2 + k)
-        ends = [(*operands[:k], moved(x, direction, sign * step), *operands[k + 1 :]) for sign in (1, -1)]
-        up, down = (dot(dy, call(*end)[0]) for end in ends)
-        slope = (up - down) / (2 * step)
-        if step == 1:
-            assert slope == dot(dx, direction)
-        else:
-            assert abs(slope - dot(dx, direction)) <= 1e-6 * (1 + np.abs(rows(direction)).sum())
 
 
 # ------------------------------------------------------------------------------------------------ softmax

@@ -8,10 +8,9 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import dot, rows, structure_of, with_rows
 from hypothesis import given
 from hypothesis import strategies as st
-from test_grad import dot, rows, with_rows
-from test_wrap import structure_of
 
 import seqformats as sf
 

@@ -4,7 +4,6 @@ The same tests run on Numba device arrays in the simulator (``NUMBA_ENABLE_CUDAS
 Numba, torch and CuPy arrays (``pytest -m cuda``).  What only a GPU has, streams above all, is tested at the end.
 """
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -13,16 +12,16 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from elsewhere import There
 from hypothesis import given
 from hypothesis import strategies as st
+from libraries import SIMULATED, OnCuPy, OnNumba, OnTorch, busy, on_each_library
 
 import seqformats as sf
 from seqformats import arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
 from seqformats.formats.leaves import leaves, rebuild
-
-SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
 pytestmark = [
@@ -31,82 +30,6 @@ pytestmark = [
 ]
 
 
-def need_gpu():
-    """Skip the test where there is neither a GPU nor the simulator."""
-    pytest.importorskip("numba.cuda")
-    from seqformats.launch.cuda import devices
-
-    if not devices():
-        pytest.skip("there is no GPU")
-
-
-class OnNumba:
-    """Numba's device arrays, which take every dtype."""
-
-    dtypes = strategies.DTYPES
-
-    def need(self):
-        need_gpu()
-
-    def up(self, x):
-        return sf.to_device(x, "cuda")
-
-    def down(self, x):
-        return sf.to_device(x, "cpu")
-
-
-class OnLibrary:
-    """Arrays of a library that has its own dtypes."""
-
-    name = ""
-    codes = "? u1 i1 i2 i4 i8 f2 f4 f8 c8 c16"
-
-    @property
-    def dtypes(self):
-        return [np.dtype(code) for code in self.codes.split()]
-
-    def need(self):
-        self.library = pytest.importorskip(self.name)
-        need_gpu()
-        if not self.library.cuda.is_available():
-            pytest.skip(f"{self.name} sees no GPU")
-
-    def up(self, x):
-        return rebuild(x, [self.array(leaf) for leaf in leaves(x)])
-
-    def down(self, x):
-        return rebuild(x, [self.numpy(leaf) for leaf in leaves(x)])
-
-
-class OnTorch(OnLibrary):
-    name = "torch"
-
-    def array(self, leaf):
-        return self.library.from_numpy(np.array(leaf)).cuda()
-
-    def numpy(self, leaf):
-        return leaf.detach().cpu().numpy() if isinstance(leaf, self.library.Tensor) else leaf
-
-
-class OnCuPy(OnLibrary):
-    name = "cupy"
-    codes = f"{OnLibrary.codes} u2 u4 u8"
-
-    def array(self, leaf):
-        return self.library.asarray(leaf)
-
-    def numpy(self, leaf):
-        return self.library.asnumpy(leaf)
-
-
-on_each_library = pytest.mark.parametrize(
-    "gpu",
-    [
-        pytest.param(OnNumba(), id="numba", marks=[] if SIMULATED else [pytest.mark.cuda]),
-        pytest.param(OnTorch(), id="torch", marks=[pytest.mark.cuda]),
-        pytest.param(OnCuPy(), id="cupy", marks=[pytest.mark.cuda]),
-    ],
-)
 from_each = pytest.mark.parametrize("From", oracle.ENCODINGS, ids=oracle.format_name)
 
 
@@ -879,88 +802,6 @@ def test_words_are_as_wide_as_rows_and_addresses_allow(From, dtype, item, shift,
     assert {found.itemsize for found in seen if found != np.int64} == {size}
 
 
-class There(np.ndarray):
-    """Host memory that pretends to be on a GPU."""
-
-
-class Elsewhere(arrays.NumPy):
-    """A library of such arrays, which are known to the CUDA package by their addresses alone."""
-
-    name = "elsewhere"
-
-    def __init__(self):
-        self.current = 1
-        self.shared = []
-
-    def adopt(self, x, what):
-        return x
-
-    def kind(self, x):
-        return "cuda"
-
-    def device(self, x):
-        return "cuda:0"
-
-    def empty(self, shape, dtype, like):
-        return np.empty(shape, dtype).view(There)
-
-    def zeros(self, shape, dtype, like):
-        return np.zeros(shape, dtype).view(There)
-
-    def stream(self, like):
-        return self.current
-
-    def upload(self, packed, like):
-        return packed.copy().view(There)
-
-    def share(self, x, like):
-        self.shared.append((x, self.current))
-
-
-class Events:
-    """Who recorded and who waited, by the handle of the stream."""
-
-    def __init__(self):
-        self.log = []
-
-    def __call__(self, timing=True):
-        return self
-
-    def record(self, stream):
-        self.log.append(("record", stream))
-
-    def wait(self, stream):
-        self.log.append(("wait", stream))
-
-
-@pytest.fixture
-def elsewhere(monkeypatch):
-    """The library, and the log of events; the simulator takes memory by its address as the package does."""
-    if not SIMULATED:
-        pytest.skip("stands in for a GPU in the simulator")
-    from seqformats.launch import cuda
-
-    def as_cuda_array(shown, sync):
-        shape = shown.__cuda_array_interface__
-        memory = np.ndarray(shape["shape"], shape["typestr"], _memory_at(*shape["data"], shown))
-        return cuda.gpu.to_device(np.empty(0)).__class__(memory)
-
-    def _memory_at(address, read_only, shown):
-        assert not read_only
-        size = np.dtype(shown.__cuda_array_interface__["typestr"]).itemsize * shown.__cuda_array_interface__["shape"][0]
-        return (ctypes.c_uint8 * size).from_address(address)
-
-    library, events = Elsewhere(), Events()
-    monkeypatch.setitem(arrays.known._by_type, There, library)
-    monkeypatch.setattr(cuda, "simulated", False)
-    monkeypatch.setattr(cuda.gpu, "as_cuda_array", as_cuda_array, raising=False)
-    monkeypatch.setattr(cuda.gpu, "external_stream", lambda pointer: pointer)
-    monkeypatch.setattr(cuda.gpu, "event", events)
-    cuda._stream.cache_clear()
-    yield library, events.log
-    cuda._stream.cache_clear()
-
-
 @from_each
 def test_memory_of_another_library_is_met_by_address(elsewhere, From):
     x = example(From)
@@ -1090,14 +931,6 @@ def cupy():
     gpu = OnCuPy()
     gpu.need()
     return gpu.library
-
-
-def busy(torch, device="cuda"):
-    """Keep the current stream at work for some milliseconds, so that whoever does not wait for it comes too early."""
-    matrix = torch.full((2048, 2048), 1e-3, device=device)
-    for _ in range(30):
-        matrix = matrix @ matrix
-    return matrix
 
 
 def big(torch, device="cuda", n=200, dtype=None):

@@ -6,9 +6,9 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import dot, filled_like, rows, structure_of, with_rows
 from hypothesis import given
 from hypothesis import strategies as st
-from test_wrap import structure_of
 
 import seqformats as sf
 from seqformats import registry
@@ -19,28 +19,6 @@ every_kind = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format
 every_reduction = pytest.mark.parametrize("reduction", [sf.reduce_sum, sf.reduce_mean], ids=lambda f: f.__name__)
 
 FLOAT = [np.dtype("f8")]
-
-
-def rows(x):
-    return oracle.read(x).data()
-
-
-def with_rows(x, new):
-    """`x` with other items, in the caller's order."""
-    return sf.convert_like(sf.Ragged(new, oracle.read(x).lengths()), x)
-
-
-def filled_like(x, seed, dtype=None):
-    """`x` with random small whole numbers, so that sums are exact."""
-    old = rows(x)
-    return with_rows(x, np.random.default_rng(seed).integers(-9, 9, old.shape).astype(dtype or old.dtype))
-
-
-def dot(a, b):
-    """The inner product of two batches, or arrays, over their items."""
-    a, b = (rows(x) if not isinstance(x, np.ndarray) else x for x in (a, b))
-    assert a.shape == b.shape
-    return (a * b).sum()
 
 
 def example(kind, dtype="f8", item_shape=(2,), lengths=(2, 0, 3)):
@@ -361,22 +339,6 @@ def test_arguments_that_are_missing():
 
 
 # ------------------------------------------------------------------------------------------ rules of one's own
-
-
-@pytest.fixture
-def tables():
-    """The tables as they were, afterwards."""
-    saved = dict(registry._conversions), set(registry._encoding_types), registry._bound_to_devices
-    rules = dict(registry._gradients)
-    yield
-    registry._conversions.clear()
-    registry._conversions.update(saved[0])
-    registry._encoding_types.clear()
-    registry._encoding_types.update(saved[1])
-    registry._bound_to_devices = saved[2]
-    registry._routes.clear()
-    registry._gradients.clear()
-    registry._gradients.update(rules)
 
 
 @pytest.mark.usefixtures("tables")
