@@ -30,6 +30,7 @@ LAYERS = [
     ["conversion"],
     ["gradients"],
     ["operations"],
+    ["wrapping"],
     ["beam", "wrap"],
     ["__init__", "__main__"],
 ]

@@ -841,11 +841,11 @@ def test_what_is_no_encoding(op, x):
 
 def test_different_libraries(monkeypatch):
     """Arrays of two libraries are not mixed; float32 stands for the other one here."""
-    from seqformats.operations import rearrange, scatter
+    from seqformats.operations import rearrange, scatter, windows
 
     known = rearrange.library_of
     other = types.SimpleNamespace(name="other")
-    for module in (rearrange, scatter):
+    for module in (rearrange, scatter, windows):
         monkeypatch.setattr(module, "library_of", lambda array: other if array.dtype == "f4" else known(array))
     for call in (
         lambda: sf.concat([ragged(1), ragged(1, dtype="f4")]),

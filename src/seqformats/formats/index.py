@@ -1,7 +1,5 @@
 """What an index means: one sequence, some of them, a range."""
 
-from typing import Any
-
 import numpy as np
 
 from ..arrays import Array, is_array, shape_of, to_host
@@ -45,7 +43,7 @@ def places(index: object, n: int) -> slice | Array:
     return slice(i, i + 1)
 
 
-def _places_of(index: Any, n: int) -> Array:
+def _places_of(index: object, n: int) -> Array:
     if isinstance(index, list):
         kinds = set(map(type, index))
         if kinds == _INT and min(index) >= 0 and max(index) < n:  # the usual one

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
 from ..arrays import Array, Library, Shape, adopt, has_items
 from ..errors import StructureError
 from ..layout import Layout
+from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, picked, with_axes
 from .rows import Room, lay_out, make_source
 from .structure import Structure, integers, make_layout
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Ragged(Encoding):
+class Ragged(Encoding[Data]):
     """All sequences in one array, one after the other.
 
     Parameters
@@ -24,10 +25,19 @@ class Ragged(Encoding):
     data : array ``(rows, *item)``
     lengths : n integers, not negative, with the sum `rows`
 
-    Errors: TypeError for wrong types, StructureError for lengths that do not fit.
+    Raises
+    ------
+    TypeError
+        For wrong types.
+    StructureError
+        For lengths that do not fit.
 
-    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+    See Also
+    --------
+    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.Ragged(np.arange(5), [2, 0, 3])
@@ -37,8 +47,16 @@ class Ragged(Encoding):
     array([2, 3, 4])
     """
 
-    data: Array
-    lengths: Array = None  # type: ignore[assignment]
+    data: Data
+    lengths: Array = None  # type: ignore[assignment]  # so that a list of arrays is told the way in
+
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(self: Ragged[np.ndarray], data: np.ndarray, lengths: Integers) -> None: ...
+        @overload
+        def __init__(self, data: Data, lengths: Integers) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
     _flat: ClassVar[bool] = True
@@ -61,18 +79,34 @@ class Ragged(Encoding):
         return self._structure.offsets
 
     @classmethod
-    def from_offsets(cls, data: Array, offsets: Any) -> Ragged:
-        """From ``offsets (n + 1,)``: 0 first, never falling, `rows` last; StructureError otherwise.
+    def from_offsets(cls, data: Shaped, offsets: Integers) -> Ragged:
+        """From offsets instead of lengths.
 
+        Parameters
+        ----------
+        data : array ``(rows, *item)``
+        offsets : ``(n + 1,)`` integers: 0 first, never falling, `rows` last
+
+        Returns
+        -------
+        Ragged
+
+        Raises
+        ------
+        StructureError
+            Where the offsets do not fit.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> sf.Ragged.from_offsets(np.arange(5), [0, 2, 2, 5]).lengths
         array([2, 0, 3])
         """
-        data = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
+        array = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
         structure = Structure.of_offsets(integers(offsets, "offsets"))
-        ends_at(structure, data.shape[0], "offsets", "data has {} rows")
-        return cls._sealed(data, structure)
+        ends_at(structure, array.shape[0], "offsets", "data has {} rows")
+        return cls._sealed(array, structure)
 
     def _layout(self) -> Layout:
         return self._structure.flat
@@ -82,7 +116,7 @@ class Ragged(Encoding):
         return (structure.rows,), structure.flat, None
 
     @classmethod
-    def _sealed(cls, data: Array, structure: Structure) -> Ragged:
+    def _sealed(cls, data: Shaped, structure: Structure) -> Self:
         x: Any = _open()
         x.data = data
         x.lengths = structure.lengths
@@ -90,18 +124,23 @@ class Ragged(Encoding):
         x._shape = data.shape
         x._dtype = data.dtype
         x.__class__ = Ragged
-        return x  # type: ignore[no-any-return]
+        made: Self = x
+        return made
 
-    def _with_data(self, data: Array) -> Ragged:
+    def _with_data(self, data: Shaped) -> Self:
         return self._sealed(data, self._structure)
 
-    def _sliced(self, start: int, stop: int) -> Ragged:
+    def _sliced(self, start: int, stop: int) -> Self:
         self._look()
+        data: Any = self.data
         first, last = self.offsets[start], self.offsets[stop]
-        return self._sealed(self.data[first:last], cut_range(self._structure, start, stop))
+        return self._sealed(data[first:last], cut_range(self._structure, start, stop))
 
-    def _chosen(self, where: Array) -> Ragged:
-        return gathered(self._look(), self.data, self._shape[1:], *picked(self._structure, where))
+    def _chosen(self, where: Array) -> Self:
+        data: Any = self.data
+        x: Any = gathered(self._look(), data, self._shape[1:], *picked(self._structure, where))
+        made: Self = x
+        return made
 
 
 _open = opened(Ragged)
@@ -115,7 +154,7 @@ def gathered(library: Library, data: Array, item: Shape, chosen: Structure, star
         return Ragged._sealed(library.take(data, shift + np.arange(chosen.rows), 0), chosen)
     cum = chosen.offsets
     at = make_layout((starts, cum, cum, -1, 0, 1, 0))
-    return lay_out(make_source((library, data, at, chosen, data, item, None)), Ragged)  # type: ignore[no-any-return]
+    return lay_out(make_source((library, data, at, chosen, data, item, None)), Ragged)
 
 
 def ends_at(structure: Structure, end: int, what: str, have: str) -> None:

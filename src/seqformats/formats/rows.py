@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..arrays import LAZY_ZEROS, NUMPY, Array, Library, Shape, frozen
+from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
 from .structure import Structure, make_layout
+
+if TYPE_CHECKING:  # an encoding imports this file
+    from .encoding import Encoding
+
+E = TypeVar("E", bound="Encoding")
 
 copy_blocks = kernel("copy_blocks")
 pad_blocks = kernel("pad_blocks")
@@ -56,25 +62,28 @@ class Source(NamedTuple):
         return new_array(make, (rows, *self.item), self.sample.dtype, self.sample)
 
 
-make_source = functools.partial(tuple.__new__, Source)  # in half the time
+# The constructors of tuples, in half the time of those of named tuples, which are Python functions.
+make_source: Callable[[tuple[object, ...]], Source] = functools.partial(tuple.__new__, Source)
 
 
-def new_array(make: Any, shape: Shape, dtype: Any, like: Array) -> Array:
+def new_array(make: Callable[[Shape, DType, Array], Array], shape: Shape, dtype: DType, like: Array) -> Array:
     """``make(shape, dtype, like)``; OutOfMemory where there is no room for it."""
     try:
-        out: Array = make(shape, dtype, like)
-        return out
+        return make(shape, dtype, like)
     except NO_ROOM as error:
         raise no_room(shape, error) from None
 
 
 Gaps = tuple[Array, int, int, int]
-"""Of a rectangle with padding: the places in use, cumulated over its runs; how many runs; places of a run; the side."""
+"""The places that no row takes, in data that is so many runs of so many places each.
+
+The rows before each run ``(runs + 1,)``; how many runs; the places of each; 1 where rows are at the end of their run.
+"""
 Room = tuple[Shape, Layout, Gaps | None]
 """What an encoding wants for some sequences: the axes of its data before those of an item, where rows go, and gaps."""
 
 
-def lay_out(x: Any, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0) -> Any:
+def lay_out(x: Encoding | Source, kind: type[E], form: tuple[Any, ...] = (), fill: object = 0) -> E:
     """The rows of an encoding, or a `Source`, as an encoding of `kind` over the same structure.
 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
@@ -144,7 +153,7 @@ def move(
             make_layout((cum, cum, cum, to.step or -1, 0, 1, 0)),
         )
     if host and rows * row < SMALL:  # what `start` would do, which has to find out what is known here
-        mover.run(0 if type(data) is tuple else library.address(data), library.address(out), *args, row, 0, units)
+        mover.run(0 if isinstance(data, tuple) else library.address(data), library.address(out), *args, row, 0, units)
     else:
         work = None if lengths is None else (units, rows, lengths)
         mover.start(library, (data,), (out,), args, row, structure, work)

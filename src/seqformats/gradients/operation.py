@@ -23,6 +23,8 @@ Pullback = Callable[[Any], Any]
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+X = TypeVar("X")
+Y = TypeVar("Y")
 
 
 class Operand(NamedTuple):
@@ -33,7 +35,7 @@ class Operand(NamedTuple):
     gradient: Pullback | None = None  # the same for a gradient
 
 
-def operand(x: Any, what: str = "take x.one and x.two") -> Operand:
+def operand(x: object, what: str = "take x.one and x.two") -> Operand:
     """A batch of the caller's as an encoding of this library, and the ways back; `what` helps where it is Pairs."""
     if isinstance(x, Encoding):
         return Operand(x)
@@ -50,7 +52,7 @@ def operand(x: Any, what: str = "take x.one and x.two") -> Operand:
     return Operand(own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx))
 
 
-def rows_or_batch(x: Any) -> Operand:
+def rows_or_batch(x: object) -> Operand:
     """`operand` for what may also be a plain array of rows."""
     if not is_array(x):
         return operand(x)
@@ -88,7 +90,7 @@ class Call(NamedTuple, Generic[R]):
         if wants_grad(self.operands):  # the result belongs to the caller's graph
             y = connected(lambda x: self.rule(x, True), self.operands, self.second_order)
 
-        def pullback(dy: Any) -> Any:
+        def pullback(dy: object) -> Any:
             dy = fitting(dy, like)
             if self.second_order is not None and wants_grad((self.operands, dy)):
                 dx = self.second_order(self.operands, dy)
@@ -148,10 +150,10 @@ class Operation:
     def prepare(self, x: object, *options: object) -> Call[Any]:
         """The same as a `Call`."""
         own, result, gradient = operand(x)
-        given = options if self.check is None else self.check(own, *options)
+        checked = options if self.check is None else self.check(own, *options)
 
-        def rule(z: Any, back: bool) -> tuple[Any, Pullback | None]:
-            return self.rule(z, *given) if back else (self.forward(z, *given), None)
+        def rule(z: Encoding, back: bool) -> tuple[Any, Pullback | None]:
+            return self.rule(z, *checked) if back else (self.forward(z, *checked), None)
 
         return Call(own, rule, result, gradient, self.second_order)
 
@@ -165,16 +167,17 @@ def with_rule(public: F, prepare: Callable[..., Call[Any]]) -> F:
     signature = inspect.signature(public)
 
     @registry.gradient(public)
-    def rule(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
-        given = signature.bind(*args, **options)
-        given.apply_defaults()
-        return prepare(*given.arguments.values()).vjp()
+    def rule(args: registry.Arguments, options: registry.Options) -> tuple[Any, Pullback]:
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        return prepare(*bound.arguments.values()).vjp()
 
     return public
 
 
-def linear(forward: Callable[[Any], Any], transpose: Callable[[Any], Any], x: Any) -> Any:
+def linear(forward: Callable[[X], Y], transpose: Callable[[Y], X], x: X) -> Y:
     """``forward(x)``, connected to the caller's autograd graph; each function is the gradient of the other."""
     if wants_grad(x):
-        return connected(lambda z: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+        y: Y = connected(lambda z: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+        return y
     return forward(x)

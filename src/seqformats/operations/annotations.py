@@ -8,19 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol, SupportsFloat, SupportsInde
 import numpy as np
 
 from ..arrays import Array
-from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
-
-
-class Shaped(Protocol):
-    """An array of any library, as users give it."""
-
-    @property
-    def shape(self) -> Any:
-        """The axes."""
-
-    @property
-    def dtype(self) -> Any:
-        """What its library calls the dtype."""
+from ..formats import Encoding, LoD
+from ..formats.annotations import Integers, Shaped
 
 
 class Dataclass(Protocol):
@@ -31,17 +20,15 @@ class Dataclass(Protocol):
 
 Batch: TypeAlias = Encoding | Sequence[Any] | Dataclass
 """A batch of any kind: an encoding, a list of arrays, nested lists."""
-OneLevel: TypeAlias = List | Ragged | Padded | Packed | Masked
-"""Encodings whose reductions are arrays."""
+Nested: TypeAlias = LoD | Sequence[Any]
+"""What may have more levels, whose reductions then have those that are left."""
+Flat: TypeAlias = Encoding | Dataclass
+"""Encodings of one level, whose reductions are arrays; overloads ask for `Nested` before."""
 Reduced: TypeAlias = Array | LoD | list[Any]
 """The result of a reduction: an array, or of more levels what is left of them."""
 
-Integers: TypeAlias = Sequence[SupportsIndex] | Shaped
-"""Whole numbers: a list, a tuple, an array."""
 Counts: TypeAlias = SupportsIndex | Integers
 """A whole number for all sequences, or one for each."""
-Index: TypeAlias = SupportsIndex | slice | Integers
-"""One sequence, a range, some, or a mask."""
 Lengths: TypeAlias = Integers | Batch
 """Lengths, or a batch that has them."""
 Value: TypeAlias = SupportsFloat | complex | np.datetime64 | np.timedelta64

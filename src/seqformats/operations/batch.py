@@ -14,13 +14,14 @@ from ..conversion.convert import convert, restored, rows_of
 from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD, Padded, Ragged
+from ..formats.annotations import Integers
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.structure import Order, Structure, integers
 from ..gradients.cotangent import fitting
 from ..gradients.operation import Call, Pullback, operand, operation, rows_or_batch
 from ..launch.kernel import kernel
-from .annotations import B, Batch, Integers, Lengths, X
+from .annotations import B, Batch, Lengths, X
 from .questions import lengths, lengths_given
 from .rearrange import check_alike, each_gradient
 from .select import selected
@@ -100,7 +101,7 @@ def _joined(parts: Sequence[Any]) -> Any:
         return first._of(arrays, structure, arrays[0] if arrays else first._sample())
     r = Ragged._sealed(library.concatenate([rows_of(part) for part in parts]), structure)
     longest = max(
-        [structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]]
+        [structure.longest, *[part._form()[0] for part in parts if first._gapped and type(part) is type(first)]]
     )
     return convert(r, type(first), **dict(zip(first._form_options, first._form(longest), strict=True)))
 

@@ -13,12 +13,13 @@ from ..conversion.convert import restored, rows_of
 from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, LoD, Ragged, structure_of
+from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Pullback, linear, operand, operation
 from ..limits import check_room
-from .annotations import B, Batch, Counts, Shaped, X
+from .annotations import B, Batch, Counts, X
 from .over import flat_layout
 from .questions import lengths
 from .rearrange import per_sequence
@@ -260,7 +261,8 @@ def _repeated_rows(library: Library, rows: Array, counts: Array, out: Array | No
     target = into(out, library, rows, structure.rows, item)
 
     def forward(z: Array | Encoding) -> Array:
-        return repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data
+        data: Array = repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data
+        return data
 
     def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
         y = forward(z)

@@ -138,7 +138,7 @@ class Spreading:
 
 def rows_like(library: Library, x: Encoding, item: Shape, dtype: DType, like: Array) -> Array:
     """A new array beside `like` for items in the layout of `x`, whose data need not be there; its padding is zero."""
-    make = library.zeros if x._lead == 2 and x._padding() else library.empty
+    make = library.zeros if x._gapped and x._padding() else library.empty
     shape = (*x._shape[: x._lead], *item)
     try:
         return make(shape, dtype, like)

@@ -11,11 +11,12 @@ from .. import registry
 from ..arrays import Array, adopt, has_items, is_array, library_of_type, to_host
 from ..conversion.convert import as_own, rows_of
 from ..formats import Encoding, List, Pairs, level_index
+from ..formats.annotations import Shaped
 from ..formats.bare import as_encoding, is_list_of_arrays
 from ..formats.leaves import leaves, rebuild
 from ..formats.pairs import is_encoding
 from ..formats.structure import integers
-from .annotations import Batch, Lengths, Shaped, X
+from .annotations import Batch, Lengths, X
 
 
 def lengths(x: Lengths, level: int = -1) -> Array:

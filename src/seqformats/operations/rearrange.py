@@ -14,13 +14,14 @@ from ..conversion.layouts import at_least
 from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError, said
 from ..formats import Encoding, List, Ragged
+from ..formats.annotations import Integers
 from ..formats.leaves import without_data
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, integers, whole
 from ..gradients.operation import Call, Operand, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
 from ..limits import no_room
-from .annotations import B, Counts, Integers
+from .annotations import B, Counts
 from .over import in_one_array, name_of, rows_like
 
 keep_rows, reverse_rows = kernel("keep_rows"), kernel("reverse_rows")

@@ -17,7 +17,7 @@ from ..errors import ConversionError, said
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..gradients.operation import Call, Pullback
-from .annotations import Batch, Empty, OneLevel, Reduced
+from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import Calculation, Spreading, combined
 from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
 from .spread import end_pullback, extreme_pullback, items_at_end, slopes_pullback, spread, sum_pullback, sums_of
@@ -91,9 +91,9 @@ _BY_NAME = {name: record for record in REDUCTIONS.values() for name in (record.n
 
 
 @overload
-def reduce(x: OneLevel, kind: str, *, empty: Empty | None = None) -> Array: ...
+def reduce(x: Nested, kind: str, *, empty: Empty | None = None) -> Any: ...
 @overload
-def reduce(x: Batch, kind: str, *, empty: Empty | None = None) -> Any: ...
+def reduce(x: Flat, kind: str, *, empty: Empty | None = None) -> Array: ...
 def reduce(x: Batch, kind: str, *, empty: Empty | None = None) -> Reduced:
     """A reduction by name, as Paddle's sequence_pool.
 

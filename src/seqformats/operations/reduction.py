@@ -15,7 +15,7 @@ from ..formats import Encoding, LoD
 from ..formats.leaves import wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, operand, with_rule
-from .annotations import Batch, Empty, OneLevel, Reduced
+from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import name_of
 
 SUM, MEAN, SQRT = 0, 1, 2
@@ -28,9 +28,9 @@ class Reducer(Protocol):
     """A public reduction, as a type checker sees it."""
 
     @overload
-    def __call__(self, x: OneLevel, *, empty: Empty = ...) -> Array: ...
+    def __call__(self, x: Nested, *, empty: Empty = ...) -> Any: ...
     @overload
-    def __call__(self, x: Batch, *, empty: Empty = ...) -> Any: ...
+    def __call__(self, x: Flat, *, empty: Empty = ...) -> Array: ...
 
 
 class Reduction:

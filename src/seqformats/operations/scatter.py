@@ -12,11 +12,12 @@ from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..conversion.convert import restored, rows_of
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Shaped
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..gradients.operation import Call, Pullback, linear, operand, operation
 from ..launch.kernel import kernel
-from .annotations import Batch, Shaped
+from .annotations import Batch
 from .over import scratch
 
 scatter_rows = kernel("scatter_rows")

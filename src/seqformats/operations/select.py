@@ -13,13 +13,14 @@ from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..conversion.convert import convert, restored
 from ..conversion.layouts import lod_to_ragged
 from ..formats import Encoding, LoD, Ragged, level_index, structure_of
+from ..formats.annotations import Index
 from ..formats.index import places
 from ..formats.leaves import without_data
 from ..formats.rows import Source, put_rows
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation
 from ..launch.kernel import kernel
-from .annotations import B, Index
+from .annotations import B
 from .over import name_of
 
 sum_copies = kernel("sum_copies")
@@ -88,7 +89,8 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]
 
         def placed_rows(dy: Array) -> Array:
             one, all_rows = (Structure.of_lengths(np.ones(count, np.int64)) for count in (where.size, rows))
-            return _placed(Ragged._sealed(dy, one), where, all_rows).data.reshape(rows, *item)
+            placed: Array = _placed(Ragged._sealed(dy, one), where, all_rows).data
+            return placed.reshape(rows, *item)
 
         def rule_of_rows(z: Array, wanted: bool) -> tuple[Array, Pullback]:
             check(wanted)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..conversion.layouts import to_packed, to_ragged
 from ..conversion.like import convert_like
 from ..errors import StructureError, said
 from ..formats import Encoding, LoD, Packed, Ragged
+from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..formats.pairs import take_rows
 from ..formats.rows import make_source
@@ -25,7 +26,7 @@ from ..gradients.cotangent import fitting
 from ..gradients.operation import Call, Pullback, operand, operation, rows_or_batch
 from ..limits import OBJECT, check_room
 from ..reading import scan
-from .annotations import Batch, Shaped, X
+from .annotations import Batch, X
 from .questions import lengths
 from .rearrange import check_alike
 from .select import selected
@@ -71,6 +72,10 @@ class TensorArray:
 
     steps: tuple[Any, ...]
     like: Any = None
+
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        def __init__(self, steps: Sequence[Shaped | LoD], like: Batch | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         steps = _taken(self.steps)

@@ -11,11 +11,12 @@ from ..arrays import Array, frozen, library_of
 from ..arrays.dtypes import differentiable, in_floats
 from ..errors import StructureError
 from ..formats import Encoding
+from ..formats.annotations import Integers
 from ..formats.leaves import without_data
 from ..formats.structure import integers
 from ..gradients.operation import Call, Pullback, linear, operation
 from ..launch.kernel import kernel
-from .annotations import Batch, Integers, OneLevel, Reduced
+from .annotations import Batch, Flat, Nested, Reduced
 from .over import in_one_array, layout_for, name_of
 from .reduce import MAX
 from .reduction import operand_of_reduction, over_levels, rows_or_data
@@ -25,9 +26,9 @@ topk_rows, topk_back = kernel("topk_rows"), kernel("topk_back")
 
 
 @overload
-def topk_mean(x: OneLevel, topks: Integers | int) -> Array: ...
+def topk_mean(x: Nested, topks: Integers | int) -> Any: ...
 @overload
-def topk_mean(x: Batch, topks: Integers | int) -> Any: ...
+def topk_mean(x: Flat, topks: Integers | int) -> Array: ...
 @operation
 def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     """The means of the k largest items of every (innermost) sequence, column by column, for several k.
@@ -118,9 +119,9 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
 
 
 @overload
-def argmax(x: OneLevel) -> Array: ...
+def argmax(x: Nested) -> Any: ...
 @overload
-def argmax(x: Batch) -> Any: ...
+def argmax(x: Flat) -> Array: ...
 def argmax(x: Batch) -> Reduced:
     """The place in its (innermost) sequence of the first of the largest items, column by column.
 

@@ -14,11 +14,12 @@ from ..conversion.layouts import at_least
 from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError, said
 from ..formats import Encoding, Ragged
+from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..formats.rows import pad_blocks
 from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
-from .annotations import B, Shaped
+from .annotations import B
 from .over import in_one_array, name_of, rows_like
 
 window_rows, window_back = kernel("window_rows"), kernel("window_back")
