@@ -10,6 +10,9 @@ something else each time. Where one cannot, it names the passes that it is for, 
 examples every time) or ``nightly``. With ``NUMBA_DISABLE_JIT=1`` every kernel runs as plain Python, so the same
 profiles draw fewer examples there.
 
+A test with an argument `arrays` runs on every array library that is here, see `libraries`; each but NumPy draws a
+quarter of the examples, at least five.
+
 ``SEQFORMATS_GUARD`` puts NumPy's arrays beside protected pages, see `guard_pages`.
 """
 
@@ -63,6 +66,30 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=others)
         left = set(others)
         items[:] = [item for item in items if item not in left]
+
+
+def pytest_generate_tests(metafunc):
+    """What a test asks for as `arrays`."""
+    if "arrays" in metafunc.fixturenames:
+        import libraries
+
+        metafunc.parametrize("arrays", [*libraries.HOSTS, *libraries.GPUS])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Draw fewer examples for other libraries than NumPy: what they share with it has been seen."""
+    test, arrays = getattr(item, "obj", None), getattr(item, "callspec", None) and item.callspec.params.get("arrays")
+    kept = getattr(test, "_hypothesis_internal_use_settings", None)
+    if kept is None or arrays is None or arrays.first:
+        return (yield)
+    test._hypothesis_internal_use_settings = settings(
+        kept, max_examples=min(kept.max_examples, max(5, kept.max_examples // 4))
+    )
+    try:
+        return (yield)
+    finally:
+        test._hypothesis_internal_use_settings = kept
 
 
 class OneByOne(dict):

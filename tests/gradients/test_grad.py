@@ -44,7 +44,7 @@ def assert_transposes(x, y, pullback, seed):
 @every_source
 @every_target
 @given(data=st.data())
-def test_conversions_are_transposed(source, target, data):
+def test_conversions_are_transposed(arrays, source, target, data):
     truth, x = data.draw(strategies.encoded(source, kinds=FLOAT))
     x = filled_like(x, 1)
     options = data.draw(strategies.padding_options(truth.at(-1), target)) if target in oracle.PADDED else {}
@@ -52,7 +52,7 @@ def test_conversions_are_transposed(source, target, data):
     if source is sf.LoD and target is not sf.LoD and data.draw(st.booleans()):
         options["level"] = data.draw(st.integers(-truth.levels, truth.levels - 1))
         options.pop("width", None), options.pop("truncate", None)
-    y, pullback = sf.vjp(sf.convert, x, target, **options)
+    y, pullback = arrays.vjp(sf.convert, x, target, **options)
     oracle.assert_layout(y, sf.convert(x, target, **options))
     assert_transposes(x, y, pullback, 2)
 
@@ -71,9 +71,9 @@ def test_nested_lists_are_transposed(target, data):
 
 @every_source
 @given(data=st.data())
-def test_dy_may_come_in_any_encoding(source, data):
+def test_dy_may_come_in_any_encoding(arrays, source, data):
     _, x = data.draw(strategies.encoded(source, kinds=FLOAT, levels=1))
-    y, pullback = sf.vjp(sf.convert, x, sf.Padded, width=40, truncate=True, multiple_of=3)
+    y, pullback = arrays.vjp(sf.convert, x, sf.Padded, width=40, truncate=True, multiple_of=3)
     dy = filled_like(y, 4)
     wanted = pullback(dy)
     for kind in oracle.ENCODINGS:
@@ -84,20 +84,20 @@ def test_dy_may_come_in_any_encoding(source, data):
 
 
 @every_source
-def test_the_gradient_of_truncation_is_zero_where_items_were_cut(source):
+def test_the_gradient_of_truncation_is_zero_where_items_were_cut(arrays, source):
     x = example(source)
     for target in oracle.PADDED:
-        _, pullback = sf.vjp(sf.convert, x, target, width=1, truncate=True)
+        _, pullback = arrays.vjp(sf.convert, x, target, width=1, truncate=True)
         dx = rows(pullback(sf.Ragged(np.ones((2, 2)), [1, 0, 1])))
         assert dx.tolist() == [[1, 1], [0, 0], [1, 1], [0, 0], [0, 0]]
 
 
 @every_source
-def test_padding_has_no_gradient(source):
+def test_padding_has_no_gradient(arrays, source):
     """Neither does what dy holds in the padding reach dx, nor has dx something in its own padding."""
     x = example(source)
     for side in ("right", "left"):
-        y, pullback = sf.vjp(sf.convert, x, sf.Masked, width=5, side=side, fill=3)
+        y, pullback = arrays.vjp(sf.convert, x, sf.Masked, width=5, side=side, fill=3)
         dy = np.where(y.mask[..., None], np.ones_like(y.data), np.nan)
         dx = pullback(dy)
         assert np.all(rows(dx) == 1)

@@ -18,6 +18,7 @@ from .common import Columns, along, begin_of, best_of_column, beyond, edit, item
 from .lanes import (
     choose,
     columns_at_once,
+    conjugated,
     each,
     in_any,
     in_lanes,
@@ -47,6 +48,7 @@ from .objects import call, give, give_room, peek, peek_byte, peek_int
 from .options import compiled, compiled_with_gil, shared
 from .record import (
     CALCULATES,
+    COMPLEX,
     FLOATS,
     MEANS,
     MOVES,
@@ -65,6 +67,7 @@ from .vectors import exp, powers_of_row
 
 __all__ = [
     "CALCULATES",
+    "COMPLEX",
     "FLOATS",
     "MEANS",
     "MOVES",
@@ -92,6 +95,7 @@ __all__ = [
     "columns_at_once",
     "compiled",
     "compiled_with_gil",
+    "conjugated",
     "each",
     "edit",
     "exp",
