@@ -161,13 +161,12 @@ def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Foun
     places = lanes.places(lists.room)
     count = lanes.begin.size
     size = count * (2 * places + 1)
+    inputs: tuple[Array, ...] = (lists.values, lists.ids, lists.counts)
     if type(lists.values) is np.ndarray:
         out: Array = np.empty(size)
-        inputs = (lists.values, lists.ids, lists.counts)
         kernel("merge_tokens").start(NUMPY, inputs, (out,), (*lanes[:3], places), lists.room, None, Work(count, 0))
     else:
         there = library.empty((size,), library.dtype("float64"), like)
-        inputs = (lists.values, lists.ids, lists.counts)
         start("merge_tokens", library, inputs, (there,), (*lanes[:3], places), lists.room, count, lanes.sent)
         out = library.to_numpy(there)
     size = count * places

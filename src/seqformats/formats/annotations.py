@@ -13,9 +13,12 @@ class Shaped(Protocol):
     """An array of any library, as users have it, or what stands for one; `arrays.Array` has more."""
 
     @property
-    def shape(self) -> Any: ...
+    def shape(self) -> Any:
+        """A tuple, or what a library has instead."""
+
     @property
-    def dtype(self) -> Any: ...
+    def dtype(self) -> Any:
+        """Of that library."""
 
 
 # The arrays that hold the items of an encoding: those of PyTorch in ``sf.Ragged[torch.Tensor]``, any in ``sf.Ragged``.

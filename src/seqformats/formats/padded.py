@@ -162,11 +162,16 @@ class TimeMajor(Protocol):
     """The fields that `Padded` and `Packed` share."""
 
     @property
-    def size_at_t(self) -> Array: ...
+    def size_at_t(self) -> Array:
+        """The sequences longer than t."""
+
     @property
-    def lengths(self) -> Array: ...
+    def lengths(self) -> Array:
+        """Falling."""
+
     @property
-    def indices(self) -> Array: ...
+    def indices(self) -> Array:
+        """The caller's position of each."""
 
 
 def ordered(x: TimeMajor) -> Structure:

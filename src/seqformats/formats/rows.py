@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from ..layout import Layout
 from ..limits import NO_ROOM, no_room
 from .structure import Structure, make_layout
 
-if TYPE_CHECKING:  # an encoding imports this file
-    from .encoding import Encoding
-
-E = TypeVar("E", bound="Encoding")
+E = TypeVar("E")  # an encoding; these import this file
 
 copy_blocks = kernel("copy_blocks")
 pad_blocks = kernel("pad_blocks")
@@ -29,6 +26,14 @@ SMALL = 1 << 20
 """Bytes to be moved, below which no kernel has work for several threads."""
 WORDS = (1, 2, 4, 8)
 """Bytes of a row for which the host has kernels that move squares of words."""
+
+
+class Readable(Protocol):
+    """An encoding, or a `Source`."""
+
+    @property
+    def _structure(self) -> Structure: ...
+    def _read(self) -> tuple[Any, ...]: ...
 
 
 class Source(NamedTuple):
@@ -83,13 +88,14 @@ Room = tuple[Shape, Layout, Gaps | None]
 """What an encoding wants for some sequences: the axes of its data before those of an item, where rows go, and gaps."""
 
 
-def lay_out(x: Encoding | Source, kind: type[E], form: tuple[Any, ...] = (), fill: object = 0) -> E:
+def lay_out(x: Readable, kind: type[E], form: tuple[Any, ...] = (), fill: object = 0) -> E:
     """The rows of an encoding, or a `Source`, as an encoding of `kind` over the same structure.
 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
     """
     library, data, at, structure, sample, item, begins = x._read()
-    lead, to, gaps = kind._room(structure, *form)
+    target: Any = kind
+    lead, to, gaps = target._room(structure, *form)
     dtype = sample.dtype
     row = dtype.itemsize
     for k in item:
@@ -115,7 +121,8 @@ def lay_out(x: Encoding | Source, kind: type[E], form: tuple[Any, ...] = (), fil
             pad_blocks.run(0, library.address(out), cum, width, left, row, 0, runs)  # as in `move`
         elif free:
             pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, (runs, free, None))
-    return kind._sealed(out, structure, *form)
+    made: E = target._sealed(out, structure, *form)
+    return made
 
 
 def move(

@@ -22,9 +22,9 @@ from .vjp import vjp
 Pullback = Callable[[Any], Any]
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
 X = TypeVar("X")
 Y = TypeVar("Y")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Operand(NamedTuple):

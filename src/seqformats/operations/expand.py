@@ -261,8 +261,8 @@ def _repeated_rows(library: Library, rows: Array, counts: Array, out: Array | No
     target = into(out, library, rows, structure.rows, item)
 
     def forward(z: Array | Encoding) -> Array:
-        data: Array = repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data
-        return data
+        made: Array = repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data
+        return made
 
     def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
         y = forward(z)

@@ -62,6 +62,7 @@ class Wrapper:
         self.rows = rows  # does the function see the bare rows?
 
     def wrap(self, fn: Function) -> Function:
+        """The wrapped function; TypeError for what is none."""
         if not callable(fn):
             raise TypeError(f"{self.name} wraps a function, not {type(fn).__name__}")
 
