@@ -144,21 +144,14 @@ def counted(monkeypatch, prepare, call):
     x = prepare(batch())
     kernels, arrays = [], []
 
-    class Counting(dict):
+    def written_down(name, code):
         """The code of a kernel, each call of which is written down."""
 
-        def __init__(self, kernel):
-            super().__init__(kernel.code)
-            self.name = kernel.name
+        def start(*args):
+            kernels.append(name)
+            return code(*args)
 
-        def get(self, variant):
-            code = super().get(variant)
-
-            def start(*args):
-                kernels.append(self.name)
-                return code(*args)
-
-            return code and start
+        return start
 
     def counting(make):
         def made(*args, **options):
@@ -169,7 +162,9 @@ def counted(monkeypatch, prepare, call):
 
     with monkeypatch.context() as patch:
         for kernel in launch._kernels.values():
-            patch.setattr(kernel, "code", Counting(kernel))
+            code = {variant: written_down(kernel.name, code) for variant, code in kernel.code.items()}
+            patch.setattr(kernel, "code", code)
+            patch.setattr(kernel, "run", written_down(kernel.name, kernel.run))
         for make in ("empty", "zeros", "empty_like", "zeros_like"):
             patch.setattr(np, make, counting(getattr(np, make)))
         call(x)

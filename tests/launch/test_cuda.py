@@ -205,7 +205,9 @@ def test_more_than_a_grid_has_threads(gpu):
 
 
 @on_each_library
-@pytest.mark.parametrize("name", ["sum", "sqrt", "prod", "logsumexp", "softmax", "cumsum", "window", "select", "repeat"])
+@pytest.mark.parametrize(
+    "name", ["sum", "sqrt", "prod", "logsumexp", "softmax", "cumsum", "window", "select", "repeat"]
+)
 @pytest.mark.parametrize("dtype", ["f2", "c8"])
 def test_gradients_of_other_floats(gpu, name, dtype):
     if dtype == "c8" and name in ("logsumexp", "softmax"):
