@@ -1,13 +1,20 @@
-"""``python -m seqformats``: versions, devices, threads, the conversion table, the cache folder."""
+"""``python -m seqformats``: versions, devices, threads, the conversion table, the cache folder.
 
+``python -m seqformats kernels``: the kernels, by what each says of itself.
+"""
+
+import importlib
 import importlib.metadata
 import os
+import pkgutil
 import platform
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import seqformats
-from seqformats import registry
+from seqformats import kernels, registry
+from seqformats.launch.kernel import kernel
 
 _PACKAGES = ("numpy", "numba", "numba-cuda", "torch", "cupy", "ml_dtypes")
 
@@ -58,8 +65,26 @@ def _table() -> str:
     return "\n".join("  " + line.rstrip() for line in lines)
 
 
-def main() -> int:
+def _kernels() -> str:
+    lines = []
+    for found in pkgutil.iter_modules(kernels.__path__):
+        if found.ispkg:
+            continue
+        spec = kernel(found.name).load()
+        words = importlib.import_module(f"seqformats.kernels.{found.name}").__doc__ or ""
+        where = f"CUDA, {spec.over}" if spec.cuda else "host alone"
+        lines.append(f"{found.name:18} {spec.does:11} {where:17} {words.partition(chr(10))[0]}")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] = ()) -> int:
     """Print what there is."""
+    if list(arguments) == ["kernels"]:
+        sys.stdout.write(_kernels() + "\n")
+        return 0
+    if arguments:
+        sys.stderr.write("usage: python -m seqformats [kernels]\n")
+        return 2
     lines = [
         _versions(),
         f"GPUs: {_gpus()}",
@@ -73,4 +98,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,13 +1,25 @@
 """Words for writing LLVM instructions."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from llvmlite import ir
 from numba.core import cgutils
+from numba.core.base import BaseContext
+from numba.core.typing import templates
+from numba.types import Type
+
+Context: TypeAlias = BaseContext
+Builder: TypeAlias = ir.IRBuilder
+Signature: TypeAlias = templates.Signature
+Kind: TypeAlias = Type
+Value: TypeAlias = ir.Value
+Values: TypeAlias = Sequence[Value]
+Kinds: TypeAlias = Sequence[Kind]
+Item: TypeAlias = Any  # a number of any dtype, or some in lanes, as a kernel has it
 
 
-def vector_type(kind: Any, lanes: int) -> Any:
+def vector_type(kind: Kind, lanes: int) -> Any:
     """A vector of so many numbers."""
     return ir.VectorType(kind, lanes)
 
@@ -15,25 +27,25 @@ def vector_type(kind: Any, lanes: int) -> Any:
 F32, I1, I32, I64 = ir.FloatType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
 
-def constant_lanes(like: Any, value: Any) -> Any:
+def constant_lanes(like: Item, value: Item) -> Any:
     """A constant in every lane."""
     return ir.Constant(like, [value] * like.count)
 
 
-def splat(builder: Any, value: Any, lanes: int) -> Any:
+def splat(builder: Builder, value: Value, lanes: int) -> Any:
     """A number in every lane."""
     undefined = ir.Constant(vector_type(value.type, lanes), ir.Undefined)
     one = builder.insert_element(undefined, value, I32(0))
     return builder.shuffle_vector(one, undefined, constant_lanes(vector_type(I32, lanes), 0))
 
 
-def called(builder: Any, name: str, result: Any, *args: Any) -> Any:
+def called(builder: Builder, name: str, result: Value, *args: Any) -> Any:
     """What the function of this name, an intrinsic of LLVM say, returns for some arguments."""
     signature = ir.FunctionType(result, [arg.type for arg in args])
     return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), args)
 
 
-def folded(builder: Any, vector: Any, join: Callable[..., Any]) -> Any:
+def folded(builder: Builder, vector: Value, join: Callable[..., Any]) -> Any:
     """One number of all in a vector: its halves are joined until one is left."""
     count = vector.type.count
     while count > 1:

@@ -4,6 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 from ...layout import Layout
+from .code import Item
 from .options import shared
 from .record import Array, Integers
 
@@ -48,7 +49,7 @@ def item_at(columns: Columns, t: int) -> Any:
 
 
 @shared
-def beyond(value: Any, best: Any, least: int) -> Any:
+def beyond(value: Item, best: Item, least: int) -> Any:
     """Is `value` larger than `best`, or less where `least` is 1?  NaN is beyond every number, but not beyond NaN."""
     return (value < best if least else value > best) or (value != value and best == best)
 
@@ -69,7 +70,7 @@ def best_of_column(block: Array, k: int, width: int, least: int) -> Any:
 
 
 @shared
-def put(values: Array, ids: Array, begin: int, found: int, most: int, value: Any, id: int) -> int:
+def put(values: Array, ids: Array, begin: int, found: int, most: int, value: Item, id: int) -> int:
     """Insert a candidate into a list of the `most` best at `begin`, if it is good enough; the new length of the list.
 
     The order: higher value, then whoever came first.  NaN and -inf are no candidates.
@@ -103,23 +104,23 @@ def place_of(tokens: Integers, lo: int, hi: int, token: int) -> int:
 
 
 @shared
-def edit(value: Any, factor: Any, addend: Any) -> Any:
+def edit(value: Item, factor: Item, addend: Item) -> Any:
     """A log-probability after a multiplication, which makes it less likely on both sides of zero, and an addition."""
     return (value / factor if value > 0 else value * factor) + addend
 
 
 @shared
 def limited(
-    value: Any,
+    value: Item,
     token: int,
     r: int,
-    factors: Any,
-    addends: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
+    factors: Array,
+    addends: Array,
+    allowed_from: Array,
+    allowed_to: Array,
+    allowed: Array,
+    edited_at: Array,
+    edited: Array,
 ) -> Any:
     """A score or log-probability of row r under its limits, -inf where the token must not follow."""
     if edited_at.size != 0:

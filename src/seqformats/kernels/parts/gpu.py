@@ -19,6 +19,7 @@ import numpy as np
 from numba import cuda, types
 
 from ...layout import Layout
+from .code import Builder, Context, Item, Kind, Signature, Values
 from .common import Columns, along, beyond, item_at, locate
 from .options import shared
 from .record import Array
@@ -58,7 +59,7 @@ def _search(cum: Array, row: int) -> int:
     return low
 
 
-def _move_word(out: Any, d: int, src: Array | int, s: int) -> None:
+def _move_word(out: Item, d: int, src: Array | int, s: int) -> None:
     """``out[d] = src[s]``, one machine word; where `src` is an integer, `s` is the address of the word."""
     if isinstance(src, int):
         ctypes.memmove(out.ctypes.data + int(d) * out.itemsize, int(s), out.itemsize)
@@ -66,7 +67,7 @@ def _move_word(out: Any, d: int, src: Array | int, s: int) -> None:
         out[d] = src[s]
 
 
-def _bits_of(value: Any) -> Any:
+def _bits_of(value: Item) -> Any:
     """The bits of a float32 as an integer."""
     return int(np.float32(value).view(np.int32))
 
@@ -76,7 +77,7 @@ def _float_of(bits: int) -> Any:
     return np.int32(bits).view(np.float32)
 
 
-def _wide(value: Any) -> Any:
+def _wide(value: Item) -> Any:
     """A float32 as a float64, and other numbers as they are: in what sums of some rows are added up."""
     return np.float64(value) if isinstance(value, np.float32) else value
 
@@ -87,8 +88,8 @@ def _intrinsics() -> tuple[Any, Any, Any, Any, Any]:
     from numba.cuda.extending import intrinsic
 
     @intrinsic
-    def move_word(typingctx: Any, out: Any, d: Any, src: Any, s: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def move_word(typingctx: Context, out: Kind, d: Kind, src: Kind, s: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             size = sig.args[0].dtype.bitwidth // 8
             # a pair of 64-bit integers is one 16-byte access, which two fields of a complex number are not
             word = ir.VectorType(ir.IntType(64), 2) if size == 16 else ir.IntType(8 * size)
@@ -106,29 +107,29 @@ def _intrinsics() -> tuple[Any, Any, Any, Any, Any]:
         return types.void(out, types.int64, base, types.int64), generate
 
     @intrinsic
-    def search(typingctx: Any, cum: Any, row: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def search(typingctx: Context, cum: Kind, row: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             return context.compile_internal(builder, _search, sig, args)
 
         return types.int64(cum, types.int64), generate
 
     @intrinsic
-    def bits_of(typingctx: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def bits_of(typingctx: Context, value: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             return builder.sext(builder.bitcast(args[0], ir.IntType(32)), ir.IntType(64))
 
         return types.int64(types.float32), generate
 
     @intrinsic
-    def float_of(typingctx: Any, bits: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def float_of(typingctx: Context, bits: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             return builder.bitcast(builder.trunc(args[0], ir.IntType(32)), ir.FloatType())
 
         return types.float32(types.int64), generate
 
     @intrinsic
-    def wide(typingctx: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def wide(typingctx: Context, value: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             return context.cast(builder, args[0], sig.args[0], sig.return_type)
 
         return (types.float64 if value == types.float32 else value)(value), generate
@@ -204,7 +205,7 @@ def _column_max(x: Array, parts: Array, place: int, k: int, columns: Columns) ->
     return top
 
 
-def _column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns, top: Any) -> Any:
+def _column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns, top: Item) -> Any:
     """The sum of ``exp(item - top)`` over column k of a sequence, in the same way; see `sum_rows` for the order."""
     parts[place] = 0
     total = parts[place]  # zero in the dtype of x
@@ -268,7 +269,7 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
 
 
 @functools.cache
-def _inlined(function: Any) -> Any:
+def _inlined(function: Item) -> Any:
     return gpu.jit(device=True, inline="always")(bound(function))
 
 

@@ -16,12 +16,27 @@ from numba.core.errors import RequireLiteralValue
 from numba.core.typing.templates import AbstractTemplate, infer, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
 
-from .code import F32, I32, I64, called, constant_lanes, splat, vector_type
+from .code import (
+    F32,
+    I32,
+    I64,
+    Builder,
+    Context,
+    Item,
+    Kind,
+    Signature,
+    Value,
+    Values,
+    called,
+    constant_lanes,
+    splat,
+    vector_type,
+)
 from .options import part, shared
 from .vectors import LOG2_E, SHIFT, exp
 
 
-def pointer(x: Any) -> Any:
+def pointer(x: Item) -> Any:
     """Where the items of a flat array begin: to be read, written and handed on without counting references.
 
     Of a `Layout`, or another tuple, the same tuple with pointers in place of its arrays.
@@ -46,53 +61,53 @@ def columns_at_once(width: int, some: int = 4) -> int:
     return 32 if width >= 32 else some if width >= some else 4 if width >= 4 else 1
 
 
-def load(x: Any, p: int, count: int, like: Any) -> Any:
+def load(x: Item, p: int, count: int, like: Item) -> Any:
     """Lanes: ``x[p:p + count]`` in the dtype of `like`; `count` is a constant, `x` and `like` are pointers."""
     return x[p : p + count].astype(like.dtype)
 
 
-def prefetch(x: Any, p: int, count: int) -> None:
+def prefetch(x: Item, p: int, count: int) -> None:
     """Say that ``x[p:p + count]`` will soon be read; it need not exist."""
 
 
-def store(x: Any, p: int, lanes: Any) -> None:
+def store(x: Item, p: int, lanes: Item) -> None:
     """``x[p:p + count] = lanes``, in the dtype of `x`."""
     x[p : p + len(lanes)] = lanes
 
 
-def each(like: Any, value: Any, count: int) -> Any:
+def each(like: Item, value: Item, count: int) -> Any:
     """Lanes of one value, in the dtype of `like`, which is a pointer, a number or lanes."""
     return np.full(count, value, like.dtype)
 
 
-def choose(mask: Any, a: Any, b: Any) -> Any:
+def choose(mask: Item, a: Item, b: Item) -> Any:
     """Lanes of `a` where the mask says so, of `b` elsewhere."""
     return np.where(mask, a, b)
 
 
-def in_any(mask: Any) -> bool:
+def in_any(mask: Item) -> bool:
     """Is the mask true in a lane?"""
     return bool(mask.any())
 
 
-def larger(best: Any, value: Any) -> Any:
+def larger(best: Item, value: Item) -> Any:
     """The larger of each lane; NaN is beyond every number, and of equal ones it is `best`."""
     return np.where((value > best) | (value != value), value, best)
 
 
-def mirrored(lanes: Any, least: int) -> Any:
+def mirrored(lanes: Item, least: int) -> Any:
     """Lanes in the reverse order where `least` is 1: the largest of those are the least, mirrored."""
     if not least:
         return lanes
     return -lanes if lanes.dtype.kind == "f" else ~lanes
 
 
-def conjugated(lanes: Any) -> Any:
+def conjugated(lanes: Item) -> Any:
     """The complex conjugate of each lane; other numbers are their own."""
     return np.conj(lanes)
 
 
-def log(x: Any) -> Any:
+def log(x: Item) -> Any:
     """The natural logarithm of lanes that are 0, at least 1, or NaN; of float32 with an error of 1 ulp."""
     with np.errstate(divide="ignore"):
         return np.log(x)
@@ -107,18 +122,18 @@ def in_lanes(function: Callable[..., Any]) -> Any:
 class Lanes(types.Type):
     """So many numbers of a kind.  A comparison gives integers as wide, -1 for true, which is what CPUs select by."""
 
-    def __init__(self, kind: Any, count: int) -> None:
+    def __init__(self, kind: Kind, count: int) -> None:
         self.kind, self.count = kind, count
         super().__init__(f"Lanes({kind}, {count})")
 
 
-def _number_of(kind: Any) -> Any:
+def _number_of(kind: Kind) -> Any:
     if isinstance(kind, types.Float):
         return F32 if kind.bitwidth == 32 else ir.DoubleType()
     return ir.IntType(_bits_of(kind))
 
 
-def _vector_of(kind: Any, count: int) -> Any:
+def _vector_of(kind: Kind, count: int) -> Any:
     """A complex number is two lanes, which sums treat alike, and so do quotients by a real number.
 
     One number is the first of four lanes: a choice between numbers would be a jump, which random ones would mislead.
@@ -130,7 +145,7 @@ def _vector_of(kind: Any, count: int) -> Any:
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
+    def __init__(self, manager: Item, kind: Kind) -> None:
         super().__init__(manager, kind, _vector_of(kind.kind, kind.count))
 
 
@@ -145,7 +160,7 @@ def lowered(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], None
             key = function
             prefer_literal = True
 
-            def generic(self, args: Any, kws: Any) -> Any:
+            def generic(self, args: Values, kws: Item) -> Any:
                 found = answer(*args)
                 return found and found[0]
 
@@ -153,24 +168,24 @@ def lowered(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], None
         infer_global(function, types.Function(Template))
 
         @lower_builtin(function, types.VarArg(types.Any))
-        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def lower(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             result = answer(*sig.args)[1](context, builder, *args)
             return context.get_dummy_value() if result is None else result
 
     return register
 
 
-def _constant(count: Any) -> int:
+def _constant(count: Item) -> int:
     if not isinstance(count, types.IntegerLiteral):
         raise RequireLiteralValue(f"a constant number of lanes, not {count}")
     return int(count.literal_value)
 
 
-def _alone(kind: Any, count: int) -> bool:
+def _alone(kind: Kind, count: int) -> bool:
     return count == 1 and not isinstance(kind, types.Complex)
 
 
-def in_kind(builder: Any, value: Any, given: Any, wanted: Any) -> Any:
+def in_kind(builder: Builder, value: Value, given: Value, wanted: Value) -> Any:
     """A vector of numbers as one of another kind; complex numbers become complex ones."""
     given, wanted = (getattr(kind, "underlying_float", kind) for kind in (given, wanted))
     if given == wanted:
@@ -187,12 +202,12 @@ def in_kind(builder: Any, value: Any, given: Any, wanted: Any) -> Any:
 
 
 @lowered(pointer)
-def _pointer(x: Any) -> Any:
+def _pointer(x: Item) -> Any:
     if isinstance(x, types.BaseTuple):
         kinds = [types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind for kind in x]
         pointers = types.BaseTuple.from_types(kinds, getattr(x, "instance_class", tuple))
 
-        def tuple_code(context: Any, builder: Any, value: Any) -> Any:
+        def tuple_code(context: Context, builder: Builder, value: Value) -> Any:
             parts = zip(x, cgutils.unpack_tuple(builder, value), strict=True)
             found = [
                 context.make_array(kind)(context, builder, part).data if isinstance(kind, types.Array) else part
@@ -202,24 +217,24 @@ def _pointer(x: Any) -> Any:
 
         return pointers(x), tuple_code
 
-    def code(context: Any, builder: Any, array: Any) -> Any:
+    def code(context: Context, builder: Builder, array: Value) -> Any:
         return context.make_array(x)(context, builder, array).data
 
     return types.CPointer(x.dtype)(x), code
 
 
 @lowered(unknown)
-def _unknown(value: Any) -> Any:
+def _unknown(value: Item) -> Any:
     kind = ir.FunctionType(I64, [I64])
     return types.int64(types.int64), lambda _, builder, x: builder.asm(kind, "", "=r,0", [x], False)
 
 
 @lowered(load)
-def _load(x: Any, p: Any, count: Any, like: Any) -> Any:
+def _load(x: Item, p: Item, count: Item, like: Item) -> Any:
     n = _constant(count)
     vector = _vector_of(x.dtype, n)
 
-    def code(_: Any, builder: Any, base: Any, place: Any, *__: Any) -> Any:
+    def code(_: Value, builder: Builder, base: Value, place: Value, *__: Any) -> Any:
         at = builder.gep(base, [place])
         if _alone(x.dtype, n):
             value = builder.insert_element(ir.Constant(vector, None), builder.load(at, align=1), I32(0))
@@ -231,10 +246,10 @@ def _load(x: Any, p: Any, count: Any, like: Any) -> Any:
 
 
 @lowered(prefetch)
-def _prefetch(x: Any, p: Any, count: Any) -> Any:
+def _prefetch(x: Item, p: Item, count: Item) -> Any:
     n = _constant(count)
 
-    def code(_: Any, builder: Any, base: Any, place: Any, __: Any) -> None:
+    def code(_: Value, builder: Builder, base: Value, place: Value, __: Value) -> None:
         lines = _vector_of(x.dtype, n).count * _bits_of(getattr(x.dtype, "underlying_float", x.dtype)) // (8 * 64)
         begin = builder.bitcast(builder.gep(base, [place]), ir.IntType(8).as_pointer())
         for line in range(max(lines, 1)):
@@ -245,8 +260,8 @@ def _prefetch(x: Any, p: Any, count: Any) -> Any:
 
 
 @lowered(store)
-def _store(x: Any, p: Any, lanes: Any) -> Any:
-    def code(_: Any, builder: Any, base: Any, place: Any, value: Any) -> None:
+def _store(x: Item, p: Item, lanes: Item) -> Any:
+    def code(_: Value, builder: Builder, base: Value, place: Value, value: Value) -> None:
         value = in_kind(builder, value, lanes.kind, x.dtype)
         at = builder.gep(base, [place])
         if _alone(lanes.kind, lanes.count):
@@ -258,13 +273,13 @@ def _store(x: Any, p: Any, lanes: Any) -> Any:
 
 
 @lowered(each)
-def _each_lane(like: Any, value: Any, count: Any) -> Any:
+def _each_lane(like: Item, value: Item, count: Item) -> Any:
     n = _constant(count)
     plain = types.unliteral(value)
     own = like.kind if isinstance(like, Lanes) else getattr(like, "dtype", like)
     kind = getattr(own, "underlying_float", own)
 
-    def code(context: Any, builder: Any, _: Any, number: Any, __: Any) -> Any:
+    def code(context: Context, builder: Builder, _: Value, number: Value, __: Value) -> Any:
         number = context.cast(builder, number, plain, kind)
         return splat(builder, number, _vector_of(own, n).count)
 
@@ -272,8 +287,8 @@ def _each_lane(like: Any, value: Any, count: Any) -> Any:
 
 
 @lowered(choose)
-def _choose(mask: Any, a: Any, b: Any) -> Any:
-    def code(_: Any, builder: Any, truth: Any, x: Any, y: Any) -> Any:
+def _choose(mask: Item, a: Item, b: Item) -> Any:
+    def code(_: Value, builder: Builder, truth: Value, x: Value, y: Value) -> Any:
         bits, wanted = truth.type.element.width, _bits_of(a.kind)
         if bits != wanted:
             change = builder.sext if bits < wanted else builder.trunc
@@ -285,8 +300,8 @@ def _choose(mask: Any, a: Any, b: Any) -> Any:
 
 
 @lowered(in_any)
-def _in_any(mask: Any) -> Any:
-    def code(_: Any, builder: Any, truth: Any) -> Any:
+def _in_any(mask: Item) -> Any:
+    def code(_: Value, builder: Builder, truth: Value) -> Any:
         lanes = builder.icmp_signed("<", truth, ir.Constant(truth.type, None))
         bits = builder.bitcast(lanes, ir.IntType(truth.type.count))
         return builder.icmp_unsigned("!=", bits, bits.type(0))
@@ -295,10 +310,10 @@ def _in_any(mask: Any) -> Any:
 
 
 @lowered(larger)
-def _larger(best: Any, value: Any) -> Any:
+def _larger(best: Item, value: Item) -> Any:
     kind = best.kind
 
-    def code(_: Any, builder: Any, a: Any, b: Any) -> Any:
+    def code(_: Value, builder: Builder, a: Value, b: Value) -> Any:
         if isinstance(kind, types.Float):
             above = builder.or_(builder.fcmp_ordered(">", b, a), builder.fcmp_unordered("uno", b, b))
         else:
@@ -309,10 +324,10 @@ def _larger(best: Any, value: Any) -> Any:
 
 
 @lowered(mirrored)
-def _mirrored(lanes: Any, least: Any) -> Any:
+def _mirrored(lanes: Item, least: Item) -> Any:
     bits = ir.IntType(_bits_of(lanes.kind))
 
-    def code(_: Any, builder: Any, value: Any, flag: Any) -> Any:
+    def code(_: Value, builder: Builder, value: Value, flag: Value) -> Any:
         flip = 1 << (bits.width - 1) if isinstance(lanes.kind, types.Float) else -1  # the sign, or every bit
         mask = builder.select(builder.icmp_signed("==", flag, I64(0)), bits(0), bits(flip))
         numbers = vector_type(bits, value.type.count)
@@ -323,23 +338,23 @@ def _mirrored(lanes: Any, least: Any) -> Any:
 
 
 @lowered(conjugated)
-def _conjugated(lanes: Any) -> Any:
+def _conjugated(lanes: Item) -> Any:
     if not isinstance(lanes.kind, types.Complex):
         return lanes(lanes), lambda _, __, value: value
     return lanes(lanes), lambda _, builder, value: builder.fmul(value, _signs(value.type, 1.0, -1.0))
 
 
-def _signs(like: Any, real: float, imaginary: float) -> Any:
+def _signs(like: Item, real: float, imaginary: float) -> Any:
     """A factor for the real parts of complex lanes, and one for the imaginary ones."""
     return ir.Constant(like, [real, imaginary] * (like.count // 2))
 
 
-def _product(builder: Any, kind: Any, floats: bool, a: Any, b: Any) -> Any:
+def _product(builder: Builder, kind: Kind, floats: bool, a: Value, b: Value) -> Any:
     """``a * b``; of complex numbers as it is written on paper, whatever is infinite."""
     if not isinstance(kind, types.Complex):
         return (builder.fmul if floats else builder.mul)(a, b)
 
-    def chosen(value: Any, first: int, second: int) -> Any:
+    def chosen(value: Value, first: int, second: int) -> Any:
         places = [place for k in range(0, value.type.count, 2) for place in (k + first, k + second)]
         places = ir.Constant(vector_type(I32, len(places)), places)
         return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), places)
@@ -348,21 +363,21 @@ def _product(builder: Any, kind: Any, floats: bool, a: Any, b: Any) -> Any:
     return builder.fadd(builder.fmul(chosen(a, 0, 0), b), crossed)
 
 
-def _compared(builder: Any, kind: Any) -> Any:
+def _compared(builder: Builder, kind: Kind) -> Any:
     signed = isinstance(kind, types.Integer) and kind.signed
     return builder.icmp_signed if signed else builder.icmp_unsigned
 
 
-def _bits_of(kind: Any) -> int:
+def _bits_of(kind: Kind) -> int:
     return 8 if kind == types.boolean else int(kind.bitwidth)
 
 
-def _between_lanes(sign: Any, code: Callable[..., Any], compares: bool = False) -> None:
+def _between_lanes(sign: Item, code: Callable[..., Any], compares: bool = False) -> None:
     """Compile an operator between lanes of one kind."""
 
     @infer_global(sign)
     class Template(AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
+        def generic(self, args: Values, kws: Item) -> Any:
             if len(args) == 2 and isinstance(args[0], Lanes) and args[0] == args[1]:
                 kind = args[0].kind
                 mask = types.Integer.from_bitwidth(_bits_of(kind), True) if compares else kind
@@ -370,7 +385,7 @@ def _between_lanes(sign: Any, code: Callable[..., Any], compares: bool = False) 
             return None
 
     @lower_builtin(sign, Lanes, Lanes)
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def lower(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         kind = sig.args[0].kind
         return code(builder, kind, isinstance(kind, (types.Float, types.Complex)), *args)
 
@@ -380,7 +395,7 @@ def _operators() -> None:
         return lambda builder, _, floats, a, b: getattr(builder, in_floats if floats else in_integers)(a, b)
 
     def comparison(sign: str) -> Callable[..., Any]:
-        def code(builder: Any, kind: Any, floats: bool, a: Any, b: Any) -> Any:
+        def code(builder: Builder, kind: Kind, floats: bool, a: Value, b: Value) -> Any:
             if floats:
                 truth = (builder.fcmp_unordered if sign == "!=" else builder.fcmp_ordered)(sign, a, b)
             else:
@@ -411,7 +426,7 @@ def _operators() -> None:
 _operators()
 
 
-def _exp_of_vector(builder: Any, x: Any) -> Any:
+def _exp_of_vector(builder: Builder, x: Value) -> Any:
     """`_exp32` for each lane."""
     like, integers = x.type, vector_type(I32, x.type.count)
     mad = f"llvm.fmuladd.v{like.count}f32"
@@ -434,11 +449,11 @@ def _exp_of_vector(builder: Any, x: Any) -> Any:
 
 
 @lowered(exp)
-def _exp_lanes(x: Any) -> Any:
+def _exp_lanes(x: Item) -> Any:
     if not isinstance(x, Lanes):
         return None
 
-    def code(_: Any, builder: Any, value: Any) -> Any:
+    def code(_: Value, builder: Builder, value: Value) -> Any:
         if x.kind == types.float32:
             return _exp_of_vector(builder, value)
         return _by_number(builder, "llvm.exp", x, value)
@@ -446,7 +461,7 @@ def _exp_lanes(x: Any) -> Any:
     return x(x), code
 
 
-def _log_of_vector(builder: Any, x: Any) -> Any:
+def _log_of_vector(builder: Builder, x: Value) -> Any:
     """Each lane as m times a power of two, m around 1, whose logarithm is a polynomial: `logf` of Cephes."""
     like, integers = x.type, vector_type(I32, x.type.count)
     mad = f"llvm.fmuladd.v{like.count}f32"
@@ -480,13 +495,13 @@ def _log_of_vector(builder: Any, x: Any) -> Any:
 
 
 @lowered(log)
-def _log_lanes(x: Any) -> Any:
+def _log_lanes(x: Item) -> Any:
     if x.kind == types.float32:
         return x(x), lambda _, builder, value: _log_of_vector(builder, value)
     return x(x), lambda _, builder, value: _by_number(builder, "llvm.log", x, value)
 
 
-def _by_number(builder: Any, name: str, x: Any, value: Any) -> Any:
+def _by_number(builder: Builder, name: str, x: Value, value: Value) -> Any:
     """A function of the C library, which takes one number at a time."""
     for lane in range(x.count):
         number = builder.extract_element(value, I32(lane))

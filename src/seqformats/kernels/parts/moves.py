@@ -16,13 +16,28 @@ from numba.core import cgutils
 from numba.core.typing import signature
 from numba.extending import lower_builtin, type_callable
 
-from .code import I32, I64, called, constant_lanes, splat, vector_type
+from .code import (
+    I32,
+    I64,
+    Builder,
+    Context,
+    Item,
+    Kind,
+    Kinds,
+    Signature,
+    Value,
+    Values,
+    called,
+    constant_lanes,
+    splat,
+    vector_type,
+)
 from .record import Array
 
 Square = tuple[int, int, int, int]
 
 
-def move(out: Any, d: int, src: Any, s: int, size: int) -> None:
+def move(out: Item, d: int, src: Item, s: int, size: int) -> None:
     """Copy `size` bytes from `s` in `src` to `d` in `out`.  Nothing is checked here.
 
     Each is an address, and then `s` or `d` counts bytes; or a flat array, and then it counts items.
@@ -30,7 +45,7 @@ def move(out: Any, d: int, src: Any, s: int, size: int) -> None:
     ctypes.memmove(_place(out, d), _place(src, s), int(size))
 
 
-def _place(base: Any, at: int) -> int:
+def _place(base: Item, at: int) -> int:
     """The address of a place in a flat array, or after an address."""
     return int(base.ctypes.data + at * base.itemsize if isinstance(base, np.ndarray) else base + at)
 
@@ -49,7 +64,7 @@ def move_run(out: int, d: int, d_step: int, src: int, s: int, s_step: int, size:
         move(out, d + k * d_step, src, s + k * s_step, size)
 
 
-def repeat_words(out: int, src: int, cum: Any, size: int, lo: int, hi: int) -> None:
+def repeat_words(out: int, src: int, cum: Array, size: int, lo: int, hi: int) -> None:
     """Word u of `src` to the words ``cum[u]`` to ``cum[u + 1]`` of `out`, for u from `lo` to `hi`.
 
     A word has `size` bytes, which are 1, 2, 4, 8, 16 or 32; `out` and `src` are addresses.
@@ -93,7 +108,7 @@ def will_write(address: int) -> None:
     """Tell the memory that the byte there and its neighbours will soon be written."""
 
 
-def clear(out: Any, d: int, size: int) -> None:
+def clear(out: Item, d: int, size: int) -> None:
     """Set `size` bytes to zero, from `d` in `out` on; see `move`."""
     ctypes.memset(_place(out, d), 0, int(size))
 
@@ -108,12 +123,12 @@ def at_least(value: int, limit: int) -> int:
     return max(value, limit)
 
 
-def _base(kind: Any) -> Any:
+def _base(kind: Kind) -> Any:
     """Flat bytes, or an address."""
     return kind if isinstance(kind, types.Array) else types.int64
 
 
-def _address(context: Any, builder: Any, kind: Any, base: Any, place: Any) -> Any:
+def _address(context: Context, builder: Builder, kind: Kind, base: Value, place: Value) -> Any:
     """A byte pointer to item `place` of a flat array, or to the address `base + place`."""
     byte = ir.IntType(8).as_pointer()
     if isinstance(kind, types.Array):
@@ -125,13 +140,13 @@ _BYTES = 128  # in flight at a time
 _BYTES32 = ir.VectorType(ir.IntType(8), 32).as_pointer()
 
 
-def _in_vectors(builder: Any, size: Any, fill: Callable[[list[Any]], None], few: Callable[[], None]) -> None:
+def _in_vectors(builder: Builder, size: Value, fill: Callable[[list[Value]], None], few: Callable[[], None]) -> None:
     """Call `fill` with the places of four vectors of 32 bytes, until `size` bytes are done; `few` below 128 of them.
 
     Blocks of some KB from anywhere are the rule here, and there plain vectors are faster than the C library's choice.
     """
 
-    def block(at: Any) -> None:
+    def block(at: Value) -> None:
         fill([builder.add(at, ir.Constant(at.type, k)) for k in range(0, _BYTES, 32)])
 
     step = ir.Constant(size.type, _BYTES)
@@ -145,7 +160,7 @@ def _in_vectors(builder: Any, size: Any, fill: Callable[[list[Any]], None], few:
             block(last)  # of which some may have been done already
 
 
-def means(function: Any, *result: Any) -> Callable[[Any], Any]:
+def means(function: Item, *result: Any) -> Callable[[Any], Any]:
     """Let compiled code have the decorated generator of instructions in place of a plain function.
 
     This is what `numba.extending.overload` is for, but that takes a run of the whole compiler for each function that a
@@ -153,9 +168,9 @@ def means(function: Any, *result: Any) -> Callable[[Any], Any]:
     """
     parameters = inspect.signature(function)
 
-    def decorate(generate: Any) -> Any:
+    def decorate(generate: Item) -> Any:
         @type_callable(function)
-        def typing(context: Any) -> Any:
+        def typing(context: Context) -> Any:
             def typer(*args: Any) -> Any:
                 wanted = [x if isinstance(x, (types.Array, types.BaseTuple)) else types.int64 for x in args]
                 return signature(result[0] if result else types.void, *wanted)
@@ -164,7 +179,7 @@ def means(function: Any, *result: Any) -> Callable[[Any], Any]:
             return typer
 
         @lower_builtin(function, types.VarArg(types.Any))
-        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def lower(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             value = generate(context, builder, sig.args, args)
             return value if result else context.get_dummy_value()
 
@@ -173,7 +188,7 @@ def means(function: Any, *result: Any) -> Callable[[Any], Any]:
     return decorate
 
 
-def _move(context: Any, builder: Any, kinds: Any, args: Any, words: tuple[int, ...] = ()) -> None:
+def _move(context: Context, builder: Builder, kinds: Kinds, args: Values, words: tuple[int, ...] = ()) -> None:
     to = _address(context, builder, kinds[0], args[0], args[1])
     come = _address(context, builder, kinds[2], args[2], args[3])
     other, end = (builder.append_basic_block(name) for name in ("other", "end"))
@@ -192,10 +207,10 @@ def _move(context: Any, builder: Any, kinds: Any, args: Any, words: tuple[int, .
     builder.position_at_end(end)
 
 
-def _copy(builder: Any, to: Any, come: Any, size: Any) -> None:
+def _copy(builder: Builder, to: Value, come: Value, size: Value) -> None:
     """Copy `size` bytes between pointers."""
 
-    def fill(places: list[Any]) -> None:
+    def fill(places: list[Value]) -> None:
         values = [builder.load(builder.bitcast(builder.gep(come, [k]), _BYTES32), align=1) for k in places]
         for k, value in zip(places, values, strict=True):
             builder.store(value, builder.bitcast(builder.gep(to, [k]), _BYTES32), align=1)
@@ -207,7 +222,7 @@ means(move)(_move)
 means(move_row)(functools.partial(_move, words=(1, 2, 4, 8, 16)))
 
 
-def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+def _transposed(builder: Builder, rows: list[Value]) -> list[Any]:
     """Vectors of a square: single lanes change places, then pairs."""
     n = len(rows)
     for b in (1, 2):
@@ -224,7 +239,7 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def _outlined(builder: Any, name: str, args: Any, body: Callable[..., None]) -> None:
+def _outlined(builder: Builder, name: str, args: Values, body: Callable[..., None]) -> None:
     """Call a function, which `body` writes with its own builder and arguments where the module has none yet.
 
     Its loops are not unrolled, which would make them slower for short runs, and longer to compile.
@@ -241,7 +256,9 @@ def _outlined(builder: Any, name: str, args: Any, body: Callable[..., None]) -> 
     builder.call(function, args)
 
 
-def _write_run(builder: Any, to: Any, d_step: Any, come: Any, s_step: Any, size: Any, count: Any) -> None:
+def _write_run(
+    builder: Builder, to: Value, d_step: Value, come: Value, s_step: Value, size: Value, count: Value
+) -> None:
     """The code of `move_run`, the places being pointers."""
 
     def words(width: int, *at: Any) -> None:
@@ -267,23 +284,23 @@ def _write_run(builder: Any, to: Any, d_step: Any, come: Any, s_step: Any, size:
 
 
 @means(move_run)
-def _move_run(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+def _move_run(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
     to, come = (_address(context, builder, kinds[k], args[k], args[k + 1]) for k in (0, 3))
     _outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
 
 
 @means(at_most, types.int64)
-def _at_most_compiled(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+def _at_most_compiled(context: Context, builder: Builder, kinds: Kinds, args: Values) -> Any:
     return builder.select(builder.icmp_signed("<", *args), *args)
 
 
 @means(at_least, types.int64)
-def _at_least_compiled(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+def _at_least_compiled(context: Context, builder: Builder, kinds: Kinds, args: Values) -> Any:
     return builder.select(builder.icmp_signed(">", *args), *args)
 
 
 @means(move_square)
-def _move_square(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+def _move_square(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
     to = [_address(context, builder, kinds[0], args[0], d) for d in cgutils.unpack_tuple(builder, args[1])]
     come = [_address(context, builder, kinds[2], args[2], s) for s in cgutils.unpack_tuple(builder, args[3])]
     end = builder.append_basic_block("end")
@@ -300,7 +317,7 @@ def _move_square(context: Any, builder: Any, kinds: Any, args: Any) -> None:
     builder.position_at_end(end)
 
 
-def _write_repeated(builder: Any, out: Any, src: Any, cum: Any, size: Any, lo: Any, hi: Any) -> None:
+def _write_repeated(builder: Builder, out: Value, src: Value, cum: Value, size: Value, lo: Value, hi: Value) -> None:
     """The code of `repeat_words`, the places being pointers.
 
     A run is written 64 bytes at a time, and where it ends within these the next one takes its place.
@@ -309,10 +326,10 @@ def _write_repeated(builder: Any, out: Any, src: Any, cum: Any, size: Any, lo: A
     words, room = (cgutils.alloca_once(builder, kind) for kind in (wide, ir.ArrayType(wide, 2)))
     room = builder.bitcast(room, wide.as_pointer())
 
-    def end_of(u: Any) -> Any:
+    def end_of(u: Value) -> Any:
         return builder.gep(out, [builder.mul(builder.load(builder.gep(cum, [u])), size)])
 
-    def put(vector: Any, *places: Any) -> None:
+    def put(vector: Value, *places: Any) -> None:
         for place in places:
             builder.store(vector, builder.bitcast(place, wide.as_pointer()), align=1)
 
@@ -354,14 +371,14 @@ def _write_repeated(builder: Any, out: Any, src: Any, cum: Any, size: Any, lo: A
 
 
 @means(repeat_words)
-def _repeat_words(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+def _repeat_words(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
     out, src = (_address(context, builder, types.int64, place, I64(0)) for place in args[:2])
     cum = context.make_array(kinds[2])(context, builder, args[2]).data
     _outlined(builder, "repeat_words", [out, src, cum, *args[3:]], _write_repeated)
 
 
 @means(fold_windows)
-def _fold_windows(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+def _fold_windows(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
     kind = kinds[0]
     first, step, width, before, count, length = args[2:]
     pairs = isinstance(kind.dtype, types.Complex)  # added up as twice as many floats
@@ -377,7 +394,9 @@ def _fold_windows(context: Any, builder: Any, kinds: Any, args: Any) -> None:
     _outlined(builder, f"fold_{item}", [to, come, step, width, before, count, length], _write_fold)
 
 
-def _write_fold(builder: Any, to: Any, come: Any, step: Any, width: Any, before: Any, count: Any, length: Any) -> None:
+def _write_fold(
+    builder: Builder, to: Value, come: Value, step: Value, width: Value, before: Value, count: Value, length: Value
+) -> None:
     """The code of `fold_windows`, the places being pointers."""
     d_step = builder.mul(step, width)
     p_step = builder.mul(d_step, count)
@@ -387,7 +406,7 @@ def _write_fold(builder: Any, to: Any, come: Any, step: Any, width: Any, before:
     zeros = ir.Constant(ir.ArrayType(number, _FOLDED), [0] * _FOLDED)
     nothing = builder.bitcast(cgutils.global_constant(builder, "seqformats_nothing", zeros), number.as_pointer())
 
-    def block(t: Any, k: Any, lanes: int, known: int) -> None:
+    def block(t: Value, k: Value, lanes: int, known: int) -> None:
         """Items k to ``k + lanes`` of row t; a place that no window has is one of zeros, without a branch."""
         like = vector_type(number, lanes) if lanes > 1 else number
         zero = constant_lanes(like, 0) if lanes > 1 else number(0)
@@ -395,7 +414,7 @@ def _write_fold(builder: Any, to: Any, come: Any, step: Any, width: Any, before:
         builder.store(zero, total)
         column = builder.gep(come, [k])
 
-        def part(q: Any) -> None:
+        def part(q: Value) -> None:
             row = builder.sub(builder.add(t, before), q)
             place = builder.gep(column, [builder.add(builder.mul(row, p_step), builder.mul(q, width))])
             there = builder.icmp_unsigned("<", row, length)
@@ -442,7 +461,7 @@ def _write_fold(builder: Any, to: Any, come: Any, step: Any, width: Any, before:
 _FOLDED = 32  # numbers at a time
 
 
-def _will(context: Any, builder: Any, kinds: Any, args: Any, write: int) -> None:
+def _will(context: Context, builder: Builder, kinds: Kinds, args: Values, write: int) -> None:
     place = _address(context, builder, kinds[0], args[0], args[0].type(0))
     called(builder, "llvm.prefetch.p0", ir.VoidType(), place, I32(write), I32(3), I32(1))
 
@@ -452,10 +471,10 @@ means(will_write)(functools.partial(_will, write=1))
 
 
 @means(clear)
-def _clear(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+def _clear(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
     to = _address(context, builder, kinds[0], args[0], args[1])
 
-    def fill(places: list[Any]) -> None:
+    def fill(places: list[Value]) -> None:
         for k in places:
             builder.store(ir.Constant(_BYTES32.pointee, None), builder.bitcast(builder.gep(to, [k]), _BYTES32), align=1)
 

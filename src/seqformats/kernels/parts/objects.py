@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .code import I64
+from .code import I64, Builder, Context, Item, Kind, Kinds, Signature, Value, Values
 from .moves import means
 from .options import part
 
@@ -44,7 +44,7 @@ def call(function: int, x: int, y: int) -> int:
         return -1
 
 
-def give(rows: int, i: int, x: Any, lo: int, hi: int, inside: int) -> int:
+def give(rows: int, i: int, x: Item, lo: int, hi: int, inside: int) -> int:
     """``rows[i] = x[lo:hi].tolist()``, float64 or int64, for the list at the address `rows`.
 
     `inside` is where a list object keeps the address of its items.  The result is the address of the new list, 0
@@ -63,7 +63,7 @@ def give_room(rows: int, i: int, size: int) -> int:
 
 
 def _peek(bits: int) -> Any:
-    def load(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+    def load(context: Context, builder: Builder, kinds: Kinds, args: Values) -> Any:
         value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
         return builder.sext(value, ir.IntType(64)) if bits < 64 else value
 
@@ -76,11 +76,11 @@ means(peek_byte, types.int64)(_peek(8))
 
 
 @means(call, types.int64)
-def _call(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+def _call(context: Context, builder: Builder, kinds: Kinds, args: Values) -> Any:
     return builder.call(builder.inttoptr(args[0], ir.FunctionType(I64, [I64, I64]).as_pointer()), args[1:])
 
 
-def _giver(context: Any, builder: Any, rows: Any, i: Any, size: Any, fill: Any) -> Any:
+def _giver(context: Context, builder: Builder, rows: Value, i: Value, size: Value, fill: Value) -> Any:
     """By the public C functions: a new list, which `fill` may fill, and True where that went well."""
     python = context.get_python_api(builder)
     row = python.list_new(size)
@@ -94,12 +94,12 @@ def _giver(context: Any, builder: Any, rows: Any, i: Any, size: Any, fill: Any) 
 
 
 @intrinsic
-def _give(typingctx: Any, rows: Any, i: Any, x: Any, lo: Any, hi: Any, inside: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _give(typingctx: Context, rows: Kind, i: Kind, x: Kind, lo: Kind, hi: Kind, inside: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         kind, (rows, i, x, lo, hi, inside) = sig.args[2], args
         size, data = builder.sub(hi, lo), builder.gep(context.make_array(kind)(context, builder, x).data, [lo])
 
-        def fill(python: Any, row: Any, ok: Any) -> None:
+        def fill(python: Value, row: Value, ok: Value) -> None:
             make = python.float_from_double if isinstance(kind.dtype, types.Float) else python.long_from_longlong
             place = builder.gep(builder.bitcast(row, ir.IntType(8).as_pointer()), [inside])
             items = builder.load(builder.bitcast(place, python.pyobj.as_pointer().as_pointer()))
@@ -116,8 +116,8 @@ def _give(typingctx: Any, rows: Any, i: Any, x: Any, lo: Any, hi: Any, inside: A
 
 
 @intrinsic
-def _give_room(typingctx: Any, rows: Any, i: Any, size: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _give_room(typingctx: Context, rows: Kind, i: Kind, size: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         rows, i, size = args
         return _giver(context, builder, rows, i, size, lambda *_: None)
 

@@ -12,6 +12,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.extending import overload
 
 from .cache import Cache, not_cached
+from .code import Item
 
 
 def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Any:
@@ -37,7 +38,7 @@ class _Code(JITCodeLibrary):
     its own besides, which took a quarter of the time that a kernel needs to compile.
     """
 
-    def add_llvm_module(self, module: Any) -> None:
+    def add_llvm_module(self, module: Item) -> None:
         self._final_module.link_in(module)
 
     def _optimize_final_module(self) -> None:
@@ -54,7 +55,7 @@ class _Lowering(NativeLowering):
 
     _name = "lowering of a part"
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: Item) -> bool:
         state.flags.no_compile = state.flags.no_cfunc_wrapper = True
         state.library = library = _Code(state.targetctx.codegen(), state.func_id.func_qualname)
         super().run_pass(state)

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .code import I32, I64, vector_type
+from .code import I32, I64, Builder, Context, Item, Kind, Value, vector_type
 from .common import Columns, item_at
 from .lanes import each, in_kind, in_lanes, load, lowered, prefetch, store, unknown
 from .moves import at_least, at_most
@@ -27,31 +27,31 @@ COLUMNS = 1024  # of a `room`
 _WIDE = {"float32": "float64", "complex64": "complex128"}
 
 
-def add_block(blocks: Any, lanes: Any, first: bool) -> None:
+def add_block(blocks: Item, lanes: Item, first: bool) -> None:
     """Add lanes to those in a `room`, or, where it is the first block, put them there."""
     some = blocks[: len(lanes)]
     some[:] = lanes if first else some + lanes
 
 
-def rounded(blocks: Any, lanes: Any) -> Any:
+def rounded(blocks: Item, lanes: Item) -> Any:
     """The sum of lanes and those in a `room`, in the dtype of the lanes."""
     return (blocks[: len(lanes)] + lanes).astype(lanes.dtype)
 
 
-def room(like: Any) -> Any:
+def room(like: Item) -> Any:
     """A pointer to room for 1024 numbers in the dtype in which blocks are added up, as long as the kernel runs."""
     return np.ndarray(COLUMNS, _WIDE.get(like.dtype.name, like.dtype))  # which compiled code has on its stack
 
 
-def _wide_kind(kind: Any) -> Any:
+def _wide_kind(kind: Kind) -> Any:
     return {types.float32: types.float64, types.complex64: types.complex128}.get(kind, kind)
 
 
-def _real(kind: Any) -> Any:
+def _real(kind: Kind) -> Any:
     return getattr(kind, "underlying_float", kind)
 
 
-def _parts(builder: Any, lanes: Any, value: Any) -> Any:
+def _parts(builder: Builder, lanes: Value, value: Value) -> Any:
     """Lanes, some at a time, in the kind of a `room`, and the place there of each.
 
     The parts are no wider than the lanes, since CPUs slow down where code of 256 bits meets a few of 512.
@@ -65,14 +65,14 @@ def _parts(builder: Any, lanes: Any, value: Any) -> Any:
         yield begin, in_kind(builder, part, kind, _wide_kind(kind))
 
 
-def _place(builder: Any, blocks: Any, begin: int, like: Any) -> Any:
+def _place(builder: Builder, blocks: Value, begin: int, like: Value) -> Any:
     at = builder.gep(builder.bitcast(blocks, like.element.as_pointer()), [I64(begin)])
     return builder.bitcast(at, like.as_pointer())
 
 
 @lowered(add_block)
-def _add_block(blocks: Any, lanes: Any, first: Any) -> Any:
-    def code(_: Any, builder: Any, to: Any, value: Any, begins: Any) -> None:
+def _add_block(blocks: Item, lanes: Item, first: Item) -> Any:
+    def code(_: Value, builder: Builder, to: Value, value: Value, begins: Value) -> None:
         for begin, part in _parts(builder, lanes, value):
             place = _place(builder, to, begin, part.type)
             before = builder.select(begins, ir.Constant(part.type, None), builder.load(place, align=8))
@@ -83,10 +83,10 @@ def _add_block(blocks: Any, lanes: Any, first: Any) -> Any:
 
 
 @lowered(rounded)
-def _rounded(blocks: Any, lanes: Any) -> Any:
+def _rounded(blocks: Item, lanes: Item) -> Any:
     kind = _real(lanes.kind)
 
-    def code(_: Any, builder: Any, come: Any, value: Any) -> Any:
+    def code(_: Value, builder: Builder, come: Value, value: Value) -> Any:
         add = builder.fadd if isinstance(kind, types.Float) else builder.add
         parts = []
         for begin, part in _parts(builder, lanes, value):
@@ -102,10 +102,10 @@ def _rounded(blocks: Any, lanes: Any) -> Any:
 
 
 @lowered(room)
-def _room(like: Any) -> Any:
+def _room(like: Item) -> Any:
     kind = _wide_kind(like.dtype)
 
-    def code(context: Any, builder: Any, _: Any) -> Any:
+    def code(context: Context, builder: Builder, _: Value) -> Any:
         number = context.get_data_type(kind)
         place = cgutils.alloca_once(builder, ir.ArrayType(number, COLUMNS))
         place.align = 64

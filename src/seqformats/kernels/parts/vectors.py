@@ -10,11 +10,27 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .code import F32, I32, I64, called, constant_lanes, folded, splat, vector_type
+from .code import (
+    F32,
+    I32,
+    I64,
+    Builder,
+    Context,
+    Item,
+    Kind,
+    Signature,
+    Value,
+    Values,
+    called,
+    constant_lanes,
+    folded,
+    splat,
+    vector_type,
+)
 from .options import part, shared
 
 
-def exp(x: Any) -> Any:
+def exp(x: Item) -> Any:
     """The exponential function; of float32 to about 2 units in the last place, results below 1.2e-38 being zero.
 
     Compiled for float32 it is arithmetic alone, so that loops over it use vectors: the reduction and the polynomial of
@@ -52,7 +68,7 @@ _BLOCK = 128  # numbers
 _LANES = 64  # of them in a vector, which LLVM divides into what the CPU has
 
 
-def largest(x: Any, p: int, n: int) -> Any:
+def largest(x: Item, p: int, n: int) -> Any:
     """The largest of ``x[p:p + n]``, float32, n from 1 to 128; NaN is passed over."""
     found = np.float32(-np.inf)
     for value in x[p : p + n]:
@@ -60,7 +76,7 @@ def largest(x: Any, p: int, n: int) -> Any:
     return found
 
 
-def powers(x: Any, p: int, n: int, top: Any) -> Any:
+def powers(x: Item, p: int, n: int, top: Item) -> Any:
     """The sum of ``exp(x[p:p + n] - top)``, float32, n from 1 to 128 and `top` the largest of all, or NaN.
 
     Each to 2 units in the last place, those below 1.2e-38 being that.
@@ -70,7 +86,7 @@ def powers(x: Any, p: int, n: int, top: Any) -> Any:
 
 
 @shared
-def powers_of_row(x: Any, begin: int, width: int, maxima: Any, at: int, block: int) -> Any:
+def powers_of_row(x: Item, begin: int, width: int, maxima: Item, at: int, block: int) -> Any:
     """The largest of ``x[begin:begin + width]``, and the sum of ``exp(x - largest)``: NaN where there is NaN or +inf.
 
     The powers of 128 are added up in float32, and these sums in float64.  The largest of every `block` come to
@@ -106,10 +122,10 @@ def powers_of_row(x: Any, begin: int, width: int, maxima: Any, at: int, block: i
     return top, np.float32(total)
 
 
-def _over_block(begin: Any, each: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:
+def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:
     """Code that folds ``each(vector)`` by `join` over ``x[p:p + n]``, over a whole block where `n` is None."""
 
-    def generate(context: Any, builder: Any, kind: Any, x: Any, p: Any, n: Any, *more: Any) -> Any:
+    def generate(context: Context, builder: Builder, kind: Kind, x: Value, p: Value, n: Value, *more: Any) -> Any:
         data = builder.gep(context.make_array(kind)(context, builder, x).data, [p])
         if n is None:
             like = vector_type(F32, _LANES)
@@ -137,11 +153,11 @@ def _over_block(begin: Any, each: Callable[..., Any], join: Callable[..., Any]) 
     return generate
 
 
-def _larger(builder: Any, a: Any, b: Any) -> Any:
+def _larger(builder: Builder, a: Value, b: Value) -> Any:
     return builder.select(builder.fcmp_ordered(">", b, a), b, a)  # NaN is never larger; `a` never is one
 
 
-def _powers(builder: Any, x: Any, top: Any) -> Any:
+def _powers(builder: Builder, x: Value, top: Value) -> Any:
     """``2 ** t``: t is split into an integer, which goes into the exponent, and a rest for a polynomial."""
     like, integers = x.type, vector_type(I32, x.type.count)
     t = builder.fmul(builder.fsub(x, top), constant_lanes(like, LOG2_E))
@@ -179,32 +195,32 @@ _fold_powers = _over_block(0.0, _powers, lambda builder, a, b: builder.fadd(a, b
 
 
 @intrinsic
-def _largest(typingctx: Any, x: Any, p: Any, n: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _largest(typingctx: Context, x: Kind, p: Kind, n: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         return _fold_largest(context, builder, sig.args[0], args[0], args[1], args[2])
 
     return types.float32(x, types.int64, types.int64), generate
 
 
 @intrinsic
-def _largest_of_block(typingctx: Any, x: Any, p: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _largest_of_block(typingctx: Context, x: Kind, p: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         return _fold_largest(context, builder, sig.args[0], args[0], args[1], None)
 
     return types.float32(x, types.int64), generate
 
 
 @intrinsic
-def _sum(typingctx: Any, x: Any, p: Any, n: Any, top: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _sum(typingctx: Context, x: Kind, p: Kind, n: Kind, top: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         return _fold_powers(context, builder, sig.args[0], *args)
 
     return types.float32(x, types.int64, types.int64, types.float32), generate
 
 
 @intrinsic
-def _sum_of_block(typingctx: Any, x: Any, p: Any, top: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _sum_of_block(typingctx: Context, x: Kind, p: Kind, top: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         return _fold_powers(context, builder, sig.args[0], args[0], args[1], None, args[2])
 
     return types.float32(x, types.int64, types.float32), generate
