@@ -10,7 +10,7 @@ import numpy as np
 
 import seqformats as sf
 from seqformats.arrays import Array, adopt
-from seqformats.conversion.layouts import at_least, enter
+from seqformats.converters.layouts import at_least, enter
 from seqformats.formats import NATIVE
 from seqformats.formats.encoding import Encoding, no_state, with_axes
 from seqformats.formats.structure import Structure, integers, whole

@@ -29,7 +29,7 @@ LAYERS = [
     ["launch.cuda", "reading", "registry"],
     ["arrays.torch"],
     ["formats"],
-    ["conversion"],
+    ["converters"],
     ["gradients"],
     ["operations"],
     ["wrapping"],

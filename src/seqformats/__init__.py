@@ -23,10 +23,10 @@ from .beam import (
     beam_search,
     beam_step,
 )
-from .conversion import nested as _nested  # noqa: F401  registers the conversions of nested lists
-from .conversion.convert import convert
-from .conversion.explain import explain
-from .conversion.like import convert_like
+from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
+from .converters.convert import convert
+from .converters.explain import explain
+from .converters.like import convert_like
 from .errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError
 from .formats import List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
 from .gradients.vjp import vjp

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, library_of
 from ..arrays.dtypes import HALF
-from ..conversion.layouts import at_least
+from ..converters.layouts import at_least
 from ..errors import StructureError, said
 from ..formats import LoD
 from ..formats.structure import Structure

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, frozen, is_array, shape_of, to_host
-from ..conversion.convert import convert
-from ..conversion.layouts import at_least
+from ..converters.convert import convert
+from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, List, LoD, Ragged
 from ..formats.structure import integers, whole

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, adopt, frozen, has_items, is_array, to_host
-from ..conversion.layouts import at_least
+from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import LoD, Ragged
 from ..formats.structure import Structure, integers, whole

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, Library, adopt, frozen, is_array
 from ..arrays.dtypes import HALF, ORDERED, SUMS_IN
-from ..conversion.layouts import at_least
+from ..converters.layouts import at_least
 from ..errors import DeviceError, StructureError, said
 from ..formats import LoD, level_index, rows_of_level
 from ..formats.leaves import wants_grad

@@ -34,7 +34,7 @@ class Encoding(Generic[Data]):
     -----
     The methods and attributes with one underscore are the questions that the rest of the library asks, so that it need
     not know which encoding it has before it.  A new encoding is a frozen dataclass with slots that answers them;
-    `conversion.layouts.enter` enters it into the table of conversions, and every operation knows it from then on.
+    `converters.layouts.enter` enters it into the table of conversions, and every operation knows it from then on.
     ``tests/native_encoding.py`` has one in full.
 
     What it says of its class:

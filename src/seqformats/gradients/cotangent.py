@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import registry
 from ..arrays import Array, DType, adopt, is_array, library_of
-from ..conversion.convert import as_own, convert, restored
+from ..converters.convert import as_own, convert, restored
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding

@@ -9,8 +9,8 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from .. import registry
 from ..arrays import adopt, is_array, with_autograd
-from ..conversion.convert import as_own, convert, no_encoding
-from ..conversion.like import in_kind_of
+from ..converters.convert import as_own, convert, no_encoding
+from ..converters.like import in_kind_of
 from ..errors import StructureError
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding

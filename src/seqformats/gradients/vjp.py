@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import DType, is_array
-from ..conversion.convert import (
+from ..converters.convert import (
     check_target,
     conversion_vjp,
     convert,
@@ -17,8 +17,8 @@ from ..conversion.convert import (
     no_encoding,
     restored,
 )
-from ..conversion.layouts import is_already
-from ..conversion.like import convert_like
+from ..converters.layouts import is_already
+from ..converters.like import convert_like
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Pairs
 from ..formats.bare import as_encoding, is_list_of_arrays

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of
-from ..conversion.convert import as_own
-from ..conversion.layouts import at_least
+from ..converters.convert import as_own
+from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside

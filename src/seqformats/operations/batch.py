@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, frozen, library_of
-from ..conversion.convert import convert, restored, rows_of
-from ..conversion.layouts import at_least
+from ..converters.convert import convert, restored, rows_of
+from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD, Padded, Ragged
 from ..formats.annotations import Integers

@@ -9,8 +9,8 @@ import numpy as np
 from .. import registry
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of, with_autograd
 from ..arrays.dtypes import differentiable, sums_in
-from ..conversion.convert import restored, rows_of
-from ..conversion.like import convert_like
+from ..converters.convert import restored, rows_of
+from ..converters.like import convert_like
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.annotations import Shaped

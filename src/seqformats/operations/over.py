@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
 from ..arrays.dtypes import HALF, Dtypes, sums_in
-from ..conversion.convert import convert
+from ..converters.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.structure import Structure

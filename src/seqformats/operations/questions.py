@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, adopt, has_items, is_array, library_of_type, to_host
-from ..conversion.convert import as_own, rows_of
+from ..converters.convert import as_own, rows_of
 from ..formats import Encoding, List, Pairs, level_index
 from ..formats.annotations import Shaped
 from ..formats.bare import as_encoding, is_list_of_arrays

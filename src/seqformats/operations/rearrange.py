@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, frozen, is_array, library_of, to_host
-from ..conversion.convert import convert, restored, rows_of
-from ..conversion.layouts import at_least
-from ..conversion.like import convert_like
+from ..converters.convert import convert, restored, rows_of
+from ..converters.layouts import at_least
+from ..converters.like import convert_like
 from ..errors import DeviceError, StructureError, said
 from ..formats import Encoding, List, Ragged
 from ..formats.annotations import Integers

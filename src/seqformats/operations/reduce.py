@@ -12,7 +12,7 @@ from typing import Any, overload
 from .. import registry
 from ..arrays import Array, library_of
 from ..arrays.dtypes import SUMS_IN, Dtypes, exponentials, same, sums
-from ..conversion.convert import convert, restored, without_padding
+from ..converters.convert import convert, restored, without_padding
 from ..errors import ConversionError, said
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, adopt, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, sums_in
-from ..conversion.convert import restored, rows_of
+from ..converters.convert import restored, rows_of
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped

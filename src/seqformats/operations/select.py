@@ -10,8 +10,8 @@ import numpy as np
 from .. import registry
 from ..arrays import Array, frozen, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, sums_in
-from ..conversion.convert import convert, restored
-from ..conversion.layouts import lod_to_ragged
+from ..converters.convert import convert, restored
+from ..converters.layouts import lod_to_ragged
 from ..formats import Encoding, LoD, Ragged, level_index, structure_of
 from ..formats.annotations import Index
 from ..formats.index import places

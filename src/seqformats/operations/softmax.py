@@ -8,7 +8,7 @@ from typing import Any
 
 from ..arrays import library_of
 from ..arrays.dtypes import HALF, differentiable, exponentials, sums
-from ..conversion.convert import without_padding
+from ..converters.convert import without_padding
 from ..formats import Encoding
 from ..formats.leaves import without_data
 from ..gradients.operation import Operation, Pullback, linear

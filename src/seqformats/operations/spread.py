@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, Library, library_of, with_autograd
 from ..arrays.dtypes import HALF, means, sums
-from ..conversion.convert import convert
+from ..converters.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import wants_grad, without_data
 from ..gradients.operation import Pullback, linear

@@ -12,9 +12,9 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, adopt, frozen, is_array, library_of, shape_of
-from ..conversion.convert import convert, restored
-from ..conversion.layouts import to_packed, to_ragged
-from ..conversion.like import convert_like
+from ..converters.convert import convert, restored
+from ..converters.layouts import to_packed, to_ragged
+from ..converters.like import convert_like
 from ..errors import StructureError, said
 from ..formats import Encoding, LoD, Packed, Ragged
 from ..formats.annotations import Shaped

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..arrays import Array, Shape, adopt, frozen, library_of
 from ..arrays.dtypes import differentiable, sums_in
-from ..conversion.convert import convert, restored
-from ..conversion.layouts import at_least
-from ..conversion.like import convert_like
+from ..converters.convert import convert, restored
+from ..converters.layouts import at_least
+from ..converters.like import convert_like
 from ..errors import DeviceError, StructureError, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped

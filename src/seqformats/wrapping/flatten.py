@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from .. import registry
 from ..arrays import adopt, is_array, library_of, shape_of
-from ..conversion.convert import convert
-from ..conversion.like import convert_like
+from ..converters.convert import convert
+from ..converters.like import convert_like
 from ..errors import StructureError, said
 from ..formats import Encoding, Pairs, Ragged
 from ..formats.leaves import leaves, rebuild

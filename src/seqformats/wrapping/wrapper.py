@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import adopt, has_items, is_array, library_of
-from ..conversion.convert import as_own, convert, relaid, resized, without_padding
-from ..conversion.like import back_to, convert_like
+from ..converters.convert import as_own, convert, relaid, resized, without_padding
+from ..converters.like import back_to, convert_like
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Packed, Pairs, Ragged, structure_of
 from ..formats.annotations import Shaped

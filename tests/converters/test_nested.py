@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import seqformats as sf
 from seqformats import reading
-from seqformats.conversion import nested as nested_lists
+from seqformats.converters import nested as nested_lists
 
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 
