@@ -13,7 +13,7 @@ import functools
 import importlib
 import math
 import types as python
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -507,18 +507,20 @@ def launch_arithmetic(
     """Start a kernel that calculates, on the current stream of the array's library; ``numbers[0]`` is the width.
 
     Complex numbers are pairs of floats, so the kernels see real numbers only.  Inputs may be on the host, and `arrays`
-    on the device.
+    on the device; each may be a named tuple of arrays and whole numbers.
     """
     if work.units == 0 or numbers[0] == 0:
         return
-    out = outputs[0]
+    results = _arrays_in(outputs)
+    out = results[0]
     with gpu.gpus[_index(library, out)]:
         start = _Start(library, out, structure)
-        given = (*inputs, *arrays)
+        given = _arrays_in((*inputs, *arrays))
         host = iter(start.uploaded([x for x in given if type(x) is np.ndarray])[0])
-        views = [next(host) if type(x) is np.ndarray else start.typed(library.aligned(x)) for x in given]
-        found = views[len(inputs) :]
-        views[len(inputs) :] = [start.typed(x) for x in outputs]
+        views = iter([next(host) if type(x) is np.ndarray else start.typed(library.aligned(x)) for x in given])
+        args = [_with_arrays(x, views) for x in (*inputs, *arrays)]
+        targets = iter([start.typed(x) for x in results])
+        args[len(inputs) : len(inputs)] = [_with_arrays(x, targets) for x in outputs]
         width = numbers[0] * _real(library.dtype_name(out.dtype))[1]
         grid: tuple[int, int]
         block: tuple[int, int]
@@ -530,7 +532,20 @@ def launch_arithmetic(
             block = (across, _SUM_THREADS // across)
         else:
             grid, block = _blocks(int(work.rows if kernel.over == "rows" else work.units), width)
-        kernel.compiled[grid, block, start.stream](*views, *found, width, *numbers[1:])
+        kernel.compiled[grid, block, start.stream](*args, width, *numbers[1:])
+
+
+def _arrays_in(args: Sequence[Any]) -> list[Array]:
+    """The arrays among arguments, those of named tuples too."""
+    return [x for arg in args for x in (arg if isinstance(arg, tuple) else (arg,)) if not isinstance(x, int)]
+
+
+def _with_arrays(arg: Any, arrays: Iterator[Any]) -> Any:
+    """An argument with other arrays, of which it takes as many as it has."""
+    if isinstance(arg, tuple):
+        kind: Any = type(arg)
+        return kind(*[x if isinstance(x, int) else next(arrays) for x in arg])
+    return arg if isinstance(arg, int) else next(arrays)
 
 
 def _real(name: str) -> tuple[Any, int]:

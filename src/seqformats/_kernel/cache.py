@@ -30,8 +30,11 @@ from typing import Any
 from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 
+_PACKAGE = Path(__file__).parent.parent
+# what kernels take from other files: functions of this package, and the names of what comes in one argument
+_SOURCES = (*sorted(Path(__file__).parent.glob("*.py")), _PACKAGE / "layout.py", _PACKAGE / "beam" / "rows.py")
 _STAMP = (
-    *(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(Path(__file__).parent.glob("*.py"))),
+    *(hashlib.sha256(path.read_bytes()).hexdigest() for path in _SOURCES),
     config.BOUNDSCHECK,
     config.OPT,
 )

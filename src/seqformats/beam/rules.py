@@ -20,7 +20,7 @@ OPEN, FULL, NEVER, COUNT, TOP, BOUND, EMPTY = range(7)  # see Rule.stop
 class Rule(NamedTuple):
     """How finished hypotheses are kept and scored, and when a source is done; k is its beam size.
 
-    The fields from `first_only` to `stop` go to the kernel `advance_beams` in this order.
+    Those from `first_only` to `stop` go to the kernel `advance_beams`, as `rows.Terms`.
     """
 
     candidates: int

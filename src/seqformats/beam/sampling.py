@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from .. import _launch, registry
+from .. import _launch
 from ..arrays import Array, Library, is_array, shape_of
 from ..errors import StructureError
 from ..structure import integers, whole
 from . import candidates
-from .constraints import Beams
+from .live import Live
 
 
 class Stochastic:
@@ -37,7 +37,7 @@ class Stochastic:
     [[0], [1], [2]]
     """
 
-    def __init__(self, seed: Any) -> None:
+    def __init__(self, seed: int | Sequence[int] | Array) -> None:
         each = isinstance(seed, (list, tuple)) or (is_array(seed) and len(shape_of(seed)) == 1)
         self._seeds = integers(seed, "seed") if each else np.array([whole(seed, "seed") % (1 << 63)])
         self._each = each
@@ -55,21 +55,17 @@ class Sample:
     def __init__(self, seeds: Array) -> None:
         self._hashes = _mixed(_mixed(seeds & 0xFFFFFFFF) ^ (seeds >> 32 & 0x7FFFFFFF))
 
-    def perturbed(self, library: Library, x: Array, running: Array, limits: Array) -> Array:
+    def perturbed(self, library: Library, x: Array, running: Array, perturbed: Array) -> Array:
         """Log-probabilities of all candidates with noise; see the kernel."""
         rows, width = x.shape
         out = library.empty((rows, width), x.dtype, x)
-        if library.kind(x) == "cpu":
-            args = (library.operand(x), running, limits, library.result(out), self._hashes, width)
-            _launch.run(registry.kernel("perturb_scores", "cpu"), args, _launch.Work(rows, rows, 4 * width))
-        else:
-            inputs = (x, running, limits)
-            candidates.start("perturb_scores", library, inputs, (out,), (self._hashes,), (width,), rows)
+        work = _launch.Work(rows, rows, 4 * width)
+        candidates.start("perturb_scores", library, (x, running, perturbed), (out,), (self._hashes,), width, work)
         return out
 
-    def follow(self, beams: Beams) -> None:
+    def follow(self, live: Live) -> None:
         """The rows have become these."""
-        self._hashes = _mixed(_mixed(self._hashes[beams.parents]) ^ (beams.tokens + 1))
+        self._hashes = _mixed(_mixed(self._hashes[live.parents]) ^ (live.tokens + 1))
 
 
 def _mixed(x: Array) -> Array:

@@ -14,6 +14,8 @@ from ..convert import at_least, source_of
 from ..errors import DeviceError, StructureError, said
 from ..formats import LoD, build_lod, level_index, rows_of_level
 from ..structure import Structure, frozen, integers, whole
+from .candidates import start
+from .rows import Prefixes, Selected
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,18 +102,18 @@ def beam_step(
         given = _integers(ids, library, scores, (rows, width), "ids")
     most = min(most, max(sources.longest * width, 1))  # no source has more candidates
     int64 = library.dtype("int64")
-    found = [library.empty((sources.n * most,), dtype, data) for dtype in (data.dtype, int64, int64)]
+    best, chosen, parents = (library.empty((sources.n * most,), kind, data) for kind in (data.dtype, int64, int64))
     counts = library.zeros((rows,), int64, data)
     if rows and width:
+        prefixes, out = Prefixes(data, given, tokens, before), Selected(best, chosen, parents, counts, most)
+        args = (sources.offsets, last, int(accumulated))
         work = _launch.Work(sources.n, rows, width * library.itemsize(data.dtype), sources.lengths)
-        numbers = (width, most, last, int(accumulated))
-        inputs, outputs = (data, given, tokens, before), (*found, counts)
-        _launch.arithmetic("select_beams", library, inputs, outputs, (sources.offsets,), numbers, work, sources)
+        start("select_beams", library, (prefixes,), (out,), args, width, work, structure=sources)
     selected = Structure.of_lengths(np.array(library.to_numpy(counts)))
     per_source = Structure.of_lengths(np.diff(selected.offsets[sources.offsets]))
     index = np.repeat(np.arange(sources.n) * most - per_source.offsets[:-1], per_source.lengths)
     index += np.arange(index.size)
-    values, chosen, parents = (library.take(array, index, 0) for array in found)
+    values, chosen, parents = (library.take(array, index, 0) for array in (best, chosen, parents))
     levels = (sources, selected)
     return BeamStep(
         build_lod(chosen, levels),

@@ -1,43 +1,29 @@
 """Log-probabilities of rows of scores: ``out = (x - max) - log(sum(exp(x - max)))``, as `best_tokens` has them.
 
-``x`` and ``out (rows * width,)`` float32; a row of -inf stays one.  The limits of `best_tokens`, where there are any,
-act on the scores.
+``x`` and ``out (rows * width,)`` float32; a row of -inf stays one.  `limits`, where there are any, act on the scores.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._kernel import compiled, compiled_for_cuda, limited, powers_of_row
+from ..arrays import Array
+from ..beam.rows import Limits
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import exp, gpu, ln, wide
 
 
 @compiled
-def cpu(
-    x: Any,
-    factors: Any,
-    addends: Any,
-    out: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, out: Array, limits: Limits, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
+    unlimited = limits.allowed_from.size == 0 and limits.edited_at.size == 0
     for r in range(lo, hi):
         begin = r * width
-        unlimited = allowed_from.size == 0 and edited_at.size == 0
         for k in range(0 if unlimited else width):
-            out[begin + k] = limited(
-                x[begin + k], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited
-            )
+            out[begin + k] = limited(x[begin + k], k, r, limits)
         if unlimited:
             top, total = powers_of_row(x, begin, width, out, -1, 128)
         else:
@@ -52,18 +38,7 @@ def cpu(
 
 
 @compiled_for_cuda(over="blocks")
-def cuda(
-    x: Any,
-    factors: Any,
-    addends: Any,
-    out: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
-    width: int,
-) -> None:
+def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
     """All rows, a block each."""
     parts = gpu.shared.array(128, x.dtype)
     me = gpu.threadIdx.x
@@ -74,7 +49,7 @@ def cuda(
         k = me
         while k < width:
             place = r * width + k
-            out[place] = limited(x[place], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+            out[place] = limited(x[place], k, r, limits)
             top = max(top, out[place])
             k += threads
         parts[me] = top

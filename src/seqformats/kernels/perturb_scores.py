@@ -1,8 +1,8 @@
 """Gumbel noise for sampling without replacement (Kool, van Hoof and Welling 2019, "Stochastic Beams").
 
 ``x (rows * width,)`` float32 are log-probabilities, ``running (rows,)`` the log-probability of each row so far,
-``limits (rows,)`` its perturbed one; ``hashes (rows,)`` int64 stand for its tokens.  ``out (rows * width,)`` becomes
-the perturbed log-probability of every candidate, so shifted that the largest of a row is its limit.
+``perturbed (rows,)`` the same with its noise; ``hashes (rows,)`` int64 stand for its tokens.  ``out (rows * width,)``
+becomes the perturbed log-probability of every candidate, so shifted that the largest of a row is that of the row.
 """
 
 import math
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._kernel import compiled, compiled_for_cuda, exp, shared
+from ..arrays import Array
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .._cuda import gpu
 
 
 @shared
-def mixed(x: Any) -> Any:
+def mixed(x: int) -> int:
     """A hash of 32 bits, in an integer of 64: xor-shifts and multiplications (C. Wellons, hash-prospector)."""
     x ^= x >> 15
     x = (x * 0x2C1B3C6D) & 0xFFFFFFFF
@@ -27,7 +28,7 @@ def mixed(x: Any) -> Any:
 
 
 @shared
-def noisy(x: Any, running: Any, key: int, token: int) -> Any:
+def noisy(x: float, running: float, key: int, token: int) -> Any:
     """The log-probability of a candidate with Gumbel noise that depends on its tokens alone."""
     bits = mixed(mixed(key) ^ (token + 1))
     u = (np.float32(bits) + np.float32(0.5)) * np.float32(2.0**-32)  # fine near 0, where the noise is large
@@ -36,7 +37,7 @@ def noisy(x: Any, running: Any, key: int, token: int) -> Any:
 
 
 @shared
-def shifted(g: Any, top: Any, limit: Any) -> Any:
+def shifted(g: float, top: float, limit: float) -> Any:
     """A noisy value of a row whose largest is `top`, on condition that the largest were `limit`."""
     if not g < top:
         return limit
@@ -45,7 +46,7 @@ def shifted(g: Any, top: Any, limit: Any) -> Any:
 
 
 @compiled
-def cpu(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int, lo: int, hi: int) -> None:
+def cpu(x: Array, running: Array, perturbed: Array, out: Array, hashes: Array, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
     none = np.float32(-np.inf)
     for r in range(lo, hi):
@@ -60,11 +61,11 @@ def cpu(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int, lo
                 top = max(top, out[place])
         for place in range(r * width, (r + 1) * width):
             if out[place] > none:
-                out[place] = shifted(out[place], top, limits[r])
+                out[place] = shifted(out[place], top, perturbed[r])
 
 
 @compiled_for_cuda(over="blocks")
-def cuda(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int) -> None:
+def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Array, width: int) -> None:
     """All rows, a block each."""
     parts = gpu.shared.array(128, x.dtype)
     me = gpu.threadIdx.x
@@ -93,7 +94,7 @@ def cuda(x: Any, running: Any, limits: Any, out: Any, hashes: Any, width: int) -
         while token < width:
             place = r * width + token
             if out[place] > none:
-                out[place] = shifted(out[place], parts[0], limits[r])
+                out[place] = shifted(out[place], parts[0], perturbed[r])
             token += gpu.blockDim.x
         gpu.syncthreads()
         r += gpu.gridDim.x

@@ -1,0 +1,134 @@
+"""What a search shows: its state at every step, its hypotheses in the end, and its trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..batch import inverse_order
+from ..formats import LoD, Ragged, build_lod, build_ragged
+from ..steps import TensorArray
+from ..structure import Structure
+from .live import Live, Nodes
+from .memory import Place
+
+
+class BeamState:
+    """The live hypotheses of a search, a row each; rows of a source are neighbours.
+
+    tokens : ``(rows,)`` int64, the last token of each; the start at first
+    source : ``(rows,)`` int64, of which source each is: at first each has one row, and none when it is done
+    parents : ``(rows,)`` int64, the row of the step before that each goes on from
+    memory : what the model has returned, in the order of these rows; its arrays are written again two steps later
+    shared : the memory with one row a source, as it was given
+    t : how many tokens each has
+
+    Arrays are of the library, and on the device, of the arrays in the memories; of `start` where there are none, and
+    NumPy's where that is no array either.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> decoder = sf.BeamDecoder(None, start=np.array([1, 2]), end=0, beam_size=2, max_new_tokens=5)
+    >>> decoder.step(np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), None)
+    >>> state = decoder.state
+    >>> state.t, state.tokens, state.source, state.parents
+    (1, array([1, 2, 1, 2]), array([0, 0, 1, 1]), array([0, 0, 1, 1]))
+    """
+
+    __slots__ = ("_live", "_place", "_prefixes", "memory", "parents", "shared", "source", "t", "tokens")
+
+    def __init__(self, live: Live, place: Place, arrays: tuple[Array, ...], memory: Any, shared: Any) -> None:
+        self._live, self._place = live, place
+        self._prefixes: Ragged | None = None
+        self.tokens, self.source, self.parents = arrays
+        self.memory, self.shared, self.t = memory, shared, live.t
+
+    @property
+    def prefixes(self) -> Ragged:
+        """The tokens of each row so far, without the start."""
+        if self._prefixes is None:
+            rows = self._live.source.size
+            structure = Structure.of_lengths(np.full(rows, self.t, np.int64))
+            self._prefixes = build_ragged(self._place.put(self._live.prefixes.reshape(-1)), structure)
+        return self._prefixes
+
+    def __repr__(self) -> str:
+        return f"BeamState({self._live.source.size} rows at t = {self.t})"
+
+
+@dataclass(frozen=True, eq=False)
+class BeamTrace:
+    """Every step of a search, `LoD` over ``[source -> rows of the step before, row -> what was kept of it]``.
+
+    ids, scores : a `TensorArray` each; the first step holds the starts.  `beam_backtrace` and `pack_prefixes` read them
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
+    >>> found = sf.beam_search(
+    ...     lambda state: (table[state.tokens], None), None, start=np.array([1]), end=0, beam_size=2,
+    ...     max_new_tokens=5, trace=True)
+    >>> [step.to_nested() for step in found.trace.ids]
+    [[[[1]]], [[[0, 1, 2]]], [[[], [0, 1, 2], []]]]
+    """
+
+    ids: TensorArray
+    scores: TensorArray
+
+
+@dataclass(frozen=True, eq=False)
+class BeamResult:
+    """The hypotheses of a search, best first; a source may have none.
+
+    tokens : `LoD` over ``[source -> hypotheses, hypothesis -> tokens]``, int64, without the start, with the end where
+        there is one
+    scores : ``(hypotheses,)`` float32, as the rule normalises them
+    token_scores : `LoD` like `tokens`, float32: what each token has added to the log-probability
+    rows : how many rows the model was asked for, in all steps together
+    trace : the steps, a `BeamTrace`, where they were asked for
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
+    >>> found = sf.beam_search(
+    ...     lambda state: (table[state.tokens], None), None, start=np.array([1, 2]), end=0, beam_size=2,
+    ...     max_new_tokens=5)
+    >>> found.tokens.to_nested(), np.exp(found.token_scores.data).round(2)
+    ([[[0]], [[0]]], array([0.6, 0.9], dtype=float32))
+    """
+
+    tokens: LoD
+    scores: Array
+    token_scores: LoD
+    rows: int
+    trace: BeamTrace | None = None
+
+
+def traced(nodes: Nodes, start: Array, place: Place) -> BeamTrace:
+    """Every step as the model's rows saw it."""
+    tree, n = nodes.tree(), start.size
+    before = np.arange(n)  # the rows of the step before, as nodes or, at first, sources
+    ids, scores = [start], [np.zeros(n, np.float32)]
+    levels = [(Structure.of_lengths(np.ones(n, np.int64)), Structure.of_lengths(np.ones(n, np.int64)))]
+    source = before
+    base = None
+    for a, b in pairwise(nodes.steps):
+        previous = tree.previous[a:b]
+        parents = -1 - previous if base is None else before[previous - base]
+        order = np.argsort(parents, kind="stable")
+        counts = np.bincount(parents, minlength=source.size).astype(np.int64)
+        rows = np.bincount(source, minlength=n).astype(np.int64)
+        levels.append((Structure.of_lengths(rows), Structure.of_lengths(counts)))
+        ids.append(tree.tokens[a:b][order])
+        scores.append(tree.values[a:b][order])
+        source = source[parents[order]]
+        before, base = inverse_order(order), a
+    found = [
+        [build_lod(place.put(array), level) for array, level in zip(arrays, levels, strict=True)]
+        for arrays in (ids, scores)
+    ]
+    return BeamTrace(TensorArray(tuple(found[0])), TensorArray(tuple(found[1])))
