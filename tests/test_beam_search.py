@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 import seqformats as sf
 from seqformats.beam import names
+from seqformats.beam.options import Options as Keywords
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
@@ -938,6 +940,32 @@ def test_hints_name_what_there_is():
         for name in re.findall(r"called (\w+) here|(\w+)\(|(on_\w+)|`(\w+)`", hint):
             name = "".join(name)
             assert name in options or hasattr(sf, name), (other, name)
+
+
+@pytest.mark.parametrize("door", [sf.beam_search, sf.BeamDecoder])
+def test_the_options_stand_in_one_place(door):
+    found = list(inspect.signature(door).parameters.values())[-len(dataclasses.fields(Keywords)) :]
+    assert [one.name for one in found] == [field.name for field in dataclasses.fields(Keywords)]
+    for one, field in zip(found, dataclasses.fields(Keywords), strict=True):
+        assert one.kind is one.KEYWORD_ONLY
+        assert one.default is (one.empty if field.default is dataclasses.MISSING else field.default)
+        assert re.search(rf"^ *(\w+, )*{one.name}(, \w+)* : ", sf.beam_search.__doc__, re.M), one.name
+
+
+@pytest.mark.parametrize("door", [lambda *args, **options: sf.beam_search(uniform, *args, **options), sf.BeamDecoder])
+def test_arguments_that_are_missing_or_too_many(door):
+    options = {"start": np.zeros(1, int), "end": 0, "beam_size": 1, "max_new_tokens": 2}
+    door(None, **options)
+    door(memory=None, **options)
+    for missing in options:
+        with pytest.raises(TypeError, match=missing):
+            door(None, **{name: value for name, value in options.items() if name != missing})
+    with pytest.raises(TypeError, match="memory"):
+        door(**options)
+    with pytest.raises(TypeError, match="memory"):
+        door(None, memory=None, **options)
+    with pytest.raises(TypeError, match="positional"):
+        door(None, 1, **options)
 
 
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])

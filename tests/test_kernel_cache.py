@@ -530,3 +530,14 @@ with pytest.raises(KeyboardInterrupt), files._open_for_write({0!r} + "/name.nbi"
     done = python(use.format(str(tmp_path)))
     assert (done.returncode, done.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == []
+
+
+@compiled_only
+def test_the_stamp_covers_what_kernels_take_in_one_argument():
+    """Compiled code knows the fields of a named tuple by their places."""
+    from seqformats import layout
+    from seqformats._kernel import cache
+    from seqformats.beam import rows
+
+    for module in (layout, rows):
+        assert pathlib.Path(module.__file__) in cache._SOURCES

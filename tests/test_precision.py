@@ -12,6 +12,7 @@ from conftest import INTERPRETED
 
 import seqformats as sf
 from seqformats import registry
+from seqformats.beam.plan import NO_LIMITS
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 ROWS = 20_000 if INTERPRETED else 1_000_000
@@ -145,9 +146,8 @@ def test_log_probabilities_of_a_large_vocabulary(width):
     """A row of scores is added up 128 at a time."""
     scores = np.full(width, -0.1, "f4")
     scores[0] = 0
-    out, none, numbers = np.empty_like(scores), np.zeros(0, int), np.zeros(0, "f4")
-    run = registry.kernel("log_probabilities", "cpu")
-    run(scores, numbers, numbers, out, none, none, none, none, none, width, 0, 1)
+    out = np.empty_like(scores)
+    registry.kernel("log_probabilities", "cpu")(scores, out, NO_LIMITS, width, 0, 1)
     assert np.abs(out - (scores - np.log(np.exp(scores.astype("f8")).sum()))).max() < 2e-6
 
 

@@ -131,22 +131,30 @@ def ptx_of(function, kinds, compute):
     from seqformats import _cuda
 
     types = cuda.types
-    arguments = [types.int64 if kind is None else getattr(types, TYPES[kind])[::1] for kind in kinds]
-    signature = types.void(*arguments)
+
+    def type_of(kind):
+        if isinstance(kind, tuple):
+            return types.BaseTuple.from_types([type_of(part) for part in kind], type(kind))
+        return types.int64 if kind is None else getattr(types, TYPES[kind])[::1]
+
+    signature = types.void(*map(type_of, kinds))
     code, _ = cuda.compile_ptx(_cuda.bound(function), signature, cc=compute)
     return code
 
 
 def kinds_of(function, items, out, addresses=False):
-    """The kinds of its arguments, told by their names; numbers are annotated as such."""
-    found = []
-    for name, parameter in parameters(function).items():
-        if parameter.annotation is int or (name == "src" and addresses):
-            found.append(None)
-        else:
-            exact = "f8" if out == "f4" else out
-            found.append("i8" if name in STRUCTURE else {"out": out, "sums": exact}.get(name, items))
-    return found
+    """The kinds of its arguments, told by their names; numbers and named tuples are annotated as such."""
+
+    def kind_of(name, annotation):
+        if hasattr(annotation, "_fields"):
+            fields = annotation.__annotations__
+            return annotation(*[kind_of(field, fields[field].__forward_arg__) for field in annotation._fields])
+        if annotation in (int, "int") or (name == "src" and addresses):
+            return None
+        exact = "f8" if out == "f4" else out
+        return "i8" if name in STRUCTURE else {"out": out, "sums": exact}.get(name, items)
+
+    return [kind_of(name, parameter.annotation) for name, parameter in parameters(function).items()]
 
 
 def instructions(code):

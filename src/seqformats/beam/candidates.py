@@ -32,8 +32,9 @@ class Uploaded:
             host = (*rows, *more)
             self._host = host  # an address means something only while its array is there
             self.stream = library.stream(like)
-            self.arrays = _launch.sent(library, host, like)
-            self._known = {_address(x): uploaded for x, uploaded in zip(host, self.arrays, strict=False)}
+            uploaded = _launch.sent(library, host, like)
+            self.arrays = uploaded[: len(rows)]
+            self._known = {_address(x): copy for x, copy in zip(host, uploaded, strict=True)}
 
     def of(self, x: Array) -> Array:
         """What was uploaded of an array of the host, or of those in a named tuple; or else itself."""

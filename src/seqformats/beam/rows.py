@@ -107,6 +107,13 @@ class Rows(NamedTuple):
     keys: Array  # float32, what rows are sorted by
 
 
+class NewRows(NamedTuple):
+    """Where the rows of a step are written: room for more than there will be."""
+
+    numbers: Array  # (4, most) int64: parents, tokens, nodes and source of `Rows`
+    scores: Array  # (2, most) float32: values and keys
+
+
 class Terms(NamedTuple):
     """How a search decides, in numbers; most are those of a `rules.Rule` or a `rules.Prune`."""
 

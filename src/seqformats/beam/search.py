@@ -9,7 +9,7 @@ from ..arrays import Array
 from ..structure import frozen
 from .live import Live, Nodes
 from .options import Sources
-from .rows import Beams, Candidates, Finished, Rows, Terms, Wanted
+from .rows import Beams, Candidates, Finished, NewRows, Rows, Terms, Wanted
 from .rules import BEAM, Prune, Rule
 
 
@@ -68,11 +68,10 @@ class Search:
         total = min(found.counts.size, self._terms.groups * before.source.size) * found.places
         tree = self.nodes.tree(total)
         numbers, scores = np.empty((4, total), np.int64), np.empty((2, total), np.float32)
-        live = Rows(*numbers, *scores)
         t = before.t + 1
-        rows, size, same, bad, longest, largest = registry.entry("advance_beams")(
-            found, before.rows, live, self.beams, self.finished, tree, self._terms, t
-        )
+        advance = registry.entry("advance_beams")
+        told = advance(found, before.rows, NewRows(numbers, scores), self.beams, self.finished, tree, self._terms, t)
+        rows, size, same, bad, longest, largest = map(int, told)  # interpreted, a kernel returns NumPy's
         if bad >= 0:
             return False, bad
         self.nodes.steps.append(size)

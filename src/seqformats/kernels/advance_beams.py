@@ -16,7 +16,7 @@ import numpy as np
 
 from .._kernel import compiled, shared
 from ..arrays import Array
-from ..beam.rows import Beams, Candidates, Finished, Rows, Terms, Tree
+from ..beam.rows import Beams, Candidates, Finished, NewRows, Rows, Terms, Tree
 
 
 @shared
@@ -69,7 +69,7 @@ def kept(finished: Finished, at: int, size: int, most: int, score: float, node: 
 def cpu(
     candidates: Candidates,
     before: Rows,
-    live: Rows,
+    live: NewRows,
     beams: Beams,
     finished: Finished,
     tree: Tree,
@@ -79,6 +79,8 @@ def cpu(
     """All beams; hypotheses have `length` tokens after this step."""
     values, keys, ids, counts, places, columns = candidates
     begin, end, size = beams.begin, beams.end, beams.size
+    parents, tokens, row_nodes, sources = live.numbers
+    row_values, row_keys = live.scores
     pool, norm, stop = terms.pool, terms.norm, terms.stop
     far = terms.below[0] < np.inf or terms.below[1] < np.inf
     for b in range(begin.size):
@@ -131,12 +133,12 @@ def cpu(
                 if rows - begin[b] == k:
                     continue
                 same &= parent == rows
-                live.parents[rows] = parent
-                live.tokens[rows] = token
-                live.nodes[rows] = nodes
-                live.source[rows] = source
-                live.values[rows] = value
-                live.keys[rows] = keys[at + j]
+                parents[rows] = parent
+                tokens[rows] = token
+                row_nodes[rows] = nodes
+                sources[rows] = source
+                row_values[rows] = value
+                row_keys[rows] = keys[at + j]
                 rows += 1
             tree.tokens[nodes] = token
             tree.previous[nodes] = before.nodes[parent]
@@ -145,7 +147,7 @@ def cpu(
         alive = rows - begin[b]
         best = np.float32(-np.inf)
         for r in range(begin[b], rows):
-            best = max(best, live.keys[r])
+            best = max(best, row_keys[r])
         full = size[b] >= k
         worst = finished.scores[pool_at + k - 1] if full else np.float32(-1e9)
         enough = alive == 0 or last
@@ -166,7 +168,7 @@ def cpu(
         if enough:
             if size[b] == 0:  # unless the rule finishes everything there, the live ones are the result
                 for r in range(begin[b], rows):
-                    size[b] = kept(finished, pool_at, size[b], k, live.values[r], live.nodes[r])
+                    size[b] = kept(finished, pool_at, size[b], k, row_values[r], row_nodes[r])
             rows = begin[b]
         end[b] = rows
         if terms.shrinks:
