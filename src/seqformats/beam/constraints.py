@@ -43,9 +43,17 @@ class AllowedTokens(Constraint):
 
     Parameters
     ----------
-    trie_or_lists : a `Trie`, or sequences of tokens, for all sources; or a `LoD` over ``[source -> sequences, sequence
-        -> tokens]`` or lists of lists of lists, for each its own
+    trie_or_lists : Trie, LoD, or lists of tokens
+        A `Trie`, or sequences of tokens, for all sources; or a `LoD` over ``[source -> sequences, sequence ->
+        tokens]`` or lists of lists of lists, for each its own.
 
+    Raises
+    ------
+    TypeError, StructureError
+        For what are no sequences of tokens.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> found = sf.beam_search(
@@ -117,8 +125,16 @@ class ForcedPrefix(Constraint):
 
     Parameters
     ----------
-    tokens : a list of tokens for all sources, or one for each (lists of lists, an encoding); any may be empty
+    tokens : sequence of int, lists of such, or encoding
+        A list of tokens for all sources, or one for each; any may be empty.
 
+    Raises
+    ------
+    TypeError, StructureError
+        For what are no sequences of tokens.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> prefix = sf.ForcedPrefix([[4, 2], []])  # of two sources only the first is forced
     """
@@ -159,8 +175,16 @@ class ForcedTokens(Constraint):
 
     Parameters
     ----------
-    tokens : a dict from the place, 0 for the first generated token, to the token
+    tokens : mapping of int to int
+        From the place, 0 for the first generated token, to the token.
 
+    Raises
+    ------
+    TypeError, ConversionError
+        For what is no such mapping, and for negative numbers.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> forced = sf.ForcedTokens({0: 250004})  # the language comes first
     """
@@ -189,8 +213,16 @@ class BannedTokens(Constraint):
 
     Parameters
     ----------
-    tokens : a token, or a list of tokens and of phrases (lists of tokens)
+    tokens : int, sequence of int and of phrases, or encoding
+        A token, or a list of tokens and of phrases (lists of tokens).
 
+    Raises
+    ------
+    TypeError, StructureError
+        For what are no tokens.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> banned = sf.BannedTokens([0, 1, [7, 8]])  # 7 may come, and 8, but not 8 behind 7
     """
@@ -233,8 +265,16 @@ class NoRepeatNgram(Constraint):
 
     Parameters
     ----------
-    n : at least 1
+    n : int
+        At least 1.
 
+    Raises
+    ------
+    TypeError, ConversionError
+        For another `n`.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> no_trigram_twice = sf.NoRepeatNgram(3)
     """
@@ -263,12 +303,24 @@ class _NoRepeat(Running):
 
 
 class RepetitionPenalty(Constraint):
-    """Tokens that a hypothesis has already become less likely (Keskar et al. 2019, arXiv 1909.05858).
+    """Tokens that a hypothesis has already become less likely.
 
     Parameters
     ----------
-    penalty : the log-probability is multiplied by it (divided, where it is above 0); above 0, 1 changes nothing
+    penalty : float
+        The log-probability is multiplied by it (divided, where it is above 0); above 0, 1 changes nothing.
 
+    Raises
+    ------
+    TypeError, ConversionError
+        For another `penalty`.
+
+    References
+    ----------
+    N. S. Keskar et al. (2019), arXiv 1909.05858.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> penalty = sf.RepetitionPenalty(1.2)
     """

@@ -27,29 +27,66 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
 
     Parameters
     ----------
-    step : ``step(state) -> (scores, memory)``: the model.  ``scores (rows, vocabulary)`` are logits, one row for each
-        of the state; see `BeamState`
-    memory : what the model remembers, one row a source at first; see below
-    start : the token before the first one, or an array with one a source
-    end : a token that ends a hypothesis, several, or a `Ragged` with those of each source
-    beam_size, max_new_tokens : how many hypotheses a source follows, and how long they are; or an array, one a source
-    rule : whose search this is: when hypotheses are finished, how they are scored, and when a source is done; see below
-    n_best : how many hypotheses of each source are given back, at most
-    length_penalty : the power of the length that a score is divided by; or an array, one a source
-    early_stopping : of the rule "hf": False, True or "never"
-    min_new_tokens : so many tokens come before an end; or an array, one a source
-    prune : which candidates are dropped however many places there are, a `Prune`
-    sampling : draw hypotheses without replacement instead of searching the best, a `Stochastic`
-    constraints : limits on the tokens, such as `BannedTokens`
-    shared : memory with one row a source, which follows nothing: index it by ``state.source``
-    on_scores : ``f(scores, state) -> scores``, or a list of such: log-probabilities ``(rows, vocabulary)`` float32 may
-        be changed, -inf for what must not be; they are not normalised again
-    on_candidates : ``f(ids, scores, state) -> (ids, scores)``: the best candidates of each row, `LoD` over ``[source ->
-        rows, row -> candidates]``, scores those of whole hypotheses, may be removed, changed or added
-    on_selected : ``f(ids, scores, parents, state) -> (ids, scores, parents)``: the same of those that are left, before
-        finished ones are taken out; `parents` are their rows
-    trace : keep every step in the result
+    step : callable
+        ``step(state) -> (scores, memory)``: the model.  ``scores (rows, vocabulary)`` are logits, one row for each of
+        the state; see `BeamState`.
+    memory : arrays, encodings, objects or None, in any containers
+        What the model remembers, one row a source at first; see Notes.
+    start : int or array of int
+        The token before the first one, or an array with one a source.
+    end : int, sequence of int, or Ragged
+        A token that ends a hypothesis, several, or a `Ragged` with those of each source.
+    beam_size, max_new_tokens : int or array of int
+        How many hypotheses a source follows, and how long they are; or an array, one a source.
+    rule : {"hf", "ct2", "fairseq", "marian", "gnmt", "paddle"}
+        Whose search this is: when hypotheses are finished, how they are scored, and when a source is done; see Notes.
+    n_best : int
+        How many hypotheses of each source are given back, at most.
+    length_penalty : float or array of float
+        The power of the length that a score is divided by; or an array, one a source.
+    early_stopping : bool or "never"
+        Of the rule "hf": False, True or "never".
+    min_new_tokens : int or array of int
+        So many tokens come before an end; or an array, one a source.
+    prune : Prune, optional
+        Which candidates are dropped however many places there are.
+    sampling : Stochastic, optional
+        Draw hypotheses without replacement instead of searching the best.
+    constraints : sequence of constraints
+        Limits on the tokens, such as `BannedTokens`.
+    shared : arrays or encodings, in any containers
+        Memory with one row a source, which follows nothing: index it by ``state.source``.
+    on_scores : callable, or sequence of callables
+        ``f(scores, state) -> scores``: log-probabilities ``(rows, vocabulary)`` float32 may be changed, -inf for what
+        must not be; they are not normalised again.
+    on_candidates : callable, or sequence of callables
+        ``f(ids, scores, state) -> (ids, scores)``: the best candidates of each row, `LoD` over ``[source -> rows, row
+        -> candidates]``, scores those of whole hypotheses, may be removed, changed or added.
+    on_selected : callable, or sequence of callables
+        ``f(ids, scores, parents, state) -> (ids, scores, parents)``: the same of those that are left, before finished
+        ones are taken out; `parents` are their rows.
+    trace : bool
+        Keep every step in the result.
 
+    Returns
+    -------
+    BeamResult
+        The hypotheses of each source, best first.
+
+    Raises
+    ------
+    TypeError, StructureError, ConversionError, DeviceError
+        For arguments and memories that do not fit.
+    ValueError
+        For scores that are NaN or +inf.
+
+    See Also
+    --------
+    BeamDecoder : the same as a loop of one's own
+    beam_step, beam_backtrace : one step, and the way back, as PaddlePaddle has them
+
+    Notes
+    -----
     A hook with a method ``follow(parents)`` is told how rows go on, to keep something for each.
 
     A memory follows the hypotheses by itself.  It is None or any of these, in tuples, lists, dicts and dataclasses:
@@ -85,9 +122,8 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
     On a GPU scores stay there: the best candidates of a step are copied to the host, once, and what follows from them
     goes back.  Nothing has a gradient.
 
-    Errors: TypeError, StructureError, ConversionError, DeviceError for arguments and memories that do not fit;
-    ValueError for scores that are NaN or +inf.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])  # the next token by the last one
@@ -115,8 +151,29 @@ class BeamDecoder:
 
     Parameters
     ----------
-    memory and the keywords : as `beam_search` takes them; what `step` is given as memory follows in the same way
+    memory : arrays, encodings, objects or None, in any containers
+        As `beam_search` takes it; what `step` is given as memory follows in the same way.
+    **options
+        The keywords of `beam_search`, of which `start`, `end`, `beam_size` and `max_new_tokens` are needed.
 
+    Attributes
+    ----------
+    state : BeamState
+        The live hypotheses.
+    active : bool
+        Is any source still searched?
+
+    Raises
+    ------
+    TypeError, StructureError, ConversionError, DeviceError
+        For arguments and memories that do not fit.
+
+    See Also
+    --------
+    beam_search : the loop, ready made, and what the keywords mean
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
@@ -166,10 +223,19 @@ class BeamDecoder:
 
         Parameters
         ----------
-        scores : ``(rows, vocabulary)`` logits of the state's rows
-        memory : what the model remembers, in the order of those rows
+        scores : array (rows, vocabulary)
+            Logits of the state's rows.
+        memory : arrays, encodings, objects or None, in any containers
+            What the model remembers, in the order of those rows.
 
-        Errors: those of `beam_search`; StructureError where the search has ended.
+        Raises
+        ------
+        StructureError
+            Where the search has ended, and for memories that do not fit.
+        TypeError, DeviceError
+            For scores and memories that do not fit.
+        ValueError
+            For scores that are NaN or +inf.
         """
         search = self._search
         live = search.live
@@ -200,7 +266,13 @@ class BeamDecoder:
         self._cut = False
 
     def result(self) -> BeamResult:
-        """The hypotheses that are finished."""
+        """The hypotheses that are finished.
+
+        Returns
+        -------
+        BeamResult
+            Those of each source, best first.
+        """
         put, nodes = self._place.put, self._search.nodes
         source, last, scores = self._search.best()
         inner = Structure.of_lengths(nodes.lengths(last))
@@ -216,7 +288,7 @@ class BeamDecoder:
 
     # --- memories ----------------------------------------------------------------------------------------------------
 
-    def _followed(self, memory: Any, scores: Array, same: bool) -> Any:
+    def _followed(self, memory: object, scores: Array, same: bool) -> Any:
         """The memory of the rows that are now; is each the row of the same number?"""
         parents = self._beside_memories()[2]
         if same:
@@ -233,5 +305,5 @@ class BeamDecoder:
             live.uploaded = Uploaded(place.library, rows, (live.rows.values, *self._search.wanted), place.like)
         return live.uploaded.arrays
 
-    def _seen(self, memory: Any) -> BeamState:
+    def _seen(self, memory: object) -> BeamState:
         return BeamState(self._search.live, self._place, self._beside_memories(), memory, self._shared)

@@ -14,16 +14,31 @@ from .rules import number
 
 
 class DiverseGroups(Constraint):
-    """Several beams for each source, each avoiding what those before it have just chosen (Vijayakumar et al. 2018).
+    """Several beams for each source, each avoiding what those before it have just chosen.
 
     Parameters
     ----------
-    groups : how many; every beam size must be a multiple of it
-    penalty : what a token loses for each time that it was chosen, at least 0
+    groups : int
+        How many; every beam size must be a multiple of it.
+    penalty : float
+        What a token loses for each time that it was chosen, at least 0.
 
-    Each group is a beam of its own; the hypotheses of all are put together at the end.  Source: A. K. Vijayakumar et
-    al., "Diverse Beam Search", arXiv 1610.02424, with Hamming diversity.
+    Raises
+    ------
+    TypeError, ConversionError
+        For numbers out of their range.
 
+    Notes
+    -----
+    Each group is a beam of its own; the hypotheses of all are put together at the end.  The diversity is that of
+    Hamming.
+
+    References
+    ----------
+    A. K. Vijayakumar et al. (2018), "Diverse Beam Search", arXiv 1610.02424.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> diverse = sf.DiverseGroups(groups=2, penalty=0.5)
     """

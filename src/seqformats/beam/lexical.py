@@ -24,14 +24,26 @@ class LexicalConstraints(Constraint):
 
     Parameters
     ----------
-    phrases : a list of phrases (lists of tokens) for all sources; or for each its own (lists of lists of lists)
+    phrases : lists of tokens, or encoding
+        A list of phrases (lists of tokens) for all sources; or for each its own (lists of lists of lists).
 
+    Raises
+    ------
+    TypeError, StructureError
+        For what are no phrases.
+
+    Notes
+    -----
     An end is no candidate before all phrases are there.  The places of a beam are shared out by how much of the phrases
     a hypothesis has, so that those that have begun one are not crowded out.  A source whose phrases do not come to fit
     into `max_new_tokens` has no hypothesis.
 
-    Source: M. Post, D. Vilar, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation", arXiv 1804.06609.
+    References
+    ----------
+    M. Post, D. Vilar, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation", arXiv 1804.06609.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> found = sf.beam_search(

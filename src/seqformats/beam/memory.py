@@ -27,11 +27,11 @@ _SCALARS = frozenset((str, int, float, bool, bytes, complex, type(None)))
 _CARRIED = (str, bytes, numbers.Number, np.generic, type(None), types.ModuleType)
 
 
-def _is_array(x: Any) -> bool:
+def _is_array(x: object) -> bool:
     return is_array(x) or isinstance(x, (Encoding, Pairs))
 
 
-def _telling(x: Any) -> Callable[[Any], Any] | None:
+def _telling(x: object) -> Callable[[Any], Any] | None:
     """The method by which an object wants to be told how rows go on."""
     if type(x) in _CONTAINERS or isinstance(x, type):
         return None
@@ -41,7 +41,7 @@ def _telling(x: Any) -> Callable[[Any], Any] | None:
     return method if callable(method) else None
 
 
-def _is_record(x: Any) -> bool:
+def _is_record(x: object) -> bool:
     """A dataclass or a named tuple, which has fields and not rows."""
     return hasattr(x, "_fields") if isinstance(x, tuple) else dataclasses.is_dataclass(x) and not isinstance(x, type)
 
@@ -90,18 +90,20 @@ def _is_row_list(x: Any, what: str) -> bool:
     return True
 
 
-def _holds_itself(what: str, x: Any) -> StructureError:
+def _holds_itself(what: str, x: object) -> StructureError:
     return StructureError(f"{what} holds a {type(x).__name__} that holds itself")
 
 
-def parts(memory: Any, what: str, *, known: bool = True) -> list[Any]:
+def parts(memory: object, what: str, *, known: bool = True) -> list[Any]:
     """The parts of a memory.  TypeError for objects of which nothing is known, unless `known` is False."""
     found: list[Any] = []
     _collect(memory, (), found, {}, what, known)
     return found
 
 
-def _collect(x: Any, path: tuple[int, ...], found: list[Any], seen: dict[int, Any], what: str, known: bool) -> None:
+def _collect(
+    x: object, path: tuple[int, ...], found: list[Any], seen: dict[int, object], what: str, known: bool
+) -> None:
     """The parts of `x`, which is in the containers of `path`; `seen` are those that were looked into, so that no
     other object takes their place."""
     if _is_array(x):
@@ -228,7 +230,7 @@ def check_memory(memory: Any, rows: int, place: Place) -> list[Any]:
     return told
 
 
-def _is_cache(x: Any) -> bool:
+def _is_cache(x: object) -> bool:
     """Does this move rows alone, so that it need not know of a step in which none moves?"""
     return callable(getattr(x, "reorder_cache", None))
 
@@ -290,7 +292,7 @@ def beside(parents: Array, scores: Array) -> Array:
     return library.from_host(parents, like)
 
 
-def told(x: Any, parents: Array) -> Any:
+def told(x: object, parents: Array) -> Any:
     """What takes the place of an object that has been told how rows go on: itself, or what its method returns."""
     method = _telling(x)
     assert method is not None

@@ -20,16 +20,28 @@ from .memory import Place
 class BeamState:
     """The live hypotheses of a search, a row each; rows of a source are neighbours.
 
-    tokens : ``(rows,)`` int64, the last token of each; the start at first
-    source : ``(rows,)`` int64, of which source each is: at first each has one row, and none when it is done
-    parents : ``(rows,)`` int64, the row of the step before that each goes on from
-    memory : what the model has returned, in the order of these rows; its arrays are written again two steps later
-    shared : the memory with one row a source, as it was given
-    t : how many tokens each has
+    Attributes
+    ----------
+    tokens : array (rows,) of int64
+        The last token of each; the start at first.
+    source : array (rows,) of int64
+        Of which source each is: at first each has one row, and none when it is done.
+    parents : array (rows,) of int64
+        The row of the step before that each goes on from.
+    memory : object
+        What the model has returned, in the order of these rows; its arrays are written again two steps later.
+    shared : object
+        The memory with one row a source, as it was given.
+    t : int
+        How many tokens each has.
 
+    Notes
+    -----
     Arrays are of the library, and on the device, of the arrays in the memories; of `start` where there are none, and
     NumPy's where that is no array either.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> decoder = sf.BeamDecoder(None, start=np.array([1, 2]), end=0, beam_size=2, max_new_tokens=5)
@@ -41,11 +53,13 @@ class BeamState:
 
     __slots__ = ("_live", "_place", "_prefixes", "memory", "parents", "shared", "source", "t", "tokens")
 
-    def __init__(self, live: Live, place: Place, arrays: tuple[Array, ...], memory: Any, shared: Any) -> None:
+    def __init__(self, live: Live, place: Place, arrays: tuple[Array, ...], memory: object, shared: object) -> None:
         self._live, self._place = live, place
         self._prefixes: Ragged | None = None
         self.tokens, self.source, self.parents = arrays
-        self.memory, self.shared, self.t = memory, shared, live.t
+        self.memory: Any = memory
+        self.shared: Any = shared
+        self.t = live.t
 
     @property
     def prefixes(self) -> Ragged:
@@ -64,8 +78,17 @@ class BeamState:
 class BeamTrace:
     """Every step of a search, `LoD` over ``[source -> rows of the step before, row -> what was kept of it]``.
 
-    ids, scores : a `TensorArray` each; the first step holds the starts.  `beam_backtrace` and `pack_prefixes` read them
+    Attributes
+    ----------
+    ids, scores : TensorArray
+        The tokens and scores of each step; the first step holds the starts.
 
+    See Also
+    --------
+    beam_backtrace : the hypotheses that the steps hold
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
@@ -84,13 +107,21 @@ class BeamTrace:
 class BeamResult:
     """The hypotheses of a search, best first; a source may have none.
 
-    tokens : `LoD` over ``[source -> hypotheses, hypothesis -> tokens]``, int64, without the start, with the end where
-        there is one
-    scores : ``(hypotheses,)`` float32, as the rule normalises them
-    token_scores : `LoD` like `tokens`, float32: what each token has added to the log-probability
-    rows : how many rows the model was asked for, in all steps together
-    trace : the steps, a `BeamTrace`, where they were asked for
+    Attributes
+    ----------
+    tokens : LoD of int64
+        Over ``[source -> hypotheses, hypothesis -> tokens]``, without the start, with the end where there is one.
+    scores : array (hypotheses,) of float32
+        As the rule normalises them.
+    token_scores : LoD of float32
+        Like `tokens`: what each token has added to the log-probability.
+    rows : int
+        How many rows the model was asked for, in all steps together.
+    trace : BeamTrace, optional
+        The steps, where they were asked for.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])

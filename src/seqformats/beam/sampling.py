@@ -19,14 +19,26 @@ class Stochastic:
 
     Parameters
     ----------
-    seed : an integer for all sources, or one for each (a list or array)
+    seed : int or sequence of int
+        An integer for all sources, or one for each (a list or array).
 
+    Raises
+    ------
+    TypeError
+        For what is no integer.
+
+    Notes
+    -----
     What is drawn of a source depends on its seed and its scores alone: two sources with the same scores give the same
     sample, unless they have different seeds.  Hypotheses come in the order in which they were drawn; their scores are
     log-probabilities, which no length divides.  Whatever has ended stays in the sample.
 
-    Source: W. Kool, H. van Hoof, M. Welling, "Stochastic Beams and Where to Find Them", arXiv 1903.06059.
+    References
+    ----------
+    W. Kool, H. van Hoof, M. Welling, "Stochastic Beams and Where to Find Them", arXiv 1903.06059.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> scores = np.log([[0.5, 0.3, 0.2]])

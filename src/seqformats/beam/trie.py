@@ -13,12 +13,23 @@ class Trie:
 
     Parameters
     ----------
-    sequences : lists or arrays of tokens, or an encoding of them; any length
+    sequences : lists or arrays of tokens, or encoding
+        Any length.
 
-    Node 0 is the root; node i follows its parent with ``tokens[i]``, its children are ``begin[i]`` to ``end[i]``.
+    Attributes
+    ----------
+    tokens, begin, end : array (nodes,) of int64
+        Node 0 is the root; node i follows its parent with ``tokens[i]``, its children are ``begin[i]`` to ``end[i]``.
 
-    Errors: TypeError for tokens that are no integers, StructureError for negative ones.
+    Raises
+    ------
+    TypeError
+        For tokens that are no integers.
+    StructureError
+        For negative ones.
 
+    Examples
+    --------
     >>> import seqformats as sf
     >>> trie = sf.Trie([[3, 1], [3, 2], [5]])
     >>> trie.tokens, trie.begin, trie.end

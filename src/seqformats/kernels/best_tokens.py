@@ -27,14 +27,25 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 @shared
 def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Limits) -> Any:
     """The largest of the scores that limits leave of a row, and the sum of ``exp(score - largest)``."""
+    factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits
+    first = edited_at[r] if edited_at.size != 0 else 0
+    edits = edited_at[r + 1] if edited_at.size != 0 else 0
+    chosen = allowed_from.size != 0 and allowed_from[r] >= 0
     top = np.float32(-np.inf)
-    for k in range(width):
-        top = max(top, limited(x[begin + k], k, r, limits))
     total = np.float32(0)
-    for k in range(width):
-        value = limited(x[begin + k], k, r, limits)
-        if value > -np.inf:
-            total += exp(value - top)
+    for adding in range(2):
+        e = first
+        for j in range(allowed_from[r] if chosen else 0, allowed_to[r] if chosen else width):
+            token = allowed[j] if chosen else j
+            while e < edits and edited[e] < token:
+                e += 1
+            value = x[begin + token]
+            if e < edits and edited[e] == token:
+                value = edit(value, factors[e], addends[e])
+            if adding == 0:
+                top = max(top, value)
+            elif value > -np.inf:
+                total += exp(value - top)
     return top, total
 
 
