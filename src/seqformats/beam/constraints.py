@@ -79,6 +79,7 @@ class AllowedTokens(Constraint):
             self._shared = token_lists(trie_or_lists, "the allowed sequences")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
+        """What one search needs of it."""
         if self._own is not None:
             if len(self._own) != n:
                 raise StructureError(f"there are allowed sequences for {len(self._own)} sources, but {n} sources")
@@ -148,6 +149,7 @@ class ForcedPrefix(Constraint):
             self._own = token_lists(tokens, "the forced prefix")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
+        """What one search needs of it."""
         own = [self._shared] * n if self._own is None else self._own
         if len(own) != n:
             raise StructureError(f"there are forced prefixes for {len(own)} sources, but {n} sources")
@@ -195,6 +197,7 @@ class ForcedTokens(Constraint):
         self._at = {at_least(t, "a place", 0): at_least(token, "a token", 0) for t, token in tokens.items()}
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
+        """What one search needs of it."""
         return _ForcedAt(self._at)
 
 
@@ -240,6 +243,7 @@ class BannedTokens(Constraint):
         self._phrases = [p for p in found if p.size > 1]
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
+        """What one search needs of it."""
         return _Banned(self._single, self._phrases)
 
 
@@ -283,6 +287,7 @@ class NoRepeatNgram(Constraint):
         self._n = at_least(n, "n", 1)
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
+        """What one search needs of it."""
         return _NoRepeat(self._n)
 
 
@@ -331,6 +336,7 @@ class RepetitionPenalty(Constraint):
             raise ConversionError(f"penalty must be above 0, and between 1e-30 and 1e30, not {said(penalty)}")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
+        """What one search needs of it."""
         return _Repetition(self._penalty)
 
 

@@ -167,17 +167,19 @@ def with_options(
         *first, _ = signature.parameters.values()
         names = [one.name for one in first]
         with_keywords = signature.replace(parameters=[*first, *fields.values()])
+        known = {*names, *fields}
+        call: Any = function
 
         @functools.wraps(function)
         def taking_keywords(*args: Any, **options: Any) -> Any:
             for name in options:
-                if name not in with_keywords.parameters:
+                if name not in known:
                     told = f"{name} {HINTS[name]}" if name in HINTS else f"there is no option {name}"
                     raise TypeError(f"{told}; the options are: {keywords}")
             given = (*args, *[options.pop(name) for name in names[len(args) :] if name in options])
             if len(given) != len(names) or not required <= options.keys() <= fields.keys():
                 with_keywords.bind(*given, **options)  # which says what is wrong
-            return function(*given, made(**options))  # type: ignore[call-arg]
+            return call(*given, made(**options))
 
         described: Any = taking_keywords
         described.__signature__ = with_keywords
