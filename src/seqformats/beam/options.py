@@ -169,6 +169,7 @@ def with_options(
         with_keywords = signature.replace(parameters=[*first, *fields.values()])
         known = {*names, *fields}
         call: Any = function
+        make: Any = made  # whose keywords are checked here and by type checkers, not in between
 
         @functools.wraps(function)
         def taking_keywords(*args: Any, **options: Any) -> Any:
@@ -179,7 +180,7 @@ def with_options(
             given = (*args, *[options.pop(name) for name in names[len(args) :] if name in options])
             if len(given) != len(names) or not required <= options.keys() <= fields.keys():
                 with_keywords.bind(*given, **options)  # which says what is wrong
-            return call(*given, made(**options))
+            return call(*given, make(**options))
 
         described: Any = taking_keywords
         described.__signature__ = with_keywords
