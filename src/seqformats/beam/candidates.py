@@ -67,7 +67,7 @@ class Query(NamedTuple):
 
     def places(self, width: int) -> int:
         """The most candidates that any beam asks for, and can have of so many tokens."""
-        return max(min(self.largest, self.longest * width), 1)
+        return int(max(min(self.largest, self.longest * width), 1))  # a kernel that is interpreted returns NumPy's
 
 
 class RowLists(NamedTuple):

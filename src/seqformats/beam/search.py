@@ -71,7 +71,7 @@ class Search:
         t = before.t + 1
         advance = registry.entry("advance_beams")
         told = advance(found, before.rows, NewRows(numbers, scores), self.beams, self.finished, tree, self._terms, t)
-        rows, size, same, bad, longest, largest = map(int, told)  # interpreted, a kernel returns NumPy's
+        rows, size, same, bad, longest, largest = told
         if bad >= 0:
             return False, bad
         self.nodes.steps.append(size)
