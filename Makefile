@@ -62,16 +62,21 @@ lint: .venv/test.stamp
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m ruff format --check .
 	.venv/bin/python -m mypy
+	.venv/bin/python tests/typing/check.py
 
-# Each pass has kernels of its own in .cache/: a cached kernel does not know the flags it was compiled with.
+# What a pass could not tell beyond the others is left out of it: `pytest.mark.passes`, see tests/conftest.py.
+# Each worker begins with files of its own, so that they do not compile the same kernels at the same time.
+PYTEST = pytest -n $(WORKERS) --dist worksteal
+
+# Kernels of other flags lie in other folders of .cache/: a cached kernel does not know the flags it was compiled with.
 jit: .venv/test.stamp
-	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv/bin/python -m pytest -n $(WORKERS) -m 'not peers'
+	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv/bin/python -m $(PYTEST) -m 'not peers'
 
 interpreted: .venv/test.stamp
 	rm -rf .cache/coverage
 	mkdir -p .cache/coverage
 	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 NUMBA_CACHE_DIR="$$PWD/.cache/interpreted" \
-		.venv/bin/python -m coverage run -m pytest -n $(WORKERS) -m 'not peers'
+		.venv/bin/python -m coverage run -m $(PYTEST) -m 'not peers'
 	.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report --fail-under=$(COVERAGE)
 
@@ -79,13 +84,15 @@ interpreted: .venv/test.stamp
 bounds: .venv/test.stamp
 	rm -rf .cache/bounds
 	NUMBA_BOUNDSCHECK=1 SEQFORMATS_GUARD=both NUMBA_CACHE_DIR="$$PWD/.cache/bounds" \
-		.venv/bin/python -m pytest -n $(WORKERS) -m 'not peers'
+		.venv/bin/python -m $(PYTEST) -m 'not peers'
 
-# The comparisons with PyTorch, Thinc, transformers and CTranslate2, in an environment of their own.
+# The comparisons with PyTorch, Thinc, transformers and CTranslate2, in an environment of their own; the kernels are
+# those of the compiled pass, where the releases of Numba are the same.
 test-peers: .venv-peers/test.stamp
-	NUMBA_CACHE_DIR="$$PWD/.cache/peers" .venv-peers/bin/python -m pytest -n $(WORKERS) -m peers
+	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv-peers/bin/python -m $(PYTEST) -m peers
 
 # Kernels are measured as a user has them, compiled by the same process or read from its cache.
+# `make bench BENCH=--report` measures nothing and makes the pages anew from docs/benchmarks.json.
 bench: .venv-bench/bench.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/bench" .venv-bench/bin/python -m benchmarks --only '$(ONLY)' $(BENCH)
 

@@ -1,11 +1,13 @@
 """Measure this library beside its peers.
 
     python -m benchmarks [--only moves,softmax] [--quick] [--device cuda] [--out docs]
+    python -m benchmarks --report [--device cuda] [--out docs]
 
 Every cell of the tables is one operation on one batch: this library, its peers and a plain pass over the same bytes
 take turns in this process, all with one thread and, where there is much to do, each with the threads that it takes by
-default.  Results are compared before anything is timed.  Writes `benchmarks.md`, `benchmarks.json` and plots beside
-them; with `--only`, which takes families or parts of operations, what was measured before of the others is kept.
+default.  Results are compared before anything is timed.  Writes `benchmarks.json` and, made of it, the page
+`benchmarks.md` with a folder `benchmarks` of tables and pictures; with `--only`, which takes families or parts of
+operations, what was measured before of the others is kept.  `--report` makes the pages anew and measures nothing.
 """
 
 import argparse
@@ -32,6 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shapes", default="", help="names of shapes, with commas")
     parser.add_argument("--quick", action="store_true", help="a few rounds a cell, to see that everything runs")
     parser.add_argument("--check", action="store_true", help="compare results, measure and write nothing")
+    parser.add_argument("--report", action="store_true", help="make the pages of what was measured, measure nothing")
     parser.add_argument("--seconds", type=float, default=0.06, help="how long a cell is measured")
     parser.add_argument("--one-thread", action="store_true", help="leave out what has the threads by default")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -81,14 +84,10 @@ def cells(options: argparse.Namespace, only: list[str], effort: Effort | None) -
 
 def signatures() -> dict[str, int]:
     """How many variants of each kernel were compiled in this process."""
-    from seqformats import registry
+    from seqformats.launch.kernel import _kernels
 
-    found = {}
-    for (name, device), kernel in sorted(registry._kernels.items()):
-        kernel = getattr(kernel, "function", kernel)
-        if device == "cpu" and hasattr(kernel, "signatures"):
-            found[name] = len(kernel.signatures)
-    return found
+    started = {name: kernel.functions.get("cpu") for name, kernel in sorted(_kernels.items())}
+    return {name: len(function.signatures) for name, function in started.items() if hasattr(function, "signatures")}
 
 
 def machine(device: str) -> dict[str, object]:
@@ -106,6 +105,13 @@ def machine(device: str) -> dict[str, object]:
 
 def main() -> int:
     options = arguments()
+    if options.report:
+        try:
+            report.remake(options.out, options.device)
+        except FileNotFoundError as error:
+            print(f"--report needs what a run without it writes; there is no {error.filename}", file=sys.stderr)
+            return 1
+        return 0
     if options.device == "cuda" and not (torch and torch.cuda.is_available()):
         print("--device cuda needs PyTorch and a GPU that it can use; there is none here", file=sys.stderr)
         return 1

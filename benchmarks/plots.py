@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pathlib
 from typing import Any
 
 STYLE = """
@@ -163,17 +162,15 @@ def threads(found: list[dict[str, Any]]) -> Picture:
     return lines(f'Threads, the batch "{shape}"', "threads", "times as fast as one thread", series, square=True)
 
 
-def draw(results: dict[str, Any], folder: pathlib.Path, stem: str, titles: dict[str, str]) -> dict[str, str]:
-    """Write the pictures; their files, by family."""
+def draw(results: dict[str, Any], titles: dict[str, str]) -> dict[str, Picture]:
+    """The pictures by name: of each family that has a peer, in the order of the titles, of growth and of threads."""
     found: dict[str, Picture] = {}
-    for family in dict.fromkeys(cell["family"] for cell in results["cells"]):
-        picture = ratios([cell for cell in results["cells"] if cell["family"] == family], titles[family])
+    for family, title in titles.items():
+        picture = ratios([cell for cell in results["cells"] if cell["family"] == family], title)
         if picture is not None:
             found[family] = picture
     if results.get("growth"):
         found["growth"] = growth(results["growth"])
     if results.get("threads"):
         found["threads"] = threads(results["threads"])
-    for name, picture in found.items():
-        (folder / f"{stem}-{name}.svg").write_text(str(picture), encoding="utf-8")
-    return {name: f"{stem}-{name}.svg" for name in found}
+    return found

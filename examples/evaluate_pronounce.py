@@ -16,7 +16,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -188,7 +188,7 @@ def measure(model: Pronouncer, entries: dict[str, list[list[str]]], count: int, 
     references = [entries[word] for word in words]
     dense = {k: partial(dense_beams, model, states, k) for _, k, _ in DECODERS}
     ragged = {(k, threshold): partial(ragged_beams, model, states, k, threshold) for _, k, threshold in DECODERS}
-    calls = {**dense, **ragged}
+    calls: dict[Any, Callable[[], Any]] = {**dense, **ragged}
     found = {name: call() for name, call in calls.items()}  # this loads the kernels too
     seconds: dict[Any, list[float]] = {name: [] for name in calls}
     for _ in range(runs):  # in turn, so that a busy machine slows all of them

@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def run_layers(layers: dict[str, Callable[[Any], Any]], x: Any) -> tuple[Any, li
     return x, seconds
 
 
-def pool(x: Any, sentences_per_document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pool(x: Any, sentences_per_document: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """The means of words by sentence, and of sentences by document."""
     sentences = sf.reduce_mean(x)
     if isinstance(sentences, sf.LoD):  # a LoD knows its documents: pooling takes one level off at a time
@@ -187,7 +188,7 @@ def shares_memory(x: Any, y: Any) -> bool:
 # The table
 
 
-TARGETS = {
+TARGETS: dict[str, tuple[type, dict[str, Any]]] = {
     "List": (sf.List, {}),
     "Ragged": (sf.Ragged, {}),
     "Padded": (sf.Padded, {}),
@@ -217,7 +218,7 @@ def table_rows(name: str, x: Any, names: list[str], seconds: list[float]) -> lis
         if target == name:
             times, rates = f"{times}{'.':>8}", f"{rates}{'.':>8}"
             continue
-        y, median = median_time(lambda To=To, options=options: sf.convert(x, To, **options))
+        y, median = median_time(partial(sf.convert, x, To, **options))
         times += f"{1e3 * median:>8.2f}"
         rates += f"{'view':>8}" if shares_memory(x, y) else f"{moved / median:>8.2f}"
     layers = ", ".join(f"{layer} {1e3 * s:.0f} ms" for layer, s in zip(names, seconds, strict=True))

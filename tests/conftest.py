@@ -1,6 +1,12 @@
-"""Hypothesis profiles for the whole suite.
+"""Which tests belong to which pass, and the profiles of Hypothesis.
 
-``SEQFORMATS_HYPOTHESIS`` picks one: ``dev`` (the default), ``ci`` (the default where ``CI`` is set; the same
+`make test` runs the suite three times: compiled, interpreted (``NUMBA_DISABLE_JIT=1``, the CUDA kernels in Numba's
+simulator, coverage) and with bounds checks (``NUMBA_BOUNDSCHECK=1``, arrays beside protected pages). Most tests tell
+something else each time. Where one cannot, it names the passes that it is for, and is left out of the others::
+
+    @pytest.mark.passes("compiled", reason="it runs in a process without checks")
+
+``SEQFORMATS_HYPOTHESIS`` picks the profile: ``dev`` (the default), ``ci`` (the default where ``CI`` is set; the same
 examples every time) or ``nightly``. With ``NUMBA_DISABLE_JIT=1`` every kernel runs as plain Python, so the same
 profiles draw fewer examples there.
 
@@ -19,7 +25,15 @@ if os.environ.get("SEQFORMATS_GUARD"):
 
     guard_pages.install(os.environ["SEQFORMATS_GUARD"])
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+def flag(name):
+    """Is it on in the environment?"""
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+INTERPRETED = flag("NUMBA_DISABLE_JIT")
+PASSES = ("compiled", "interpreted", "bounds")
+PASS = "interpreted" if INTERPRETED else "bounds" if flag("NUMBA_BOUNDSCHECK") else "compiled"
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
@@ -32,6 +46,23 @@ settings.register_profile("dev", max_examples=examples(30, 8), **COMMON)
 settings.register_profile("ci", max_examples=examples(60, 12), derandomize=True, database=None, **COMMON)
 settings.register_profile("nightly", max_examples=examples(2000, 200), **COMMON)
 settings.load_profile(os.environ.get("SEQFORMATS_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+def passes_of(marker):
+    """The passes that a marker names; it also says why the others are none."""
+    if not marker.args or not set(marker.args) < set(PASSES) or not marker.kwargs.get("reason"):
+        raise pytest.UsageError(f"pytest.mark.passes takes some of {PASSES}, and a reason; got {marker}")
+    return marker.args
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests that are for other passes than this one; the marker next to a test decides."""
+    markers = [(item, item.get_closest_marker("passes")) for item in items]
+    others = [item for item, marker in markers if marker and PASS not in passes_of(marker)]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        left = set(others)
+        items[:] = [item for item in items if item not in left]
 
 
 class OneByOne(dict):
@@ -70,24 +101,24 @@ def quicken_simulator():
     sys.setswitchinterval(1e-4)
 
 
-if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
+if flag("NUMBA_ENABLE_CUDASIM"):
     quicken_simulator()
 
 
 @pytest.fixture
 def threads_for_all(monkeypatch):
     """Work of any size is divided among threads; a test during which none was fails."""
-    from seqformats import _launch, _threads
+    from seqformats.kernels.parts import KernelSpec
+    from seqformats.launch import threads
 
     used = []
-    run = _threads.run
+    run = threads.run
 
     def noticed(kernel, args, cuts, keep=None):
         used.append(len(cuts))
         run(kernel, args, cuts, keep)
 
-    for name in ("_THREADS_FROM", "_STREAMS_FROM"):
-        monkeypatch.setattr(_launch, name, 1)
-    monkeypatch.setattr(_threads, "run", noticed)
+    monkeypatch.setattr(KernelSpec, "threads_from", 1)
+    monkeypatch.setattr(threads, "run", noticed)
     yield
     assert max(used, default=0) > 2, "everything was done by one thread"

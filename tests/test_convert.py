@@ -61,18 +61,6 @@ def test_every_pair(source, target, data):
         assert_is(result, target, expected_truth(truth, target), **kept_order(x, target, truth))
 
 
-@pytest.mark.parametrize("source", [sf.List, sf.Ragged, sf.Masked], ids=oracle.format_name)
-@pytest.mark.parametrize("target", [sf.Ragged, sf.Masked, sf.Padded, sf.Packed], ids=oracle.format_name)
-@given(data=st.data())
-def test_the_long_way_leads_to_the_same(source, target, data):
-    """Small batches of blocks have a way of their own; the one that large ones go gives the same in every field."""
-    truth, x = data.draw(strategies.encoded(source))
-    if source is not target:
-        module = sys.modules["seqformats.convert"]
-        result = getattr(module, f"to_{target.__name__.lower()}")(module.source_of(x))
-        assert_is(result, target, truth, **kept_order(x, target, truth))
-
-
 @every_source
 @every_target
 @given(data=st.data())

@@ -17,20 +17,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
-from seqformats import _flow, arrays
+from seqformats import arrays
+from seqformats.arrays.cupy import CuPy
+from seqformats.arrays.torch import Torch
+from seqformats.formats.leaves import leaves, rebuild
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.passes("compiled", "interpreted", reason="Numba checks no bounds on CUDA"),
+]
 
 
 def need_gpu():
     """Skip the test where there is neither a GPU nor the simulator."""
     pytest.importorskip("numba.cuda")
-    from seqformats import _cuda
+    from seqformats.launch.cuda import devices
 
-    if not _cuda.devices():
+    if not devices():
         pytest.skip("there is no GPU")
 
 
@@ -66,10 +72,10 @@ class OnLibrary:
             pytest.skip(f"{self.name} sees no GPU")
 
     def up(self, x):
-        return _flow.rebuild(x, [self.array(leaf) for leaf in _flow.leaves(x)])
+        return rebuild(x, [self.array(leaf) for leaf in leaves(x)])
 
     def down(self, x):
-        return _flow.rebuild(x, [self.numpy(leaf) for leaf in _flow.leaves(x)])
+        return rebuild(x, [self.numpy(leaf) for leaf in leaves(x)])
 
 
 class OnTorch(OnLibrary):
@@ -377,12 +383,12 @@ def assert_found(gpu, found, wanted, exact=False):
         for one, other in zip(found, wanted, strict=True):
             assert_found(gpu, one, other, exact)
         return
-    for leaf in _flow.leaves(found):
+    for leaf in leaves(found):
         assert arrays.library_of(leaf).kind(leaf) == "cuda"
     found = gpu.down(found)
     if not arrays.is_array(wanted):
-        oracle.assert_layout(found if exact else _flow.rebuild(found, _flow.leaves(wanted)), wanted)
-    for one, other in zip(_flow.leaves(found), _flow.leaves(wanted), strict=True):
+        oracle.assert_layout(found if exact else rebuild(found, leaves(wanted)), wanted)
+    for one, other in zip(leaves(found), leaves(wanted), strict=True):
         if exact:
             oracle.assert_bits(one, other)
         else:
@@ -499,8 +505,8 @@ def test_a_nan_stays_in_its_sequence_and_column(gpu, name, width):
     x.data[3, width - 1] = np.nan
     found = operation(*arguments(gpu.up(x)))
     assert_found(gpu, found, operation(*arguments(x)))
-    others = gpu.down(found[:1]), _flow.leaves(gpu.down(found))[0][..., : width - 1]
-    for leaf in _flow.leaves(others):
+    others = gpu.down(found[:1]), leaves(gpu.down(found))[0][..., : width - 1]
+    for leaf in leaves(others):
         assert not np.isnan(leaf).any()
 
 
@@ -523,7 +529,7 @@ def test_a_result_does_not_depend_on_the_rest_of_the_batch(gpu, name, width):
     operation, arguments = ALONG[name]
     x = numbers([3, 0, 9, 2] if SIMULATED else [3, 0, 333, 2], (width,))
     together, alone = (operation(*arguments(gpu.up(y))) for y in (x, x[2:3]))
-    oracle.assert_bits(*(_flow.leaves(gpu.down(y))[0] for y in (alone, together[2:3])))
+    oracle.assert_bits(*(leaves(gpu.down(y))[0] for y in (alone, together[2:3])))
 
 
 @on_each_library
@@ -657,7 +663,7 @@ def test_repeating_into_an_array(gpu, dtype):
         room = gpu.up(np.zeros((20, 3), dtype))
         found = operation(gpu.up(y), other, out=room)
         assert_found(gpu, found, wanted, exact=True)
-        data = _flow.leaves(wanted)[0]
+        data = leaves(wanted)[0]
         oracle.assert_bits(gpu.down(room)[: len(data)], data)
         assert not gpu.down(room)[len(data) :].any()
 
@@ -792,7 +798,9 @@ def uploads(monkeypatch):
 
         return counted
 
-    for kind in (arrays.NumbaDevice, arrays.Torch, arrays.CuPy):
+    from seqformats.arrays.numba import NumbaDevice
+
+    for kind in (NumbaDevice, Torch, CuPy):
         monkeypatch.setattr(kind, "upload", watched(kind.upload))
     return found
 
@@ -853,21 +861,21 @@ def test_what_is_no_structure_goes_up_with_the_call(gpu, uploads):
 )
 @pytest.mark.parametrize("From", [sf.Ragged, sf.List], ids=oracle.format_name)
 def test_words_are_as_wide_as_rows_and_addresses_allow(From, dtype, item, shift, size, monkeypatch):
-    from seqformats import _cuda
+    from seqformats.launch import cuda
 
     count = 6 * int(np.prod(item))
     flat = sf.to_device(strategies.counting(np.dtype(dtype), (count + shift,)), "cuda")
     x = sf.convert(sf.Ragged(flat[shift:].reshape(6, *item), [2, 0, 4]), From)
     seen = []
-    view = _cuda._Start.view
+    view = cuda.Start.view
 
     def watched(self, x, size, dtype, offset=0):
         seen.append(dtype)
         return view(self, x, size, dtype, offset)
 
-    monkeypatch.setattr(_cuda._Start, "view", watched)
+    monkeypatch.setattr(cuda.Start, "view", watched)
     sf.convert(x, sf.Packed)
-    assert _cuda.WORDS[size] in seen
+    assert cuda.WORDS[size] in seen
     assert {found.itemsize for found in seen if found != np.int64} == {size}
 
 
@@ -930,12 +938,12 @@ def elsewhere(monkeypatch):
     """The library, and the log of events; the simulator takes memory by its address as the package does."""
     if not SIMULATED:
         pytest.skip("stands in for a GPU in the simulator")
-    from seqformats import _cuda
+    from seqformats.launch import cuda
 
     def as_cuda_array(shown, sync):
         shape = shown.__cuda_array_interface__
         memory = np.ndarray(shape["shape"], shape["typestr"], _memory_at(*shape["data"], shown))
-        return _cuda.gpu.to_device(np.empty(0)).__class__(memory)
+        return cuda.gpu.to_device(np.empty(0)).__class__(memory)
 
     def _memory_at(address, read_only, shown):
         assert not read_only
@@ -943,29 +951,29 @@ def elsewhere(monkeypatch):
         return (ctypes.c_uint8 * size).from_address(address)
 
     library, events = Elsewhere(), Events()
-    monkeypatch.setitem(arrays._by_type, There, library)
-    monkeypatch.setattr(_cuda, "simulated", False)
-    monkeypatch.setattr(_cuda.gpu, "as_cuda_array", as_cuda_array, raising=False)
-    monkeypatch.setattr(_cuda.gpu, "external_stream", lambda pointer: pointer)
-    monkeypatch.setattr(_cuda.gpu, "event", events)
-    _cuda._stream.cache_clear()
+    monkeypatch.setitem(arrays.known._by_type, There, library)
+    monkeypatch.setattr(cuda, "simulated", False)
+    monkeypatch.setattr(cuda.gpu, "as_cuda_array", as_cuda_array, raising=False)
+    monkeypatch.setattr(cuda.gpu, "external_stream", lambda pointer: pointer)
+    monkeypatch.setattr(cuda.gpu, "event", events)
+    cuda._stream.cache_clear()
     yield library, events.log
-    _cuda._stream.cache_clear()
+    cuda._stream.cache_clear()
 
 
 @from_each
 def test_memory_of_another_library_is_met_by_address(elsewhere, From):
     x = example(From)
-    here = _flow.rebuild(x, [leaf.view(There) for leaf in _flow.leaves(x)])
+    here = rebuild(x, [leaf.view(There) for leaf in leaves(x)])
     for To in oracle.FLAT:
         found = sf.convert(here, To)
-        assert all(type(leaf) is There for leaf in _flow.leaves(found))
-        oracle.assert_layout(_flow.rebuild(found, [np.array(leaf) for leaf in _flow.leaves(found)]), sf.convert(x, To))
+        assert all(type(leaf) is There for leaf in leaves(found))
+        oracle.assert_layout(rebuild(found, [np.array(leaf) for leaf in leaves(found)]), sf.convert(x, To))
     for name in ("sum", "topk", "window"):
         y, pullback = sf.vjp(OPERATIONS[name][0], *OPERATIONS[name][1](x))
         found, on_gpu = sf.vjp(OPERATIONS[name][0], *OPERATIONS[name][1](here))
         for one, other in ((found, y), (on_gpu(found), pullback(y))):
-            for leaf, wanted in zip(_flow.leaves(one), _flow.leaves(other), strict=True):
+            for leaf, wanted in zip(leaves(one), leaves(other), strict=True):
                 assert type(leaf) is There
                 assert_near(np.array(leaf), wanted)
 
@@ -1059,9 +1067,9 @@ def test_the_cpu_loads_no_cuda_package():
 
 def test_the_list_of_gpus_never_raises():
     pytest.importorskip("numba.cuda")
-    from seqformats import _cuda
+    from seqformats.launch.cuda import devices
 
-    names = _cuda.devices()
+    names = devices()
     assert all(isinstance(name, str) for name in names)
     assert not SIMULATED or len(names) == 1
     assert "GPUs: " in in_fresh_process("from seqformats.__main__ import main; main()")

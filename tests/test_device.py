@@ -5,7 +5,9 @@ import oracle
 import pytest
 
 import seqformats as sf
-from seqformats import _launch, arrays, registry
+from seqformats import arrays
+from seqformats.arrays import known
+from seqformats.launch import kernel as launch
 
 
 class ToyArray:
@@ -73,31 +75,29 @@ class ToyLibrary(arrays.Library):
 STARTED = []
 
 
-def start_move(kernel, library, src, out, structure_arrays, numbers, work, structure):
-    STARTED.append("move")
-    if isinstance(src, tuple):
+def start(kernel, library, inputs, outputs, args, size, work, structure):
+    does = kernel.load().does
+    STARTED.append(does)
+    if does == "moves":
+        src = inputs[0]
         source = 0
+        if not isinstance(src, tuple):
+            source = arrays.NUMPY.address(src if isinstance(src, np.ndarray) else src.memory)
+        data = (source, library.address(outputs[0]))
     else:
-        source = arrays.NUMPY.address(src if isinstance(src, np.ndarray) else src.memory)
-    kernel(source, library.address(out), *structure_arrays, *numbers, work.row, 0, work.units)
-
-
-def start_arithmetic(kernel, library, inputs, outputs, structure_arrays, numbers, work, structure):
-    STARTED.append("arithmetic")
-    given = [arrays.NUMPY.operand(x if isinstance(x, np.ndarray) else x.memory) for x in inputs]
-    taken = [arrays.NUMPY.result(x.memory) for x in outputs]
-    kernel(*given, *taken, *structure_arrays, *numbers, 0, work.units)
+        data = [arrays.NUMPY.operand(x if isinstance(x, np.ndarray) else x.memory) for x in inputs]
+        data += [arrays.NUMPY.result(x.memory) for x in outputs]
+    kernel.on("toy")(*data, *args, size, 0, work.units)
 
 
 @pytest.fixture
 def toy(monkeypatch):
     """The device is known while a test runs."""
     library = ToyLibrary()
-    monkeypatch.setattr(arrays, "_KNOWN", [*arrays._KNOWN, lambda kind: library if kind is ToyArray else None])
-    saved = [
-        (table, dict(table)) for table in (arrays._by_type, arrays._array_types, _launch._launchers, registry._kernels)
-    ]
-    arrays._array_types.pop(ToyArray, None)
+    monkeypatch.setattr(known, "_KNOWN", [*known._KNOWN, lambda kind: library if kind is ToyArray else None])
+    saved = [(table, dict(table)) for table in (known._by_type, known._array_types, launch._launchers)]
+    saved += [(found.functions, dict(found.functions)) for found in launch._kernels.values()]
+    known._array_types.pop(ToyArray, None)
     STARTED.clear()
     yield library
     for table, before in saved:
@@ -106,9 +106,9 @@ def toy(monkeypatch):
 
 
 def with_kernels():
-    _launch.add_launcher("toy", _launch.Launcher(start_move, start_arithmetic))
+    launch.add_launcher("toy", launch.Launcher(start))
     for name in NEEDED:
-        registry.add_kernel(name, "toy", registry.kernel(name, "cpu"))
+        launch.add_kernel(name, "toy", launch.kernel(name).on("cpu"))
 
 
 NEEDED = [
@@ -152,7 +152,7 @@ def test_conversions_run_there(toy, middle):
     assert sf.equal(here(x), sf.convert(HOST, middle))
     for kind in (sf.Ragged, sf.Padded, sf.Packed, sf.Masked):
         assert sf.equal(here(sf.convert(x, kind)), sf.convert(HOST, kind))
-    assert "move" in STARTED
+    assert "moves" in STARTED
 
 
 @pytest.mark.parametrize(
@@ -191,18 +191,18 @@ def test_gradients_run_there(toy):
     dy = np.ones((4, 3), np.float32)
     STARTED.clear()
     assert sf.equal(here(pullback(ToyArray(dy))), expected(dy))
-    assert STARTED == ["arithmetic"]
+    assert STARTED == ["calculates"]
 
 
 def test_a_device_without_a_launcher(toy):
     for operation in (sf.reduce_sum, lambda x: sf.convert(x, sf.Padded)):
         with pytest.raises(sf.DeviceError, match="'toy'.*cpu, cuda"):
             operation(there(HOST))
-    assert "toy" not in _launch._launchers
+    assert "toy" not in launch._launchers
 
 
 def test_a_device_without_a_kernel(toy):
-    _launch.add_launcher("toy", _launch.Launcher(start_move, start_arithmetic))
+    launch.add_launcher("toy", launch.Launcher(start))
     for operation, name in ((sf.reduce_sum, "sum_rows"), (lambda x: sf.convert(x, sf.Masked), "copy_blocks")):
         with pytest.raises(sf.DeviceError, match=f"no kernel {name} for the device 'toy'; there is one for: cpu, cuda"):
             operation(there(HOST))

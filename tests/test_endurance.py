@@ -20,10 +20,10 @@ from test_threads import FORK, in_child, meanwhile, run
 import seqformats as sf
 
 LENGTH = int(os.environ.get("SEQFORMATS_ENDURANCE") or 1)
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 COMMON = ("f4", "f8", "i8", "u1")
 
-pytestmark = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python, and slow")
+pytestmark = pytest.mark.passes("compiled", "bounds", reason="interpreted kernels are Python, and slow")
+counted = pytest.mark.passes("compiled", reason="memory and references are kept by Python, checks or not")
 
 
 def some_calls(seed, batches, change=every_call.copied):
@@ -195,11 +195,13 @@ def growth(call, each, objects):
     return ", ".join(f"{count} {what}" for what, count in found.items() if count > each // 4)
 
 
+@counted
 def test_calls_keep_nothing(few_objects):
     calls = some_calls(4, 2)
     keeps_nothing(calls, max(10_000 * LENGTH // len(calls), 300))
 
 
+@counted
 def test_calls_do_not_grow(few_objects):
     """The same calls again and again, all kinds in turn: after the first rounds, the process stays as large."""
     calls = some_calls(5, 2)
@@ -215,6 +217,7 @@ def test_calls_do_not_grow(few_objects):
     assert grown < (4 << 20), f"{grown} bytes more: {sizes}"
 
 
+@counted
 @pytest.mark.parametrize("what", ["list", "object", "array", "reference"])
 def test_a_leak_is_noticed(what, few_objects):
     kept = []

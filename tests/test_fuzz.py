@@ -1096,6 +1096,7 @@ def test_the_verdict_is_not_blind(call, words, monkeypatch):
     assert said is None if words is None else words in said
 
 
+@pytest.mark.passes("compiled", reason="it tests the judge")
 def test_crashes_and_hangs_are_named(monkeypatch, tmp_path):
     script = tmp_path / "hostile.py"
     text = (pathlib.Path(__file__).parent / "hostile.py").read_text()
@@ -1129,6 +1130,7 @@ print("done")
 """
 
 
+@pytest.mark.passes("compiled", "bounds", reason="kernels run as Python raise where others crash")
 def test_nothing_crashes():
     """The same in a process of its own, where a crash shows in the exit code."""
     code = IN_A_PROCESS.format(cases=CASES // 3)

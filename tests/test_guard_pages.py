@@ -24,14 +24,14 @@ import strategies  # noqa: F401  for the children
 
 import seqformats as sf
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 BATCHES = int(os.environ.get("SEQFORMATS_GUARD_BATCHES") or 60)
 SECONDS = 3000  # far above what anything here takes
 
 pytestmark = [
-    pytest.mark.skipif(INTERPRETED, reason="interpreted kernels read and write through NumPy"),
+    pytest.mark.passes("compiled", "bounds", reason="interpreted kernels read and write through NumPy"),
     pytest.mark.skipif(sys.platform == "win32", reason="pages are protected by POSIX functions"),
 ]
+of_the_allocator = pytest.mark.passes("compiled", reason="it is about the memory, not about the kernels")
 every_side = pytest.mark.parametrize("side", ["end", "begin"])
 
 
@@ -132,6 +132,7 @@ def check_arrays():
         check(guard_pages)
 
 
+@of_the_allocator
 def test_arrays():
     succeeds("t.check_arrays()")
 
@@ -155,11 +156,11 @@ def commit_each_fault():
     import guard_pages
     import numba
 
-    from seqformats import _kernel
+    from seqformats.kernels import parts
 
     @numba.njit
     def move(out, d, src, s, size):
-        _kernel.move(out, d, src, s, size)
+        parts.move(out, d, src, s, size)
 
     for name, (side, fault) in {"none": ("end", lambda x, out, move: None), **FAULTS}.items():
         pid = os.fork()
@@ -175,6 +176,7 @@ def commit_each_fault():
         print(name, os.WTERMSIG(os.waitpid(pid, 0)[1]), sep=": ")
 
 
+@of_the_allocator
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_one_byte_too_far_is_death():
     said = succeeds("t.commit_each_fault()").splitlines()

@@ -8,6 +8,9 @@ import re
 import pytest
 
 import seqformats as sf
+from seqformats.launch.kernel import kernel
+
+pytestmark = pytest.mark.passes("compiled", reason="the sources are the same in every pass")
 
 SOURCE = pathlib.Path(sf.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -20,34 +23,20 @@ ORDER = [
     "__init__",
     "wrap",
     "beam",
-    "steps",
-    "attention",
-    "batch",
-    "expand",
-    "sequence",
-    "reduce",
-    "select",
-    "nested",
-]
-ORDER += [
-    "grad",
-    "_rows",
-    "convert",
-    "_flow",
-    "_cuda",
-    "_launch",
+    "operations",
+    "gradients",
+    "conversion",
     "formats",
-    "lists",
-    "tensors",
-    "structure",
+    "reading",
+    "launch",
     "arrays",
     "registry",
-    "_threads",
     "hints",
     "limits",
     "errors",
+    "layout",
 ]
-NUMBA = {"_cuda", "_kernel", "kernels"}  # what loads Numba
+NUMBA = {"kernels"}  # what loads Numba; so does launch/cuda.py
 
 every_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 every_kernel = pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
@@ -82,22 +71,39 @@ def test_imports_point_one_way(path):
         other = name.lstrip(".").partition(".")[0]
         if not name.startswith(".") or (not other and path.stem == "__main__"):
             continue
-        if other in NUMBA:
+        if other in NUMBA or ".cuda" in name:
             assert path.stem in NUMBA, f"{path.stem} imports {other}, and with it Numba"
         else:
             assert ORDER.index(other) > ORDER.index(path.stem), f"{path.stem} imports {other}"
 
 
+def dotted(path):
+    """The name of a module below this package; "" is the package itself."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def modules_imported(path):
+    """The modules of this package that a module imports at its top; not the packages that it is in."""
+    own = path.relative_to(SOURCE).parts[:-1]
+    names = {dotted(path) for path in MODULES}
+    found = set()
+    for node in tree(path).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*own[: len(own) - node.level + 1], *filter(None, [node.module])]
+            inner = {".".join([*base, alias.name]) for alias in node.names}
+            found |= inner & names or {".".join(base)}
+    return {name for name in found if not f"{dotted(path)}.".startswith(f"{name}.") and name}
+
+
 def test_no_import_cycle():
     """Whatever the layers say."""
-    graph = {
-        path.stem: {n.lstrip(".").partition(".")[0] for n in imports(path) if n.startswith(".")} for path in MODULES
-    }
+    graph = {dotted(path): modules_imported(path) for path in MODULES}
     done, path = set(), []
 
     def visit(name):
         assert name not in path, " -> ".join([*path, name])
-        if name in done or name not in graph:
+        if name in done:
             return
         path.append(name)
         for other in sorted(graph[name]):
@@ -113,8 +119,35 @@ def test_no_import_cycle():
 def test_kernels_import_the_house_options_alone(path):
     """Numba's cache does not see an edit in another file, so a kernel never takes code from one."""
     for name in imports(path, everywhere=True):
-        known = ("typing", "..", "math", "numpy", "..arrays", "..layout", "..beam.rows")
-        assert name in known or name.startswith((".._kernel", ".._cuda")), name
+        assert name in ("typing", "math", "numpy", "..beam.rows") or name.startswith(".parts"), name
+
+
+def test_what_decoding_kernels_take_imports_nothing():
+    """They import it, and know it by names alone."""
+    assert imports(SOURCE / "beam" / "rows.py") == ["__future__", "typing"]
+
+
+def test_parts_of_kernels_import_nothing_above_them():
+    """But where rows lie."""
+    for path in (SOURCE / "kernels" / "parts").glob("*.py"):
+        for name in imports(path, everywhere=True):
+            assert name == "...layout" or not name.startswith(".."), f"{path.stem} imports {name}"
+
+
+def test_launch_imports_no_kernel():
+    """But the launcher of CUDA, which is imported where a kernel is started there."""
+    for path in (SOURCE / "launch").glob("*.py"):
+        typing = {name for node in ast.walk(tree(path)) if is_for_types(node) for name in imports_of(node)}
+        for name in set(imports(path, everywhere=True)) - typing:
+            assert path.stem == "cuda" or not re.search(r"kernels|cuda", name), f"{path.stem} imports {name}"
+
+
+def is_for_types(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def imports_of(node):
+    return [name for inner in ast.walk(node) for name in imported(inner)]
 
 
 @every_kernel
@@ -135,14 +168,21 @@ def test_kernels_allocate_nothing_and_raise_nothing(path):
 
 
 def test_every_kernel_is_listed():
+    """Under what it says of itself."""
     text = (SOURCE / "kernels" / "__init__.py").read_text(encoding="utf-8")
+    parts = re.split(r"\nArithmetic|\nStructure, which", text)
+    listed = dict(
+        zip(("moves", "calculates", "host"), (set(re.findall(r"`(\w+)`", part)) for part in parts), strict=True)
+    )
     for path in KERNELS:
-        assert f"`{path.stem}`" in text, path.stem
+        does = kernel(path.stem).load().does
+        assert path.stem in listed[does], f"{path.stem} {does}"
+    assert set.union(*listed.values()) == {path.stem for path in KERNELS}
 
 
 @every_module
 def test_numba_is_loaded_in_its_places_alone(path):
-    if path.stem == "_cuda" or path.parent.name in ("_kernel", "kernels"):
+    if path.parent.name in ("parts", "kernels"):
         return
     found = [name for name in imports(path, everywhere=True) if re.match(r"(numba|llvmlite|cuda)\b", name)]
     assert not found
@@ -155,6 +195,32 @@ def test_no_array_library_is_imported(path):
         name for name in imports(path, everywhere=True) if re.match(r"(torch|cupy|ml_dtypes|jax|thinc|paddle)\b", name)
     ]
     assert not found
+
+
+# Where an array library but NumPy may be named: a file of its own, the table of the libraries, what is a fact about
+# that library alone, or a table of words.
+NAMES_A_LIBRARY = {
+    "arrays/torch.py": {"torch"},
+    "arrays/cupy.py": {"cupy"},
+    "arrays/known.py": {"torch", "cupy"},
+    "reading/tensors.py": {"torch"},
+    "formats/packed.py": {"torch"},
+    "hints.py": {"torch"},
+    "__main__.py": {"torch", "cupy"},
+}
+
+
+@every_module
+def test_array_libraries_are_named_in_their_files_alone(path):
+    """So that adding one is a file in arrays/ and a line in its table."""
+    words = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, (ast.Name, ast.Attribute, ast.arg)):
+            words.add(getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None))
+        elif isinstance(node, ast.Constant):
+            words.add(node.value)
+    allowed = NAMES_A_LIBRARY.get(path.relative_to(SOURCE).as_posix(), set())
+    assert {word for word in words if isinstance(word, str)} & {"torch", "cupy", "jax"} <= allowed
 
 
 @every_module

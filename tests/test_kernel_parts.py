@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from seqformats._kernel import call, compiled_with_gil
+from seqformats.kernels.parts import call, compiled_with_gil
 
 
 def address(name):

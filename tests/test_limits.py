@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import seqformats as sf
-from seqformats import errors, limits, lists
+from seqformats import errors, limits
+from seqformats.reading import numbers
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 MANY = 2**40  # rows; without items they take no memory
@@ -23,7 +24,7 @@ MANY = 2**40  # rows; without items they take no memory
 def few_lists_in_python(monkeypatch):
     """An interpreted kernel counts lists a thousand times as slowly."""
     if INTERPRETED:
-        monkeypatch.setattr(lists, "_MOST_LISTS", 1 << 12)
+        monkeypatch.setattr(numbers, "_MOST_LISTS", 1 << 12)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
-from seqformats import lists as reader
+from seqformats import reading
+from seqformats.conversion import nested as nested_lists
 
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 
@@ -313,7 +314,7 @@ def test_a_native_look_changes_nothing(case, dtype, levels):
     """Values, dtypes, levels and errors are those of plain Python."""
     seen = outcome(case, dtype, levels)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seqformats.nested.read_numbers", lambda items: None)
+        patch.setattr(nested_lists, "read_numbers", lambda items: None)
         assert seen == outcome(case, dtype, levels)
 
 
@@ -323,7 +324,7 @@ def test_what_is_read_natively(leaf, depth):
     lists = [leaf, leaf]
     for level in range(depth):
         lists = [lists, ()] if level else [lists, []]
-    found = reader.read_numbers(tuple(lists))
+    found = reading.read_numbers(tuple(lists))
     assert (found is not None) == (depth <= 16)
     if found is not None:
         data, lengths = found
@@ -343,34 +344,31 @@ def test_what_is_not_read_natively(leaf):
         [[1], Few([1])],
         [[[1]], [leaf]],
     ):
-        assert reader.read_numbers(tuple(lists)) is None
+        assert reading.read_numbers(tuple(lists)) is None
 
 
 def test_without_a_native_reader(monkeypatch):
-    monkeypatch.setattr(reader, "_numbers_work", False)
-    assert reader.read_numbers(([1],)) is None
+    monkeypatch.setattr(reading.numbers, "_numbers_work", False)
+    assert reading.read_numbers(([1],)) is None
     assert sf.LoD.from_nested([[1], [2]]).data.tolist() == [1, 2]
-    monkeypatch.setattr("seqformats.tensors.READABLE", False)
-    assert not reader._native_numbers()
-    assert not reader._native_layout()
+    monkeypatch.setattr("seqformats.reading.objects.READABLE", False)
+    assert not reading.numbers._native_numbers()
+    assert not reading.arrays._native_layout()
     assert sf.LoD(np.arange(3), [[0, 2], [0, 1, 3]]).to_nested() == [[[0], [1, 2]]]
 
 
 def test_lists_that_change_between_two_looks(monkeypatch):
     """As another thread may do: nothing is read beyond what is there, and the lists as they are now are the result."""
     lists = [[1, 2], [3]]
-    find = reader.registry.kernel
+    read = reading.numbers.scan_nested
     for change in (lambda: lists[1].append(4), lambda: lists[1].pop(), lambda: lists[1].append(0.5), lists[0].clear):
 
-        def changing(name, device, change=change):
-            def kernel(*args):
-                if name == "scan_nested" and args[4] != 0:
-                    change()
-                return find(name, device)(*args)
+        def changing(*args, change=change):
+            if args[4] != 0:
+                change()
+            return read(*args)
 
-            return kernel
-
-        monkeypatch.setattr(reader.registry, "kernel", changing)
+        monkeypatch.setattr(reading.numbers, "scan_nested", changing)
         found = sf.LoD.from_nested(lists)
         monkeypatch.undo()
         assert found.to_nested() == lists
@@ -378,13 +376,13 @@ def test_lists_that_change_between_two_looks(monkeypatch):
 
 @pytest.mark.parametrize("lists", [[["a"], ["b", "c"]], [[["a"]], [["b"]]], [np.zeros(1), [2.0]]])
 def test_lists_that_change_while_they_are_read_in_python(monkeypatch, lists):
-    counted = sf.nested.Structure.of_lengths
+    counted = nested_lists.Structure.of_lengths
 
     def changing(lengths):
         lists[-1].append(lists[-1][0])
         return counted(lengths)
 
-    monkeypatch.setattr(sf.nested.Structure, "of_lengths", changing)
+    monkeypatch.setattr(nested_lists.Structure, "of_lengths", changing)
     with pytest.raises(sf.StructureError, match="changed"):
         sf.LoD.from_nested(lists)
 

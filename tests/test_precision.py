@@ -11,8 +11,8 @@ import pytest
 from conftest import INTERPRETED
 
 import seqformats as sf
-from seqformats import registry
 from seqformats.beam.plan import NO_LIMITS
+from seqformats.launch.kernel import kernel
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 ROWS = 20_000 if INTERPRETED else 1_000_000
@@ -147,7 +147,7 @@ def test_log_probabilities_of_a_large_vocabulary(width):
     scores = np.full(width, -0.1, "f4")
     scores[0] = 0
     out = np.empty_like(scores)
-    registry.kernel("log_probabilities", "cpu")(scores, out, NO_LIMITS, width, 0, 1)
+    kernel("log_probabilities").on("cpu")(scores, out, NO_LIMITS, width, 0, 1)
     assert np.abs(out - (scores - np.log(np.exp(scores.astype("f8")).sum()))).max() < 2e-6
 
 

@@ -1,6 +1,7 @@
 """The README's examples run, one after the other as a reader would type them, and its links lead somewhere."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,13 @@ def test_a_wrong_example_would_be_seen():
     assert wrong != BLOCKS[0]
     with pytest.raises(AssertionError):
         run_blocks([wrong])
+
+
+def test_the_type_checker_reads_the_same_examples():
+    code_of = runpy.run_path(str(ROOT / "tests" / "typing" / "check.py"))["code_of"]
+    read, lines = code_of(README).splitlines(), README.splitlines()
+    assert [line for line in read if line] == [line for block in BLOCKS for line in block.splitlines() if line]
+    assert all(line in ("", lines[k]) for k, line in enumerate(read))  # on the lines where they stand
 
 
 def test_links_lead_to_files():

@@ -18,6 +18,9 @@ from test_wrap import WRAPPERS, on_arrays, rows, structure_of
 
 import seqformats as sf
 from seqformats import registry
+from seqformats.arrays import NUMPY
+from seqformats.launch.kernel import Kernel, kernel
+from seqformats.layout import Layout
 
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format_name)
@@ -468,26 +471,57 @@ def test_a_route_that_returns_something_else():
 
 
 def test_kernels_by_name_and_device():
-    assert registry.kernel("copy_blocks", "cpu") is registry.kernel("copy_blocks", "cpu")
-    with pytest.raises(sf.DeviceError, match="no kernel is called nonsense"):
-        registry.kernel("nonsense", "cpu")
-    with pytest.raises(sf.DeviceError, match="no kernel copy_blocks for the device 'tpu'; there is one for: cpu"):
-        registry.kernel("copy_blocks", "tpu")
+    assert kernel("copy_blocks") is kernel("copy_blocks")
+    assert kernel("copy_blocks").on("cpu") is kernel("copy_blocks").on("cpu")
+    for nonsense in (kernel("nonsense"), kernel("parts")):
+        with pytest.raises(sf.DeviceError, match=f"no kernel is called {nonsense.name}"):
+            nonsense()
+    with pytest.raises(sf.DeviceError, match="no kernel copy_blocks for the device 'tpu'; there is one for: cpu, cuda"):
+        kernel("copy_blocks").on("tpu")
+    with pytest.raises(sf.DeviceError, match="no kernel sort_lengths for the device 'cuda'; there is one for: cpu"):
+        kernel("sort_lengths").on("cuda")
     with pytest.raises(sf.DeviceError):
         sf.explain(sf.Ragged, sf.Masked, "tpu")
 
 
-def test_an_entry_is_found_once_for_each_variant():
+def test_the_code_of_a_kernel_is_found_once():
     lengths, offsets = np.array([2, 0, 3]), np.empty(4, np.int64)
-    for variant in (None, "another"):
-        assert registry.entry("check_lengths", variant)(lengths, offsets, 10) == 3
-        code = registry.entry("check_lengths", variant)
-        assert code is registry.entry("check_lengths", variant)
-        assert code(lengths, offsets, 4) == -3  # which goes past 4 rows
-        assert offsets[:3].tolist() == [0, 2, 2]
-    if hasattr(registry.kernel("check_lengths", "cpu"), "overloads"):  # compiled code looks at the size of items
-        with pytest.raises(TypeError):
-            registry.entry("check_lengths")(lengths.astype(np.int8), offsets, 10)
+    check = Kernel("check_lengths")
+    assert check(lengths, offsets, 10) == 3
+    code = check.code[None]
+    assert check(lengths, offsets, 4) == -3  # which goes past 4 rows
+    assert offsets[:3].tolist() == [0, 2, 2]
+    assert check.code == {None: code}
+    if hasattr(check.on("cpu"), "overloads"):
+        assert code is not check.on("cpu"), "Numba's dispatcher looks at the type of every argument"
+        with pytest.raises(TypeError):  # compiled code looks at the size of items
+            check(lengths.astype(np.int8), offsets, 10)
+
+
+def test_the_code_of_a_kernel_that_calculates_is_found_once_for_each_dtype():
+    add = Kernel("sum_rows")
+    structure = sf.Ragged(np.zeros(5), [2, 0, 3])._structure
+    cum = structure.offsets
+    at = Layout(cum, cum, cum, -1, 0, 1, 0)
+    for _ in range(2):
+        for dtype in ("float32", "float64", "int64"):
+            x, out = np.arange(5).astype(dtype), np.empty(3, dtype)
+            add.start(NUMPY, (x,), (out,), (at, 0), 1, structure)
+            assert out.tolist() == [1, 0, 9]
+            assert out.dtype == dtype
+    assert len(add.code) == 3
+    assert None not in add.code
+
+
+def test_a_kernel_that_meets_several_types_looks_at_each():
+    """Past Numba's dispatcher, integers would be read as floats."""
+    parents, cum, offsets, made = (np.array(x, np.int64) for x in ([0], [0, 1], [0, 2], []))
+    write = Kernel("list_rows")
+    for items in ([1.5, 2.5], [1, 2], [3.5, 4.5]):
+        outermost = [None]
+        parents[0] = id(outermost)
+        assert write(parents, cum, offsets, np.array(items), made, list.__basicsize__ - 16) == 1
+        assert outermost == [items]
 
 
 def test_a_kernel_of_ones_own():
@@ -495,13 +529,13 @@ def test_a_kernel_of_ones_own():
         """
         import numpy as np
         import seqformats as sf
-        from seqformats import registry
+        from seqformats.launch.kernel import add_kernel, kernel
 
         for _ in range(3):  # its compiled code has been found by then
             sf.convert([np.zeros(1)], sf.Padded)
         calls = []
-        old = registry.kernel("sort_lengths", "cpu")
-        registry.add_kernel("sort_lengths", "cpu", lambda *args: (calls.append(1), old(*args)))
+        old = kernel("sort_lengths").on("cpu")
+        add_kernel("sort_lengths", "cpu", lambda *args: (calls.append(1), old(*args)))
         sf.convert([np.zeros(1)], sf.Padded)
         assert calls == [1], calls
         """

@@ -16,9 +16,11 @@ import oracle
 import pytest
 
 import seqformats as sf
-from seqformats import _launch, _threads
+from seqformats.kernels.parts import KernelSpec
+from seqformats.launch import threads as pool
 
 HANGS = 300  # seconds, far above what anything here takes
+alone = pytest.mark.passes("compiled", reason="a process of its own has no protected pages, and is not measured")
 FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
@@ -58,7 +60,8 @@ def assert_items(found, items):
 def run(code, **environment):
     """Run `code` in a fresh process; it ends with exit code 0 and says nothing but "done"."""
     here = pathlib.Path(__file__).parent
-    start = "import test_threads\nfrom seqformats import _launch, _threads\nfrom test_threads import *\n"
+    start = "import test_threads\nfrom seqformats.kernels.parts import KernelSpec\n"
+    start += "from seqformats.launch import threads as pool\nfrom test_threads import *\n"
     code = start + textwrap.dedent(code) + "\nprint('done')\n"
     # A coverage measurement has a lock of its own, which another thread may hold when this one forks.
     env = {
@@ -84,18 +87,19 @@ def run(code, **environment):
 def test_the_large_batch_uses_the_pool():
     """Else the tests below would test nothing."""
     used = []
-    old = _threads.run
+    old = pool.run
     try:
-        _threads.run = lambda kernel, args, cuts, keep: (used.append(len(cuts)), old(kernel, args, cuts, keep))
+        pool.run = lambda kernel, args, cuts, keep: (used.append(len(cuts)), old(kernel, args, cuts, keep))
         sf.set_num_threads(3)
         tour(small(0))
         assert not [count for count in used if count > 2]
         tour(large(0))
         assert [count for count in used if count > 2]
     finally:
-        _threads.run = old
+        pool.run = old
 
 
+@pytest.mark.passes("compiled", "bounds", reason="kernels run as Python let no other thread run beside them")
 def test_eight_threads_convert_at_once():
     sf.set_num_threads(3)
     failures = []
@@ -188,6 +192,7 @@ def meanwhile(work, threads=1):
     assert failures == []
 
 
+@alone
 @FORK
 def test_a_forked_child_works():
     run(
@@ -202,6 +207,7 @@ def test_a_forked_child_works():
     )
 
 
+@alone
 @FORK
 def test_a_forked_child_works_alone():
     """One thread by default, more if it says so."""
@@ -220,6 +226,7 @@ def test_a_forked_child_works_alone():
     )
 
 
+@alone
 @FORK
 @pytest.mark.parametrize("first", ["", "tours(small(4))"], ids=["before the first conversion", "after it"])
 def test_a_child_forked_while_another_thread_compiles(first):
@@ -238,6 +245,7 @@ def test_a_child_forked_while_another_thread_compiles(first):
     )
 
 
+@alone
 @FORK
 def test_a_child_forked_while_a_kernel_is_imported():
     """The fork waits, so that the import's lock is not held in the child for ever."""
@@ -268,6 +276,7 @@ def test_a_child_forked_while_a_kernel_is_imported():
     )
 
 
+@alone
 @FORK
 def test_a_child_forked_while_the_pool_works():
     run(
@@ -287,6 +296,7 @@ def test_a_child_forked_while_the_pool_works():
     )
 
 
+@alone
 @FORK
 def test_several_threads_fork():
     run(
@@ -311,6 +321,7 @@ def test_several_threads_fork():
     )
 
 
+@alone
 @FORK
 def test_worker_processes():
     run(
@@ -367,6 +378,7 @@ def test_a_number_of_threads_below_one(k):
     assert sf.num_threads() == 2
 
 
+@alone
 def test_the_environment_caps_the_threads():
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     run(f"assert sf.num_threads() == {cpus}")
@@ -383,7 +395,7 @@ def test_the_environment_caps_the_threads():
 
 
 def in_blocks(kernel, blocks, *args, keep=None):
-    _threads.run(kernel, args, list(range(blocks + 1)), keep)
+    pool.run(kernel, args, list(range(blocks + 1)), keep)
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 17])
@@ -416,6 +428,7 @@ def test_an_error_waits_for_the_other_blocks(kind, at):
     assert len(ended) == before
 
 
+@alone
 def test_an_interrupt_while_waiting_for_the_others():
     """Ctrl-C in the caller, while a helper still writes."""
     run(
@@ -448,6 +461,7 @@ def test_an_interrupt_while_waiting_for_the_others():
     )
 
 
+@alone
 def test_an_interrupt_in_the_callers_own_block():
     """The signal's exception comes up in Python code that the caller itself runs."""
     run(
@@ -487,7 +501,7 @@ class Interrupt(BaseException):
 
 
 HOUSE = str(pathlib.Path(sf.__file__).parent)
-KERNELS = (str(pathlib.Path(HOUSE, "kernels")), str(pathlib.Path(HOUSE, "_kernel")))  # which have none, compiled
+KERNELS = str(pathlib.Path(HOUSE, "kernels"))  # which have none, compiled
 
 
 def interrupted(call, at):
@@ -538,6 +552,7 @@ def occupied(helpers):
     return end
 
 
+@alone
 @pytest.mark.parametrize("busy", [0, 4])
 def test_an_exception_at_every_instruction(busy):
     """It comes up once everybody has stopped writing, and what follows is right."""
@@ -572,11 +587,12 @@ def test_an_exception_at_every_instruction(busy):
     )
 
 
+@alone
 def test_an_exception_at_every_instruction_of_a_conversion():
     run(
         """
         sf.set_num_threads(5)
-        _launch._THREADS_FROM = _launch._STREAMS_FROM = 1
+        KernelSpec.threads_from = 1
         items = [np.full((k % 4, 3), k) for k in range(40)]
         padded = sf.convert(items, sf.Padded)
         expected = padded.data.copy()
@@ -591,6 +607,7 @@ def test_an_exception_at_every_instruction_of_a_conversion():
     )
 
 
+@alone
 def test_exceptions_sent_to_helpers():
     """`PyThreadState_SetAsyncExc` at any time: every call ends, with the exception or with the right result."""
     run(
@@ -634,6 +651,7 @@ def test_exceptions_sent_to_helpers():
     )
 
 
+@alone
 def test_two_hundred_interrupts():
     """Ctrl-C at any time, while helpers write to arrays that are given up right after."""
     run(
@@ -680,9 +698,9 @@ def test_what_owns_the_memory_is_kept_while_a_block_runs():
 
     owner = Owner()
     gone = weakref.ref(owner)
-    task = _threads._Task(kernel, (), [0, 1], owner, 2)
-    assert _threads._pool.grow(1) >= 1
-    _threads._pool.tickets.put(_threads._Ticket(task, 1))
+    task = pool._Task(kernel, (), [0, 1], owner, 2)
+    assert pool._pool.grow(1) >= 1
+    pool._pool.tickets.put(pool._Ticket(task, 1))
     begun.wait()
     del task, owner
     gc.collect()
@@ -699,21 +717,21 @@ def test_what_owns_the_memory_is_kept_while_a_block_runs():
 def test_arrays_of_a_list_are_kept_while_a_block_runs(monkeypatch):
     """A kernel has nothing but their addresses."""
     kept = []
-    old = _threads.run
+    old = pool.run
     monkeypatch.setattr(
-        _threads, "run", lambda kernel, args, cuts, keep: (kept.append(keep), old(kernel, args, cuts, keep))
+        pool, "run", lambda kernel, args, cuts, keep: (kept.append(keep), old(kernel, args, cuts, keep))
     )
-    for name in ("_THREADS_FROM", "_STREAMS_FROM"):
-        monkeypatch.setattr(_launch, name, 1)
+    monkeypatch.setattr(KernelSpec, "threads_from", 1)
     items = [np.full((3, 2), k, np.float32) for k in range(4)]
     made = [sf.convert(items, kind).data for kind in (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)]
     made.append(sf.reduce_first(items))
-    for source, target in kept:
+    for (source,), (target,) in kept:
         assert isinstance(source, np.ndarray) or [id(x) for x in source] == [id(x) for x in items]
         assert any(target is y for y in made)
-    assert sum(type(source) is tuple for source, _ in kept) == 5
+    assert sum(type(source) is tuple for (source,), _ in kept) == 5
 
 
+@alone
 def test_the_pool_within_the_pool():
     """A kernel that uses the pool itself, in callers and helpers, ends."""
     run(
@@ -736,6 +754,7 @@ def test_the_pool_within_the_pool():
     )
 
 
+@alone
 def test_many_callers_of_the_pool():
     run(
         """
@@ -756,6 +775,7 @@ def test_many_callers_of_the_pool():
     )
 
 
+@alone
 def test_the_end_of_the_process():
     """Conversions at exit work, and idle helpers do not keep the process alive."""
     run(

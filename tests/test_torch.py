@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import seqformats as sf
-from seqformats import tensors
 from seqformats.arrays import library_of
+from seqformats.reading import tensors
 
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
@@ -153,7 +153,7 @@ def test_a_native_look_at_tensors_changes_nothing(monkeypatch, name):
             with torch.set_grad_enabled(grad):
                 seen = outcome(items)
                 with monkeypatch.context() as patch:
-                    patch.setattr("seqformats.tensors.read", lambda library, items: None)
+                    patch.setattr("seqformats.reading.tensors.read", lambda library, items: None)
                     assert seen == outcome(items)
 
 

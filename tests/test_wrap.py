@@ -813,7 +813,7 @@ def test_what_an_empty_list_holds(seen, x):
     looked = []
 
     def look(batch):
-        array = batch if isinstance(batch, np.ndarray) else batch._like()
+        array = batch if isinstance(batch, np.ndarray) else batch._sample()
         looked.append((array.dtype, array.shape[1:] if seen == "array" else batch.item_shape))
         return batch
 

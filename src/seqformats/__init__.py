@@ -3,10 +3,6 @@
 See `convert` for conversions, `with_padded` for wrappers, `vjp` for gradients.
 """
 
-from . import nested as _nested  # noqa: F401  registers the conversions of nested lists
-from ._threads import num_threads, set_num_threads
-from .attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
-from .batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
 from .beam import (
     AllowedTokens,
     BannedTokens,
@@ -27,12 +23,20 @@ from .beam import (
     beam_search,
     beam_step,
 )
-from .convert import convert, convert_like, explain
+from .conversion import nested as _nested  # noqa: F401  registers the conversions of nested lists
+from .conversion.convert import convert
+from .conversion.explain import explain
+from .conversion.like import convert_like
 from .errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError
-from .expand import expand, expand_as, repeat
 from .formats import List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
-from .grad import vjp
-from .reduce import (
+from .gradients.vjp import vjp
+from .launch.threads import num_threads, set_num_threads
+from .operations.attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
+from .operations.batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
+from .operations.expand import expand, expand_as, repeat
+from .operations.questions import equal, lengths, to_device
+from .operations.rearrange import concat, erase, reshape, reverse, scatter, slice
+from .operations.reduce import (
     argmax,
     reduce,
     reduce_first,
@@ -43,25 +47,13 @@ from .reduce import (
     reduce_min,
     reduce_sqrt,
     reduce_sum,
-    topk_mean,
 )
+from .operations.select import select
+from .operations.softmax import cumsum, log_softmax, softmax
+from .operations.steps import TensorArray, shrink
+from .operations.topk import topk_mean
+from .operations.windows import conv, ngrams, window
 from .registry import conversion, conversions
-from .select import equal, lengths, select, to_device
-from .sequence import (
-    concat,
-    conv,
-    cumsum,
-    erase,
-    log_softmax,
-    ngrams,
-    reshape,
-    reverse,
-    scatter,
-    slice,
-    softmax,
-    window,
-)
-from .steps import TensorArray, shrink
 from .wrap import (
     with_array,
     with_flatten,

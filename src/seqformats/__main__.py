@@ -24,7 +24,7 @@ def _versions() -> str:
 
 def _gpus() -> str:
     try:
-        from seqformats._cuda import devices
+        from seqformats.launch.cuda import devices
     except Exception as error:  # whatever a CUDA package without a driver raises
         return f"none ({error})"
     names = devices()

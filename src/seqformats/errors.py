@@ -5,7 +5,8 @@ may end in a MemoryError, where the system has less than it takes.
 """
 
 import reprlib
-from typing import Any
+
+import numpy as np
 
 
 class SeqFormatError(ValueError):
@@ -39,14 +40,14 @@ class _Words(reprlib.Repr):
     def repr_int(self, x: int, level: int) -> str:
         return super().repr_int(x, level) if x.bit_length() < 1000 else f"an int of {x.bit_length()} bits"
 
-    def repr_ndarray(self, x: Any, level: int) -> str:
+    def repr_ndarray(self, x: np.ndarray, level: int) -> str:
         return f"an array of shape {x.shape} of objects" if x.dtype.hasobject else self.repr_instance(x, level)
 
 
 _words = _Words()
 
 
-def said(value: Any) -> str:
+def said(value: object) -> str:
     """What was given, as a message repeats it: not all of it where that is long, or has no end."""
     try:
         return _words.repr(value)

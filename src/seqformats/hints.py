@@ -3,8 +3,6 @@
 Tables of names alone.  No library is imported; a class is known by where its module is and what it is called.
 """
 
-from typing import Any
-
 # The first part of a module and the name of a class, or "*" -> how its batches come in.
 _BATCHES = {
     ("awkward", "Array"): "sf.Ragged(ak.to_numpy(ak.flatten(x)), ak.to_numpy(ak.num(x))) takes one of two axes, "
@@ -54,7 +52,7 @@ _OPTIONS |= {
 }
 
 
-def for_batch(x: Any) -> str:
+def for_batch(x: object) -> str:
     """How an object of another library comes in, as the end of an error's sentence; "" where nothing is known."""
     for kind in type(x).__mro__:
         root = (kind.__module__ or "").partition(".")[0]

@@ -1,12 +1,15 @@
 """What has no end, and what no memory can hold: said before it is begun, or where an array could not be made."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from .errors import OutOfMemory, SeqFormatError, StructureError, said
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 # What may go wrong where a shape goes beyond what a library can count, or a system has.
 NO_ROOM = (MemoryError, ValueError, OverflowError, TypeError, RuntimeError)
@@ -24,7 +27,7 @@ def no_room(shape: Sequence[int], error: Exception) -> Exception:
 _ADDRESSES = 1 << 47  # bytes that a process can have
 
 
-def allocated(make: Callable[..., Any], shape: Sequence[int], dtype: Any, like: Any) -> Any:
+def allocated(make: Callable[..., V], shape: Sequence[int], dtype: object, like: object) -> V:
     """``make(shape, dtype, like)``, the `empty` or `zeros` of a library; OutOfMemory where there is no room for it."""
     try:
         return make(shape, dtype, like)
@@ -51,7 +54,7 @@ OBJECT = 64  # bytes that a Python object takes, or more
 REMEMBERED = 128
 
 
-def remember(table: dict[Any, Any], key: Any, value: Any) -> Any:
+def remember(table: dict[K, V], key: K, value: V) -> V:
     """Put a value into a table of what has been found out, and return it.
 
     Types, dtypes and names can be made without end at run time, so a table of them is emptied when it is full: no call
@@ -66,7 +69,7 @@ def remember(table: dict[Any, Any], key: Any, value: Any) -> Any:
 _DEEP, _MANY = 16, 1 << 24
 
 
-def check_finite(lists: Any, depth: int = _DEEP, count: int = _MANY) -> None:
+def check_finite(lists: Sequence[object], depth: int = _DEEP, count: int = _MANY) -> None:
     """StructureError where a list is among its own items, OutOfMemory where there are too many; for those who walk
     nested lists level by level, and are at this depth, where there are so many items.
 
@@ -76,7 +79,7 @@ def check_finite(lists: Any, depth: int = _DEEP, count: int = _MANY) -> None:
     if depth != _DEEP and count < _MANY:
         return
     sizes: dict[int, int] = {}  # of the lists that were looked at: the items in them, on all levels
-    path = [(lists, iter(lists), [len(lists)])]
+    path: list[tuple[Sequence[object], Iterator[object], list[int]]] = [(lists, iter(lists), [len(lists)])]
     above = {id(lists)}
     while path:
         here, items, size = path[-1]

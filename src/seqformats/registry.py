@@ -1,4 +1,4 @@
-"""The tables of the library: kernels by (name, device), conversions by (from, to), gradient rules by operation.
+"""The tables of the library: conversions by (from, to), gradient rules by operation.
 
 `convert`, the wrappers, the gradients, `explain`, the tests and the documentation all read the same tables, and a user
 can add to each of them.
@@ -6,7 +6,6 @@ can add to each of them.
 
 import functools
 import heapq
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
@@ -14,95 +13,8 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from . import hints
-from ._threads import loading
-from .errors import ConversionError, DeviceError, said
+from .errors import ConversionError, said
 from .limits import remember
-
-# --- kernels ---------------------------------------------------------------------------------------------------------
-
-_kernels: dict[tuple[str, str], Callable[..., Any]] = {}
-
-
-def kernel(name: str, device: str) -> Callable[..., Any]:
-    """The kernel of this name for this kind of device; DeviceError where there is none."""
-    try:
-        return _kernels[name, device]
-    except KeyError:
-        pass
-    try:
-        with loading:
-            module = importlib.import_module(f".kernels.{name}", __package__)
-    except ModuleNotFoundError:
-        raise DeviceError(f"no kernel is called {name}") from None
-    found: Any = getattr(module, device, None) if device in ("cpu", "cuda") else None
-    if found is None:
-        known = sorted({d for n, d in _kernels if n == name} | {d for d in ("cpu", "cuda") if hasattr(module, d)})
-        raise DeviceError(f"no kernel {name} for the device {said(device)}; there is one for: {', '.join(known)}")
-    if device == "cpu":
-        found = _First(found, (name, device))
-    return _kernels.setdefault((name, device), found)
-
-
-_entries: dict[tuple[str, Any], Callable[..., Any]] = {}
-
-
-def entry(name: str, variant: Any = None) -> Callable[..., Any]:
-    """The kernel of this name for the CPU, for callers whose arguments always have the types that `variant` stands for.
-
-    From the second call on that is the compiled code itself: Numba's dispatcher, which looks at the type of every
-    argument, takes longer than a small batch.
-    """
-    return _entries.get((name, variant)) or _Second(kernel(name, "cpu"), (name, variant))
-
-
-class _Second:
-    """A kernel for the CPU until it is known which compiled code these arguments lead to."""
-
-    def __init__(self, function: Callable[..., Any], key: tuple[str, Any]) -> None:
-        self.function = function
-        self.key = key
-
-    def __call__(self, *args: Any) -> Any:
-        result = self.function(*args)
-        _entries[self.key] = _code_of(_kernels.get((self.key[0], "cpu"), self.function), args)
-        return result
-
-
-def _code_of(function: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
-    """What a compiled kernel runs for arguments of these types, its numbers whole; any other function as it is."""
-    overloads = getattr(function, "overloads", None)
-    if overloads is None or any(isinstance(x, (bool, float)) for x in args):
-        return function  # type: ignore[no-any-return]
-    found = overloads.get(tuple([function.typeof_pyval(x) for x in args]))
-    return function if found is None else found.entry_point  # type: ignore[no-any-return]
-
-
-class _First:
-    """A kernel for the CPU until its first call has ended.
-
-    That call compiles it, or reads it from the disk, and Numba imports modules on the way; a fork has to wait for it.
-    """
-
-    def __init__(self, function: Callable[..., Any], key: tuple[str, str]) -> None:
-        self.function = function
-        self.key = key
-
-    def __call__(self, *args: Any) -> Any:
-        key, function = self.key, self.function
-        with loading:
-            result = function(*args)
-        if _kernels.get(key) is self:
-            _kernels[key] = function
-        return result
-
-
-def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
-    """Register `function` as the kernel `name` on `device`; later calls find it."""
-    _kernels[name, device] = function
-    if device == "cpu":
-        for key in [key for key in _entries if key[0] == name]:
-            del _entries[key]
-
 
 # --- conversions -----------------------------------------------------------------------------------------------------
 
@@ -120,9 +32,9 @@ class Conversion:
     devices: tuple[str, ...] | None
 
     @functools.cached_property
-    def quick(self) -> Callable[..., Any] | None:
-        """The function, if it works on every device and changes the type."""
-        return self.function if self.devices is None and self.source is not self.target else None
+    def everywhere(self) -> bool:
+        """Does it work on every device, and change the type?"""
+        return self.devices is None and self.source is not self.target
 
     @property
     def cost(self) -> int:
@@ -283,7 +195,7 @@ def find_route(source: type, target: type, device: str = "cpu") -> Route | None:
     except KeyError:
         pass
     legs = _search(source, target, device)
-    return remember(_routes, key, None if legs is None else Route(source, target, legs))  # type: ignore[no-any-return]
+    return remember(_routes, key, None if legs is None else Route(source, target, legs))
 
 
 def _search(source: type, target: type, device: str) -> tuple[Conversion, ...] | None:
@@ -329,6 +241,14 @@ def _no_route(source: type, target: type, device: str) -> str:
 def is_encoding_type(kind: type) -> bool:
     """Is this a type that the table of conversions knows, other than the bare list?"""
     return kind in _encoding_types
+
+
+def kind_of(x: object) -> type | None:
+    """The type by which the table of conversions knows this object."""
+    for kind in type(x).__mro__:
+        if kind in _encoding_types:
+            return kind
+    return None
 
 
 direct = _conversions.get

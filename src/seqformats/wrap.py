@@ -13,27 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _flow, hints, registry
+from . import hints, registry
 from .arrays import adopt, has_items, is_array, library_of, shape_of
-from .convert import (
-    as_encoding,
-    as_own,
-    back_to,
-    convert,
-    convert_like,
-    count,
-    is_encoding,
-    is_list_of_arrays,
-    resized,
-    source_of,
-    structure_of,
-    without_padding,
-)
+from .conversion.convert import as_own, convert, relaid, resized, without_padding
+from .conversion.like import back_to, convert_like
 from .errors import StructureError, said
-from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged, build_lod
-from .grad import cotangent, in_dtype
+from .formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged, structure_of
+from .formats.bare import as_encoding, is_list_of_arrays
+from .formats.leaves import leaves, rebuild, without_data
+from .formats.pairs import count, is_encoding
+from .formats.structure import same_numbers
+from .gradients.cotangent import cotangent, in_dtype
 from .limits import OBJECT, check_finite, check_room
-from .structure import same_numbers
 
 Function = Callable[..., Any]
 
@@ -68,7 +59,7 @@ class _Wrapper:
         self.To = To
         self.options = {option: value for option, value in options.items() if option != "dtype"}
         self.dtype = options.get("dtype")
-        self.like = None if like is None else List((), like)._like()
+        self.like = None if like is None else List((), like)._sample()
         self.backprop = _is_asked(backprop)
         self.rows = rows  # does the function see the bare rows?
 
@@ -84,8 +75,8 @@ class _Wrapper:
 
     def call(self, fn: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Convert, call, convert back."""
-        if len(args) == 1 and type(args[0]) is self.To and not (kwargs or self.options or self.rows or self.backprop):
-            return self.call_directly(fn, args[0])
+        if len(args) == 1 and isinstance(args[0], Encoding) and not (kwargs or self.rows or self.backprop):
+            return self.call_alone(fn, args[0])
         found = _batches(args, kwargs)
         if not found:
             if self.rows and any(map(is_array, args)):
@@ -97,7 +88,7 @@ class _Wrapper:
                 f"{self.name} needs an encoding or a list of arrays among its arguments, but got: {names}{hint}"
             )
         arguments = [_Argument(place, x, self.converted(x, len(found) == 1)) for place, x in found]
-        if self.To in (Padded, Packed):
+        if self.To._by_steps:
             arguments = [arguments[0], *[_same_columns(a, arguments[0].batch) for a in arguments[1:]]]
         lists = _other_lists(args, kwargs, found) if len(args) + len(kwargs) > len(found) else []
         if lists:
@@ -119,14 +110,18 @@ class _Wrapper:
             return self.with_gradient(returned, arguments)
         return self.back(returned, arguments[0])
 
-    def call_directly(self, fn: Function, x: Any) -> Any:
-        """Call with a batch that needs no conversion; the result needs none if its structure is the same."""
-        source_of(x)
-        y = fn(x)
-        # sides and levels are looked at on the way back
-        if y is x or (isinstance(y, (Ragged, List, Packed)) and type(y) is type(x) and y._structure is x._structure):
-            return y
-        return self.back(y, _Argument(0, x, x))
+    def call_alone(self, fn: Function, x: Encoding) -> Any:
+        """Call with one batch; a result over the same structure goes back at once."""
+        batch: Any = convert(x, self.To, **self.options)
+        if batch is x:
+            x._look()  # nothing was moved, so nothing has looked whether its data is still what it was
+        y = fn(batch)
+        if type(y) is type(batch) and y._structure is batch._structure and not (y.keeps_levels or x.keeps_levels):
+            if y is x or (batch is x and y._lead == 1):
+                return y
+            if batch is not x and y._structure is x._structure:
+                return relaid(y, x)
+        return self.back(y, _Argument(0, x, batch))
 
     def converted(self, x: Any, alone: bool) -> Any:
         """A batch in the encoding of the wrapper."""
@@ -137,7 +132,7 @@ class _Wrapper:
             x = self.read(x)
         batch = x if self.rows and alone and isinstance(x, Packed) else convert(x, self.To, **self.options)
         if batch is x and isinstance(x, Encoding):
-            source_of(x)  # nothing was moved, so nothing has looked whether its data is still what it was
+            x._look()  # nothing was moved, so nothing has looked whether its data is still what it was
         return batch
 
     def read(self, x: Any) -> Any:
@@ -148,7 +143,7 @@ class _Wrapper:
         if y.rows or self.like is None:
             return y
         library, item = library_of(self.like), tuple(self.like.shape[1:])
-        return build_lod(library.empty((0, *item), self.like.dtype, self.like), y._levels)
+        return LoD._over(library.empty((0, *item), self.like.dtype, self.like), y._levels)
 
     def check_lists(self, lists: list[tuple[int | str, Any]], batch: Any) -> None:
         """TypeError for a bare list that is not the first, but plainly a batch over the same sequences."""
@@ -192,7 +187,7 @@ class _Wrapper:
     def over(self, y: Any, batch: Any) -> Any:
         """An array with the leading shape of the data that the function saw, over the structure of that data."""
         _, array = adopt(y, "the result")
-        if not isinstance(batch, Encoding) or isinstance(batch, List):
+        if not isinstance(batch, Encoding) or not batch._in_one_array:
             raise TypeError(f"{self.name}: the function saw a {type(batch).__name__} and must return one, not an array")
         lead = tuple(batch._shape[: len(batch._shape) - len(batch.item_shape)])
         if tuple(array.shape[: len(lead)]) != lead:
@@ -206,14 +201,14 @@ class _Wrapper:
                 f"{self.name}: {_count(batch)} sequences were expected back from the function, in an array whose shape "
                 f"begins with {lead} as the data it saw; it returned shape {tuple(array.shape)}{hint}"
             )
-        return _flow.rebuild(batch, [array])
+        return rebuild(batch, [array])
 
     def restored(self, y: Any, argument: _Argument) -> Any:
         """In the caller's encoding and structure, with nothing of the function's in the padding."""
-        restored = back_to(y, argument.given, self.options.get("level", -1))
-        if restored is y and isinstance(y, (Masked, Padded)) and y.data is not argument.given.data:
+        back = back_to(y, argument.given, self.options.get("level", -1))
+        if back is y and isinstance(y, Encoding) and y._lead == 2 and y.data is not argument.given.data:
             return without_padding(y)
-        return restored
+        return back
 
     def with_gradient(self, returned: Any, arguments: list[_Argument]) -> tuple[Any, Function]:
         """The result and the backprop function, both in the caller's encoding."""
@@ -223,7 +218,7 @@ class _Wrapper:
         result = self.back(y, arguments[0])
         first = y[0] if isinstance(y, tuple) else y
         outer = _hollow(result[0] if isinstance(y, tuple) else result)
-        inner = _flow.hollow(self.encoded(first, arguments[0]))
+        inner = without_data(self.encoded(first, arguments[0]))
         as_array = is_array(first)
 
         def backprop(dy: Any) -> Any:
@@ -243,17 +238,17 @@ class _Wrapper:
         if isinstance(dx, Encoding) and not isinstance(given, Pairs):
             dtype = argument.batch.dtype
             if dx.dtype != dtype:
-                dx = _flow.rebuild(dx, [in_dtype(leaf, dtype) for leaf in _flow.leaves(dx)])
+                dx = rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
             given = as_own(given)
             whole = structure_of(given, self.options.get("level", -1))
-            if dx._structure.like(argument.batch._structure) and not whole.like(dx._structure):
+            if dx._structure.same_lengths(argument.batch._structure) and not whole.same_lengths(dx._structure):
                 dx = resized(convert(dx, Ragged), whole)
         return self.restored(dx, argument)
 
     def gradient_in(self, dy: Any, outer: Any, inner: Any) -> Any:
         """The caller's gradient, laid out like what the function returned."""
         dy = cotangent(dy, outer)
-        if isinstance(dy, LoD):
+        if isinstance(dy, Encoding) and dy.keeps_levels:
             dy = convert(dy, Ragged, level=self.options.get("level", -1))
         return convert_like(dy, inner)
 
@@ -270,7 +265,7 @@ def _same_columns(argument: _Argument, first: Any) -> _Argument:
     if not isinstance(batch, Encoding) or not isinstance(first, Encoding):
         return argument
     own, wanted = batch._structure, first._structure
-    if not own.like(wanted) or same_numbers(own.order.indices, wanted.order.indices):
+    if not own.same_lengths(wanted) or same_numbers(own.order.indices, wanted.order.indices):
         return argument
     return argument._replace(batch=convert_like(batch, first))
 
@@ -288,7 +283,7 @@ def _untupled(y: Any) -> Any:
 def _hollow(x: Any) -> Any:
     """The structure of a result, without keeping its data where that is not needed."""
     x = as_encoding(x)
-    return _flow.hollow(x) if isinstance(x, Encoding) else x
+    return without_data(x) if isinstance(x, Encoding) else x
 
 
 def _batches(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | str, Any]]:
@@ -484,7 +479,7 @@ def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Any:
             if given is not None and not _same_nesting(given, shape):
                 raise StructureError("the gradient has as many items as the result, but other lengths")
             dx = back(_counted(inner_backprop(flat), len(items), "backprop"))
-            return dx if dtype is None else _flow.rebuild(dx, [in_dtype(leaf, dtype) for leaf in _flow.leaves(dx)])
+            return dx if dtype is None else rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
 
         return result, outer_backprop
 
@@ -497,7 +492,7 @@ def _items(x: Any) -> tuple[list[Any], list[_Shape] | None, Callable[[Any], Any]
         raise TypeError("with_flatten takes one batch, not Pairs; give x.one or x.two")
     if is_encoding(x):
         rows = convert(x, Ragged)
-        source_of(rows)
+        rows._look()
         check_room(rows.rows, OBJECT, "items")
         return list(rows.data), None, lambda y: convert_like(_stacked(y, rows), x)
     if not isinstance(x, (list, tuple)):
@@ -529,7 +524,7 @@ def _stacked(items: Any, rows: Ragged) -> Ragged:
         except (TypeError, ValueError, RuntimeError) as error:
             kind = TypeError if isinstance(error, TypeError) else StructureError
             raise kind(f"with_flatten: the items that the function returned fit no array: {error}") from None
-    return _flow.rebuild(rows, [data])  # type: ignore[no-any-return]
+    return rebuild(rows, [data])  # type: ignore[no-any-return]
 
 
 class _Shape(NamedTuple):

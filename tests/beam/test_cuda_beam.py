@@ -11,10 +11,17 @@ import test_cuda
 from test_cuda import OnNumba, OnTorch, There, busy, need_gpu, on_each_library
 
 import seqformats as sf
-from seqformats import _flow, _launch, arrays
+from seqformats import arrays
+from seqformats.arrays.cupy import CuPy
+from seqformats.arrays.torch import Torch
+from seqformats.formats.leaves import leaves, rebuild
+from seqformats.launch import kernel as launch
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.passes("compiled", "interpreted", reason="Numba checks no bounds on CUDA"),
+]
 
 elsewhere = test_cuda.elsewhere
 every_rule = pytest.mark.parametrize("rule", beam_oracle.RULES)
@@ -34,7 +41,7 @@ PLAIN = {"start": 0, "end": [2, 5], "beam_size": 3, "max_new_tokens": 4, "n_best
 
 def host(x):
     """Everything in it as NumPy arrays."""
-    return _flow.rebuild(x, [arrays.to_host(leaf) for leaf in _flow.leaves(x)])
+    return rebuild(x, [arrays.to_host(leaf) for leaf in leaves(x)])
 
 
 class CPU:
@@ -450,12 +457,12 @@ def traffic(monkeypatch):
         monkeypatch.setattr(owner, name, counted)
 
     need_gpu()
-    from seqformats import _cuda
+    from seqformats.arrays.numba import NumbaDevice
+    from seqformats.launch import cuda
 
-    monkeypatch.setattr(_launch, "_launchers", {})  # which remember what they were made of
-    for name in ("launch", "launch_arithmetic"):
-        watched(_cuda, name, lambda kernel, *_: kernel.function.__module__.rpartition(".")[2])
-    for kind in (arrays.NumbaDevice, arrays.Torch, arrays.CuPy):
+    monkeypatch.setattr(launch, "_launchers", {})  # which remember what they were made of
+    watched(cuda, "start", lambda kernel, *_: kernel.name)
+    for kind in (NumbaDevice, Torch, CuPy):
         watched(kind, "to_numpy", "down")
         watched(kind, "upload", "up")
         watched(kind, "from_host", "up")
@@ -616,7 +623,7 @@ def test_a_step_waits_for_the_copy_of_its_candidates_alone(torch, constraints):
     options = {"start": np.arange(9), "end": 1, "beam_size": 3, "max_new_tokens": 6, "constraints": constraints}
     sf.beam_search(step, (torch.zeros(9, 16, device="cuda"), torch.arange(9, device="cuda")), **options)
     decoder = sf.BeamDecoder((torch.zeros(9, 16, device="cuda"), torch.arange(9, device="cuda")), **options)
-    kind, waits = arrays.Torch, []
+    kind, waits = Torch, []
     to_numpy = kind.to_numpy
 
     def allowed(self, x):

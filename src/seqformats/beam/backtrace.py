@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._rows import HALF
 from ..arrays import Array, library_of
-from ..convert import at_least, source_of
+from ..arrays.dtypes import HALF
+from ..conversion.layouts import at_least
 from ..errors import StructureError, said
-from ..formats import LoD, build_lod
-from ..sequence import check_alike
-from ..steps import TensorArray
-from ..structure import Structure
+from ..formats import LoD
+from ..formats.structure import Structure
+from ..operations.rearrange import check_alike
+from ..operations.steps import TensorArray
 from .step import no_gradient, token
 
 
@@ -111,7 +111,7 @@ def beam_backtrace(
         if t:  # an end that is not the last token of its hypothesis has been said again
             keep[alive] = (tokens[t][row[alive]] != last) | (ends[alive, 0] == t)
         kept.append(keep[order])
-    lengths = np.sum(kept, axis=0, dtype=np.int64) if kept else np.zeros(0, np.int64)
+    lengths: Array = np.asarray(kept).sum(0, np.int64) if kept else np.zeros(0, np.int64)
     inner = Structure.of_lengths(lengths)
     outer = Structure.of_lengths(np.bincount(of, minlength=n).astype(np.int64))
     out_ids, out_scores = np.empty(inner.rows, tokens[0].dtype), np.empty(inner.rows, numbers[0].dtype)
@@ -122,8 +122,8 @@ def beam_backtrace(
         out_scores[place[keep]] = numbers[t][row]
         place[keep] += 1
     return Hypotheses(
-        build_lod(library.from_host(out_ids, like), (outer, inner)),
-        build_lod(score_library.astype(score_library.from_host(out_scores, score_like), name), (outer, inner)),
+        LoD._over(library.from_host(out_ids, like), (outer, inner)),
+        LoD._over(score_library.astype(score_library.from_host(out_scores, score_like), name), (outer, inner)),
     )
 
 
@@ -134,7 +134,7 @@ def _steps(given: object, what: str) -> tuple[LoD, ...]:
     if not steps:
         raise StructureError(f"{what} has no step; the first holds the start tokens")
     for t, step in enumerate(steps):
-        source_of(step)
+        step._look()
         if len(step.lod) != 2 or step.item_shape not in ((), (1,)):
             raise StructureError(f"{what}[{t}] must hold one number a row and have 2 levels, but it is {said(step)}")
         if len(step) != len(steps[0]):
@@ -143,7 +143,7 @@ def _steps(given: object, what: str) -> tuple[LoD, ...]:
             raise StructureError(
                 f"{what}[{t}] has {step._structure.n} prefixes, but {what}[{t - 1}] has {steps[t - 1].rows} rows"
             )
-    return tuple([build_lod(step.data.reshape(step.rows), step._levels) if step.item_shape else step for step in steps])
+    return tuple([LoD._over(step.data.reshape(step.rows), step._levels) if step.item_shape else step for step in steps])
 
 
 def _hypotheses(steps: Sequence[LoD]) -> tuple[Array, list[Array], Array]:

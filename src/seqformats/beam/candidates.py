@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _launch, registry
 from ..arrays import NUMPY, Array, Library
-from ..structure import Structure
+from ..formats.structure import Structure
+from ..launch.kernel import Work, kernel, sent
 from .plan import NO_LIMITS, Plan
 from .rows import Candidates, Limits, Lists, Scores, Wanted
 
@@ -25,18 +24,18 @@ class Uploaded:
 
     def __init__(self, library: Library, rows: tuple[Array, ...], more: tuple[Array, ...], like: Array) -> None:
         self._known: dict[tuple[int, int], Array] = {}
-        self.stream = 0
+        self.stream: int | None = None  # on a GPU
         if library.kind(like) == "cpu":
-            self.arrays = library.from_host(np.concatenate(rows).reshape(len(rows), -1), like)
+            self.arrays: Any = library.from_host(np.concatenate(rows).reshape(len(rows), -1), like)
         else:
             host = (*rows, *more)
             self._host = host  # an address means something only while its array is there
             self.stream = library.stream(like)
-            uploaded = _launch.sent(library, host, like)
+            uploaded = sent(library, host, like)
             self.arrays = uploaded[: len(rows)]
             self._known = {_address(x): copy for x, copy in zip(host, uploaded, strict=True)}
 
-    def of(self, x: Array) -> Array:
+    def of(self, x: Any) -> Any:
         """What was uploaded of an array of the host, or of those in a named tuple; or else itself."""
         if isinstance(x, tuple):
             return type(x)(*map(self.of, x))
@@ -94,7 +93,7 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
     rows, width = x.shape
     out = library.empty((rows, width), x.dtype, x)
     limits = NO_LIMITS if plan is None else plan.limits
-    start("log_probabilities", library, (x,), (out,), (limits,), width, _launch.Work(rows, rows, 4 * width))
+    start("log_probabilities", library, (x,), (out,), (limits,), width, Work(rows, rows))
     return out
 
 
@@ -121,7 +120,7 @@ def row_lists(query: Query, per_parent: int | None) -> RowLists:
     each = min(places, _LISTS) * places
     units = min(rows, max(_MOST_WORK // each, _LISTS))
     blocks = library.empty((units * each,), int64, x)
-    args, work = (query.limits, query.wanted), _launch.Work(units, rows, 4 * width)
+    args, work = (query.limits, query.wanted), Work(units, rows)
     start(
         "best_tokens",
         library,
@@ -139,7 +138,7 @@ def _each_row(wanted: Wanted, rows: int, places: int) -> Wanted:
     """A beam for each row, which asks for as many candidates, of which there are places, as the beam it is in."""
     begin, most = np.arange(rows), np.zeros(rows, np.int64)
     lengths = wanted.end - wanted.begin
-    inside = (wanted.begin - lengths.cumsum() + lengths).repeat(lengths)
+    inside = np.repeat(wanted.begin - np.cumsum(lengths) + lengths, lengths)
     most[inside + np.arange(inside.size)] = np.minimum(wanted.most, places).repeat(lengths)
     return Wanted(begin, begin + (most > 0), most)
 
@@ -153,7 +152,7 @@ def _best_tokens(query: Query, wanted: Wanted, places: int) -> Lists:
     block = 16 if width <= 1024 else 128
     blocks = np.empty(rows * (-(-width // block) + 2), np.float32)
     args = (Scores(library.operand(x), running, form), lists, blocks, query.limits, wanted, width)
-    _launch.run(registry.entry("best_tokens"), args, (beams, rows, 4 * width, None))
+    kernel("best_tokens").run(args, Work(beams, rows), 4 * rows * width)
     return lists
 
 
@@ -166,7 +165,7 @@ def merged(query: Query, found: RowLists) -> Candidates:
     if type(found.lists.values) is np.ndarray:
         library, like = NUMPY, found.lists.values
     merged = library.empty((2 * size + count,), library.dtype("float64"), like)
-    args, work = (wanted,), _launch.Work(count, 0, 0)
+    args, work = (wanted,), Work(count, 0)
     start("merge_tokens", library, (found.lists,), (merged,), args, places, work, uploaded=query.uploaded)
     out = library.to_numpy(merged)
     with np.errstate(invalid="ignore", over="ignore"):  # where there is no candidate there is nothing sensible
@@ -221,7 +220,6 @@ def interleaved(parts: list[Candidates]) -> Candidates:
     return Candidates(values, values, joined("ids"), counts, places, parts[0].width)
 
 
-Change = Callable[[Array], Array]
 Arguments = tuple[Any, ...]
 """Arrays, and named tuples of arrays and whole numbers."""
 
@@ -233,7 +231,7 @@ def start(
     outputs: Arguments,
     args: Arguments,
     size: int,
-    work: _launch.Work,
+    work: Work,
     *,
     uploaded: Uploaded | None = None,
     structure: Structure | None = None,
@@ -243,23 +241,8 @@ def start(
     On a GPU what is on the host goes up in one copy, if it is not among what was `uploaded`, and arrays of the
     `structure` stay there.
     """
-    first = outputs[0]
-    first = first[0] if isinstance(first, tuple) else first
-    device = library.kind(first)
-    if device == "cpu":
-        read = [_on_host(library.operand, NUMPY.operand, x) for x in inputs]
-        written = [_on_host(library.result, NUMPY.result, x) for x in outputs]
-        args = (*read, *written, *args, size)
-        _launch.run(registry.kernel(name, device), args, work)
-        return
-    if uploaded is not None and uploaded.stream == library.stream(first):  # another stream might come too early
-        inputs, args = tuple(map(uploaded.of, inputs)), tuple(map(uploaded.of, args))
-    arithmetic = _launch.launcher(device).arithmetic
-    arithmetic(registry.kernel(name, device), library, inputs, outputs, args, (size,), work, structure)
-
-
-def _on_host(change: Change, change_numpy: Change, x: Any) -> Any:
-    """An argument as kernels for the CPU take it; what decoding itself allocates on the host is NumPy's."""
-    if isinstance(x, tuple):
-        return type(x)(*[_on_host(change, change_numpy, part) for part in x])
-    return x if isinstance(x, int) else (change_numpy if type(x) is np.ndarray else change)(x)
+    if uploaded is not None and uploaded.stream is not None:
+        first = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
+        if uploaded.stream == library.stream(first):  # another stream might come too early
+            inputs, args = tuple(map(uploaded.of, inputs)), tuple(map(uploaded.of, args))
+    kernel(name).start_named(library, inputs, outputs, args, size, work, structure)

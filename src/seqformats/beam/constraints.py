@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, is_array
-from ..convert import at_least
+from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD
+from ..formats.structure import whole
 from ..limits import remember
-from ..structure import whole
 from .live import Live
 from .plan import Plan, spread
 from .rules import number
@@ -94,7 +94,8 @@ class AllowedTokens(Constraint):
 
 def _with_ends(parts: Sequence[list[Array]], ends: Sequence[Array]) -> Trie:
     """A tree for each part, whose sequences go on with each of its ends."""
-    roots, found = [], []
+    roots: list[int] = []
+    found: list[Array] = []
     for root, (part, last) in enumerate(zip(parts, ends, strict=True)):
         for sequence in part:
             done = not last.size or (sequence.size and sequence[-1] in last)
@@ -142,7 +143,7 @@ class ForcedPrefix(Constraint):
 
     def __init__(self, tokens: object) -> None:
         self._own: list[Array] | None = None
-        self._shared = np.empty(0, np.int64)
+        self._shared: Array = np.empty(0, np.int64)
         if is_array(tokens) or (isinstance(tokens, (list, tuple)) and all(map(is_token, tokens))):
             self._shared = tokens_of(tokens, "the forced prefix")
         else:

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, is_array
 from ..errors import StructureError
-from ..formats import build_lod
-from ..structure import Structure
+from ..formats import LoD
+from ..formats.structure import Structure
 from .candidates import Uploaded
 from .memory import Memories, arrays_among, check_memory, check_rows, parts, place_of
 from .options import Options, per_source, with_options
@@ -279,9 +279,9 @@ class BeamDecoder:
         outer = Structure.of_lengths(np.bincount(source, minlength=self._start.size).astype(np.int64))
         tokens, added = nodes.traced(last, inner.offsets)
         return BeamResult(
-            build_lod(put(tokens), (outer, inner)),
+            LoD._over(put(tokens), (outer, inner)),
             put(scores),
-            build_lod(put(added), (outer, inner)),
+            LoD._over(put(added), (outer, inner)),
             self._rows,
             traced(nodes, self._start, self._place) if self._trace else None,
         )
@@ -298,7 +298,7 @@ class BeamDecoder:
     def _beside_memories(self) -> Any:
         """Tokens, sources and parents of the rows, where the memories are."""
         live, place = self._search.live, self._place
-        if place.library is NUMPY:
+        if place.library is NUMPY or place.like is None:
             return live.tokens, live.source, live.parents
         if live.uploaded is None:
             rows = live.tokens, live.source, live.parents

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
-from ..convert import at_least
+from ..conversion.layouts import at_least
 from ..errors import ConversionError, said
 from .constraints import Constraint
 from .live import Live

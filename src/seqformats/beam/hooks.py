@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, to_host
-from ..convert import source_of
 from ..errors import StructureError, said
-from ..formats import LoD, build_lod
-from ..structure import Structure, integers
+from ..formats import LoD
+from ..formats.structure import Structure, integers
 from . import candidates
 from .candidates import Query
 from .live import Live
@@ -42,7 +41,7 @@ class Hooks:
         values, ids, counts = lists.on_host(library)
         live.check(counts)
         levels = (_rows_of_sources(live, n), Structure.of_lengths(counts.astype(np.int64)))
-        tokens, scores = (build_lod(library.from_host(a, x), levels) for a in (ids % x.shape[1], values))
+        tokens, scores = (LoD._over(library.from_host(a, x), levels) for a in (ids % x.shape[1], values))
         for hook in self.on_candidates:
             tokens, scores = _several_of(hook(tokens, scores, state), "on_candidates", ("ids", "scores"))
             levels = _two_levels(tokens, scores, levels[0])
@@ -60,7 +59,7 @@ class Hooks:
             rows = live.source.size
             counts = np.bincount(parents, minlength=rows).astype(np.int64)
             levels = (_rows_of_sources(live, n), Structure.of_lengths(counts))
-            ids, scores = (build_lod(library.from_host(a[order], x), levels) for a in (tokens, found.values[used]))
+            ids, scores = (LoD._over(library.from_host(a[order], x), levels) for a in (tokens, found.values[used]))
             given = hook(ids, scores, library.from_host(parents[order], x), state)
             ids, scores, parents = _several_of(given, "on_selected", ("ids", "scores", "parents"))
             parents = integers(to_host(parents), "parents")
@@ -110,7 +109,7 @@ def _ranked(
     name: str, scores: LoD | Array, ids: LoD | Array, parents: Array, wanted: Wanted, width: int, t: int
 ) -> Candidates:
     """Candidates from a hook, sorted."""
-    values, tokens = (to_host(source_of(a).data if isinstance(a, LoD) else a).reshape(-1) for a in (scores, ids))
+    values, tokens = (to_host(_data_of(a)).reshape(-1) for a in (scores, ids))
     if values.dtype.kind not in "fiu":
         raise TypeError(f"{name} must return real numbers as scores, not {values.dtype}")
     if not (values < np.inf).all():
@@ -123,3 +122,11 @@ def _ranked(
         wrong = tokens.min() if tokens.min() < 0 else tokens.max()
         raise StructureError(f"ids must be from 0 to {width - 1}, but {name} returned {wrong}")
     return candidates.ranked(values.astype(np.float32), parents * width + tokens.astype(np.int64), width, wanted)
+
+
+def _data_of(x: object) -> object:
+    """The data of a `LoD`, after a look at whether that is what was validated; an array as it is."""
+    if not isinstance(x, LoD):
+        return x
+    x._look()
+    return x.data

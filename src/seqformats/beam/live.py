@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import registry
-from ..arrays import Array
-from ..structure import frozen
+from ..arrays import Array, frozen
+from ..launch.kernel import kernel
 from .rows import Rows, Tree
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Nodes:
     def traced(self, nodes: Array, offsets: Array) -> tuple[Array, Array]:
         """The tokens up to each node, one hypothesis after the other, and what each has added to the score."""
         tokens, added = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]), np.float32)
-        registry.kernel("trace_nodes", "cpu")(self.tree(), nodes, tokens, added, offsets, 0, nodes.size)
+        kernel("trace_nodes")(self.tree(), nodes, tokens, added, offsets, 0, nodes.size)
         return tokens, added
 
 

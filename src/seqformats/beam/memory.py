@@ -18,7 +18,6 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Pairs
-from ..select import getitem
 from .step import no_gradient_error
 
 _DEEPEST = 100  # containers in one another, far below Python's limit of calls
@@ -259,7 +258,7 @@ class Memories:
                 array = x if type(x) is np.ndarray else adopt(x, "memory")[1]
                 return library.gather(array, parents, at_place, self._buffer(number, library, array, parents.size))
             if isinstance(x, (Encoding, Pairs)):
-                return getitem(x, parents)
+                return x[parents]
             if _telling(x):
                 return told(x, beside(parents, scores) if _is_cache(x) else at_place)
             return type(x)([x[i] for i in parents.tolist()]) if x else x
@@ -283,7 +282,8 @@ class Memories:
         ):
             buffer = library.empty((max(rows, 2 * x.shape[0]), *x.shape[1:]), x.dtype, x)
             self._buffers[number, self._turn] = buffer
-        return buffer[:rows]
+        used: Array = buffer[:rows]
+        return used
 
 
 def beside(parents: Array, scores: Array) -> Array:
@@ -319,7 +319,7 @@ class Place(NamedTuple):
 
     def put(self, array: Array) -> Array:
         """An array of the host, brought there."""
-        return array if self.library is NUMPY else self.library.from_host(array, self.like)
+        return array if self.library is NUMPY or self.like is None else self.library.from_host(array, self.like)
 
 
 def place_of(found: list[Any]) -> Place:
@@ -328,7 +328,7 @@ def place_of(found: list[Any]) -> Place:
     for part in found:
         if not _is_array(part) or isinstance(part, Pairs):
             continue
-        library, array = adopt(part if is_array(part) else part._like(), "memory")
+        library, array = adopt(part if is_array(part) else part._sample(), "memory")
         if place.like is None:
             place = Place(library, array)
         else:

@@ -11,10 +11,10 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 
 from ..arrays import Array, has_items, is_array, to_host
-from ..convert import at_least
+from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import LoD, Ragged
-from ..structure import integers, whole
+from ..formats.structure import integers, whole
 from .constraints import Constraint
 from .names import HINTS
 from .result import BeamState

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..batch import inverse_order
-from ..formats import LoD, Ragged, build_lod, build_ragged
-from ..steps import TensorArray
-from ..structure import Structure
+from ..formats import LoD, Ragged
+from ..formats.structure import Structure
+from ..operations.batch import inverse_order
+from ..operations.steps import TensorArray
 from .live import Live, Nodes
 from .memory import Place
 
@@ -67,7 +67,7 @@ class BeamState:
         if self._prefixes is None:
             rows = self._live.source.size
             structure = Structure.of_lengths(np.full(rows, self.t, np.int64))
-            self._prefixes = build_ragged(self._place.put(self._live.prefixes.reshape(-1)), structure)
+            self._prefixes = Ragged._sealed(self._place.put(self._live.prefixes.reshape(-1)), structure)
         return self._prefixes
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ class BeamResult:
 def traced(nodes: Nodes, start: Array, place: Place) -> BeamTrace:
     """Every step as the model's rows saw it."""
     tree, n = nodes.tree(), start.size
-    before = np.arange(n)  # the rows of the step before, as nodes or, at first, sources
+    before: Array = np.arange(n)  # the rows of the step before, as nodes or, at first, sources
     ids, scores = [start], [np.zeros(n, np.float32)]
     levels = [(Structure.of_lengths(np.ones(n, np.int64)), Structure.of_lengths(np.ones(n, np.int64)))]
     source = before
@@ -159,7 +159,7 @@ def traced(nodes: Nodes, start: Array, place: Place) -> BeamTrace:
         source = source[parents[order]]
         before, base = inverse_order(order), a
     found = [
-        [build_lod(place.put(array), level) for array, level in zip(arrays, levels, strict=True)]
+        [LoD._over(place.put(array), level) for array, level in zip(arrays, levels, strict=True)]
         for arrays in (ids, scores)
     ]
     return BeamTrace(TensorArray(tuple(found[0])), TensorArray(tuple(found[1])))

@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from ..arrays import Array
+
+    Integers: TypeAlias = Array  # of int64; the other arrays are of floats
 
 
 class Limits(NamedTuple):
@@ -22,11 +26,11 @@ class Limits(NamedTuple):
 
     factors: Array  # float32
     addends: Array  # float32
-    allowed_from: Array
-    allowed_to: Array
-    allowed: Array
-    edited_at: Array
-    edited: Array
+    allowed_from: Integers
+    allowed_to: Integers
+    allowed: Integers
+    edited_at: Integers
+    edited: Integers
 
 
 class Scores(NamedTuple):
@@ -38,19 +42,19 @@ class Scores(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The rows of each beam, and how many candidates it asks for; int64."""
+    """The rows of each beam, and how many candidates it asks for."""
 
-    begin: Array
-    end: Array  # the row behind the last one; the same as `begin` where the beam is done
-    most: Array
+    begin: Integers
+    end: Integers  # the row behind the last one; the same as `begin` where the beam is done
+    most: Integers
 
 
 class Lists(NamedTuple):
     """Lists of candidates, best first: list l is at ``l * places``, and has ``counts[l]`` of them."""
 
     values: Array  # float32
-    ids: Array  # int64, row * width + token
-    counts: Array  # int64; -1 - r where row r, which belongs to the list, holds NaN or +inf
+    ids: Integers  # row * width + token
+    counts: Integers  # -1 - r where row r, which belongs to the list, holds NaN or +inf
     places: int
 
 
@@ -59,23 +63,23 @@ class Candidates(NamedTuple):
 
     values: Array  # scores of the hypotheses so far, float32
     keys: Array  # what they are sorted by; mostly the same array
-    ids: Array  # row * width + token
-    counts: Array
+    ids: Integers  # row * width + token
+    counts: Integers
     places: int
     width: int
 
 
 class Beams(NamedTuple):
-    """The beams of a search: one a source, or one a group of each; ``(beams,)`` int64."""
+    """The beams of a search: one a source, or one a group of each; ``(beams,)``."""
 
-    begin: Array  # its first row
-    end: Array  # the row behind its last one; the same where the beam is done
-    most: Array  # how many candidates it asks for in the next step
-    width: Array  # its size
-    limit: Array  # the most tokens of a hypothesis
-    size: Array  # how many finished hypotheses are kept
-    finished: Array  # how many have ever finished
-    topped: Array  # has the best candidate of a step been an end?
+    begin: Integers  # its first row
+    end: Integers  # the row behind its last one; the same where the beam is done
+    most: Integers  # how many candidates it asks for in the next step
+    width: Integers  # its size
+    limit: Integers  # the most tokens of a hypothesis
+    size: Integers  # how many finished hypotheses are kept
+    finished: Integers  # how many have ever finished
+    topped: Integers  # has the best candidate of a step been an end?
     penalty: Array  # float64, the power of the length
 
 
@@ -83,26 +87,26 @@ class Finished(NamedTuple):
     """The finished hypotheses that are kept: those of beam l, best first, from ``l * places`` on."""
 
     scores: Array  # float32
-    nodes: Array  # int64
+    nodes: Integers
     places: int
 
 
 class Tree(NamedTuple):
     """All tokens that were kept: node i is a token behind another node.  The arrays have room for more than `size`."""
 
-    tokens: Array  # int64
-    previous: Array  # int64, the node before; -1 - source at the start
+    tokens: Integers
+    previous: Integers  # the node before; -1 - source at the start
     values: Array  # float32, the score up to here
     size: int
 
 
 class Rows(NamedTuple):
-    """The live hypotheses, a row each; int64."""
+    """The live hypotheses, a row each."""
 
-    parents: Array  # the row of the step before
-    tokens: Array  # the last token
-    nodes: Array  # the node of that
-    source: Array
+    parents: Integers  # the row of the step before
+    tokens: Integers  # the last token
+    nodes: Integers  # the node of that
+    source: Integers
     values: Array  # float32, the score so far
     keys: Array  # float32, what rows are sorted by
 
@@ -110,7 +114,7 @@ class Rows(NamedTuple):
 class NewRows(NamedTuple):
     """Where the rows of a step are written: room for more than there will be."""
 
-    numbers: Array  # (4, most) int64: parents, tokens, nodes and source of `Rows`
+    numbers: Integers  # (4, most): parents, tokens, nodes and source of `Rows`
     scores: Array  # (2, most) float32: values and keys
 
 
@@ -127,16 +131,16 @@ class Terms(NamedTuple):
     n_best: int
     safe: int
     below: Array  # (2,) float32: how far a candidate, and its token, may be below the best one
-    ends_at: Array  # source s ends with one of ends[ends_at[s]:ends_at[s + 1]]
-    ends: Array
+    ends_at: Integers  # source s ends with one of ends[ends_at[s]:ends_at[s + 1]]
+    ends: Integers
 
 
 class Prefixes(NamedTuple):
     """What a step of `beam_step` reads."""
 
     scores: Array  # (rows * width,) the candidates of each prefix
-    ids: Array  # (rows * width,) int64, their tokens; empty where the column is the token
-    pre_ids: Array  # (rows,) int64, the last token of each prefix
+    ids: Integers  # (rows * width,) their tokens; empty where the column is the token
+    pre_ids: Integers  # (rows,) the last token of each prefix
     pre_scores: Array  # (rows,)
 
 
@@ -144,7 +148,7 @@ class Selected(NamedTuple):
     """What a step of `beam_step` writes; source s has the places from ``s * places`` on."""
 
     values: Array
-    tokens: Array  # int64
-    parents: Array  # int64, rows
-    counts: Array  # (rows,) int64, how many each row has
+    tokens: Integers
+    parents: Integers  # rows
+    counts: Integers  # (rows,) how many each row has
     places: int

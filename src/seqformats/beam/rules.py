@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, is_array, to_host
-from ..convert import at_least
+from ..conversion.layouts import at_least
 from ..errors import ConversionError, said
 
 BEST, FIRST, BEAM, ALL = range(4)  # see Rule.pool

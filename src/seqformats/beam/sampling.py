@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import _launch
 from ..arrays import Array, Library, is_array, shape_of
 from ..errors import StructureError
-from ..structure import integers, whole
+from ..formats.structure import integers, whole
+from ..launch.kernel import Work
 from . import candidates
 from .live import Live
 
@@ -71,7 +71,7 @@ class Sample:
         """Log-probabilities of all candidates with noise; see the kernel."""
         rows, width = x.shape
         out = library.empty((rows, width), x.dtype, x)
-        work = _launch.Work(rows, rows, 4 * width)
+        work = Work(rows, rows)
         candidates.start("perturb_scores", library, (x, running, perturbed), (out,), (self._hashes,), width, work)
         return out
 

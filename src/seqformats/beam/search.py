@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import registry
-from ..arrays import Array
-from ..structure import frozen
+from ..arrays import Array, frozen
+from ..launch.kernel import kernel
 from .live import Live, Nodes
 from .options import Sources
 from .rows import Beams, Candidates, Finished, NewRows, Rows, Terms, Wanted
@@ -69,7 +68,7 @@ class Search:
         tree = self.nodes.tree(total)
         numbers, scores = np.empty((4, total), np.int64), np.empty((2, total), np.float32)
         t = before.t + 1
-        advance = registry.entry("advance_beams")
+        advance = kernel("advance_beams")
         told = advance(found, before.rows, NewRows(numbers, scores), self.beams, self.finished, tree, self._terms, t)
         rows, size, same, bad, longest, largest = told
         if bad >= 0:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _flow, _launch
-from .._rows import HALF, ORDERED, SUMS_IN
-from ..arrays import Array, Library, adopt, is_array
-from ..convert import at_least, source_of
+from ..arrays import Array, Library, adopt, frozen, is_array
+from ..arrays.dtypes import HALF, ORDERED, SUMS_IN
+from ..conversion.layouts import at_least
 from ..errors import DeviceError, StructureError, said
-from ..formats import LoD, build_lod, level_index, rows_of_level
-from ..structure import Structure, frozen, integers, whole
+from ..formats import LoD, level_index, rows_of_level
+from ..formats.leaves import wants_grad
+from ..formats.structure import Structure, integers, whole
+from ..launch.kernel import Work
 from .candidates import start
 from .rows import Prefixes, Selected
 
@@ -113,7 +114,7 @@ def beam_step(
     if not isinstance(accumulated, (bool, np.bool_)):
         raise TypeError(f"accumulated must be True or False, not {said(accumulated)}")
     sources = Structure.of_offsets(rows_of_level(scores, level_index(scores, level)).copy())
-    library = source_of(scores).library
+    library = scores._look()
     name = library.dtype_name(scores.dtype)
     if not (name in HALF or name in ("float32", "float64")):
         raise TypeError(f"scores must be floats, not {name}")
@@ -139,7 +140,7 @@ def beam_step(
     if rows and width:
         prefixes, out = Prefixes(data, given, tokens, before), Selected(best, chosen, parents, counts, most)
         args = (sources.offsets, last, int(accumulated))
-        work = _launch.Work(sources.n, rows, width * library.itemsize(data.dtype), sources.lengths)
+        work = Work(sources.n, rows, sources.lengths)
         start("select_beams", library, (prefixes,), (out,), args, width, work, structure=sources)
     selected = Structure.of_lengths(np.array(library.to_numpy(counts)))
     per_source = Structure.of_lengths(np.diff(selected.offsets[sources.offsets]))
@@ -148,8 +149,8 @@ def beam_step(
     values, chosen, parents = (library.take(array, index, 0) for array in (best, chosen, parents))
     levels = (sources, selected)
     return BeamStep(
-        build_lod(chosen, levels),
-        build_lod(library.astype(values, name), levels),
+        LoD._over(chosen, levels),
+        LoD._over(library.astype(values, name), levels),
         parents,
         (per_source.offsets, frozen(np.arange(index.size + 1))),
     )
@@ -163,7 +164,7 @@ def token(end: object) -> int:
 
 def no_gradient(x: object) -> None:
     """Selection is no function that could be differentiated, and nothing detaches silently."""
-    if _flow.wants_grad(x):
+    if wants_grad(x):
         raise no_gradient_error()
 
 
@@ -175,7 +176,7 @@ def no_gradient_error() -> TypeError:
 def _beside(x: object, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
     """An array, or the data of a `LoD`, that stands beside the scores."""
     if isinstance(x, LoD):
-        source_of(x)
+        x._look()
         x = x.data
     if not is_array(x):
         raise TypeError(f"{what} must be an array or a LoD, not {type(x).__name__}")

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, is_array, shape_of, to_host
-from ..convert import at_least, convert
+from ..conversion.convert import convert
+from ..conversion.layouts import at_least
 from ..errors import StructureError
 from ..formats import Encoding, List, LoD, Ragged
+from ..formats.structure import integers
 from ..limits import OBJECT, check_room
-from ..structure import integers
 
 
 def tokens_of(values: object, what: str) -> Array:

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .._kernel import compiled, shared
-from ..arrays import Array
 from ..beam.rows import Beams, Candidates, Finished, NewRows, Rows, Terms, Tree
+from .parts import Array, KernelSpec, compiled, shared
 
 
 @shared
@@ -180,3 +179,6 @@ def cpu(
             longest_beam = max(longest_beam, end[b] - begin[b])
             most_wanted = max(most_wanted, beams.most[b])
     return rows, nodes, 1 if same and rows == before.nodes.size else 0, -1, longest_beam, most_wanted
+
+
+KERNEL = KernelSpec(cpu)

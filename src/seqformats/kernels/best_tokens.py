@@ -16,12 +16,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, edit, exp, limited, powers_of_row, put, shared
-from ..arrays import Array
 from ..beam.rows import Limits, Lists, Scores, Wanted
+from .parts import (
+    CALCULATES,
+    Array,
+    Integers,
+    KernelSpec,
+    alike,
+    compiled,
+    edit,
+    exp,
+    limited,
+    powers_of_row,
+    put,
+    shared,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import bits_of, float_of, gpu, ln
+    from .parts.gpu import bits_of, float_of, gpu, ln
 
 
 @shared
@@ -50,7 +62,7 @@ def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Limits) 
 
 
 @shared
-def least_of_best(blocks: Array, lo: int, hi: int, values: Array, ids: Array, start: int, limit: int) -> Any:
+def least_of_best(blocks: Array, lo: int, hi: int, values: Array, ids: Integers, start: int, limit: int) -> Any:
     """The `limit` best candidates are worth at least this: the same of what the best of each block are worth."""
     low = np.float32(-np.inf)
     if hi - lo < limit:
@@ -170,8 +182,7 @@ def token_of(key: int) -> int:
     return 0xFFFFFFFF - (key & 0xFFFFFFFF)
 
 
-@compiled_for_cuda(over="blocks")
-def cuda(scores: Scores, out: Lists, blocks: Array, limits: Limits, wanted: Wanted, width: int) -> None:
+def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: Wanted, width: int) -> None:
     """All rows, a block each.
 
     Every thread looks for its best candidate.  Where as many as are wanted have a better one it is out; those that
@@ -325,3 +336,6 @@ def cuda(scores: Scores, out: Lists, blocks: Array, limits: Limits, wanted: Want
             floors[0] = 0
         gpu.syncthreads()
         r += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 5))

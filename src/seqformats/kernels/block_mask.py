@@ -4,16 +4,23 @@
 itself and what comes before it.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import clear, compiled, compiled_for_cuda
+from .parts import (
+    CALCULATES,
+    Array,
+    Integers,
+    KernelSpec,
+    clear,
+    compiled,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, search
+    from .parts.gpu import gpu, search
 
 
 @compiled
-def cpu(out: Any, cum: Any, width: int, causal: int, lo: int, hi: int) -> None:
+def cpu(out: Array, cum: Integers, causal: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`; `width` is the number of rows."""
     for i in range(lo, hi):
         for r in range(cum[i], cum[i + 1]):
@@ -23,8 +30,7 @@ def cpu(out: Any, cum: Any, width: int, causal: int, lo: int, hi: int) -> None:
                 part[k] = 1
 
 
-@compiled_for_cuda(over="rows")
-def cuda(out: Any, cum: Any, width: int, causal: int) -> None:
+def cuda(out: Array, cum: Integers, causal: int, width: int) -> None:
     """All rows, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < width:
@@ -35,3 +41,6 @@ def cuda(out: Any, cum: Any, width: int, causal: int) -> None:
             out[r * width + k] = 1 if cum[i] <= k and k < end else 0
             k += gpu.blockDim.x
         r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", (("u1",),))

@@ -1,12 +1,15 @@
 """Are these lengths valid, and what are their offsets?"""
 
-from typing import Any
-
-from .._kernel import at_least, compiled
+from .parts import (
+    Integers,
+    KernelSpec,
+    at_least,
+    compiled,
+)
 
 
 @compiled
-def cpu(lengths: Any, offsets: Any, rows: int) -> int:
+def cpu(lengths: Integers, offsets: Integers, rows: int) -> int:
     """Write ``offsets (n + 1,)``; return the longest length, or ``-1 - i`` where it is negative or goes past `rows`."""
     total = 0
     longest = 0
@@ -19,3 +22,6 @@ def cpu(lengths: Any, offsets: Any, rows: int) -> int:
         offsets[i + 1] = total
         longest = at_least(longest, length)
     return longest
+
+
+KERNEL = KernelSpec(cpu)

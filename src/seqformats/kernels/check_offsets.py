@@ -1,12 +1,15 @@
 """Are these offsets valid, and what are their lengths?"""
 
-from typing import Any
-
-from .._kernel import at_least, compiled
+from .parts import (
+    Integers,
+    KernelSpec,
+    at_least,
+    compiled,
+)
 
 
 @compiled
-def cpu(offsets: Any, lengths: Any) -> int:
+def cpu(offsets: Integers, lengths: Integers) -> int:
     """Write ``lengths (n,)``; return the longest, or ``-1 - i`` where offset i falls (or offset 0 is not 0)."""
     longest = 0
     if offsets[0] != 0:
@@ -18,3 +21,6 @@ def cpu(offsets: Any, lengths: Any) -> int:
         lengths[i] = offsets[i + 1] - offsets[i]
         longest = at_least(longest, lengths[i])
     return longest
+
+
+KERNEL = KernelSpec(cpu)

@@ -1,12 +1,14 @@
 """Do the lengths, indices and step sizes of a time-major batch fit each other, and what follows from them?"""
 
-from typing import Any
-
-from .._kernel import compiled
+from .parts import (
+    Integers,
+    KernelSpec,
+    compiled,
+)
 
 
 @compiled
-def cpu(sorted_lengths: Any, indices: Any, size_at_t: Any, lengths: Any, steps: Any) -> int:
+def cpu(sorted_lengths: Integers, indices: Integers, size_at_t: Integers, lengths: Integers, steps: Integers) -> int:
     """Write ``lengths (n,)`` in the caller's order and ``steps (t + 1,)``, the first row of each step without padding.
 
     `lengths` must come filled with -1.  Returns 0, or ``4 * place + kind`` for the first fault: kind 1 a length that is
@@ -31,3 +33,6 @@ def cpu(sorted_lengths: Any, indices: Any, size_at_t: Any, lengths: Any, steps: 
             return 4 * t + 3
         steps[t + 1] = steps[t] + alive
     return 0
+
+
+KERNEL = KernelSpec(cpu)

@@ -1,84 +1,57 @@
 """Move sequences that lie in one block each, in both layouts: Ragged, Masked, a list's arrays, a step of Padded.
 
-`cum (n + 1,)` counts rows: sequence i has ``cum[i + 1] - cum[i]``.  Its block starts at row ``starts[i]`` of a side,
-or, where that side's `stride` is not negative, at ``i * stride`` (at the right end of that room, where `left` is 1).
+`read` and `write` say where the blocks begin on each side; both have the same `cum`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import at_most, compiled, compiled_for_cuda, move, will_read
+from .parts import (
+    MOVES,
+    Array,
+    KernelSpec,
+    Layout,
+    at_most,
+    begin_of,
+    compiled,
+    move,
+    pointer,
+    will_read,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, move_word, search
+    from .parts.gpu import gpu, move_word, search
 
 
 @compiled
-def cpu(
-    src: int,
-    out: int,
-    starts: Any,
-    out_starts: Any,
-    cum: Any,
-    stride: int,
-    left: int,
-    addresses: int,
-    out_stride: int,
-    out_left: int,
-    row: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(src: int, out: int, read: Layout, write: Layout, row: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row.
 
-    Where `addresses` is 1, `src` is 0 and `starts` are memory addresses.
+    Where `read` is absolute, `src` is 0.
     """
-    unit = 1 if addresses else row
+    read, write = pointer(read), pointer(write)
+    unit = 1 if read.absolute else row
     for i in range(lo, hi):
-        length = cum[i + 1] - cum[i]
-        if stride < 0:
-            will_read(src + starts[at_most(i + 8, hi - 1)] * unit)  # it may be anywhere
-            s = starts[i] * unit
-        else:
-            s = (i * stride + left * (stride - length)) * row
-        if out_stride < 0:
-            d = out_starts[i] * row
-        else:
-            d = (i * out_stride + out_left * (out_stride - length)) * row
-        move(out, d, src, s, length * row)
+        length = read.cum[i + 1] - read.cum[i]
+        if read.stride < 0:
+            will_read(src + read.starts[at_most(i + 8, hi - 1)] * unit)  # it may be anywhere
+        move(out, begin_of(write, i, length, row), src, begin_of(read, i, length, row), length * row)
 
 
-@compiled_for_cuda(over="rows")
-def cuda(
-    src: Any,
-    out: Any,
-    starts: Any,
-    out_starts: Any,
-    cum: Any,
-    stride: int,
-    left: int,
-    addresses: int,
-    out_stride: int,
-    out_left: int,
-    row: int,
-) -> None:
+def cuda(src: Array | int, out: Array, read: Layout, write: Layout, row: int) -> None:
     """All sequences, a line of threads a row; `src` and `out` are machine words, `row` words a row."""
-    unit = 1 if addresses else row
-    word = out.itemsize if addresses else 1
+    word = out.itemsize if read.absolute else 1
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
-        i = search(cum, r)
-        length = cum[i + 1] - cum[i]
-        t = r - cum[i]
-        if stride < 0:
-            s = starts[i] * unit + t * row * word
-        else:
-            s = (i * stride + left * (stride - length) + t) * row
-        if out_stride < 0:
-            d = (out_starts[i] + t) * row
-        else:
-            d = (i * out_stride + out_left * (out_stride - length) + t) * row
+    while r < read.cum[read.cum.size - 1]:
+        i = search(read.cum, r)
+        length = read.cum[i + 1] - read.cum[i]
+        t = r - read.cum[i]
+        s = begin_of(read, i, length, row) + t * row * word
+        d = begin_of(write, i, length, row) + t * row
         w = gpu.threadIdx.x
         while w < row:
             move_word(out, d + w, src, s + w * word)
             w += gpu.blockDim.x
         r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, MOVES, over="rows")

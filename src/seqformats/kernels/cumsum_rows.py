@@ -1,19 +1,25 @@
 """The running sum along every sequence, column by column; or from its end, which is the gradient.
 
-`x` and `out` hold the sequences in the same layout, see `locate` for the arguments; `back` is 1 for the way from the
+`x` and `out` hold the sequences in the same layout, see `Layout`; `back` is 1 for the way from the
 end.  The first 16 rows of float32 are added up in float32, and from there on in float64, rounded for each row.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import (
+from .parts import (
+    CALCULATES,
+    SUMS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
     along,
     at_most,
     columns_at_once,
     compiled,
-    compiled_for_cuda,
     each,
     in_lanes,
+    item_at,
     load,
     locate,
     pointer,
@@ -24,31 +30,20 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, wide
+    from .parts.gpu import gpu, wide
 
 
 @in_lanes
-def run(
-    x: Any,
-    out: Any,
-    totals: Any,
-    p: int,
-    steps: Any,
-    width: int,
-    length: int,
-    step: int,
-    back: int,
-    one: int,
-    count: int,
-) -> None:
-    """Some columns of a sequence, of which item 0 is at p."""
+def run(x: Array, out: Array, totals: Array, columns: Columns, back: int, count: int) -> None:
+    """Some columns of a sequence."""
+    length, one = columns.length, unknown(1)
     place, by = (length - 1) * back, one * (1 - 2 * back)
     few = at_most(length, 16)
     sums = each(out, -0.0, count)  # to which -0.0 can be added
-    d = p
+    d = columns.begin
     t = 0
     while t < few:
-        d = p + along(place, steps, step) * width
+        d = item_at(columns, place)
         sums += load(x, d, count, out)
         store(out, d, sums)
         place += by
@@ -57,7 +52,7 @@ def run(
     if t < length:
         total = load(out, d, count, totals)
     while t < length:
-        d = p + along(place, steps, step) * width
+        d = item_at(columns, place)
         total += load(x, d, count, totals)
         store(out, d, total)
         place += by
@@ -65,20 +60,18 @@ def run(
 
 
 @shared
-def run_by_rows(
-    x: Any, out: Any, totals: Any, p: int, steps: Any, width: int, length: int, step: int, back: int
-) -> int:
+def run_by_rows(x: Array, out: Array, totals: Array, columns: Columns, back: int) -> int:
     """The columns that 32 lanes can share, row by row, as wide ones are best read and written; how many they are.
 
     `totals` is a `room`, so many columns are taken at once.
     """
-    even, some = width & -32, unknown(32)
+    length, even, some = columns.length, columns.width & -32, unknown(32)
     place, by = (length - 1) * back, 1 - 2 * back
     few = at_most(length, 16)
-    before = p
+    before = columns.begin
     t = 0
     while t < few:
-        d = p + along(place + t * by, steps, step) * width
+        d = item_at(columns, place + t * by)
         k = 0
         while k < even:
             for part in range(k, k + 32, 8):  # writes of 8 lanes meet fewer ends of lines of the memory
@@ -98,7 +91,7 @@ def run_by_rows(
             k += some
         t = 16
         while t < length:
-            d = p + along(place + t * by, steps, step) * width + begin
+            d = item_at(columns, place + t * by) + begin
             k = 0
             while k < size:
                 for part in range(k, k + 32, 8):
@@ -112,62 +105,41 @@ def run_by_rows(
 
 
 @compiled
-def cpu(
-    x: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    back: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, out: Array, at: Layout, back: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; float32 is added up in float64, other sums run in the dtype of `out`."""
     rows, sums = pointer(x), pointer(out)
-    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count, totals = unknown(1), at_most(columns_at_once(width), 4), room(sums)
+    at = pointer(at)
+    count, totals = at_most(columns_at_once(width), 4), room(sums)
     for u in range(lo, hi):
-        _, first, length = locate(starts, cum, u, stride, left, step)
+        _, first, length = locate(at, u)
         k = 0
         if width >= 32:
-            k = run_by_rows(rows, sums, totals, first * width, steps, width, length, step, back)
+            columns = Columns(first * width, length, width, at.steps, at.step)
+            k = run_by_rows(rows, sums, totals, columns, back)
         while k < width:
             k = at_most(k, width - count)
-            p = first * width + k
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
             if count == 4:
-                run(rows, sums, totals, p, steps, width, length, step, back, one, 4)
+                run(rows, sums, totals, columns, back, 4)
             else:
-                run(rows, sums, totals, p, steps, width, length, step, back, one, 1)
+                run(rows, sums, totals, columns, back, 1)
             k += count
 
 
-@compiled_for_cuda(over="units")
-def cuda(
-    x: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    back: int,
-) -> None:
+def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
     """All units, a thread a column of each."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < cum.size - 1:
-        _, first, length = locate(starts, cum, u, stride, left, step)
+    while u < at.cum.size - 1:
+        _, first, length = locate(at, u)
         k = gpu.threadIdx.x
         while k < width:
             total = wide(out.dtype.type(0))
             for s in range(length):
-                d = (first + along(length - 1 - s if back else s, steps, step)) * width + k
+                d = (first + along(at, length - 1 - s if back else s)) * width + k
                 total += wide(x[d])
                 out[d] = total
             k += gpu.blockDim.x
         u += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", SUMS)

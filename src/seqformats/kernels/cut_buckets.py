@@ -1,12 +1,14 @@
 """Cut sequences of falling length into batches of a limited size."""
 
-from typing import Any
-
-from .._kernel import compiled
+from .parts import (
+    Integers,
+    KernelSpec,
+    compiled,
+)
 
 
 @compiled
-def cpu(lengths: Any, limit: int, padded: int, step: int, most: int, counts: Any) -> int:
+def cpu(lengths: Integers, limit: int, padded: int, step: int, most: int, counts: Integers) -> int:
     """Write how many sequences each batch has; returns the number of batches.
 
     ``lengths (n,)`` falls and none, rounded up to a multiple of `step`, is over `limit`; ``counts (n,)``.  A batch has
@@ -26,3 +28,6 @@ def cpu(lengths: Any, limit: int, padded: int, step: int, most: int, counts: Any
         counts[batches - 1] += 1
         room -= need
     return batches
+
+
+KERNEL = KernelSpec(cpu)

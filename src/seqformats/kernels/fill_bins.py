@@ -4,13 +4,15 @@ The free room of the bins is kept in a tournament tree, so the first bin with ro
 (D. S. Johnson, Near-optimal bin packing algorithms, 1973).
 """
 
-from typing import Any
-
-from .._kernel import compiled
+from .parts import (
+    Integers,
+    KernelSpec,
+    compiled,
+)
 
 
 @compiled
-def cpu(lengths: Any, capacity: int, tree: Any, bins: Any) -> int:
+def cpu(lengths: Integers, capacity: int, tree: Integers, bins: Integers) -> int:
     """Write the bin of each sequence; returns the number of bins.
 
     ``lengths (n,)`` falls and none is over `capacity`; ``tree (2 * size,)`` with `size` the least power of two that is
@@ -35,3 +37,6 @@ def cpu(lengths: Any, capacity: int, tree: Any, bins: Any) -> int:
             tree[node] = max(tree[2 * node], tree[2 * node + 1])
             node //= 2
     return count
+
+
+KERNEL = KernelSpec(cpu)

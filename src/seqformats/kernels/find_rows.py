@@ -1,22 +1,30 @@
 """Where every sequence first has a given item, column by column: the places of maxima.
 
-`x` holds the sequences in any layout, see `locate` for the arguments; ``wanted (n * width,)``, items that are there,
+`x` holds the sequences in any layout, see `Layout`; ``wanted (n * width,)``, items that are there,
 and their places ``out (n * width,)``, -1 for an empty sequence.  Where a column has a NaN, NaN is wanted.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._kernel import (
+from .parts import (
+    CALCULATES,
+    NUMBERS,
+    Array,
+    Columns,
+    Integers,
+    KernelSpec,
+    Layout,
+    alike,
     along,
     at_most,
     choose,
     columns_at_once,
     compiled,
-    compiled_for_cuda,
     each,
     in_lanes,
+    item_at,
     load,
     locate,
     pointer,
@@ -25,89 +33,49 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .parts.gpu import gpu
 
 
 @in_lanes
-def first_place(
-    x: Any,
-    wanted: Any,
-    out: Any,
-    p: int,
-    at: int,
-    steps: Any,
-    width: int,
-    length: int,
-    step: int,
-    one: int,
-    counter: Any,
-    count: int,
-) -> None:
-    """Where some columns of a sequence have ``wanted[at:]``, counted in the dtype of `counter`."""
-    items = load(wanted, at, count, x)
-    where = each(counter, -1, count)
-    t = length - one
+def first_place(x: Array, wanted: Array, out: Integers, columns: Columns, place: int, counter: int, count: int) -> None:
+    """Where `count` columns of a sequence have ``wanted[place:]``, counted in the dtype of `counter`."""
+    items, where, one = load(wanted, place, count, x), each(counter, -1, count), unknown(1)
+    t = columns.length - one
     while t >= 0:
-        value = load(x, p + along(t, steps, step) * width, count, x)
+        value = load(x, item_at(columns, t), count, x)
         where = choose((value == items) | (value != value), each(counter, t, count), where)
         t -= one
-    store(out, at, where)
+    store(out, place, where)
 
 
 @compiled
-def cpu(
-    x: Any,
-    wanted: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, wanted: Array, out: Integers, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     rows, items, where = pointer(x), pointer(wanted), pointer(out)
-    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one = unknown(1)
+    at = pointer(at)
     for u in range(lo, hi):
-        i, first, length = locate(starts, cum, u, stride, left, step)
+        i, first, length = locate(at, u)
         count = columns_at_once(width) if length < 1 << 31 else 1  # narrow counters are fast ones
         k = 0
         while k < width:
             k = at_most(k, width - count)
-            p, at = first * width + k, i * width + k
+            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
             if count == 32:
-                first_place(rows, items, where, p, at, steps, width, length, step, one, np.int32(0), 32)
+                first_place(rows, items, where, columns, place, np.int32(0), 32)
             elif count == 4:
-                first_place(rows, items, where, p, at, steps, width, length, step, one, np.int32(0), 4)
+                first_place(rows, items, where, columns, place, np.int32(0), 4)
             else:
-                first_place(rows, items, where, p, at, steps, width, length, step, one, np.int64(0), 1)
+                first_place(rows, items, where, columns, place, np.int64(0), 1)
             k += count
 
 
-@compiled_for_cuda(over="sequences")
-def cuda(
-    x: Any,
-    wanted: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-) -> None:
+def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    found = gpu.shared.array(128, cum.dtype)
+    found = gpu.shared.array(128, at.cum.dtype)
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
-    while u < cum.size - 1:
-        i, first, length = locate(starts, cum, u, stride, left, step)
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -116,7 +84,7 @@ def cuda(
                 item = wanted[i * width + k]
                 t = gpu.threadIdx.y
                 while t < length and where == length:
-                    value = x[(first + along(t, steps, step)) * width + k]
+                    value = x[(first + along(at, t)) * width + k]
                     if value == item or value != value:
                         where = t
                     t += gpu.blockDim.y
@@ -132,3 +100,6 @@ def cuda(
                 out[i * width + k] = found[place] if length != 0 else -1
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(NUMBERS, 2))

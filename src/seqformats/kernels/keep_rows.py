@@ -4,16 +4,23 @@
 tokens.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import compiled, compiled_for_cuda
+from .parts import (
+    CALCULATES,
+    SIGNED,
+    Array,
+    Integers,
+    KernelSpec,
+    compiled,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .parts.gpu import gpu
 
 
 @compiled
-def cpu(x: Any, out: Any, tokens: Any, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
+def cpu(x: Array, out: Array, tokens: Integers, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
     """Rows `lo` to `hi`."""
     items = x[lo:hi]
     keep = out[lo:hi]
@@ -29,8 +36,7 @@ def cpu(x: Any, out: Any, tokens: Any, width: int, lo: int, hi: int) -> None:  #
         keep[r] = 1 if low == tokens.size or tokens[low] != items[r] else 0
 
 
-@compiled_for_cuda(over="units")
-def cuda(x: Any, out: Any, tokens: Any, width: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
+def cuda(x: Array, out: Array, tokens: Integers, width: int) -> None:  # noqa: ARG001  every kernel that calculates has a width
     """All rows, a thread each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < out.size:
@@ -44,3 +50,8 @@ def cuda(x: Any, out: Any, tokens: Any, width: int) -> None:  # noqa: ARG001  ev
                 high = middle
         out[r] = 1 if low == tokens.size or tokens[low] != x[r] else 0
         r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(
+    cpu, cuda, CALCULATES, "units", tuple((kind, "u1") for kind in (*SIGNED, "u1"))
+)  # uint64 comes as int64

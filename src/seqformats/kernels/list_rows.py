@@ -3,13 +3,18 @@
 A list of all numbers first and slices of it after, as Python would do, goes over every number three times.
 """
 
-from typing import Any
-
-from .._kernel import compiled_with_gil, give, give_room
+from .parts import (
+    Array,
+    Integers,
+    KernelSpec,
+    compiled_with_gil,
+    give,
+    give_room,
+)
 
 
 @compiled_with_gil
-def cpu(parents: Any, cum: Any, offsets: Any, x: Any, made: Any, inside: int) -> int:
+def cpu(parents: Integers, cum: Integers, offsets: Integers, x: Array, made: Integers, inside: int) -> int:
     """Put a list of ``offsets[r + 1] - offsets[r]`` items in place ``r - cum[p]`` of each list p, r from ``cum[p]``.
 
     ``parents`` are the addresses of the lists p, which have ``cum[p + 1] - cum[p]`` items.  The new lists are those of
@@ -26,3 +31,6 @@ def cpu(parents: Any, cum: Any, offsets: Any, x: Any, made: Any, inside: int) ->
             elif not give(parents[p], r - cum[p], x, offsets[r], offsets[r + 1], inside):
                 return r
     return int(offsets.size - 1)
+
+
+KERNEL = KernelSpec(cpu, takes=(("f8",), ("i8",)))

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, limited, powers_of_row
-from ..arrays import Array
 from ..beam.rows import Limits
+from .parts import CALCULATES, Array, KernelSpec, alike, compiled, limited, powers_of_row
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import exp, gpu, ln, wide
+    from .parts.gpu import exp, gpu, ln, wide
 
 
 @compiled
@@ -37,7 +36,6 @@ def cpu(x: Array, out: Array, limits: Limits, width: int, lo: int, hi: int) -> N
             out[k] = (value - top) - log
 
 
-@compiled_for_cuda(over="blocks")
 def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
     """All rows, a block each."""
     parts = gpu.shared.array(128, x.dtype)
@@ -93,3 +91,6 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
             k += threads
         gpu.syncthreads()
         r += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 4))

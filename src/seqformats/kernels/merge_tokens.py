@@ -7,12 +7,11 @@ the other, values and ids, ``beams * places`` each, and the counts.  A beam with
 
 from typing import TYPE_CHECKING
 
-from .._kernel import compiled, compiled_for_cuda, put
-from ..arrays import Array
 from ..beam.rows import Lists, Wanted
+from .parts import CALCULATES, Array, KernelSpec, compiled, put
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .parts.gpu import gpu
 
 
 @compiled
@@ -33,7 +32,6 @@ def cpu(lists: Lists, out: Array, wanted: Wanted, places: int, lo: int, hi: int)
         out[2 * size + b] = found
 
 
-@compiled_for_cuda(over="blocks")
 def cuda(lists: Lists, out: Array, wanted: Wanted, places: int) -> None:
     """All beams, a block each.  A candidate's place is the number of better ones, which each list tells by halving."""
     values, ids, counts, row_places = lists
@@ -74,3 +72,6 @@ def cuda(lists: Lists, out: Array, wanted: Wanted, places: int) -> None:
         if gpu.threadIdx.x == 0:
             out[2 * size + b] = min(total, most[b]) if bad == last else -1 - bad
         b += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f4", "f8"),))

@@ -4,19 +4,29 @@ The rectangle has `room` rows a run; run k uses ``cum[k + 1] - cum[k]`` of them,
 rows are at the right, or at the left where `left` is 1.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import at_most, clear, compiled, compiled_for_cuda, move, peek_byte
+from .parts import (
+    MOVES,
+    Array,
+    Integers,
+    KernelSpec,
+    at_most,
+    clear,
+    compiled,
+    move,
+    peek_byte,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, move_word
+    from .parts.gpu import gpu, move_word
 
 
 @compiled
-def cpu(item: int, out: int, cum: Any, room: int, left: int, row: int, lo: int, hi: int) -> None:
-    """Runs `lo` to `hi`; `out` and `item` are addresses, the latter of the `row` bytes of one padding row."""
+def cpu(item: int, out: int, cum: Integers, room: int, left: int, row: int, lo: int, hi: int) -> None:
+    """Runs `lo` to `hi`; `out` is an address, and `item` that of the `row` bytes of one padding row, 0 for zeros."""
     zero = True
-    for b in range(row):
+    for b in range(row if item != 0 else 0):
         if peek_byte(item + b) != 0:
             zero = False
     for k in range(lo, hi):
@@ -35,8 +45,7 @@ def cpu(item: int, out: int, cum: Any, room: int, left: int, row: int, lo: int, 
                 done += step
 
 
-@compiled_for_cuda(over="runs")
-def cuda(item: Any, out: Any, cum: Any, room: int, left: int, row: int, runs: int) -> None:
+def cuda(item: Array, out: Array, cum: Integers, room: int, left: int, row: int, runs: int) -> None:
     """All `runs`, the grid's y; along x a line of threads a free row of `row` machine words."""
     k = gpu.blockIdx.y
     while k < runs:
@@ -50,3 +59,6 @@ def cuda(item: Any, out: Any, cum: Any, room: int, left: int, row: int, runs: in
                 w += gpu.blockDim.x
             f += gpu.gridDim.x * gpu.blockDim.y
         k += gpu.gridDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, MOVES, "runs")

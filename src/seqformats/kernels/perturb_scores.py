@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, exp, shared
-from ..arrays import Array
+from .parts import CALCULATES, Array, Integers, KernelSpec, alike, compiled, exp, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .parts.gpu import gpu
 
 
 @shared
@@ -46,7 +45,7 @@ def shifted(g: float, top: float, limit: float) -> Any:
 
 
 @compiled
-def cpu(x: Array, running: Array, perturbed: Array, out: Array, hashes: Array, width: int, lo: int, hi: int) -> None:
+def cpu(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
     none = np.float32(-np.inf)
     for r in range(lo, hi):
@@ -64,8 +63,7 @@ def cpu(x: Array, running: Array, perturbed: Array, out: Array, hashes: Array, w
                 out[place] = shifted(out[place], top, perturbed[r])
 
 
-@compiled_for_cuda(over="blocks")
-def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Array, width: int) -> None:
+def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers, width: int) -> None:
     """All rows, a block each."""
     parts = gpu.shared.array(128, x.dtype)
     me = gpu.threadIdx.x
@@ -98,3 +96,6 @@ def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Array, 
             token += gpu.blockDim.x
         gpu.syncthreads()
         r += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 4))

@@ -1,12 +1,15 @@
 """The structure of chosen sequences, of a batch with `lengths (n,)` and `offsets (n + 1,)`."""
 
-from typing import Any
-
-from .._kernel import at_least, compiled
+from .parts import (
+    Integers,
+    KernelSpec,
+    at_least,
+    compiled,
+)
 
 
 @compiled
-def cpu(where: Any, lengths: Any, offsets: Any, picked: Any) -> int:
+def cpu(where: Integers, lengths: Integers, offsets: Integers, picked: Integers) -> int:
     """Write one after the other into ``picked (3 * k + 1,)``: their lengths, their offsets, the rows where they begin.
 
     ``where (k,)`` are their positions, negative ones counted from the end.  Returns the greatest length, -1 where there
@@ -31,3 +34,6 @@ def cpu(where: Any, lengths: Any, offsets: Any, picked: Any) -> int:
         picked[2 * k + 1 + j] = offsets[i]
         longest = at_least(longest, length)
     return longest
+
+
+KERNEL = KernelSpec(cpu)

@@ -1,62 +1,54 @@
 """Move the rows of every sequence to the same sequence in reverse order.
 
-`src` and `out` hold the sequences in the same layout, see `locate` for the arguments.
+`src` and `out` hold the sequences in the same layout, see `Layout`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import along, compiled, compiled_for_cuda, locate, move_row, move_run
+from .parts import (
+    MOVES,
+    Array,
+    KernelSpec,
+    Layout,
+    along,
+    compiled,
+    locate,
+    move_row,
+    move_run,
+    pointer,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import find, gpu, move_word
+    from .parts.gpu import find, gpu, move_word
 
 
 @compiled
-def cpu(
-    src: int,
-    out: int,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    stride: int,
-    left: int,
-    step: int,
-    row: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(src: int, out: int, at: Layout, row: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
+    at = pointer(at)
     for u in range(lo, hi):
-        _, first, length = locate(starts, cum, u, stride, left, step)
-        if step != 0:
-            last = first + (length - 1) * step
-            move_run(out, first * row, step * row, src, last * row, -step * row, row, length)
+        _, first, length = locate(at, u)
+        if at.step != 0:
+            last = first + (length - 1) * at.step
+            move_run(out, first * row, at.step * row, src, last * row, -at.step * row, row, length)
         else:
             for t in range(length):
-                d = first + steps[t]
-                s = first + steps[length - 1 - t]
+                d = first + at.steps[t]
+                s = first + at.steps[length - 1 - t]
                 move_row(out, d * row, src, s * row, row)
 
 
-@compiled_for_cuda(over="rows")
-def cuda(
-    src: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    stride: int,
-    left: int,
-    step: int,
-    row: int,
-) -> None:
+def cuda(src: Array, out: Array, at: Layout, row: int) -> None:
     """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
-        i, t, d = find(starts, cum, steps, r, stride, left, step)
-        s = d - along(t, steps, step) + along(cum[i + 1] - cum[i] - 1 - t, steps, step)
+    while r < at.cum[at.cum.size - 1]:
+        i, t, d = find(at, r)
+        s = d - along(at, t) + along(at, at.cum[i + 1] - at.cum[i] - 1 - t)
         w = gpu.threadIdx.x
         while w < row:
             move_word(out, d * row + w, src, s * row + w)
             w += gpu.blockDim.x
         r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")

@@ -5,13 +5,18 @@ CPython's ``tupleobject.h`` and NumPy's ``PyArrayObject_fields`` (``ndarraytypes
 the object header: data, nd (int), dimensions, strides, base, descr, flags (int).
 """
 
-from typing import Any
-
-from .._kernel import at_least, compiled_with_gil, peek, peek_int
+from .parts import (
+    Integers,
+    KernelSpec,
+    at_least,
+    compiled_with_gil,
+    peek,
+    peek_int,
+)
 
 
 @compiled_with_gil
-def cpu(items: int, head: int, kind: int, lengths: Any, offsets: Any, addresses: Any) -> int:
+def cpu(items: int, head: int, kind: int, lengths: Integers, offsets: Integers, addresses: Integers) -> int:
     """Write lengths, offsets and data addresses of the arrays whose object pointers begin at `items`.
 
     `head` is the size of an object header, `kind` the address of ``numpy.ndarray``.  Returns the greatest length, or
@@ -43,3 +48,6 @@ def cpu(items: int, head: int, kind: int, lengths: Any, offsets: Any, addresses:
             return -1 - i
         addresses[i] = peek(array + head)
     return longest
+
+
+KERNEL = KernelSpec(cpu)

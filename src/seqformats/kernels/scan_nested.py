@@ -7,11 +7,20 @@ behind the object header; so do the size of an int and then its digits of 30 bit
 
 from typing import Any
 
-from .._kernel import at_least, compiled_with_gil, peek, peek_int
+from .parts import (
+    Integers,
+    KernelSpec,
+    at_least,
+    compiled_with_gil,
+    peek,
+    peek_int,
+)
 
 
 @compiled_with_gil
-def cpu(items: int, n: int, known: Any, tagged: int, leaf: int, walk: Any, lengths: Any, leaves: Any) -> int:
+def cpu(
+    items: int, n: int, known: Integers, tagged: int, leaf: int, walk: Any, lengths: Integers, leaves: Integers
+) -> int:
     """Walk the `n` lists and tuples whose object pointers begin at `items`, depth first; once to count, once to write.
 
     ``known``: the size of an object header, that of a tuple without items, then the addresses of list, tuple, float,
@@ -127,3 +136,6 @@ def cpu(items: int, n: int, known: Any, tagged: int, leaf: int, walk: Any, lengt
         return -1
     walk[2, 0] = total
     return found if leaf == 0 else total
+
+
+KERNEL = KernelSpec(cpu)

@@ -2,25 +2,31 @@
 
 What a tensor is like is told by the DLPack exchange API, which fills a ``DLTensor`` (dlpack.h, version 1): 8 bytes each
 for the data, the device, rank and dtype, the addresses of shape and strides, and an offset in bytes.  What that does
-not know PyTorch is asked for itself; `tensors.py` finds the functions.
+not know PyTorch is asked for itself; `reading/tensors.py` finds the functions.
 """
 
-from typing import Any
-
-from .._kernel import at_least, call, compiled_with_gil, peek
+from .parts import (
+    Array,
+    Integers,
+    KernelSpec,
+    at_least,
+    call,
+    compiled_with_gil,
+    peek,
+)
 
 
 @compiled_with_gil
 def cpu(
     items: int,
-    types: Any,
-    calls: Any,
-    words: Any,
+    types: Integers,
+    calls: Integers,
+    words: Integers,
     room: int,
-    lengths: Any,
-    offsets: Any,
-    addresses: Any,
-    wanted: Any,
+    lengths: Integers,
+    offsets: Integers,
+    addresses: Integers,
+    wanted: Array,
 ) -> int:
     """Write lengths, offsets and data addresses of the tensors whose object pointers begin at `items`.
 
@@ -81,3 +87,6 @@ def cpu(
         if offsets[i + 1] < 0:  # tensors without items may be that long
             return -1 - i
     return longest
+
+
+KERNEL = KernelSpec(cpu)

@@ -6,16 +6,26 @@ are added to ``sums (n * room * width,)`` and rounded at the end, so that a floa
 nobody else has a place in `sums`, so it may be of any size where no sequence has so many.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import compiled, compiled_for_cuda
+from .parts import (
+    CALCULATES,
+    NUMBERS,
+    Array,
+    Integers,
+    KernelSpec,
+    alike,
+    compiled,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .parts.gpu import gpu
 
 
 @compiled
-def cpu(x: Any, index: Any, out: Any, sums: Any, cum: Any, width: int, room: int, lo: int, hi: int) -> None:
+def cpu(
+    x: Array, index: Integers, out: Array, sums: Array, cum: Integers, room: int, width: int, lo: int, hi: int
+) -> None:
     """Sequences `lo` to `hi`, updates in their order."""
     size = room * width
     for i in range(lo, hi):
@@ -41,8 +51,7 @@ def cpu(x: Any, index: Any, out: Any, sums: Any, cum: Any, width: int, room: int
                 row[k] = exact[k]
 
 
-@compiled_for_cuda(over="units")
-def cuda(x: Any, index: Any, out: Any, sums: Any, cum: Any, width: int, room: int) -> None:
+def cuda(x: Array, index: Integers, out: Array, sums: Array, cum: Integers, room: int, width: int) -> None:
     """All sequences, a thread a column of each, so that updates are added in their order."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < cum.size - 1:
@@ -61,3 +70,6 @@ def cuda(x: Any, index: Any, out: Any, sums: Any, cum: Any, width: int, room: in
                     out[first + index[r] * width + k] += x[r * width + k]
             k += gpu.blockDim.x
         i += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("f4", "f4", "f8"), *alike(NUMBERS[1:], 3)))

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._kernel import compiled, compiled_for_cuda, shared
-from ..arrays import Array
 from ..beam.rows import Prefixes, Selected
+from .parts import CALCULATES, FLOATS, Integers, KernelSpec, alike, compiled, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, ln
+    from .parts.gpu import gpu, ln
 
 
 @shared
-def group(before: Array, out: Selected, cum: Array, s: int, found: int, end: int) -> None:
+def group(before: Integers, out: Selected, cum: Integers, s: int, found: int, end: int) -> None:
     """The `found` best of a source, in their order, grouped by row; none where all have ended before."""
     values, tokens, parents, counts, most = out
     begin = s * most
@@ -48,7 +47,7 @@ def group(before: Array, out: Selected, cum: Array, s: int, found: int, end: int
 
 @compiled
 def cpu(
-    prefixes: Prefixes, out: Selected, cum: Array, end: int, accumulated: int, width: int, lo: int, hi: int
+    prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated: int, width: int, lo: int, hi: int
 ) -> None:
     """Sources `lo` to `hi`."""
     scores, ids, pre_ids, pre_scores = prefixes
@@ -84,8 +83,7 @@ def cpu(
         group(pre_ids, out, cum, s, found, end)
 
 
-@compiled_for_cuda(over="sequences")
-def cuda(prefixes: Prefixes, out: Selected, cum: Array, end: int, accumulated: int, width: int) -> None:
+def cuda(prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated: int, width: int) -> None:
     """All sources, a block each: as many rounds as places, each for the best candidate behind the last one."""
     scores, ids, pre_ids, pre_scores = prefixes
     values, tokens, parents, most = out.values, out.tokens, out.parents, out.places
@@ -157,3 +155,6 @@ def cuda(prefixes: Prefixes, out: Selected, cum: Array, end: int, accumulated: i
             group(pre_ids, out, cum, s, found, end)
         gpu.syncthreads()
         s += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3))

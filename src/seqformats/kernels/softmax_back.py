@@ -1,24 +1,31 @@
 """The gradient of softmax along every sequence, ``y * (x - sum(x * y))``, or of its logarithm, ``x - exp(y) * sum(x)``.
 
-`x`, the gradient, `y`, the result, and `out` hold the sequences in the same layout, see `locate` for the arguments;
+`x`, the gradient, `y`, the result, and `out` hold the sequences in the same layout, see `Layout`;
 `log` is 1 for the logarithm.
 
 Rows are added up 8 at a time, 8 of these sums in a block, and the blocks of float32 in float64.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import (
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
     add_block,
+    alike,
     along,
     at_least,
     at_most,
     columns_at_once,
     compiled,
-    compiled_for_cuda,
     each,
     exp,
     in_lanes,
+    item_at,
     load,
     locate,
     pointer,
@@ -31,53 +38,40 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, tree_sum, wide
+    from .parts.gpu import gpu, tree_sum, wide
 
 
 @in_lanes
-def back_few(
-    x: Any, y: Any, out: Any, p: int, steps: Any, width: int, length: int, step: int, log: int, one: int, count: int
-) -> None:
-    """Some columns of a sequence of up to 8 rows, of which item 0 is at p: the same as `back`, for less."""
+def back_few(x: Array, y: Array, out: Array, columns: Columns, log: int, count: int) -> None:
+    """Some columns of a sequence of up to 8 rows: the same as `back`, for less."""
+    length, one = columns.length, unknown(1)
     total = each(out, 0, count)
     t = 0
     while t < length:
-        d = p + along(t, steps, step) * width
+        d = item_at(columns, t)
         slope = load(x, d, count, out)
         total += slope if log else slope * load(y, d, count, out)
         t += one
     t = 0
     while t < length:
-        d = p + along(t, steps, step) * width
+        d = item_at(columns, t)
         slope, row = load(x, d, count, out), load(y, d, count, out)
         store(out, d, slope - exp(row) * total if log else row * (slope - total))
         t += one
 
 
 @in_lanes
-def back(
-    x: Any,
-    y: Any,
-    out: Any,
-    blocks: Any,
-    p: int,
-    steps: Any,
-    width: int,
-    length: int,
-    step: int,
-    log: int,
-    ahead: int,
-    one: int,
-    count: int,
-) -> None:
-    """Some columns of a sequence, of which item 0 is at p."""
+def back(x: Array, y: Array, out: Array, blocks: Array, columns: Columns, log: int, count: int) -> None:
+    """Some columns of a sequence."""
+    length, one = columns.length, unknown(1)
+    ahead = at_least(8 * columns.step * columns.width, 1024)
     total = each(out, 0, count)
     t = 0
     end = at_most(length, 8)
     while True:
         part = each(out, 0, count)
         while t < end:
-            d = p + along(t, steps, step) * width
+            d = item_at(columns, t)
             if count >= 32:
                 prefetch(x, d + ahead, count)
                 if not log:
@@ -96,26 +90,24 @@ def back(
         total = rounded(blocks, total)
     t = 0
     while t < length:
-        d = p + along(t, steps, step) * width
+        d = item_at(columns, t)
         slope, row = load(x, d, count, out), load(y, d, count, out)
         store(out, d, slope - exp(row) * total if log else row * (slope - total))
         t += one
 
 
 @shared
-def back_by_rows(
-    x: Any, y: Any, out: Any, blocks: Any, first: int, steps: Any, width: int, length: int, step: int, log: int
-) -> int:
+def back_by_rows(x: Array, y: Array, out: Array, blocks: Array, columns: Columns, log: int) -> int:
     """The columns that 16 lanes can share, some rows at a time, as wide ones are best read and written; how many.
 
     `blocks` is a `room`, so many columns are taken at once.  The last row of `out` keeps sums until its turn comes.
     """
-    even = width & -16
+    length, even = columns.length, columns.width & -16
     one, some = unknown(1), unknown(16)
     begin = 0
     while begin < even:
         size = at_most(even - begin, 1024)
-        last = (first + along(length - 1, steps, step)) * width + begin
+        last = item_at(columns, length - 1) + begin
         t = 0
         while t < length:
             end = at_most(t + 8, length)
@@ -124,7 +116,7 @@ def back_by_rows(
                 part = each(out, 0, 16)
                 r = t
                 while r < end:
-                    d = (first + along(r, steps, step)) * width + begin + k
+                    d = item_at(columns, r) + begin + k
                     slope = load(x, d, 16, out)
                     part += slope if log else slope * load(y, d, 16, out)
                     r += one
@@ -148,7 +140,7 @@ def back_by_rows(
             store(out, last + k, block)
             k += some
         for t in range(length):
-            d = (first + along(t, steps, step)) * width + begin
+            d = item_at(columns, t) + begin
             k = 0
             while k < size:
                 slope, row, total = load(x, d + k, 16, out), load(y, d + k, 16, out), load(out, last + k, 16, out)
@@ -159,67 +151,41 @@ def back_by_rows(
 
 
 @compiled
-def cpu(
-    x: Any,
-    y: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    log: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, y: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     slopes, rows, to = pointer(x), pointer(y), pointer(out)
-    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    at = pointer(at)
     blocks = room(to)
-    one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
+    count = columns_at_once(width, 8)
     for u in range(lo, hi):
-        _, first, length = locate(starts, cum, u, stride, left, step)
+        _, first, length = locate(at, u)
         k = 0
         if width >= 256 and length != 0:
-            k = back_by_rows(slopes, rows, to, blocks, first, steps, width, length, step, log)
+            columns = Columns(first * width, length, width, at.steps, at.step)
+            k = back_by_rows(slopes, rows, to, blocks, columns, log)
         while k < width:
             k = at_most(k, width - count)
-            p = first * width + k
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
             if length <= 8 and count == 4:
-                back_few(slopes, rows, to, p, steps, width, length, step, log, one, 4)
+                back_few(slopes, rows, to, columns, log, 4)
             elif count == 32:
-                back(slopes, rows, to, blocks, p, steps, width, length, step, log, ahead, one, 32)
+                back(slopes, rows, to, blocks, columns, log, 32)
             elif count == 8:
-                back(slopes, rows, to, blocks, p, steps, width, length, step, log, ahead, one, 8)
+                back(slopes, rows, to, blocks, columns, log, 8)
             elif count == 4:
-                back(slopes, rows, to, blocks, p, steps, width, length, step, log, ahead, one, 4)
+                back(slopes, rows, to, blocks, columns, log, 4)
             else:
-                back(slopes, rows, to, blocks, p, steps, width, length, step, log, ahead, one, 1)
+                back(slopes, rows, to, blocks, columns, log, 1)
             k += count
 
 
-@compiled_for_cuda(over="sequences")
-def cuda(
-    x: Any,
-    y: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    log: int,
-) -> None:
+def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     parts = gpu.shared.array(128, x.dtype)
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
-    while u < cum.size - 1:
-        _, first, length = locate(starts, cum, u, stride, left, step)
+    while u < at.cum.size - 1:
+        _, first, length = locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -230,7 +196,7 @@ def cuda(
                 t = gpu.threadIdx.y
                 taken = 0
                 while t < length:
-                    d = (first + along(t, steps, step)) * width + k
+                    d = (first + along(at, t)) * width + k
                     total += x[d] if log else x[d] * y[d]
                     t += gpu.blockDim.y
                     taken += 1
@@ -243,9 +209,12 @@ def cuda(
             if k < width:
                 t = gpu.threadIdx.y
                 while t < length:
-                    d = (first + along(t, steps, step)) * width + k
+                    d = (first + along(at, t)) * width + k
                     out[d] = x[d] - exp(y[d]) * total if log else y[d] * (x[d] - total)
                     t += gpu.blockDim.y
             gpu.syncthreads()
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3))

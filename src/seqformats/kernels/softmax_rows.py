@@ -1,23 +1,29 @@
 """Softmax along every sequence, column by column, with the maximum taken out first; or its logarithm.
 
-`x` and `out` hold the sequences in the same layout, see `locate` for the arguments; `log` is 1 for the logarithm.
+`x` and `out` hold the sequences in the same layout, see `Layout`; `log` is 1 for the logarithm.
 
 Rows are added up 8 at a time, 8 of these sums in a block, and the blocks of float32 in float64.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import (
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
     add_block,
-    along,
+    alike,
     at_least,
     at_most,
     columns_at_once,
     compiled,
-    compiled_for_cuda,
     each,
     exp,
     in_lanes,
+    item_at,
     larger,
     load,
     locate,
@@ -28,32 +34,21 @@ from .._kernel import (
     store,
     unknown,
 )
-from .._kernel import log as logarithm
+from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import column_max, column_powers, gpu, ln
+    from .parts.gpu import column_max, column_powers, gpu, ln
 
 
 @in_lanes
-def softmax(
-    x: Any,
-    out: Any,
-    blocks: Any,
-    p: int,
-    steps: Any,
-    width: int,
-    length: int,
-    step: int,
-    log: int,
-    ahead: int,
-    one: int,
-    count: int,
-) -> None:
-    """Some columns of a sequence, of which item 0 is at p."""
-    top = load(x, p + along(0, steps, step) * width, count, out)
+def softmax(x: Array, out: Array, blocks: Array, columns: Columns, log: int, count: int) -> None:
+    """Some columns of a sequence."""
+    length, one = columns.length, unknown(1)
+    ahead = at_least(8 * columns.step * columns.width, 1024)
+    top = load(x, item_at(columns, 0), count, out)
     t = one
     while t < length:
-        d = p + along(t, steps, step) * width
+        d = item_at(columns, t)
         if count >= 32:
             prefetch(x, d + ahead, count)
         value = load(x, d, count, out)
@@ -65,7 +60,7 @@ def softmax(
     while True:
         part = each(out, 0, count)
         while t < end:
-            d = p + along(t, steps, step) * width
+            d = item_at(columns, t)
             value = load(x, d, count, out) - top
             power = exp(value)
             part += power
@@ -83,79 +78,58 @@ def softmax(
     shift = logarithm(total) if log else total
     t = 0
     while t < length:
-        d = p + along(t, steps, step) * width
+        d = item_at(columns, t)
         value = load(out, d, count, out)
         store(out, d, value - shift if log else value / shift)
         t += one
 
 
 @compiled
-def cpu(
-    x: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    log: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     rows, to = pointer(x), pointer(out)
-    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
+    at = pointer(at)
     blocks = room(to)
-    one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
+    count = columns_at_once(width, 8)
     for u in range(lo, hi):
-        _, first, length = locate(starts, cum, u, stride, left, step)
+        _, first, length = locate(at, u)
         k = 0
         while k < width and length != 0:
             k = at_most(k, width - count)
-            p = first * width + k
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
             if count == 32:
-                softmax(rows, to, blocks, p, steps, width, length, step, log, ahead, one, 32)
+                softmax(rows, to, blocks, columns, log, 32)
             elif count == 8:
-                softmax(rows, to, blocks, p, steps, width, length, step, log, ahead, one, 8)
+                softmax(rows, to, blocks, columns, log, 8)
             elif count == 4:
-                softmax(rows, to, blocks, p, steps, width, length, step, log, ahead, one, 4)
+                softmax(rows, to, blocks, columns, log, 4)
             else:
-                softmax(rows, to, blocks, p, steps, width, length, step, log, ahead, one, 1)
+                softmax(rows, to, blocks, columns, log, 1)
             k += count
 
 
-@compiled_for_cuda(over="sequences")
-def cuda(
-    x: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    log: int,
-) -> None:
+def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     parts = gpu.shared.array(128, x.dtype)
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
-    while u < cum.size - 1:
-        _, first, length = locate(starts, cum, u, stride, left, step)
+    while u < at.cum.size - 1:
+        _, first, length = locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
-            top = column_max(x, parts, place, k, first, length, steps, width, step)
-            total = column_powers(x, parts, place, k, first, length, steps, width, step, top)
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            top = column_max(x, parts, place, k, columns)
+            total = column_powers(x, parts, place, k, columns, top)
             if k < width:
                 shift = ln(total) if log else total
                 t = gpu.threadIdx.y
                 while t < length:
-                    d = (first + along(t, steps, step)) * width + k
+                    d = item_at(columns, t)
                     out[d] = x[d] - top - shift if log else exp(x[d] - top) / shift
                     t += gpu.blockDim.y
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 2))

@@ -1,12 +1,14 @@
 """Order sequences by falling length, equal lengths in the order they came: a counting sort."""
 
-from typing import Any
-
-from .._kernel import compiled
+from .parts import (
+    Integers,
+    KernelSpec,
+    compiled,
+)
 
 
 @compiled
-def cpu(lengths: Any, longest: int, order: Any) -> None:
+def cpu(lengths: Integers, longest: int, order: Integers) -> None:
     """Write, one after the other into ``order (2 * n + 2 * longest + 1,)``:
 
     the sorted lengths ``(n,)``, the positions they had ``(n,)``, how many sequences are longer than t ``(longest,)``,
@@ -37,3 +39,6 @@ def cpu(lengths: Any, longest: int, order: Any) -> None:
         order[steps + t] = total
         total += order[sizes + t]
     order[steps + longest] = total
+
+
+KERNEL = KernelSpec(cpu)

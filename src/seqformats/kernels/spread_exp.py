@@ -1,25 +1,31 @@
 """Give every row of a sequence the sequence's own row times ``exp(y - z)``: the gradient of logsumexp.
 
 ``x (n * width,)``, the gradient; ``z (n * width,)``, the logsumexp; `y`, its items, and `out` hold the sequences in the
-same layout, see `locate` for the arguments.
+same layout, see `Layout`.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._kernel import (
-    along,
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
+    alike,
     at_least,
     at_most,
     choose,
     columns_at_once,
     compiled,
-    compiled_for_cuda,
     each,
     exp,
     in_lanes,
+    item_at,
     load,
     locate,
     pointer,
@@ -29,33 +35,21 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import find, gpu
+    from .parts.gpu import find, gpu
 
 
 @in_lanes
-def spread(
-    x: Any,
-    y: Any,
-    z: Any,
-    out: Any,
-    p: int,
-    at: int,
-    steps: Any,
-    width: int,
-    length: int,
-    step: int,
-    ahead: int,
-    one: int,
-    count: int,
-) -> None:
-    """Some columns of a sequence, of which item 0 is at p."""
-    log = load(z, at, count, z)
+def spread(x: Array, y: Array, z: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+    """Some columns of a sequence, to which ``x[place:]`` and ``z[place:]`` belong."""
+    length, one = columns.length, unknown(1)
+    ahead = at_least(8 * columns.step * columns.width, 1024)
+    log = load(z, place, count, z)
     # a sequence of -inf alone has no slope
-    row = choose(log == each(z, -np.inf, count), each(x, 0, count), load(x, at, count, x))
+    row = choose(log == each(z, -np.inf, count), each(x, 0, count), load(x, place, count, x))
     log = choose(log == each(z, -np.inf, count), each(z, 0, count), log)
     t = 0
     while t < length:
-        d = p + along(t, steps, step) * width
+        d = item_at(columns, t)
         if count >= 32:
             prefetch(y, d + ahead, count)
         store(out, d, row * exp(load(y, d, count, y) - log))
@@ -63,60 +57,33 @@ def spread(
 
 
 @compiled
-def cpu(
-    x: Any,
-    y: Any,
-    z: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     row, items, logs, rows = pointer(x), pointer(y), pointer(z), pointer(out)
-    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count, ahead = unknown(1), columns_at_once(width, 8), at_least(8 * step * width, 1024)
+    at = pointer(at)
+    count = columns_at_once(width, 8)
     for u in range(lo, hi):
-        i, first, length = locate(starts, cum, u, stride, left, step)
+        i, first, length = locate(at, u)
         k = 0
         while k < width:
             k = at_most(k, width - count)
-            p, at = first * width + k, i * width + k
+            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
             if count == 32:
-                spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 32)
+                spread(row, items, logs, rows, columns, place, 32)
             elif count == 8:
-                spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 8)
+                spread(row, items, logs, rows, columns, place, 8)
             elif count == 4:
-                spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 4)
+                spread(row, items, logs, rows, columns, place, 4)
             else:
-                spread(row, items, logs, rows, p, at, steps, width, length, step, ahead, one, 1)
+                spread(row, items, logs, rows, columns, place, 1)
             k += count
 
 
-@compiled_for_cuda(over="rows")
-def cuda(
-    x: Any,
-    y: Any,
-    z: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-) -> None:
+def cuda(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int) -> None:
     """All rows, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
-        i, _, d = find(starts, cum, steps, r, stride, left, step)
+    while r < at.cum[at.cum.size - 1]:
+        i, _, d = find(at, r)
         k = gpu.threadIdx.x
         while k < width:
             log = z[i * width + k]
@@ -125,3 +92,6 @@ def cuda(
                 out[d * width + k] = 0
             k += gpu.blockDim.x
         r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 4))

@@ -2,21 +2,29 @@
 maximum.
 
 ``x (n * width,)``; ``places (n * width,)``: the place in the sequence, -1 for none; `out` holds the sequences in any
-layout, see `locate` for the arguments.
+layout, see `Layout`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import (
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Columns,
+    Integers,
+    KernelSpec,
+    Layout,
+    alike,
     along,
     at_most,
     choose,
     clear,
     columns_at_once,
     compiled,
-    compiled_for_cuda,
     each,
     in_lanes,
+    item_at,
     load,
     locate,
     pointer,
@@ -25,81 +33,55 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import find, gpu
+    from .parts.gpu import find, gpu
 
 
 @in_lanes
-def place(
-    x: Any, places: Any, out: Any, p: int, at: int, steps: Any, width: int, length: int, step: int, one: int, count: int
-) -> None:
-    """Some columns of a sequence, of which item 0 is at p."""
-    row, where = load(x, at, count, x), load(places, at, count, places)
+def place(x: Array, places: Integers, out: Array, columns: Columns, begin: int, count: int) -> None:
+    """Some columns of a sequence, to which ``x[begin:]`` and ``places[begin:]`` belong."""
+    length, one = columns.length, unknown(1)
+    row, where = load(x, begin, count, x), load(places, begin, count, places)
     t = 0
     while t < length:
         here = where == each(places, t, count)
-        store(out, p + along(t, steps, step) * width, choose(here, row, each(x, 0, count)))
+        store(out, item_at(columns, t), choose(here, row, each(x, 0, count)))
         t += one
 
 
 @compiled
-def cpu(
-    x: Any,
-    places: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, places: Integers, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
     row, where, rows = pointer(x), pointer(places), pointer(out)
-    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count = unknown(1), columns_at_once(width, 8)
+    at = pointer(at)
+    count = columns_at_once(width, 8)
     for u in range(lo, hi):
-        i, first, length = locate(starts, cum, u, stride, left, step)
+        i, first, length = locate(at, u)
         k = 0
-        if width >= 32 and step == 1 and length != 0:  # zeros in one go, and then the few items
+        if width >= 32 and at.step == 1 and length != 0:  # zeros in one go, and then the few items
             clear(out, first * width, length * width * out.itemsize)
             while k < width:
-                d = (first + along(where[i * width + k], steps, step)) * width
+                d = (first + along(at, where[i * width + k])) * width
                 rows[d + k] = row[i * width + k]
                 k += 1
         while k < width:
             k = at_most(k, width - count)
-            p, at = first * width + k, i * width + k
+            columns, begin = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
             if count == 32:
-                place(row, where, rows, p, at, steps, width, length, step, one, 32)
+                place(row, where, rows, columns, begin, 32)
             elif count == 8:
-                place(row, where, rows, p, at, steps, width, length, step, one, 8)
+                place(row, where, rows, columns, begin, 8)
             elif count == 4:
-                place(row, where, rows, p, at, steps, width, length, step, one, 4)
+                place(row, where, rows, columns, begin, 4)
             else:
-                place(row, where, rows, p, at, steps, width, length, step, one, 1)
+                place(row, where, rows, columns, begin, 1)
             k += count
 
 
-@compiled_for_cuda(over="rows")
-def cuda(
-    x: Any,
-    places: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-) -> None:
+def cuda(x: Array, places: Integers, out: Array, at: Layout, width: int) -> None:
     """All rows, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
-        i, t, d = find(starts, cum, steps, r, stride, left, step)
+    while r < at.cum[at.cum.size - 1]:
+        i, t, d = find(at, r)
         k = gpu.threadIdx.x
         while k < width:
             out[d * width + k] = 0
@@ -107,3 +89,6 @@ def cuda(
                 out[d * width + k] = x[i * width + k]
             k += gpu.blockDim.x
         r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 2))

@@ -1,47 +1,44 @@
 """`steps_to_blocks` for rows of one word, 1, 2, 4 or 8 bytes: the way back of `words_to_steps`."""
 
-from typing import Any
-
-from .._kernel import at_most, begin_of, compiled, move_row, move_square, will_read
+from .parts import (
+    MOVES,
+    Integers,
+    KernelSpec,
+    Layout,
+    at_most,
+    begin_of,
+    compiled,
+    move_row,
+    move_square,
+    pointer,
+    will_read,
+)
 
 
 @compiled
-def cpu(
-    src: int,
-    out: int,
-    begins: Any,
-    starts: Any,
-    cum: Any,
-    indices: Any,
-    steps: Any,
-    stride: int,
-    left: int,
-    addresses: int,
-    columns: int,
-    row: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(src: int, out: int, begins: Integers, read: Layout, write: Layout, row: int, lo: int, hi: int) -> None:
     """Columns `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
-    packed = 0 if columns >= 0 else 1 if addresses else row
-    wide = 0 if columns < 0 else columns * row
+    count = read.steps.size - 1
+    read, write, begins = pointer(read), pointer(write), pointer(begins)
+    cum, indices, steps, wide = read.cum, read.starts, read.steps, read.step * row
+    packed = 0 if read.step != 0 else 1 if read.absolute else row
     t = 0
-    while t < steps.size - 1:
+    while t < count:
         last = at_most(hi, steps[t + 1] - steps[t])
-        end = at_most(t + 1024, steps.size - 1)  # of so many steps the next columns find their lines in the cache
+        end = at_most(t + 1024, count)  # of so many steps the next columns find their lines in the cache
         j = lo
         while j < last:
             u = t
             stop = at_most(j + 4, last)
             if stop == j + 4:
                 i = indices[j]
-                d0 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + t * row
+                d0 = begin_of(write, i, cum[i + 1] - cum[i], row) + t * row
                 i = indices[j + 1]
-                d1 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + t * row
+                d1 = begin_of(write, i, cum[i + 1] - cum[i], row) + t * row
                 i = indices[j + 2]
-                d2 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + t * row
+                d2 = begin_of(write, i, cum[i + 1] - cum[i], row) + t * row
                 i = indices[j + 3]
-                d3 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + t * row
+                d3 = begin_of(write, i, cum[i + 1] - cum[i], row) + t * row
                 most = at_most(end, cum[i + 1] - cum[i])
                 p = 0
                 while u + 4 <= most:
@@ -49,7 +46,7 @@ def cpu(
                     s1 = j * row + (u + 1) * wide + begins[u + 1] * packed
                     s2 = j * row + (u + 2) * wide + begins[u + 2] * packed
                     s3 = j * row + (u + 3) * wide + begins[u + 3] * packed
-                    move_square(out, d0 + p, d1 + p, d2 + p, d3 + p, src, s0, s1, s2, s3, row)
+                    move_square(out, (d0 + p, d1 + p, d2 + p, d3 + p), src, (s0, s1, s2, s3), row)
                     # the lines of the next columns: no CPU foresees those of so many steps
                     will_read(src + s0 + 8 * row)
                     will_read(src + s1 + 8 * row)
@@ -60,7 +57,7 @@ def cpu(
             while j < stop:
                 i = indices[j]
                 most = at_most(end, cum[i + 1] - cum[i])
-                d = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, row, row) + u * row
+                d = begin_of(write, i, cum[i + 1] - cum[i], row) + u * row
                 v = u
                 while v < most:
                     s = j * row + v * wide + begins[v] * packed
@@ -69,3 +66,6 @@ def cpu(
                     v += 1
                 j += 1
         t = end
+
+
+KERNEL = KernelSpec(cpu, None, MOVES)

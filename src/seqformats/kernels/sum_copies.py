@@ -4,48 +4,53 @@ Sequence i of `x` stands there ``counts[i]`` times, its copies one after the oth
 it has the rows ``cum[i]`` to ``cum[i + 1]``, `width` items each.  Copies are added up as rows are in `sum_rows`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import (
+from .parts import (
+    CALCULATES,
+    NUMBERS,
+    Array,
+    Columns,
+    Integers,
+    KernelSpec,
+    alike,
     at_most,
     columns_at_once,
     compiled,
-    compiled_for_cuda,
     pointer,
     room,
     total,
     total_by_rows,
-    unknown,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, search, wide
+    from .parts.gpu import gpu, search, wide
 
 
 @compiled
-def cpu(x: Any, out: Any, starts: Any, cum: Any, counts: Any, width: int, lo: int, hi: int) -> None:
+def cpu(x: Array, out: Array, starts: Integers, cum: Integers, counts: Integers, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`: each is added up as a sequence of copies, of which every number is a column."""
     rows, sums, steps = pointer(x), pointer(out), pointer(cum)
-    one, blocks = unknown(1), room(sums)
+    blocks = room(sums)
     for i in range(lo, hi):
-        begin, at, size = starts[i] * width, cum[i] * width, (cum[i + 1] - cum[i]) * width
+        begin, place, size = starts[i] * width, cum[i] * width, (cum[i + 1] - cum[i]) * width
         count = columns_at_once(size)
         k = 0
         if size >= 64:
-            k = total_by_rows(rows, sums, blocks, begin, at, steps, size, counts[i], 1, 0.0)
+            k = total_by_rows(rows, sums, blocks, Columns(begin, counts[i], size, steps, 1), place, 0.0)
         while k < size:
             k = at_most(k, size - count)
+            columns = Columns(begin + k, counts[i], size, steps, 1)
             if count == 32:
-                total(rows, sums, blocks, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 32)
+                total(rows, sums, blocks, columns, place + k, 0.0, 32)
             elif count == 4:
-                total(rows, sums, blocks, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 4)
+                total(rows, sums, blocks, columns, place + k, 0.0, 4)
             else:
-                total(rows, sums, blocks, begin + k, at + k, steps, size, counts[i], 1, 0.0, one, 1)
+                total(rows, sums, blocks, columns, place + k, 0.0, 1)
             k += count
 
 
-@compiled_for_cuda(over="rows")
-def cuda(x: Any, out: Any, starts: Any, cum: Any, counts: Any, width: int) -> None:
+def cuda(x: Array, out: Array, starts: Integers, cum: Integers, counts: Integers, width: int) -> None:
     """All rows of `out`, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r < cum[cum.size - 1]:
@@ -63,3 +68,6 @@ def cuda(x: Any, out: Any, starts: Any, cum: Any, counts: Any, width: int) -> No
             out[r * width + k] = blocks + wide(total)
             k += gpu.blockDim.x
         r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(NUMBERS, 2))

@@ -1,84 +1,66 @@
 """Sum the rows of every sequence, column by column; or their mean, or sum / sqrt(length).
 
-The order of summation is that of `_kernel.sums`.
+The order of summation is that of `parts.sums`.
 
-`x` holds the sequences in any layout, see `locate` for the arguments; ``out (n * width,)``.  `mode`: 0 the sum, 1 the
+`x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  `mode`: 0 the sum, 1 the
 mean, 2 divided by the square root of the length (Paddle's "sqrt").  An empty sequence gives zeros.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import (
+from .parts import (
+    CALCULATES,
+    MEANS,
+    STREAMS,
+    SUMS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
     along,
     at_most,
     columns_at_once,
     compiled,
-    compiled_for_cuda,
     locate,
     pointer,
     room,
     total,
     total_by_rows,
-    unknown,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, tree_sum, wide
+    from .parts.gpu import gpu, tree_sum, wide
 
 
 @compiled
-def cpu(
-    x: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    mode: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
     rows, sums = pointer(x), pointer(out)
-    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count, blocks = unknown(1), columns_at_once(width), room(sums)
+    at = pointer(at)
+    count, blocks = columns_at_once(width), room(sums)
     for u in range(lo, hi):
-        i, first, length = locate(starts, cum, u, stride, left, step)
+        i, first, length = locate(at, u)
         divisor = 0.0
         if mode != 0:
             divisor = float(length) if mode == 1 else math.sqrt(length)
         k = 0
         if width >= 64:
-            k = total_by_rows(rows, sums, blocks, first * width, i * width, steps, width, length, step, divisor)
+            columns = Columns(first * width, length, width, at.steps, at.step)
+            k = total_by_rows(rows, sums, blocks, columns, i * width, divisor)
         while k < width:
             k = at_most(k, width - count)
-            p, at = first * width + k, i * width + k
+            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
             if count == 32:
-                total(rows, sums, blocks, p, at, steps, width, length, step, divisor, one, 32)
+                total(rows, sums, blocks, columns, place, divisor, 32)
             elif count == 4:
-                total(rows, sums, blocks, p, at, steps, width, length, step, divisor, one, 4)
+                total(rows, sums, blocks, columns, place, divisor, 4)
             else:
-                total(rows, sums, blocks, p, at, steps, width, length, step, divisor, one, 1)
+                total(rows, sums, blocks, columns, place, divisor, 1)
             k += count
 
 
-@compiled_for_cuda(over="sequences")
-def cuda(
-    x: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    mode: int,
-) -> None:
+def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
     Thread y of a column adds up every so many rows, eight at a time and these sums in float64 where they are float32,
@@ -89,8 +71,8 @@ def cuda(
     parts = gpu.shared.array(128, out.dtype)
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
-    while u < cum.size - 1:
-        i, first, length = locate(starts, cum, u, stride, left, step)
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -101,7 +83,7 @@ def cuda(
                 t = gpu.threadIdx.y
                 taken = 0
                 while t < length:
-                    total += x[(first + along(t, steps, step)) * width + k]
+                    total += x[(first + along(at, t)) * width + k]
                     t += gpu.blockDim.y
                     taken += 1
                     if taken & 7 == 0:
@@ -119,3 +101,6 @@ def cuda(
                     out[i * width + k] = parts[place]
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *MEANS), STREAMS)

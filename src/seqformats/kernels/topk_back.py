@@ -1,36 +1,39 @@
 """Give the largest items of every sequence their part of the gradient of `topk_rows`, whose `places` and `ks` these
 are.
 
-``x (n * q * width,)`` is the gradient; `out`, zero before, holds the sequences in any layout, see `locate`.
+``x (n * q * width,)`` is the gradient; `out`, zero before, holds the sequences in any layout, see `Layout`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import along, compiled, compiled_for_cuda, locate, shared
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Columns,
+    Integers,
+    KernelSpec,
+    Layout,
+    alike,
+    compiled,
+    item_at,
+    locate,
+    pointer,
+    shared,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu
+    from .parts.gpu import gpu
 
 
 @shared
-def column(
-    x: Any,
-    places: Any,
-    out: Any,
-    steps: Any,
-    ks: Any,
-    width: int,
-    step: int,
-    most: int,
-    i: int,
-    first: int,
-    k: int,
-) -> None:
+def column(x: Array, places: Integers, out: Array, columns: Columns, ks: Integers, most: int, i: int, k: int) -> None:
     """Column k of sequence i."""
+    width = columns.width
     for a in range(most):
         t = places[(i * most + a) * width + k]
         if t >= 0:
-            d = (first + along(t, steps, step)) * width + k
+            d = item_at(columns, t)
             for q in range(ks.size):
                 if ks[q] > a:
                     out[d] += x[(i * ks.size + q) * width + k] / out.dtype.type(ks[q])
@@ -38,49 +41,28 @@ def column(
 
 @compiled
 def cpu(
-    x: Any,
-    places: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    ks: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    most: int,
-    lo: int,
-    hi: int,
+    x: Array, places: Integers, out: Array, at: Layout, ks: Integers, most: int, width: int, lo: int, hi: int
 ) -> None:
     """Units `lo` to `hi`."""
+    at = pointer(at)
     for u in range(lo, hi):
-        i, first, _ = locate(starts, cum, u, stride, left, step)
+        i, first, length = locate(at, u)
         for k in range(width):
-            column(x, places, out, steps, ks, width, step, most, i, first, k)
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            column(x, places, out, columns, ks, most, i, k)
 
 
-@compiled_for_cuda(over="units")
-def cuda(
-    x: Any,
-    places: Any,
-    out: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    ks: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
-    most: int,
-) -> None:
+def cuda(x: Array, places: Integers, out: Array, at: Layout, ks: Integers, most: int, width: int) -> None:
     """All units, a thread a column of each."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < cum.size - 1:
-        i, first, _ = locate(starts, cum, u, stride, left, step)
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
         k = gpu.threadIdx.x
         while k < width:
-            column(x, places, out, steps, ks, width, step, most, i, first, k)
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            column(x, places, out, columns, ks, most, i, k)
             k += gpu.blockDim.x
         u += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 2))

@@ -1,25 +1,32 @@
 """The means of the largest items of every sequence, column by column: the sum of the k largest, by k, for several k.
 
-`x` holds the sequences in any layout, see `locate` for the arguments; ``ks (q,)`` with the largest `most`;
+`x` holds the sequences in any layout, see `Layout`; ``ks (q,)`` with the largest `most`;
 ``out (n * q * width,)``; ``tops`` and ``places (n * most * width,)``: the largest items, falling, of equal ones the
 first, and their places in the sequence, -1 where it is too short.  NaN is beyond every number.  Where `needed` is 0
 nobody will read these two, and on the CPU sequences share what little of them is written.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .._kernel import (
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Columns,
+    Integers,
+    KernelSpec,
+    Layout,
     add_block,
-    along,
+    alike,
     at_most,
     beyond,
     choose,
     columns_at_once,
     compiled,
-    compiled_for_cuda,
     each,
     in_any,
     in_lanes,
+    item_at,
     load,
     locate,
     pointer,
@@ -31,32 +38,18 @@ from .._kernel import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .._cuda import gpu, wide
+    from .parts.gpu import gpu, wide
 
 
 @shared
-def topk_column(
-    x: Any,
-    out: Any,
-    tops: Any,
-    places: Any,
-    steps: Any,
-    ks: Any,
-    width: int,
-    step: int,
-    most: int,
-    i: int,
-    first: int,
-    length: int,
-    k: int,
-) -> None:
-    """Column k of sequence i."""
-    begin = i * most * width + k
+def collect(x: Array, tops: Array, places: Integers, columns: Columns, begin: int, most: int) -> None:
+    """The `most` largest items of a column, and their places, to every `width` of ``tops[begin:]``."""
+    width = columns.width
     for a in range(most):
         tops[begin + a * width] = 0
         places[begin + a * width] = -1
-    for t in range(length):
-        value = x[(first + along(t, steps, step)) * width + k]
+    for t in range(columns.length):
+        value = x[item_at(columns, t)]
         a = at_most(t, most)  # so many are there; it goes before those that it is beyond
         if a == most and not beyond(value, tops[begin + (a - 1) * width], 0):
             continue
@@ -68,40 +61,17 @@ def topk_column(
             a -= 1
         tops[begin + a * width] = value
         places[begin + a * width] = t
-    for q in range(ks.size):
-        d = (i * ks.size + q) * width + k
-        found = at_most(ks[q], length)
-        total = out.dtype.type(0)
-        blocks = wide(total)
-        for a in range(found):
-            total += tops[begin + a * width]
-            if a & 7 == 7:
-                blocks += wide(total)
-                total = out.dtype.type(0)
-        total = out.dtype.type(blocks + wide(total))
-        out[d] = total / out.dtype.type(ks[q])
 
 
 @in_lanes
 def insert(
-    x: Any,
-    tops: Any,
-    places: Any,
-    p: int,
-    top: int,
-    steps: Any,
-    width: int,
-    length: int,
-    step: int,
-    most: int,
-    needed: int,
-    one: int,
-    count: int,
+    x: Array, tops: Array, places: Integers, columns: Columns, top: int, most: int, needed: int, count: int
 ) -> None:
-    """Some columns of a sequence, of which item 0 is at p, into ``tops[top:]`` and ``places[top:]``."""
+    """Some columns of a sequence, into ``tops[top:]`` and ``places[top:]``."""
+    length, width, one = columns.length, columns.width, unknown(1)
     t = 0
     while t < length:
-        value = load(x, p + along(t, steps, step) * width, count, x)
+        value = load(x, item_at(columns, t), count, x)
         place = each(places, t, count)
         at, end = top, top + at_most(t, most) * width
         if t >= most:
@@ -129,10 +99,9 @@ def insert(
 
 
 @in_lanes
-def mean(
-    tops: Any, out: Any, blocks: Any, top: int, at: int, width: int, k: int, found: int, one: int, count: int
-) -> None:
-    """The sum of the first `found` items of some columns of ``tops[top:]``, by k, to ``out[at:]``."""
+def mean(tops: Array, out: Array, blocks: Array, columns: Columns, top: int, place: int, k: int, count: int) -> None:
+    """The sum of the first k items that there are of some columns of ``tops[top:]``, by k, to ``out[place:]``."""
+    found, width, one = at_most(k, columns.length), columns.width, unknown(1)
     total = each(out, 0.0, count)
     a = 0
     end = at_most(found, 8)
@@ -147,34 +116,29 @@ def mean(
         end = at_most(end + 8, found)
     if found > 8:
         total = rounded(blocks, total)
-    store(out, at, total / each(out, float(k), count))
+    store(out, place, total / each(out, float(k), count))
 
 
 @compiled
 def cpu(
-    x: Any,
-    out: Any,
-    tops: Any,
-    places: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    ks: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
+    x: Array,
+    out: Array,
+    tops: Array,
+    places: Integers,
+    at: Layout,
+    ks: Integers,
     most: int,
     needed: int,
+    width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
     rows, means, best, where = pointer(x), pointer(out), pointer(tops), pointer(places)
-    starts, cum, steps = pointer(starts), pointer(cum), pointer(steps)
-    one, count, blocks = unknown(1), columns_at_once(width), room(means)
+    at = pointer(at)
+    count, blocks = columns_at_once(width), room(means)
     for u in range(lo, hi):
-        i, first, length = locate(starts, cum, u, stride, left, step)
+        i, first, length = locate(at, u)
         begin = (i if needed else lo) * most * width
         for p in range(begin + at_most(length, most) * width, begin + most * width):
             tops[p] = 0
@@ -182,47 +146,55 @@ def cpu(
         k = 0
         while k < width:
             k = at_most(k, width - count)
-            p, top = first * width + k, begin + k
+            columns, top = Columns(first * width + k, length, width, at.steps, at.step), begin + k
             if count == 32:
-                insert(rows, best, where, p, top, steps, width, length, step, most, needed, one, 32)
+                insert(rows, best, where, columns, top, most, needed, 32)
             elif count == 4:
-                insert(rows, best, where, p, top, steps, width, length, step, most, needed, one, 4)
+                insert(rows, best, where, columns, top, most, needed, 4)
             else:
-                insert(rows, best, where, p, top, steps, width, length, step, most, needed, one, 1)
+                insert(rows, best, where, columns, top, most, needed, 1)
             for q in range(ks.size):
-                at, found = (i * ks.size + q) * width + k, at_most(ks[q], length)
+                place = (i * ks.size + q) * width + k
                 if count == 32:
-                    mean(best, means, blocks, top, at, width, ks[q], found, one, 32)
+                    mean(best, means, blocks, columns, top, place, ks[q], 32)
                 elif count == 4:
-                    mean(best, means, blocks, top, at, width, ks[q], found, one, 4)
+                    mean(best, means, blocks, columns, top, place, ks[q], 4)
                 else:
-                    mean(best, means, blocks, top, at, width, ks[q], found, one, 1)
+                    mean(best, means, blocks, columns, top, place, ks[q], 1)
             k += count
 
 
-@compiled_for_cuda(over="units")
 def cuda(
-    x: Any,
-    out: Any,
-    tops: Any,
-    places: Any,
-    starts: Any,
-    cum: Any,
-    steps: Any,
-    ks: Any,
-    width: int,
-    stride: int,
-    left: int,
-    step: int,
+    x: Array,
+    out: Array,
+    tops: Array,
+    places: Integers,
+    at: Layout,
+    ks: Integers,
     most: int,
     needed: int,  # noqa: ARG001  all of them are
+    width: int,
 ) -> None:
     """All units, a thread a column of each."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while u < cum.size - 1:
-        i, first, length = locate(starts, cum, u, stride, left, step)
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
         k = gpu.threadIdx.x
         while k < width:
-            topk_column(x, out, tops, places, steps, ks, width, step, most, i, first, length, k)
+            columns, begin = Columns(first * width + k, length, width, at.steps, at.step), i * most * width + k
+            collect(x, tops, places, columns, begin, most)
+            for q in range(ks.size):
+                total = out.dtype.type(0)
+                blocks = wide(total)
+                for a in range(at_most(ks[q], length)):
+                    total += tops[begin + a * width]
+                    if a & 7 == 7:
+                        blocks += wide(total)
+                        total = out.dtype.type(0)
+                total = out.dtype.type(blocks + wide(total))
+                out[(i * ks.size + q) * width + k] = total / out.dtype.type(ks[q])
             k += gpu.blockDim.x
         u += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 3))

@@ -4,13 +4,12 @@ Hypothesis i ends at node ``last[i]`` of the tree; its tokens come to ``tokens[s
 added to the score to the same places of ``added``.
 """
 
-from .._kernel import compiled
-from ..arrays import Array
 from ..beam.rows import Tree
+from .parts import Array, Integers, KernelSpec, compiled
 
 
 @compiled
-def cpu(tree: Tree, last: Array, tokens: Array, added: Array, starts: Array, lo: int, hi: int) -> None:
+def cpu(tree: Tree, last: Integers, tokens: Integers, added: Array, starts: Integers, lo: int, hi: int) -> None:
     """Hypotheses `lo` to `hi`."""
     values = tree.values
     for i in range(lo, hi):
@@ -22,3 +21,6 @@ def cpu(tree: Tree, last: Array, tokens: Array, added: Array, starts: Array, lo:
             added[place] = values[node] - values[before] if before >= 0 else values[node]
             node = before
             place -= 1
+
+
+KERNEL = KernelSpec(cpu, takes=(("f4",),))

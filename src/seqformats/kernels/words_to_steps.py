@@ -4,48 +4,44 @@ Word by word, each line of the cache would be fetched many times and used a litt
 and four steps are transposed.  Columns fall in length, so neighbours end about together.
 """
 
-from typing import Any
-
-from .._kernel import at_most, begin_of, compiled, move_row, move_square, will_write
+from .parts import (
+    MOVES,
+    KernelSpec,
+    Layout,
+    at_most,
+    begin_of,
+    compiled,
+    move_row,
+    move_square,
+    pointer,
+    will_write,
+)
 
 
 @compiled
-def cpu(
-    src: int,
-    out: int,
-    starts: Any,
-    cum: Any,
-    indices: Any,
-    steps: Any,
-    stride: int,
-    left: int,
-    addresses: int,
-    columns: int,
-    row: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(src: int, out: int, read: Layout, write: Layout, row: int, lo: int, hi: int) -> None:
     """Columns `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
-    unit = 1 if addresses else row
-    packed = 1 if columns < 0 else 0
-    wide = 0 if columns < 0 else columns
+    count = write.steps.size - 1
+    read, write = pointer(read), pointer(write)
+    cum, indices, steps, wide = read.cum, write.starts, write.steps, write.step
+    packed = 1 if wide == 0 else 0
     t = 0
-    while t < steps.size - 1:
+    while t < count:
         last = at_most(hi, steps[t + 1] - steps[t])
-        end = at_most(t + 1024, steps.size - 1)  # of so many steps the next columns find their lines in the cache
+        end = at_most(t + 1024, count)  # of so many steps the next columns find their lines in the cache
         j = lo
         while j < last:
             u = t
             stop = at_most(j + 4, last)
             if stop == j + 4:
                 i = indices[j]
-                s0 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
+                s0 = begin_of(read, i, cum[i + 1] - cum[i], row) + t * row
                 i = indices[j + 1]
-                s1 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
+                s1 = begin_of(read, i, cum[i + 1] - cum[i], row) + t * row
                 i = indices[j + 2]
-                s2 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
+                s2 = begin_of(read, i, cum[i + 1] - cum[i], row) + t * row
                 i = indices[j + 3]
-                s3 = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + t * row
+                s3 = begin_of(read, i, cum[i + 1] - cum[i], row) + t * row
                 most = at_most(end, cum[i + 1] - cum[i])
                 p = 0
                 while u + 4 <= most:
@@ -53,7 +49,7 @@ def cpu(
                     d1 = (j + (u + 1) * wide + steps[u + 1] * packed) * row
                     d2 = (j + (u + 2) * wide + steps[u + 2] * packed) * row
                     d3 = (j + (u + 3) * wide + steps[u + 3] * packed) * row
-                    move_square(out, d0, d1, d2, d3, src, s0 + p, s1 + p, s2 + p, s3 + p, row)
+                    move_square(out, (d0, d1, d2, d3), src, (s0 + p, s1 + p, s2 + p, s3 + p), row)
                     # the lines of the next columns: no CPU foresees those of so many steps
                     will_write(out + d0 + 8 * row)
                     will_write(out + d1 + 8 * row)
@@ -64,7 +60,7 @@ def cpu(
             while j < stop:
                 i = indices[j]
                 most = at_most(end, cum[i + 1] - cum[i])
-                s = begin_of(starts[i], i, cum[i + 1] - cum[i], stride, left, unit, row) + u * row
+                s = begin_of(read, i, cum[i + 1] - cum[i], row) + u * row
                 v = u
                 while v < most:
                     d = (j + v * wide + steps[v] * packed) * row
@@ -73,3 +69,6 @@ def cpu(
                     v += 1
                 j += 1
         t = end
+
+
+KERNEL = KernelSpec(cpu, None, MOVES)

@@ -1,0 +1,187 @@
+"""Why goals are missed: what is known of the cells in which a peer is faster, and of what else is not reached.
+
+Each sentence comes from a profile or a trial.  A lost cell belongs to the first of `LOST` that covers it, so a reason
+may be as general as `tiny or small` where a special one stands before it.  The last one covers all that is left.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .goals import wins
+
+Cell = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why cells are lost, and which."""
+
+    title: str
+    text: str
+    covers: Callable[[Cell], bool]
+
+
+def _nothing_to_convert(cell: Cell) -> bool:
+    """Is it a wrapper around a function that wants what the caller holds?"""
+    wanted, _, held = cell["operation"].partition(" on ")
+    return cell["family"] == "wrap" and wanted == f"with_{held.lower()}"
+
+
+def _views_of_tensors(cell: Cell) -> bool:
+    """Does it end with a list of tensors that are views?"""
+    return cell["arrays"] == "PyTorch" and cell["operation"] in ("ragged -> list", "with_ragged on List")
+
+
+def _ends(cell: Cell) -> bool:
+    """Is one item of each sequence all that it reads, or writes?"""
+    return cell["operation"].startswith(("reduce_first", "reduce_last"))
+
+
+def _repeats(cell: Cell) -> bool:
+    """Does it repeat rows?"""
+    sums = ("reduce_sum gradient", "reduce_mean gradient", "reduce_sqrt gradient")
+    return cell["operation"] in ("expand_as", "repeat", *sums)
+
+
+LOST = (
+    Reason(
+        "With autograd",
+        """A sum of a tiny tensor and its gradient take 135 µs, `segment_reduce` 90, and an operation in Python that
+        does nothing 53, since PyTorch takes that long for any; the rest are some 120 functions, on both ways a look at
+        the tensor and the encodings built around it, of which no single one dominates.""",
+        lambda cell: "autograd" in cell["operation"],
+    ),
+    Reason(
+        "Wrappers with nothing to convert",
+        """They look at the batch and at the result, 2 to 5 µs, and at a list's arrays, one by one; Thinc's call the
+        function.""",
+        _nothing_to_convert,
+    ),
+    Reason(
+        "Lists of tensors",
+        """`torch.split` makes the views of ragged -> list here too; a view for each sequence that shares its version
+        counter is what takes the time. `unsafe_split_with_sizes` took 0.7 of it, but its views do not share the
+        counter. `with_ragged` of a list of tensors gives such a list back.""",
+        _views_of_tensors,
+    ),
+    Reason(
+        "A step of the decoder with a small vocabulary",
+        """On tensors. Its kernels take about 100 µs of it; the rest is calls of PyTorch, 1 to 3 µs each, for the small
+        arrays of a step.""",
+        lambda cell: cell["family"] == "beam" and cell["arrays"] == "PyTorch",
+    ),
+    Reason(
+        "Tiny and small batches",
+        """Python decides here. The kernels of list -> ragged at `tiny` take 2 of 7.5 µs, those of ragged -> padded 3 of
+        12, and the check of a new `Ragged` 5 before that. The rest is Python: looking whether the data is still what
+        was validated and whether it wants a gradient, finding the kernel, allocating, building a valid result; 10 to 65
+        functions, which `tests/test_costs.py` counts. Plain batches have a short way: a sum takes 4.6 µs, 1.6 of it the
+        kernel, and 11.5 the long way; ragged -> padded 17 instead of 25, selection 8 instead of 19. A peer that is one
+        C function, checks nothing and knows no structure (a NumPy index, `segment_reduce`) has none of that. Of the 12
+        µs of a sum of tensors 8 go into PyTorch's own calls: is the memory still there, a new tensor, two views.""",
+        lambda cell: cell["shape"] in ("tiny", "small"),
+    ),
+    Reason(
+        "First and last items",
+        """One item of each sequence is read, or written. The peer is one C function, checks nothing and is given the
+        positions; no trial has said more.""",
+        _ends,
+    ),
+    Reason(
+        "Repeated rows",
+        """Rows of 16 bytes and less are repeated in vectors, in 0.2 to 0.8 of the time that they took. Wider ones are
+        written at the speed that `np.repeat` has too: with one thread the kernel took 0.93 to 1.0 of its time for rows
+        of 224, 240, 272 and 384 bytes, but 1.4 for rows of 256, and eight stores without a loop did not change that;
+        where nothing of it is in the cache, `np.repeat` is ahead by a fifth to a third.""",
+        _repeats,
+    ),
+    Reason(
+        "Short sequences",
+        """A read of the batch `short` takes 5 ns a sequence, a sum 17, of which 6 are the end that no CPU foresees:
+        with equal lengths it took 11. Repeating took 8, and 3.5 with equal lengths.""",
+        lambda cell: cell["shape"] == "short",
+    ),
+    Reason(
+        "A second thread",
+        """13 MB (`wide`) are moved in 0.4 to 1 ms by one thread. In a trace, dividing the work and waking a second one
+        took 130 µs of that, and then two threads wrote at little more than the speed of one. So what only reads, or
+        only writes, less than 16 MB stays with one thread (two took up to 1.5 times as long for 8 to 13 MB), and other
+        work below 4 MB. A second thread that looks for work for 0.2 ms before it sleeps, as PyTorch's do, did not
+        change it. At `many` both gain; but where they write new memory, the same call took two threads 17 ms in one
+        minute and 60 in another, in turns with one thread, which took 25 in both (list -> ragged).""",
+        lambda cell: cell["threads"] != 1,
+    ),
+    Reason("Not looked into", "No trial has been made for these yet.", lambda _: True),
+)
+
+OTHERS = (
+    (
+        "ids, many, by time steps",
+        """Ahead of every peer, but not at the limit. With stores that go past the cache the move of ids took as long as
+        the copy, so what is missing is the reading of each line of the result before it is written. What is written
+        past the cache is not there for whoever reads it next, so such stores are not used.""",
+    ),
+    (
+        "short, by time steps",
+        """Sequences of 80 bytes in the order of their lengths are reads from anywhere: where they lay in that order
+        already, to Packed took 2.8 ms instead of 4.1. With equal lengths, and so without padding, to Padded took 2.5 ms
+        instead of 11.4, of which the zeros are most.""",
+    ),
+    (
+        "reduce_max of wide and many",
+        """A plain read of the batch was 7.7 and 8.6 times as fast as Thinc, so 8 is about the limit; ours reads at 0.61
+        and 0.75 of it, with a row of maxima that is read and written once for four rows.""",
+    ),
+    (
+        "softmax, logsumexp, topk_mean",
+        """The first two and their gradients take 0.7 to 2 ns a number for the exponential, more than memory does; the
+        last compares every item with each of the largest so far, in vectors: k passes over what is in the cache.""",
+    ),
+    (
+        "Compiling",
+        """Ten operations need eleven kernels. Numba takes 1.3 s to be imported and to compile anything at all, and 0.14
+        s for a loop over an array; of the rest, which is longer kernels, LLVM takes a third and Numba's own passes two.
+        That is once on a machine; then kernels are read from the disk.""",
+    ),
+    (
+        "Import",
+        """It took 43, 58, 62 and 69 ms over NumPy in four runs of one day, whose machine changes its speed by half: the
+        same import of NumPy alone took 151 to 176 ms.""",
+    ),
+    (
+        "Growth",
+        """`select` picks sequences in random order, so with a million each is a read from memory, and with ten thousand
+        from the cache. The rectangle of `masked` is as wide as the longest, which grows with the batch. list -> ragged
+        of a million arrays takes 50 ns a sequence, or 500 where its memory is new: 414 of 497 ms of a traced call were
+        the system's, which made the pages, and the next call, which got them again, took 58.""",
+    ),
+    (
+        "Eight callers",
+        """A kernel lets other Python threads run, and then waits for its turn. Below some 100 µs that costs more than
+        it brings: with kernels that kept the interpreter for themselves eight callers of `tiny` kept 0.72 instead of
+        0.4, but softmax at `small` lost what it gains, 0.83 instead of 1.65. So kernels let go.""",
+    ),
+)
+
+
+def lost(cells: Iterable[Cell]) -> list[Cell]:
+    """The cells in which a peer is faster, the worst first."""
+    return sorted((cell for cell in cells if "ratio" in cell and not wins(cell)), key=lambda cell: cell["ratio"])
+
+
+def grouped(cells: Iterable[Cell]) -> list[tuple[Reason, list[Cell]]]:
+    """Each reason that holds for a lost cell, and its cells."""
+    groups: dict[Reason, list[Cell]] = {reason: [] for reason in LOST}
+    for cell in lost(cells):
+        groups[next(reason for reason in LOST if reason.covers(cell))].append(cell)
+    return [(reason, some) for reason, some in groups.items() if some]
+
+
+def bullet(title: str, text: str) -> list[str]:
+    """A reason as an item of a list, its lines no longer than those of the code."""
+    words = f"- **{title}.** {' '.join(text.split())}"
+    return textwrap.wrap(words, 120, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)

@@ -1,0 +1,97 @@
+"""CuPy: its arrays, all of them on GPUs."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from ..errors import DeviceError, said
+from .library import Array, DType, Library, Shape, device_name
+from .numpy import NUMPY
+
+CuPyArray: TypeAlias = Any  # cupy.ndarray, of a package that need not be there
+
+
+class CuPy(Library):
+    """CuPy arrays."""
+
+    name = "cupy"
+    stream_bound = True
+
+    def __init__(self) -> None:
+        self.cupy = sys.modules["cupy"]
+
+    def adopt(self, x: CuPyArray, what: str) -> CuPyArray:
+        return x if x.flags.c_contiguous else self.cupy.ascontiguousarray(x)
+
+    def kind(self, x: CuPyArray) -> str:
+        return "cuda"
+
+    def device(self, x: CuPyArray) -> str:
+        return f"cuda:{x.device.id}"
+
+    def contiguous(self, x: CuPyArray) -> bool:
+        return bool(x.flags.c_contiguous)
+
+    def empty(self, shape: Shape, dtype: DType, like: CuPyArray) -> CuPyArray:
+        with like.device:
+            return self.cupy.empty(shape, dtype)
+
+    def zeros(self, shape: Shape, dtype: DType, like: CuPyArray) -> CuPyArray:
+        with like.device:
+            return self.cupy.zeros(shape, dtype)
+
+    def astype(self, x: CuPyArray, dtype: str) -> CuPyArray:
+        return x.astype(dtype, copy=False)
+
+    def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
+        return NUMPY.item(fill, dtype, item_shape)
+
+    def concatenate(self, arrays: Sequence[CuPyArray]) -> CuPyArray:
+        return self.cupy.concatenate(arrays)
+
+    def stack(self, items: Sequence[object], like: CuPyArray) -> CuPyArray:
+        with like.device:
+            return self.cupy.stack([self.cupy.asarray(item) for item in items])
+
+    def take(self, x: CuPyArray, index: CuPyArray, axis: int) -> CuPyArray:
+        return self.cupy.take(x, self.from_host(index, x), axis)
+
+    def gather(self, x: CuPyArray, index: CuPyArray, there: CuPyArray, out: CuPyArray) -> CuPyArray:
+        return self.cupy.take(x, there, 0, out)
+
+    def exp(self, x: CuPyArray) -> CuPyArray:
+        return self.cupy.exp(x)
+
+    def where(self, condition: CuPyArray, x: CuPyArray | float, y: CuPyArray | float) -> CuPyArray:
+        return self.cupy.where(condition, x, y)
+
+    def address(self, x: CuPyArray) -> int:
+        return int(x.data.ptr)
+
+    def copy(self, x: CuPyArray) -> CuPyArray:
+        return x.copy()
+
+    def to_numpy(self, x: CuPyArray) -> Array:
+        host: Array = self.cupy.asnumpy(x)
+        return host
+
+    def from_host(self, x: Array, like: CuPyArray) -> CuPyArray:
+        with like.device:
+            return self.cupy.asarray(x)
+
+    def to_device(self, x: CuPyArray, device: object) -> CuPyArray:
+        kind, _, number = device_name(device).partition(":")
+        if kind != "cuda":
+            raise DeviceError(f"CuPy arrays live on GPUs, not on {said(device)}; cupy.asnumpy(...) makes a NumPy array")
+        if not number or int(number) == x.device.id:
+            return x
+        with self.cupy.cuda.Device(int(number)):
+            return self.cupy.array(x)
+
+    def stream(self, like: CuPyArray) -> int:
+        with like.device:
+            return int(self.cupy.cuda.get_current_stream().ptr)
+
+    def upload(self, packed: Array, like: CuPyArray) -> CuPyArray:
+        with like.device:
+            return self.cupy.asarray(packed)  # through pinned memory of CuPy's own, ordered by the current stream

@@ -1,0 +1,192 @@
+"""Whose array is this?  The table of the libraries, and how arrays of all others come in.
+
+No array library but NumPy is ever imported: one is known only if the caller has imported it already.  Adding a library
+means adding a file to this folder and a line to `_KNOWN`.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeGuard, TypeVar, cast
+
+import numpy as np
+
+from ..errors import DeviceError
+from ..limits import remember
+from .library import Array, DType, Library, Shape, part
+from .numpy import NUMPY
+
+T = TypeVar("T")
+X = TypeVar("X")
+
+
+def _from(package: str, array: str, library: str) -> Callable[[type], Library | None]:
+    """Who knows the arrays of a package that the caller has imported: a class of the file of that name here."""
+
+    @functools.cache  # one object a library, whatever the types of its arrays (torch.Tensor, torch.nn.Parameter)
+    def made() -> Library:
+        return cast("Library", getattr(part(package), library)())
+
+    def ask(kind: type) -> Library | None:
+        owner = getattr(sys.modules.get(package), array, None)  # None while the package is being imported, too
+        return made() if owner is not None and issubclass(kind, owner) else None
+
+    return ask
+
+
+def _is_numpy(kind: type) -> Library | None:
+    return NUMPY if issubclass(kind, np.ndarray) else None
+
+
+@functools.cache
+def _numba_device() -> Library:
+    return cast("Library", part("numba").NumbaDevice())
+
+
+def _is_numba_device(kind: type) -> Library | None:
+    return _numba_device() if getattr(kind, "__cuda_ndarray__", False) else None
+
+
+# In this order an array's type is asked whose it is; each answers None unless its library is loaded and owns the type.
+_KNOWN: list[Callable[[type], Library | None]] = [
+    _is_numpy,
+    _from("torch", "Tensor", "Torch"),
+    _from("cupy", "ndarray", "CuPy"),
+    _is_numba_device,
+]
+
+_by_type: dict[type, Library | None] = {np.ndarray: NUMPY}
+
+
+def library_of_type(kind: type) -> Library | None:
+    """The library that owns arrays of this type, if it is known."""
+    try:
+        return _by_type[kind]
+    except KeyError:
+        pass
+    for ask in _KNOWN:
+        library = ask(kind)
+        if library is not None:
+            remember(_by_type, kind, library)
+            return library
+    return None
+
+
+def library_of(x: Array) -> Library:
+    """The library of an array that `adopt` has returned."""
+    library = _by_type.get(type(x)) or library_of_type(type(x))
+    if library is None:
+        raise TypeError(f"{type(x).__name__} is not an array of a library known here")
+    return library
+
+
+def plain(data: Array, dtype: DType, shape: Shape) -> Library | None:
+    """The library of an array on the host, still of this dtype and shape, that asks for no gradient; else None."""
+    if type(data) is np.ndarray:
+        same = data.shape == shape and data.dtype == dtype and data.flags.c_contiguous
+        return NUMPY if same else None
+    library = library_of(data)
+    if library.autograd and library.wants_grad((data,)):
+        return None
+    if data.shape != shape or data.dtype != dtype or not library.contiguous(data) or library.kind(data) != "cpu":
+        return None
+    return library
+
+
+def is_array(x: object) -> TypeGuard[Array]:
+    """Is this something that `adopt` takes?"""
+    known = _array_types.get(type(x))
+    return is_array_type(type(x)) if known is None else known
+
+
+def is_array_type(kind: type) -> bool:
+    """Are objects of this type arrays?"""
+    known = _array_types.get(kind)
+    if known is None:
+        known = not issubclass(kind, (type, np.generic)) and (
+            any(hasattr(kind, name) for name in _PROTOCOLS) or library_of_type(kind) is not None
+        )
+        remember(_array_types, kind, known)
+    return known
+
+
+_array_types: dict[type, bool] = {}
+_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+
+
+def shape_of(x: Any, what: str = "data") -> Shape:
+    """The shape of anything that `is_array` takes; TypeError where that is no array after all."""
+    try:
+        if library_of_type(type(x)) is not None:
+            return tuple(x.shape)
+    except RuntimeError:  # a nested tensor has none
+        pass
+    return tuple(adopt(x, what)[1].shape)
+
+
+def has_items(x: object) -> bool:
+    """Is this a list, a tuple, or an array with an axis?"""
+    return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
+
+
+def adopt(x: Array, what: str = "data") -> tuple[Library, Array]:
+    """An array of any library as (its library, the array, C-contiguous).
+
+    Arrays of other libraries come in through ``__array_interface__`` or DLPack without a copy, as NumPy arrays; on a
+    GPU as CuPy's or, through ``__cuda_array_interface__``, as Numba's.  TypeError for everything else, and for arrays
+    without plain items.
+    """
+    if type(x) is np.ndarray and x.flags.c_contiguous and not x.dtype.hasobject:  # the usual case, in half the time
+        return NUMPY, x
+    library = _by_type.get(type(x)) or library_of_type(type(x))
+    if library is None:
+        x = _imported(x, what)
+        library = library_of(x)
+    return library, library.adopt(x, what)
+
+
+def _imported(x: Array, what: str) -> Array:
+    """An array of an unknown library as one of a known one."""
+    if not isinstance(x, (type, np.generic)):
+        if hasattr(x, "__array_interface__"):
+            return _taken_over(np.asarray, x, what)
+        if hasattr(x, "__cuda_array_interface__"):
+            return _taken_over(_on_gpu, x, what)
+        if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+            if _taken_over(lambda y: y.__dlpack_device__()[0], x, what) == 1:
+                return _taken_over(_on_host, x, what)
+            cupy = sys.modules.get("cupy")
+            if cupy is not None:
+                array: Array = cupy.from_dlpack(x)
+                return array
+            raise DeviceError(
+                f"{what} of type {type(x).__name__} lives on a GPU; import cupy, or give a torch tensor of it"
+            )
+    raise TypeError(f"{what} must be an array, not {type(x).__name__}; np.asarray(...) makes one")
+
+
+def _on_host(x: Any) -> Array:
+    """An array that offers DLPack, as NumPy's."""
+    return np.from_dlpack(x)
+
+
+def _on_gpu(x: Array) -> Array:
+    """An array that shows the CUDA array interface, as CuPy's where that is loaded, else as Numba's."""
+    cupy = sys.modules.get("cupy")
+    array: Array = part("numba").foreign(x) if cupy is None else cupy.asarray(x)
+    return array
+
+
+def _taken_over(take: Callable[[X], T], x: X, what: str) -> T:
+    try:
+        return take(x)
+    except Exception as error:  # foreign code may raise anything
+        raise TypeError(f"{what} of type {type(x).__name__} cannot be taken over: {error!r}") from None
+
+
+def to_host(x: Any) -> Any:
+    """An array of any library as a NumPy array, anything else unchanged."""
+    if type(x) is np.ndarray or not is_array(x):
+        return x
+    library, array = adopt(x)
+    return library.to_numpy(array)

@@ -1,0 +1,362 @@
+"""What the rest of the package asks of an array library: whose memory is it, what are its items, how do they move.
+
+`Library` is the interface; each library is one file of this folder, and a line in `known.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from types import ModuleType
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from ..errors import said
+from ..limits import remember
+
+Shape: TypeAlias = tuple[int, ...]
+DType: TypeAlias = Any  # what a library calls a dtype: np.dtype, torch.dtype, ...
+Key: TypeAlias = Any  # what an array is indexed with
+Operand: TypeAlias = Any  # what an operator of arrays takes: an array, a number, ...
+
+# From this size on the system hands out zeroed pages lazily, so the padding need not be written at all.
+LAZY_ZEROS = 1 << 25
+
+
+class Array(Protocol):
+    """An array.
+
+    Arrays of every library have the first members, from `shape` to the operators.  The others are those of NumPy's
+    arrays, in which structure and all that is worked on in Python is kept; where an array may be of another library,
+    its `Library` is asked instead.
+    """
+
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def ndim(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Key, /) -> Any: ...
+    def __setitem__(self, key: Key, value: Operand, /) -> None: ...
+    def reshape(self, *args: Any, **options: Any) -> Array: ...
+    def view(self, *args: Any, **options: Any) -> Array: ...
+    def tolist(self) -> Any: ...
+    def __eq__(self, other: object, /) -> Any: ...
+    def __ne__(self, other: object, /) -> Any: ...
+    def __lt__(self, other: Operand, /) -> Array: ...
+    def __le__(self, other: Operand, /) -> Array: ...
+    def __gt__(self, other: Operand, /) -> Array: ...
+    def __ge__(self, other: Operand, /) -> Array: ...
+    def __add__(self, other: Operand, /) -> Array: ...
+    def __radd__(self, other: Operand, /) -> Array: ...
+    def __sub__(self, other: Operand, /) -> Array: ...
+    def __rsub__(self, other: Operand, /) -> Array: ...
+    def __mul__(self, other: Operand, /) -> Array: ...
+    def __rmul__(self, other: Operand, /) -> Array: ...
+    def __truediv__(self, other: Operand, /) -> Array: ...
+    def __rtruediv__(self, other: Operand, /) -> Array: ...
+    def __floordiv__(self, other: Operand, /) -> Array: ...
+    def __mod__(self, other: Operand, /) -> Array: ...
+    def __matmul__(self, other: Operand, /) -> Array: ...
+    def __and__(self, other: Operand, /) -> Array: ...
+    def __or__(self, other: Operand, /) -> Array: ...
+    def __xor__(self, other: Operand, /) -> Array: ...
+    def __lshift__(self, other: Operand, /) -> Array: ...
+    def __rshift__(self, other: Operand, /) -> Array: ...
+    def __neg__(self) -> Array: ...
+    def __invert__(self) -> Array: ...
+
+    # --- NumPy's alone ---
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def itemsize(self) -> int: ...
+    @property
+    def base(self) -> Any: ...
+    @property
+    def flags(self) -> Any: ...
+    @property
+    def ctypes(self) -> Any: ...
+    @property
+    def real(self) -> Any: ...
+    @property
+    def imag(self) -> Any: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    def __array__(self, dtype: DType = ..., /) -> np.ndarray: ...
+    def __iter__(self) -> Any: ...
+    def all(self, *args: Any, **options: Any) -> Any: ...
+    def any(self, *args: Any, **options: Any) -> Any: ...
+    def argmax(self, *args: Any, **options: Any) -> Any: ...
+    def astype(self, *args: Any, **options: Any) -> Array: ...
+    def copy(self, *args: Any, **options: Any) -> Array: ...
+    def item(self, *args: Any, **options: Any) -> Any: ...
+    def max(self, *args: Any, **options: Any) -> Any: ...
+    def min(self, *args: Any, **options: Any) -> Any: ...
+    def nonzero(self) -> Any: ...
+    def setflags(self, *args: Any, **options: Any) -> None: ...
+    def sum(self, *args: Any, **options: Any) -> Any: ...
+    def swapaxes(self, *args: Any, **options: Any) -> Array: ...
+    def tobytes(self, *args: Any, **options: Any) -> bytes: ...
+
+
+class Differentiable(Protocol):
+    """A call with a gradient, as the graph of a library sees it: arrays in, arrays out."""
+
+    @property
+    def twice(self) -> bool:
+        """Does the gradient depend on the arrays that were put in, so that a second one needs them?"""
+
+    def forward(self, arrays: Sequence[Array]) -> Sequence[Any]:
+        """The results, outside the graph."""
+
+    def backward(self, gradients: list[Array], arrays: Sequence[Array]) -> list[Array]:
+        """The gradients of what was put in, from those of the results.
+
+        `arrays` is what was put in, once more, where these gradients are differentiated themselves, and `twice`.
+        """
+
+
+def size_of(shape: Sequence[int]) -> int:
+    """The number of items in an array of this shape."""
+    size = 1
+    for k in shape:
+        size *= k
+    return size
+
+
+def device_name(device: object) -> str:
+    """A device by name, whatever object stands for it."""
+    own = type(device).__module__ != "builtins" and not hasattr(device, "shape")  # an array is no device
+    return str(device) if own or isinstance(device, str) else said(device)
+
+
+def part(name: str) -> ModuleType:
+    """Another file of this folder, imported where it is first needed: one that stands above those that ask for it."""
+    return importlib.import_module(f"{__package__}.{name}")
+
+
+class Library:
+    """An array library.  Methods take arrays that `adopt` has returned.
+
+    Host arrays are NumPy's.  `like` is an array beside which new ones are made, on its device.
+    """
+
+    name = ""
+    bool_dtype: DType = np.dtype(bool)
+    autograd = False  # True where arrays may carry a gradient that an operation must not lose
+    arithmetic = True  # False where arrays cannot be compared and calculated with on their device
+    stream_bound = False  # True where memory that is given back may be taken again by its own stream alone
+
+    # --- what an array is, and where ---
+
+    def adopt(self, x: Array, what: str) -> Array:
+        """`x` as a C-contiguous array of this library, itself where it can; TypeError where it has no plain items."""
+        raise NotImplementedError
+
+    def kind(self, x: Array) -> str:
+        """The kind of device, by which kernels are found: "cpu", "cuda", ..."""
+        raise NotImplementedError
+
+    def device(self, x: Array) -> str:
+        """The device by name: "cpu", "cuda:0", ..."""
+        raise NotImplementedError
+
+    # --- dtypes ---
+
+    def itemsize(self, dtype: DType) -> int:
+        """Bytes of one item of this dtype."""
+        return int(dtype.itemsize)
+
+    def dtype_name(self, dtype: DType) -> str:
+        """The NumPy name of a dtype: "float32", "bfloat16"."""
+        try:
+            return NAMES[dtype]
+        except KeyError:  # NumPy puts it together anew each time, at many times the cost of a small sum
+            name = dtype.str if dtype.kind in "SU" else dtype.name  # "str96" is no name that NumPy takes back
+            return remember(NAMES, dtype, str(name))
+
+    def dtype(self, name: str) -> DType:
+        """The dtype of this NumPy name."""
+        return np.dtype(name)
+
+    def has_dtype(self, dtype: DType) -> bool:
+        """Is this a dtype as this library has them?"""
+        return isinstance(dtype, np.dtype)
+
+    def astype(self, x: Array, dtype: str) -> Array:
+        """`x` in the dtype of this NumPy name ("float32"), itself where it has it."""
+        raise NotImplementedError
+
+    def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
+        """The bytes of one padding item, on the host; ConversionError where `fill` is not exact in `dtype`."""
+        raise NotImplementedError
+
+    # --- memory ---
+
+    def empty(self, shape: Shape, dtype: DType, like: Array) -> Array:
+        """A new array beside `like`, its contents undefined."""
+        raise NotImplementedError
+
+    def zeros(self, shape: Shape, dtype: DType, like: Array) -> Array:
+        """A new array beside `like` of zeros (zero bytes)."""
+        raise NotImplementedError
+
+    def address(self, x: Array) -> int:
+        """Where the memory of `x` begins."""
+        raise NotImplementedError
+
+    def addresses(self, arrays: Sequence[Array]) -> Array:
+        """The memory address of each array, int64."""
+        return np.array([self.address(x) for x in arrays], np.int64)
+
+    def contiguous(self, x: Array) -> bool:
+        """Is it still one C-contiguous block?"""
+        raise NotImplementedError
+
+    def native(self, x: Array) -> Array:
+        """`x` flat, as an aligned NumPy array of native byte order; bools as bytes."""
+        raise NotImplementedError
+
+    def operand(self, x: Array) -> Array:
+        """`native`, to be read only: one view for all arrays, so that a kernel is compiled once."""
+        flat = self.native(x)
+        flat.setflags(False)
+        return flat
+
+    def result(self, x: Array) -> Array:
+        """`native`, to be written: never a copy."""
+        return self.native(x)
+
+    def aligned(self, x: Array) -> Array:
+        """`x`, or a copy of it whose address suits its items."""
+        return x if self.address(x) % self.itemsize(x.dtype) == 0 else self.copy(x)
+
+    def writable(self, x: Array) -> bool:
+        """May a result be written into `x`?"""
+        return self.contiguous(x)
+
+    def written(self, x: Array) -> None:
+        """Tell the library that `x` has been written, where it keeps an account of that."""
+
+    def overlap(self, x: Array, y: Array) -> bool:
+        """May the two, which are contiguous, have memory in common?"""
+        a, b = self.address(x), self.address(y)
+        sizes = [size_of(z.shape) * self.itemsize(z.dtype) for z in (x, y)]
+        return a < b + sizes[1] and b < a + sizes[0]
+
+    # --- lists of arrays ---
+
+    def read(self, items: tuple[object, ...]) -> tuple[Array, Array, Array, int, bool] | None:
+        """Lengths, offsets, addresses, the greatest length, and whether one wants a gradient, read natively.
+
+        For plain C-contiguous arrays of one device, dtype and item shape; None for all others, and where the library
+        cannot be read natively.
+        """
+        return None
+
+    def scan(self, items: tuple[object, ...]) -> tuple[Array, Array] | None:
+        """Lengths and addresses of such arrays, read in Python where that is quick; else None."""
+        return None
+
+    # --- moves ---
+
+    def copy(self, x: Array) -> Array:
+        """A copy that shares no memory."""
+        raise NotImplementedError
+
+    def to_numpy(self, x: Array) -> Array:
+        """A NumPy array with the same values, copied to the host where need be."""
+        raise NotImplementedError
+
+    def from_host(self, x: Array, like: Array) -> Array:
+        """A NumPy array as one of this library, on the device of `like`."""
+        raise NotImplementedError
+
+    def to_device(self, x: Array, device: object) -> Array:
+        """The same values on a device of this library."""
+        raise NotImplementedError
+
+    def concatenate(self, arrays: Sequence[Array]) -> Array:
+        """One new array of all rows."""
+        raise NotImplementedError
+
+    def stack(self, items: Sequence[object], like: Array) -> Array:
+        """One new array ``(len(items), *item)`` of items that are scalars or arrays."""
+        raise NotImplementedError
+
+    def split(self, x: Array, lengths: Array, offsets: Array) -> tuple[Array, ...]:
+        """Views of the rows of each sequence."""
+        return tuple([x[a:b] for a, b in pairwise(offsets.tolist())])
+
+    def take(self, x: Array, index: Array, axis: int) -> Array:
+        """A new array: `index` (host, int64) picks along `axis`."""
+        raise NotImplementedError
+
+    def gather(self, x: Array, index: Array, there: Array, out: Array) -> Array:
+        """``x[index]`` along the first axis, in `out`; `there` is the index (host, int64) beside `x`."""
+        raise NotImplementedError
+
+    def overwrite(self, x: Array, index: Array, value: Operand) -> None:
+        """``x[index] = value`` for rows `index` (host, int64)."""
+        x[self.from_host(index, x)] = value
+
+    # --- arithmetic, within the autograd graph where there is one ---
+
+    def product(self, x: Array, y: Array) -> Array:
+        """The matrix product; TypeError where the library has none."""
+        try:
+            out: Array = x @ y
+        except (TypeError, NotImplementedError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "not implemented" not in str(error):
+                raise
+            raise TypeError(f"{self.name} has no matrix product of {x.dtype}") from None
+        return out
+
+    def exp(self, x: Array) -> Array:
+        """The exponential of every item."""
+        raise NotImplementedError
+
+    def where(self, condition: Array, x: Array | float, y: Array | float) -> Array:
+        """The items of `x` where the condition holds, else those of `y`; one of the two may be a number."""
+        raise NotImplementedError
+
+    # --- the autograd graph ---
+
+    def wants_grad(self, arrays: Sequence[Array]) -> bool:
+        """Does one of these arrays ask for a gradient right now?"""
+        return False
+
+    def alias(self, x: Array) -> Array:
+        """The same memory outside the autograd graph, for a pullback to keep."""
+        return x
+
+    def connected(self, call: Differentiable, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """``call.forward(arrays)``, connected to the autograd graph; see `wants_grad`."""
+        raise NotImplementedError
+
+    # --- streams of a device ---
+
+    def stream(self, like: Array) -> int:
+        """The handle of the current stream on the device of `like`."""
+        raise NotImplementedError
+
+    def upload(self, packed: Array, like: Array) -> Array:
+        """Bytes (host, uint8) copied beside `like` on the current stream, without waiting for anything."""
+        raise NotImplementedError
+
+    def share(self, x: Array, like: Array) -> None:
+        """Keep the memory of `x` from being taken again before the current stream is done with it."""
+
+
+NAMES: dict[Hashable, str] = {}
+"""The NumPy names of dtypes, of all libraries."""
+with_autograd: list[Library] = []
+"""The loaded libraries whose arrays may carry a gradient."""

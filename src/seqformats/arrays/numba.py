@@ -1,0 +1,246 @@
+"""Numba's device arrays, and arrays of other libraries on a GPU seen as such.
+
+Numba can allocate, copy and slice them; what else an array library offers is made of kernels here.  Everything runs on
+Numba's default stream.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..errors import DeviceError, said
+from ..kernels.parts.gpu import gpu, simulated
+from ..launch.kernel import Work, kernel
+from ..layout import Layout
+from .known import to_host
+from .library import Array, DType, Library, Operand, Shape, device_name, size_of
+from .numpy import NUMPY
+
+DeviceArray: TypeAlias = Any  # numba.cuda's, of a package that need not be there
+
+
+class NumbaDevice(Library):
+    """Numba's device arrays."""
+
+    name = "numba"
+    arithmetic = False
+
+    def adopt(self, x: DeviceArray, what: str) -> DeviceArray:
+        return x if x.is_c_contiguous() else self.from_host(self.to_numpy(x), x)
+
+    def kind(self, x: DeviceArray) -> str:
+        return "cuda"
+
+    def device(self, x: DeviceArray) -> str:
+        return f"cuda:{index_of(x)}"
+
+    def contiguous(self, x: DeviceArray) -> bool:
+        return bool(x.is_c_contiguous())
+
+    def empty(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
+        return allocate(shape, dtype, index_of(like))
+
+    def zeros(self, shape: Shape, dtype: DType, like: DeviceArray) -> DeviceArray:
+        return allocate(shape, dtype, index_of(like), zeros=True)
+
+    def address(self, x: DeviceArray) -> int:
+        return int(x.ctypes.data if simulated else x.device_ctypes_pointer.value or 0)
+
+    def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
+        return NUMPY.item(fill, dtype, item_shape)
+
+    def astype(self, x: DeviceArray, dtype: str) -> DeviceArray:
+        wanted = np.dtype(dtype)
+        if x.dtype == wanted:
+            return x
+        if not {x.dtype.str[1:], wanted.str[1:]} <= CASTS or not x.dtype.isnative:
+            return self.from_host(self.to_numpy(x).astype(wanted), x)
+        out = self.empty(tuple(x.shape), wanted, x)
+        if size_of(x.shape):
+            with gpu.gpus[index_of(x)]:
+                _cast[_GRID](x.reshape(-1), out.reshape(-1))
+        return out
+
+    def product(self, x: DeviceArray, y: DeviceArray) -> DeviceArray:
+        raise TypeError("Numba's device arrays have no matrix product; give arrays of torch or CuPy")
+
+    def copy(self, x: DeviceArray) -> DeviceArray:
+        return self.concatenate([x])
+
+    def to_numpy(self, x: DeviceArray) -> Array:
+        if size_of(x.shape) == 0 or x.dtype.itemsize == 0:
+            return np.empty(x.shape, x.dtype)
+        with gpu.gpus[index_of(x)]:  # which waits for it
+            if not x.is_c_contiguous():
+                return np.ascontiguousarray(x.copy_to_host())
+            host: Array = x.reshape(-1).view(_BYTE).copy_to_host().view(x.dtype).reshape(tuple(x.shape))
+            return host
+
+    def from_host(self, x: Array, like: DeviceArray) -> DeviceArray:
+        return from_host(x, index_of(like))
+
+    def to_device(self, x: DeviceArray, device: object) -> DeviceArray:
+        if device_name(device) == "cpu":
+            return self.to_numpy(x)
+        index = at(device)
+        return x if index == index_of(x) else from_host(self.to_numpy(x), index)
+
+    def concatenate(self, arrays: Sequence[DeviceArray]) -> DeviceArray:
+        first = arrays[0]
+        cum = np.cumsum([0, *[a.shape[0] for a in arrays]])
+        out = self.empty((int(cum[-1]), *first.shape[1:]), first.dtype, first)
+        self._copy_rows(tuple(arrays), out, self.addresses(arrays), cum, size_of(first.shape[1:]))
+        return out
+
+    def stack(self, items: Sequence[object], like: DeviceArray) -> DeviceArray:
+        return self.from_host(np.array([to_host(item) for item in items]), like)
+
+    def take(self, x: DeviceArray, index: Array, axis: int) -> DeviceArray:
+        outer, inner = size_of(x.shape[:axis]), size_of(x.shape[axis + 1 :])
+        out = self.empty((*x.shape[:axis], index.size, *x.shape[axis + 1 :]), x.dtype, x)
+        starts = (np.arange(outer)[:, None] * x.shape[axis] + index).reshape(-1)
+        self._copy_rows(x, out, starts, np.arange(starts.size + 1), inner)
+        return out
+
+    def gather(self, x: DeviceArray, index: Array, there: DeviceArray, out: DeviceArray) -> DeviceArray:
+        self._copy_rows(x, out, index, np.arange(index.size + 1), size_of(x.shape[1:]))
+        return out
+
+    def _copy_rows(self, src: DeviceArray, out: DeviceArray, starts: Array, cum: Array, inner: int) -> None:
+        """Blocks of rows of `inner` items, from row ``starts[i]``, or where `src` is a tuple from that address."""
+        read = Layout(starts, cum, cum, -1, 0, 1, int(type(src) is tuple))
+        write = Layout(cum, cum, cum, -1, 0, 1, 0)
+        work = Work(starts.size, int(cum[-1]))
+        kernel("copy_blocks").start(self, (src,), (out,), (read, write), inner * out.dtype.itemsize, None, work)
+
+    def overwrite(self, x: DeviceArray, index: Array, value: Operand) -> None:
+        # rows are runs of one row, and those at `index` are free room
+        item = np.ascontiguousarray(np.broadcast_to(np.asarray(to_host(value)).astype(x.dtype), x.shape[1:]))
+        used = np.ones(x.shape[0], np.int64)
+        used[index] = 0
+        cum = np.concatenate([[0], np.cumsum(used)])
+        fill = item.reshape(-1).view(np.uint8)
+        work = Work(x.shape[0], index.size)
+        kernel("pad_blocks").start(self, (fill,), (x,), (cum, 1, 0), item.nbytes, None, work)
+
+    def stream(self, like: DeviceArray) -> int:
+        return 0
+
+    def upload(self, packed: Array, like: DeviceArray) -> DeviceArray:
+        return upload(packed, index_of(like))
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+_BYTE = np.dtype(np.uint8)
+
+
+def at(device: object) -> int:
+    """The number of a device from its name, "cuda" or "cuda:1"; DeviceError where there is none."""
+    kind, _, number = device_name(device).partition(":")
+    if kind != "cuda" or not (number.isdecimal() or not number):
+        raise DeviceError(f'there is no device {said(device)}; NumPy arrays go to "cuda" or "cuda:0" and back to "cpu"')
+    try:
+        count = len(gpu.gpus)
+    except Exception as error:  # whatever a package without a driver raises
+        raise DeviceError(f"no GPU can be used: {str(error).strip()}") from None
+    index = int(number) if number else _current()
+    if index >= count:
+        raise DeviceError(f"there is no device {said(device)}; GPUs here: {count}")
+    return index
+
+
+def _current() -> int:
+    return int(gpu.current_context().device.id) if not simulated else 0
+
+
+def index_of(x: DeviceArray) -> int:
+    """The number of the device where an array lies."""
+    return 0 if simulated else int(x.gpu_data.context.device.id)
+
+
+def allocate(shape: Shape, dtype: DType, index: int, zeros: bool = False) -> DeviceArray:
+    """A new array, of zeros or undefined."""
+    shape = tuple(map(int, shape))
+    with gpu.gpus[index]:
+        if not simulated:
+            array = gpu.device_array(shape, dtype)
+            if zeros and array.size:
+                array.gpu_data.memset(0, stream=gpu.default_stream())
+            return array
+        return gpu.to_device(np.zeros(shape, dtype)) if zeros else gpu.device_array(shape, dtype)
+
+
+def from_host(x: Array, index: int) -> DeviceArray:
+    """A NumPy array on a device."""
+    if x.nbytes == 0:
+        return allocate(x.shape, x.dtype, index)
+    with gpu.gpus[index]:
+        flat = gpu.to_device(np.ascontiguousarray(x).reshape(-1).view(np.uint8))
+        return flat.view(x.dtype).reshape(x.shape)
+
+
+def foreign(x: DeviceArray) -> DeviceArray:
+    """An array that shows the CUDA array interface, as a Numba array over the same memory."""
+    place = x.__dlpack_device__()[1] if hasattr(x, "__dlpack_device__") else _current()
+    with gpu.gpus[place]:
+        array = gpu.as_cuda_array(x, sync=False)
+        if array.stream:  # whoever wrote it did so there; Numba's own stream goes on after that
+            event = _event()
+            event.record(array.stream)
+            event.wait(gpu.default_stream())
+        return array.bind(0)
+
+
+_pinned: dict[int, list[tuple[Any, Array]]] = {}
+
+
+def upload(packed: Array, index: int) -> DeviceArray:
+    """Bytes on the device, without waiting: through page-locked memory, used again when its last copy is done."""
+    with gpu.gpus[index]:
+        if simulated:
+            return gpu.to_device(packed)
+        stream = gpu.default_stream()
+        buffers = _pinned.setdefault(index, [])
+        event: Any = None
+        buffer: Any = None
+        for _ in range(len(buffers)):
+            try:
+                event, buffer = buffers.pop(0)
+            except IndexError:  # another thread took it
+                break
+            if buffer.size >= packed.size and event.query():
+                break
+            buffers.append((event, buffer))
+            event, buffer = None, None
+        if buffer is None:
+            event, buffer = _event(), gpu.pinned_array(max(packed.size, 1 << 16), np.uint8)
+        buffer[: packed.size] = packed
+        out = gpu.device_array(packed.size, np.uint8)
+        out.copy_to_device(buffer[: packed.size], stream=stream)
+        event.record(stream)
+        buffers.append((event, buffer))
+        return out
+
+
+def _event() -> Any:
+    return gpu.event() if simulated else gpu.event(timing=False)
+
+
+# --- another dtype ---------------------------------------------------------------------------------------------------
+
+
+def _cast_items(x: Array, out: Array) -> None:
+    """``out[i] = x[i]``, in the dtype of `out`."""
+    i = gpu.blockIdx.x * gpu.blockDim.x + gpu.threadIdx.x
+    while i < out.size:
+        out[i] = x[i]
+        i += gpu.gridDim.x * gpu.blockDim.x
+
+
+_cast = gpu.jit(_cast_items)
+# Blocks and threads: its loop takes what they do not cover.  The simulator takes 0.07 ms a thread.
+_GRID = (1, 16) if simulated else (1024, 256)
+# What the package's kernels can read and write; other dtypes change on the host.
+CASTS = frozenset(("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"))

@@ -1,0 +1,275 @@
+"""PyTorch: its tensors, on the CPU and on CUDA, and its autograd graph."""
+
+import functools
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..errors import ConversionError, DeviceError, said
+from ..limits import remember
+from ..reading import tensors
+from .library import NAMES, Array, Differentiable, DType, Library, Operand, Shape, size_of, with_autograd
+from .numpy import DTYPES, NO_BYTES, NUMPY, host_value, not_exact, wrong_item
+
+Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
+Context: TypeAlias = Any  # what its autograd hands from a forward to a backward call
+
+_requires_grad = operator.attrgetter("requires_grad")
+
+
+class Torch(Library):
+    """PyTorch tensors, on the CPU and on CUDA."""
+
+    name = "torch"
+    autograd = True
+
+    def __init__(self) -> None:
+        self.torch = sys.modules["torch"]
+        with_autograd.append(self)
+        self.bool_dtype = self.torch.bool
+
+    def adopt(self, x: Tensor, what: str) -> Tensor:
+        torch = self.torch
+        if x.layout is not torch.strided:
+            raise TypeError(f"{what} is a tensor with layout {x.layout}; only dense tensors hold plain rows")
+        if x.is_quantized:
+            raise TypeError(f"{what} is a quantized tensor; give x.dequantize() or x.int_repr()")
+        if x.is_nested:
+            raise TypeError(f"{what} is a nested tensor; give a list of its parts, x.unbind()")
+        if x.is_meta:
+            raise TypeError(f"{what} is a meta tensor, which has no items")
+        if x.dtype.is_complex and x.is_conj():
+            x = x.resolve_conj()
+        if x.is_neg():
+            x = x.resolve_neg()
+        x = x if x.is_contiguous() else x.contiguous()
+        if not self._has_memory(x):
+            raise TypeError(f"{what} is a tensor without memory behind it")
+        return x
+
+    def kind(self, x: Tensor) -> str:
+        return "cpu" if x.is_cpu else str(x.device.type)
+
+    def device(self, x: Tensor) -> str:
+        return "cpu" if x.is_cpu else str(x.device)
+
+    def contiguous(self, x: Tensor) -> bool:
+        return bool(x.is_contiguous()) and self._has_memory(x)
+
+    def _has_memory(self, x: Tensor) -> bool:
+        """A tensor's memory can be taken away, or never have been there."""
+        end = (x.storage_offset() + x.numel()) * x.dtype.itemsize
+        return bool(x.numel() == 0 or (x.data_ptr() != 0 and x.untyped_storage().nbytes() >= end))
+
+    def empty(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
+        return self._allocate(np.empty, shape, dtype, like)
+
+    def zeros(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
+        return self._allocate(np.zeros, shape, dtype, like)
+
+    def _allocate(self, make: Callable[..., Array], shape: Shape, dtype: DType, like: Tensor) -> Tensor:
+        torch = self.torch
+        if not like.is_cpu or 0 in shape:
+            make = torch.empty if make is np.empty else torch.zeros
+            return make(shape, dtype=dtype, device=like.device)
+        # NumPy asks for huge pages, torch does not: 40 MB cost a quarter of the time
+        same = DTYPES.get(self.dtype_name(dtype))
+        if same is not None:
+            return torch.from_numpy(make(shape, same))
+        # A tensor of its own over that memory, since autograd forbids to change a view in place
+        memory = torch.from_numpy(make(size_of(shape) * dtype.itemsize, np.uint8)).untyped_storage()
+        return torch.empty(0, dtype=dtype).set_(memory, 0, shape)
+
+    def address(self, x: Tensor) -> int:
+        address: int = x.data_ptr()
+        return address
+
+    def native(self, x: Tensor) -> Array:
+        return NUMPY.native((x.detach() if x.requires_grad else x).numpy())
+
+    def astype(self, x: Tensor, dtype: str) -> Tensor:
+        wanted = getattr(self.torch, dtype)
+        return x if x.dtype is wanted else x.to(wanted)
+
+    def dtype_name(self, dtype: DType) -> str:
+        try:
+            return NAMES[dtype]
+        except KeyError:
+            return remember(NAMES, dtype, str(dtype).removeprefix("torch."))
+
+    def dtype(self, name: str) -> DType:
+        return getattr(self.torch, name)
+
+    def has_dtype(self, dtype: DType) -> bool:
+        return isinstance(dtype, self.torch.dtype)
+
+    def alias(self, x: Tensor) -> Tensor:
+        return x.detach()
+
+    def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
+        torch = self.torch
+        if isinstance(fill, torch.Tensor):
+            if self.wants_grad((fill,)):
+                raise TypeError("fill has no gradient; give fill.detach()")
+            value = fill.detach().cpu().resolve_conj().resolve_neg()
+        else:
+            given = host_value(fill)
+            value = np.ascontiguousarray(given).reshape(given.shape)  # NumPy gives a scalar an axis
+        if tuple(value.shape) not in ((), item_shape):
+            raise wrong_item(fill, tuple(value.shape), item_shape)
+        try:
+            whole = value if isinstance(value, torch.Tensor) else torch.from_numpy(value.reshape(-1))
+            cast = (whole.real if whole.is_complex() and not dtype.is_complex else whole).to(dtype)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise ConversionError(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
+        before, after = value.reshape(-1).tolist(), cast.reshape(-1).tolist()
+        if not all(a == b or (a != a and b != b) for a, b in zip(before, after, strict=True)):
+            raise not_exact(fill, dtype, cast.tolist())
+        # one item alone counts as contiguous whatever its strides, and is then no bytes
+        item = cast.reshape(tuple(value.shape)).expand(item_shape).clone(memory_format=torch.contiguous_format).view(-1)
+        return item.view(torch.uint8).numpy() if item.numel() else NO_BYTES
+
+    def writable(self, x: Tensor) -> bool:
+        return self.contiguous(x) and not x.requires_grad
+
+    def written(self, x: Tensor) -> None:
+        x[:0].zero_()  # counts as a change of the whole tensor, so autograd notices where it had been saved
+
+    def exp(self, x: Tensor) -> Tensor:
+        return self.torch.exp(x)
+
+    def where(self, condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
+        return self.torch.where(condition, x, y)
+
+    def concatenate(self, arrays: Sequence[Tensor]) -> Tensor:
+        return self.torch.cat(tuple(arrays))
+
+    def stack(self, items: Sequence[object], like: Tensor) -> Tensor:
+        torch = self.torch
+        return torch.stack([item if isinstance(item, torch.Tensor) else torch.as_tensor(item) for item in items]).to(
+            like.device
+        )
+
+    def split(self, x: Tensor, lengths: Array, offsets: Array) -> tuple[Tensor, ...]:
+        return tuple(x.split_with_sizes(lengths.tolist())) if lengths.size else ()
+
+    def take(self, x: Tensor, index: Array, axis: int) -> Tensor:
+        plain = self._selectable(x)
+        chosen = plain.index_select(axis, self.from_host(index, x))
+        return chosen if plain is x else chosen.view(x.dtype)  # integers alone, so no graph is lost
+
+    def gather(self, x: Tensor, index: Array, there: Tensor, out: Tensor) -> Tensor:
+        self.torch.index_select(self._selectable(x), 0, there, out=self._selectable(out))
+        return out
+
+    def overwrite(self, x: Tensor, index: Array, value: Operand) -> None:
+        plain = self._selectable(x)
+        if x.is_floating_point():
+            value = float(value)  # torch takes no integer beyond int64
+        elif plain is not x:
+            value = np.array(value, self.dtype_name(x.dtype)).view(self.dtype_name(plain.dtype)).item()
+        plain[self.from_host(index, x)] = value
+
+    def _selectable(self, x: Tensor) -> Tensor:
+        """`x`, or where torch can neither select nor assign its dtype, the same bits as another."""
+        other = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}.get(self.dtype_name(x.dtype))
+        return x if other is None else x.view(self.dtype(other))
+
+    def read(self, items: tuple[object, ...]) -> tensors.Found | None:
+        return tensors.read(self, items)
+
+    def scan(self, items: tuple[Tensor, ...]) -> tuple[Array, Array] | None:
+        first = items[0]
+        dtype, device, plain = first.dtype, first.device, (self.torch.Tensor, self.torch.nn.Parameter)
+        if device.type not in ("cpu", "cuda") or first.is_quantized or dtype.is_complex or first.dim() < 1:
+            return None
+        lengths, addresses = [], []
+        try:
+            tail = first.shape[1:]
+            for x in items:
+                shape = x.shape
+                if type(x) not in plain or x.dtype is not dtype or x.device != device or shape[1:] != tail:
+                    return None
+                if not x.is_contiguous() or x.is_neg() or not self._has_memory(x):
+                    return None
+                lengths.append(shape[0])
+                addresses.append(x.data_ptr())
+        except (RuntimeError, IndexError, AttributeError):  # sparse, nested, without an axis, no tensor at all
+            return None
+        return np.array(lengths, np.int64), np.array(addresses, np.int64)
+
+    def copy(self, x: Tensor) -> Tensor:
+        return x.clone()
+
+    def to_numpy(self, x: Tensor) -> Array:
+        try:
+            host: Array = x.detach().cpu().numpy()
+        except TypeError:
+            raise TypeError(f"NumPy has no dtype for {x.dtype}; give a tensor of another one") from None
+        return host
+
+    def from_host(self, x: Array, like: Tensor) -> Tensor:
+        return self.torch.from_numpy(np.array(x)).to(like.device, non_blocking=True)
+
+    def to_device(self, x: Tensor, device: object) -> Tensor:
+        try:
+            return x.to(self.torch.device(device))
+        except (TypeError, ValueError, RuntimeError, AssertionError, OverflowError) as error:
+            raise DeviceError(f"torch cannot reach the device {said(device)}: {error}") from None
+
+    def wants_grad(self, arrays: Sequence[Tensor]) -> bool:
+        return bool(self.torch.is_grad_enabled()) and any(map(_requires_grad, arrays))
+
+    def connected(self, call: Differentiable, arrays: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        outputs: tuple[Tensor, ...] = _operation(self).apply(call, *arrays)
+        return outputs
+
+    def stream(self, like: Tensor) -> int:
+        return int(self.torch.cuda.current_stream(like.device).cuda_stream)
+
+    def upload(self, packed: Array, like: Tensor) -> Tensor:
+        # torch takes pinned memory again only after the copy
+        pinned = self.torch.empty(packed.size, dtype=self.torch.uint8, pin_memory=True)
+        pinned.numpy()[:] = packed
+        return pinned.to(like.device, non_blocking=True)
+
+    def share(self, x: Tensor, like: Tensor) -> None:
+        x.record_stream(self.torch.cuda.current_stream(like.device))
+
+
+@functools.cache
+def _operation(library: Torch) -> Any:
+    """The function of the graph that stands for every call; made here, where torch is known to be loaded."""
+    torch = library.torch
+
+    class Operation(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        """Any operation with a gradient rule."""
+
+        @staticmethod
+        def forward(ctx: Context, call: Differentiable, *tensors: Tensor) -> tuple[Tensor, ...]:
+            own = set(map(id, tensors))
+            # a result that is what was put in would not be in the graph
+            outputs = tuple([t.view_as(t) if id(t) in own else t for t in call.forward(tensors)])
+            ctx.call = call
+            if call.twice:
+                ctx.save_for_backward(*tensors, *outputs)
+                ctx.count = len(tensors)
+            # what can have no gradient (a user's lengths) goes back as it is
+            ctx.fixed = {k: t for k, t in enumerate(outputs) if not (t.is_floating_point() or t.is_complex())}
+            if ctx.fixed:
+                ctx.mark_non_differentiable(*ctx.fixed.values())
+            return outputs
+
+        @staticmethod
+        def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+            given = [library.adopt(g, "the gradient") for g in gradients]
+            for k, t in ctx.fixed.items():
+                given[k] = t
+            # looking at them shows whether they, or the results, have been changed
+            saved = ctx.saved_tensors[: ctx.count] if ctx.call.twice else ()
+            return None, *ctx.call.backward(given, saved if torch.is_grad_enabled() else ())
+
+    return Operation

@@ -1,0 +1,1 @@
+"""Every conversion: the door, what each target wants, the way back, nested lists."""

@@ -1,0 +1,57 @@
+"""The tables as text."""
+
+from __future__ import annotations
+
+from .. import registry
+from ..errors import said
+from ..formats import rows
+from ..launch.kernel import check_device
+from .layouts import MOVES, steps_to_list
+
+
+def explain(From: type, To: type, device: str = "cpu") -> str:
+    """The route from one encoding to another on a kind of device, as text.
+
+    ConversionError where there is none.
+
+    >>> import seqformats as sf
+    >>> print(sf.explain(sf.LoD, sf.Padded))
+    LoD -> Padded on cpu: 2 legs
+      LoD -> Ragged   shares memory   options: level
+      Ragged -> Padded   one move by words_to_steps (rows of 1, 2, 4, 8 bytes) or blocks_to_steps   options: fill, \
+width, multiple_of, truncate
+    """
+    for kind in (From, To):
+        if not isinstance(kind, type):
+            raise TypeError(f"explain takes types such as Ragged, not {said(kind)}")
+    if not isinstance(device, str):
+        raise TypeError(f'device must be a name such as "cpu" or "cuda", not {said(device)}')
+    name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
+    if From is To:
+        return f"{name}: nothing to do"
+    found = registry.route(From, To, device)
+    lines = [f"{name}: {len(found.legs)} leg{'s' * (len(found.legs) > 1)}"]
+    for leg in found.legs:
+        how = "shares memory" if leg.shares else f"one move{_kernel_of(leg, device)}"
+        lines.append(
+            f"  {registry.label(leg.source)} -> {registry.label(leg.target)}   {how}   "
+            f"options: {', '.join(leg.options) or 'none'}"
+        )
+    return "\n".join(lines)
+
+
+def _kernel_of(leg: registry.Conversion, device: str) -> str:
+    """The kernel of a leg that is this library's own; DeviceError where the device has no kernels."""
+    if leg.function not in (*MOVES, steps_to_list):
+        return ""
+    check_device(device)
+    source, target = leg.source._by_steps, leg.target._by_steps  # type: ignore[attr-defined]
+    if source is target:
+        return f" by {rows.copy_blocks.name}"
+    if target:
+        words, blocks = rows.words_to_steps.name, rows.blocks_to_steps.name
+    else:
+        words, blocks = rows.steps_to_words.name, rows.steps_to_blocks.name
+    if device != "cpu":
+        return f" by {blocks}"
+    return f" by {words} (rows of {', '.join(map(str, rows.WORDS))} bytes) or {blocks}"

@@ -1,0 +1,216 @@
+"""The conversions between the encodings of this library: what each target wants, and what is shared.
+
+Every conversion that moves rows is one move between two layouts, `formats.rows.lay_out`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from .. import registry
+from ..errors import ConversionError, said
+from ..formats import NATIVE, Encoding, List, LoD, Masked, Packed, Padded, Ragged, structure_of
+from ..formats.lod import level_index
+from ..formats.rows import Source, cut, lay_out
+from ..formats.structure import MOST, Structure, whole
+
+
+def at_least(value: Any, name: str, least: int) -> int:
+    """An integer option; ConversionError where it is below `least`, or more than int64 can count."""
+    number = whole(value, name)
+    if number < least:
+        raise ConversionError(f"{name} must be at least {least}, not {said(number)}")
+    if number > MOST:
+        raise ConversionError(f"{name} must fit int64, but is {said(number)}")
+    return number
+
+
+def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) -> tuple[int, int]:
+    """The width of the rectangle, and the longest length that is kept."""
+    longest = structure.longest
+    if not isinstance(truncate, (bool, np.bool_)):
+        raise TypeError(f"truncate must be True or False, not {said(truncate)}")
+    step = at_least(multiple_of, "multiple_of", 1)
+    if width is None:
+        room = longest
+    else:
+        room = at_least(width, "width", 0)
+        if longest > room:
+            if not truncate:
+                i = int(structure.lengths.argmax())
+                raise ConversionError(
+                    f"width={room} is too small: sequence {i} has {longest} items; "
+                    f"give truncate=True or a width of at least {longest}"
+                )
+            longest = room
+    return -(-room // step) * step, longest
+
+
+def _in_rectangle(
+    x: Encoding | Source, kind: type[Encoding], width: Any, multiple_of: Any, truncate: Any
+) -> tuple[Source, int]:
+    """The rows that are kept, and the width of the rectangle."""
+    source = x._read()
+    if isinstance(x, kind) and width is None:
+        width = x._form()[0]  # another side, fill or multiple of the rectangle that is there
+    room, longest = _width(source.structure, width, multiple_of, truncate)
+    if longest < source.structure.longest:
+        source = cut(to_ragged(x)._read() if source.at.step != 1 else source, longest)
+    return source, room
+
+
+def to_ragged(x: Encoding | Source) -> Ragged:
+    """Any layout as `Ragged`."""
+    return lay_out(x._read(), Ragged)  # type: ignore[no-any-return]
+
+
+def to_packed(x: Encoding | Source) -> Packed:
+    """Any layout as `Packed`."""
+    return lay_out(x._read(), Packed)  # type: ignore[no-any-return]
+
+
+def to_padded(
+    x: Encoding | Source, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False
+) -> Padded:
+    """Any layout as `Padded`."""
+    if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and type(x) is not Padded:
+        source = x._read()
+        return lay_out(source, Padded, (source.structure.longest,), fill)  # type: ignore[no-any-return]
+    source, room = _in_rectangle(x, Padded, width, multiple_of, truncate)
+    return lay_out(source, Padded, (room,), fill)  # type: ignore[no-any-return]
+
+
+def to_masked(
+    x: Encoding | Source,
+    *,
+    fill: Any = 0,
+    width: Any = None,
+    multiple_of: Any = 1,
+    truncate: bool = False,
+    side: str | None = None,
+) -> Masked:
+    """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
+    plain = width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and side is None
+    if plain and type(x) is not Masked:
+        source = x._read()
+        return lay_out(source, Masked, (source.structure.longest, "right"), fill)  # type: ignore[no-any-return]
+    if side is None:
+        side = x.side if isinstance(x, Masked) else "right"
+    elif not isinstance(side, str):
+        raise TypeError(f'side must be "right" or "left", not {said(side)}')
+    elif side not in ("right", "left"):
+        raise ConversionError(f'side must be "right" or "left", not {said(side)}')
+    source, room = _in_rectangle(x, Masked, width, multiple_of, truncate)
+    return lay_out(source, Masked, (room, side), fill)  # type: ignore[no-any-return]
+
+
+def is_already(x: Any, options: dict[str, Any]) -> bool:
+    """Is `x` laid out as these options ask?"""
+    if "fill" in options or not isinstance(x, Encoding) or x._lead != 2:
+        return False  # nobody knows what its padding holds
+    x._look()
+    room, *side = x._form()
+    if isinstance(options.get("side"), str) and [options["side"]] != side:
+        return False
+    wide, longest = _width(
+        x._structure, options.get("width", room), options.get("multiple_of", 1), options.get("truncate", False)
+    )
+    return wide == room and longest == x.max_length and isinstance(options.get("side", ""), str)
+
+
+# --- views -----------------------------------------------------------------------------------------------------------
+
+
+def ragged_to_list(x: Ragged) -> List:
+    """Views of the rows of each sequence."""
+    library, structure = x._look(), x._structure
+    return List._of(library.split(x.data, structure.lengths, structure.offsets), structure, x.data)
+
+
+def steps_to_list(x: Encoding) -> List:
+    """Views of one new array."""
+    return ragged_to_list(to_ragged(x))
+
+
+def masked_to_list(x: Masked) -> List:
+    """Views of the rows of each sequence, without the padding."""
+    source = x._read()
+    data, structure = x.data, source.structure
+    lengths = structure.lengths.tolist()
+    if x.side == "left":
+        width = data.shape[1]
+        items = [data[i, width - length :] for i, length in enumerate(lengths)]
+    else:
+        items = [data[i, :length] for i, length in enumerate(lengths)]
+    return List._of(tuple(items), structure, items[0] if items else source.empty(0))
+
+
+def lod_to_ragged(x: LoD, *, level: int = -1) -> Ragged:
+    """One level, sharing data; the boundaries further in are dropped."""
+    x._look()
+    return Ragged._sealed(x.data, structure_of(x, level))
+
+
+def lod_to_lod(x: LoD, *, level: int = -1) -> LoD:
+    """One level alone, sharing data."""
+    if len(x._levels) == 1:
+        level_index(x, level)
+        return x
+    r = lod_to_ragged(x, level=level)
+    return LoD._over(r.data, (r._structure,))
+
+
+def ragged_to_lod(x: Ragged) -> LoD:
+    """One level, sharing data."""
+    x._look()
+    return LoD._over(x.data, (x._structure,))
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+_TO: dict[type[Encoding], Callable[..., Any]] = {
+    Ragged: to_ragged,
+    Masked: to_masked,
+    Padded: to_padded,
+    Packed: to_packed,
+}
+MOVES: set[Callable[..., Any]] = set(_TO.values())
+"""What reads a `Source` as well as an encoding."""
+
+
+def enter(kind: type[Encoding], others: Iterable[type[Encoding]]) -> None:
+    """Enter an encoding into the table: from it to each of `others` that rows can be moved to, and back.
+
+    One that is not known above has no options of its own: its form is what `_room` takes by default.
+    """
+    for source, target in [*((other, kind) for other in others), *((kind, other) for other in others)]:
+        if target._moved_to and source is not target:
+            registry.conversion(source, target)(_mover(target))
+    if kind._form_options:
+        registry.conversion(kind, kind)(_mover(kind))
+
+
+def _mover(kind: type[Encoding]) -> Callable[..., Any]:
+    if kind not in _TO:
+
+        def to_kind(x: Encoding | Source) -> Any:
+            return lay_out(x._read(), kind)
+
+        _TO[kind] = to_kind
+        MOVES.add(to_kind)
+    return _TO[kind]
+
+
+for _place, _kind in enumerate(NATIVE):
+    enter(_kind, NATIVE[:_place])
+    if _kind._in_one_array:
+        registry.conversion(_kind, List)(steps_to_list)
+
+registry.conversion(Ragged, List, shares=True)(ragged_to_list)
+registry.conversion(Masked, List, shares=True)(masked_to_list)
+registry.conversion(LoD, Ragged, shares=True)(lod_to_ragged)
+registry.conversion(Ragged, LoD, shares=True)(ragged_to_lod)
+registry.conversion(LoD, LoD, shares=True)(lod_to_lod)

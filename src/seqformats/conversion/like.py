@@ -1,0 +1,83 @@
+"""`convert_like`: the way back to the encoding and the structure that something came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import registry
+from ..arrays import is_array
+from ..errors import StructureError
+from ..formats import Encoding, List, Pairs, Ragged, level_index, structure_of
+from ..formats.bare import as_encoding, is_list_of_arrays
+from ..formats.pairs import is_encoding
+from .convert import as_own, convert, no_encoding, relaid, rows_of
+
+
+def convert_like(y: Any, x: Any) -> Any:
+    """`y` in the encoding of `x`, with the structure of `x` itself.
+
+    Columns of a `Padded` come back in the same order, a `Masked` with its width and side, a `LoD` with all its levels,
+    a bare list as a bare list.  Where the sequences of `y` have other lengths, those replace the innermost lengths of
+    `x`, and the layout follows them.
+
+    StructureError where `y` has another number of sequences than the innermost level of `x`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.LoD(np.arange(3.0), [[0, 2], [0, 1, 3]])
+    >>> y = sf.convert(x, sf.Padded)
+    >>> sf.convert_like(y, x).to_nested()
+    [[[0.0], [1.0, 2.0]]]
+    """
+    return back_to(y, x, -1)
+
+
+def back_to(y: Any, x: Any, level: int) -> Any:
+    """`convert_like` for a `y` whose sequences are those of `level` in `x`."""
+    if isinstance(x, (list, tuple)):
+        if isinstance(y, Encoding) and not y.keeps_levels and len(y) == len(x) and is_list_of_arrays(x):
+            level_index(y, level)
+            return in_kind_of(convert(y, List), x)
+        return in_kind_of(back_to(y, as_encoding(x), level), x)
+    if isinstance(x, Pairs):
+        if not isinstance(y, Pairs):
+            raise TypeError(f"only Pairs go back to Pairs, not {type(y).__name__}")
+        return Pairs(*[b if is_array(b) else back_to(b, a, level) for a, b in ((x.one, y.one), (x.two, y.two))])
+    if isinstance(y, Pairs):
+        raise TypeError(f"Pairs go back to Pairs alone, not to {type(x).__name__}; take y.one or y.two")
+    if isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure:
+        if not (x.keeps_levels or y.keeps_levels):
+            return relaid(y, x)
+    y = as_encoding(y)
+    kind = registry.kind_of(x)
+    if kind is None or not is_encoding(y):
+        raise no_encoding(y if kind else x)
+    if not isinstance(x, Encoding):
+        return convert(back_to(y, as_own(x), level), kind)
+    y = as_own(y)
+    own = structure_of(x, level)
+    new = structure_of(y)
+    if new.n != own.n:
+        raise StructureError(f"{own.n} sequences were expected, as in the {type(x).__name__}, but there are {new.n}")
+    if own.same_lengths(new):
+        if x.keeps_levels:
+            return x._with_data(rows_of(y))
+        return relaid(convert(y, Ragged) if y.keeps_levels else y, x)
+    if x.keeps_levels:
+        k = level_index(x, level)
+        if k != len(x._levels) - 1:
+            raise StructureError(
+                f"the sequences of level {level} have other lengths now, so the levels within them cannot come back; "
+                "convert with level=-1, or keep the lengths"
+            )
+        return x._over(rows_of(y), (*x._levels[:-1], new))  # type: ignore[attr-defined]
+    form = x._form(new.longest)
+    return convert(y, type(x), **dict(zip(x._form_options, form, strict=True)))
+
+
+def in_kind_of(y: Any, x: Any) -> Any:
+    """An encoding as the bare list or tuple that `x` was."""
+    if isinstance(y, List):
+        return type(x)(y.items) if type(x) in (list, tuple) else list(y.items)
+    nested = convert(y, list)
+    return tuple(nested) if type(x) is tuple else nested

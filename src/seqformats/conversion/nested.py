@@ -1,0 +1,219 @@
+"""Nested Python lists to `LoD` and back.
+
+Every list is a level.  Numbers are leaves; an array is an innermost sequence, so the sequences of items with a shape
+come as arrays, and go back as arrays.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from .. import hints, registry
+from ..arrays import Array, adopt, has_items, is_array, library_of, library_of_type, same_values
+from ..errors import ConversionError, StructureError, said
+from ..formats import List, LoD, Ragged
+from ..formats.lod import to_nested
+from ..formats.structure import Structure, whole
+from ..limits import check_finite
+from ..reading import read_numbers
+from .convert import convert
+
+_MOST_LEVELS = 1 << 20  # that may be asked for; lists themselves may be as deep as there is memory
+
+
+def _is_level(x: Any) -> bool:
+    return isinstance(x, (list, tuple))
+
+
+_COMMON: dict[type, Any] = {kind: np.dtype(kind) for kind in (np.float16, np.float32, np.float64, np.int32, np.int64)}
+
+
+def _dtype_of(given: Any) -> Any:
+    if isinstance(given, (list, tuple)):
+        check_finite(given)
+    try:
+        dtype = np.dtype(given)
+    except Exception as error:  # NumPy calls what it finds there
+        raise TypeError(f"dtype must be a dtype of NumPy, not {said(given)}: {error}") from None
+    if dtype.hasobject:
+        raise TypeError(f"the dtype of leaves cannot be {dtype}, whose items are Python objects")
+    return dtype
+
+
+@registry.provides("from_nested")
+def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD:
+    """See `LoD.from_nested`."""
+    if not _is_level(lists):
+        raise TypeError(f"nested lists must be a list or tuple, not {type(lists).__name__}")
+    if levels is not None:
+        levels = whole(levels, "levels")
+        if levels < 1:
+            raise StructureError(f"levels must be at least 1, not {said(levels)}")
+        if levels > _MOST_LEVELS:
+            raise ConversionError(f"levels must be at most {_MOST_LEVELS}, not {said(levels)}")
+    if dtype is not None:
+        dtype = (_COMMON.get(dtype) if type(dtype) is type else None) or _dtype_of(dtype)
+    read = read_numbers(tuple(lists))
+    if read is not None and (levels is None or levels == len(read[1])):
+        data = _cast(read[0], dtype)
+        if data is not None:
+            return LoD._over(data, tuple([Structure.of_lengths(lengths) for lengths in read[1]]))
+    sequences = list(lists)
+    found: list[Structure] = []
+    while True:
+        for i, sequence in enumerate(sequences):
+            if _is_level(sequence):
+                continue
+            if not has_items(sequence):
+                raise StructureError(_shallow(sequence, i, len(found)))
+            if library_of_type(type(sequence)) is None:
+                sequences[i] = adopt(sequence)[1]
+        found.append(Structure.of_lengths(np.array([len(sequence) for sequence in sequences], np.int64)))
+        deep_enough = levels is not None and len(found) == levels
+        if any(is_array(sequence) for sequence in sequences):
+            if levels is not None and not deep_enough:
+                raise StructureError(
+                    f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep"
+                )
+            return _built(_of_arrays(sequences, dtype), found)
+        check_finite(lists, len(found), found[-1].rows)
+        leaves = list(chain.from_iterable(sequences))
+        kinds = set(map(type, leaves))
+        if deep_enough or not kinds:
+            break
+        inner = [kind for kind in kinds if issubclass(kind, (list, tuple))]
+        if not inner and not has_items(leaves[0]):
+            break
+        sequences = leaves
+    if levels is not None and len(found) < levels:
+        if leaves:
+            raise StructureError(f"levels={levels}, but {said(leaves[0])} is a leaf only {len(found)} deep")
+        # nothing further in, so the levels there are empty, and one does for all
+        found += [Structure.of_lengths(np.zeros(0, np.int64))] * (levels - len(found))
+    return _built(_of_leaves(leaves, kinds, dtype), found)
+
+
+def _built(data: Array, found: list[Structure]) -> LoD:
+    """`LoD`, after a look at whether another thread has changed the lists since they were counted."""
+    if [x.rows for x in found] != [*[x.n for x in found[1:]], data.shape[0]]:
+        raise StructureError("the nested lists changed while they were read")
+    return LoD._over(data, tuple(found))
+
+
+def _cast(data: Array, dtype: Any) -> Array | None:
+    """Leaves in the dtype asked for, as `_of_leaves` would give them; None where that could differ, or fail."""
+    if dtype is None or data.dtype == dtype:
+        return data
+    if dtype.char in "efd" and data.dtype.kind in "fi":  # integers by way of float64, as numbers of Python go
+        with np.errstate(over="ignore"):
+            return data.astype(np.float64, copy=False).astype(dtype)
+    if data.dtype.kind + dtype.kind == "ff":
+        return data.astype(dtype)
+    if data.dtype.kind == "i" and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if data.size == 0 or (limits.min <= data.min() and data.max() <= limits.max):
+            return data.astype(dtype)
+    return None
+
+
+def _in_dtype(data: Array, dtype: Any) -> Array:
+    """A cast as the caller asks for it: floats out of range become infinite, what has no value there is an error."""
+    _check_real(data.dtype.type, dtype)
+    try:
+        with np.errstate(over="ignore", under="ignore", invalid="raise"):
+            return data.astype(dtype, copy=False)
+    except (ValueError, TypeError, OverflowError, FloatingPointError) as error:
+        raise StructureError(f"the leaves have dtype {data.dtype} and do not fit {dtype}: {error}") from None
+
+
+def _check_real(kind: type, dtype: Any) -> None:
+    if issubclass(kind, (complex, np.complexfloating)) and dtype is not None and dtype.kind in "biufmM":
+        raise TypeError(f"complex leaves do not fit {dtype}")
+
+
+def _shallow(leaf: Any, i: int, depth: int) -> str:
+    if depth == 0:
+        return (
+            f"nested lists hold sequences, but element {i} is {said(leaf)}, a single item"
+            f"{hints.for_batch(leaf) or '; one sequence alone is [[...]], a list with one list in it'}"
+        )
+    return (
+        f"the leaves of nested lists must all be equally deep, but {said(leaf)} is {depth} deep and others are deeper"
+    )
+
+
+def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
+    if not leaves:
+        return np.empty(0, np.float64 if dtype is None else dtype)
+    if any(issubclass(kind, (list, tuple)) for kind in kinds):
+        check_finite(leaves)
+    for kind in kinds:
+        _check_real(kind, dtype)
+    try:
+        with np.errstate(over="ignore", under="ignore", invalid="raise"):
+            data = np.array(leaves, dtype)
+        if dtype is None and data.dtype.kind == "f" and kinds == {int}:
+            data = np.array(leaves, np.uint64)  # some are over int64
+    except (OverflowError, FloatingPointError) as error:
+        raise StructureError(f"the leaves do not fit one dtype of integers: {error}") from None
+    except (TypeError, RuntimeError) as error:  # the latter from objects of other libraries
+        raise TypeError(f"the leaves do not fit {'one dtype' if dtype is None else dtype}: {error}") from None
+    except ValueError as error:
+        raise StructureError(f"the lists within an item must all have one shape: {error}") from None
+    if data.dtype.hasobject:
+        strange = sorted(kind.__name__ for kind in kinds if not issubclass(kind, (int, float, complex, list, tuple)))
+        raise TypeError(f"leaves of nested lists must be numbers that fit a dtype, not {', '.join(strange) or 'these'}")
+    if dtype is None and data.dtype.kind in "SU" and len({_family(kind) for kind in kinds}) > 1:
+        raise TypeError("leaves of nested lists must be all numbers, all str or all bytes; give dtype= to force one")
+    return data
+
+
+def _family(kind: type) -> type:
+    return str if issubclass(kind, str) else bytes if issubclass(kind, bytes) else object
+
+
+def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
+    first = next(sequence for sequence in sequences if is_array(sequence))
+    items = []
+    for sequence in sequences:
+        if _is_level(sequence):
+            if type(first) is not np.ndarray:
+                raise TypeError(f"a list of numbers cannot stand beside an array of type {type(first).__name__}")
+            sequence = _beside(sequence, first, dtype)
+        items.append(sequence)
+    data: Array = convert(List(tuple(items)), Ragged).data
+    if dtype is None:
+        return data
+    if type(data) is np.ndarray:  # whose dtypes include some that no name stands for
+        return _in_dtype(data, dtype)
+    return library_of(data).astype(data, dtype.name)
+
+
+def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
+    """A list of numbers that stands beside arrays, in their dtype."""
+    if not sequence:
+        return np.empty((0, *first.shape[1:]), first.dtype)
+    given = _of_leaves(list(sequence), set(map(type, sequence)), None)
+    if given.shape[1:] != first.shape[1:]:
+        raise StructureError(f"the list {said(sequence)} stands beside arrays with items of shape {first.shape[1:]}")
+    try:
+        with np.errstate(all="ignore"):  # what does not fit is seen below
+            cast = given.astype(first.dtype)
+    except (TypeError, ValueError):
+        cast = None
+    if cast is None or (dtype is None and not same_values(given, cast)):
+        raise StructureError(f"the list {said(sequence)} does not fit {first.dtype}, the dtype of the arrays beside it")
+    return cast
+
+
+def _list_to_lod(x: list[Any], *, level: int | None = None, dtype: Any = None) -> LoD:
+    """All levels, or one alone."""
+    y = from_nested(x, dtype)
+    return y if level is None else convert(y, LoD, level=level)  # type: ignore[no-any-return]
+
+
+registry.conversion(list, LoD)(_list_to_lod)
+registry.conversion(LoD, list, shares=True)(to_nested)

@@ -1,0 +1,32 @@
+"""The encodings: frozen dataclasses, valid once built, one file each."""
+
+from .encoding import Encoding
+from .list import List
+from .lod import LoD, is_valid_lod, level_index, rows_of_level, structure_of
+from .masked import Masked
+from .packed import Packed
+from .padded import Padded
+from .pairs import Pairs
+from .ragged import Ragged
+
+for _kind in (Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged):
+    _kind.__module__ = __name__  # where users find them, and pickles too
+
+NATIVE: tuple[type[Encoding], ...] = (List, Ragged, Masked, Padded, Packed)
+"""The encodings of one level, between any two of which rows are moved at once."""
+
+__all__ = [
+    "NATIVE",
+    "Encoding",
+    "List",
+    "LoD",
+    "Masked",
+    "Packed",
+    "Padded",
+    "Pairs",
+    "Ragged",
+    "is_valid_lod",
+    "level_index",
+    "rows_of_level",
+    "structure_of",
+]

@@ -1,0 +1,46 @@
+"""Bare lists: arrays or numbers in lists and tuples, which are no encodings yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import NUMPY, is_array_type, library_of
+from ..reading import read
+from .list import List
+from .lod import LoD
+from .rows import Source, make_source
+from .structure import Structure, make_layout
+
+
+def as_encoding(x: Any) -> Any:
+    """A bare list or tuple as an encoding: of arrays as `List`, of lists as `LoD`; everything else unchanged."""
+    if isinstance(x, (list, tuple)):
+        return list_of(tuple(x)) if is_list_of_arrays(x) else LoD.from_nested(x)
+    return x
+
+
+def is_list_of_arrays(x: list[Any] | tuple[Any, ...]) -> bool:
+    """Is this bare list or tuple a `List`?  An empty one is."""
+    return all(map(is_array_type, set(map(type, x))))
+
+
+def list_of(items: tuple[Any, ...]) -> List:
+    """``List(items)``, without a second look at what the native reader has seen."""
+    found = read(items)
+    return List(items) if found is None else List._of(items, Structure(found[0], found[1], found[3]), items[0])
+
+
+def read_list(items: tuple[Any, ...]) -> Source | None:
+    """The rows of plain arrays alike that want no gradient, after one look; None for what is not."""
+    found = read(items)
+    if found is None:
+        return None
+    lengths, offsets, addresses, longest = found
+    at = make_layout((addresses, offsets, offsets, -1, 0, 1, 1))
+    sample = items[0]
+    library = NUMPY if type(sample) is np.ndarray else library_of(sample)
+    structure = Structure(lengths, offsets, longest)
+    source: Source = make_source((library, items, at, structure, sample, sample.shape[1:], None))
+    return source

@@ -1,0 +1,180 @@
+"""The arrays that hold the items of a batch: taken out, put in again, done without, connected in a graph.
+
+Where an input asks for a gradient, an operation runs through `connected`, which takes encodings apart into their arrays
+and lets the library of these connect them in its graph; see `Library.connected`.  So every operation with a rule trains
+in every library that has a graph; PyTorch is the first.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, Library, is_array, library_of, library_of_type, with_autograd
+from ..limits import check_finite
+from .encoding import Encoding
+from .pairs import Pairs
+
+Rule = Callable[[Any], tuple[Any, Callable[[Any], Any] | None]]
+
+
+class ShapeDtype:
+    """What is remembered of an array that need not be kept: its shape and dtype."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Any, dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+
+def leaves(x: Any) -> list[Any]:
+    """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
+    if isinstance(x, Encoding):
+        return x._leaves()
+    if isinstance(x, ShapeDtype) or is_array(x):
+        return [x]
+    if isinstance(x, (list, tuple)):
+        return _leaves_of_lists(x)
+    if isinstance(x, Pairs):
+        return leaves(x.one) + leaves(x.two)
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return [leaf for name in _array_fields(x) for leaf in leaves(getattr(x, name))]
+    return []
+
+
+def _leaves_of_lists(x: Any) -> list[Array]:
+    """Those of lists in lists, to any depth."""
+    if any(isinstance(part, (list, tuple)) for part in x):
+        check_finite(x)
+    found: list[Array] = []
+    path = [iter(x)]
+    while path:
+        for part in path[-1]:
+            if isinstance(part, (list, tuple)):
+                path.append(iter(part))
+                break
+            found += leaves(part)
+        else:
+            path.pop()
+    return found
+
+
+def _array_fields(x: Any) -> list[str]:
+    """The fields of a user's dataclass that hold items: arrays that are no integers on the host."""
+    found = []
+    for field in dataclasses.fields(x):
+        value = getattr(x, field.name)
+        structure = isinstance(value, np.ndarray) and value.dtype.kind in "iub"
+        if isinstance(value, (Encoding, Pairs, ShapeDtype)) or (is_array(value) and not structure):
+            found.append(field.name)
+    return found
+
+
+def rebuild(x: Any, new: Sequence[Any]) -> Any:
+    """`x` with other leaves, in the order of `leaves`; the structure is shared."""
+    given = iter(new)
+    return _rebuild(x, given)
+
+
+def _rebuild(x: Any, new: Any) -> Any:
+    if isinstance(x, Encoding):
+        return x._with([next(new) for _ in x._leaves()])
+    if isinstance(x, ShapeDtype) or is_array(x):
+        return next(new)
+    if isinstance(x, (list, tuple)):
+        return type(x)([_rebuild(part, new) for part in x])
+    if isinstance(x, Pairs):
+        return Pairs(_rebuild(x.one, new), _rebuild(x.two, new))
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        twin = copy.copy(x)
+        for name in _array_fields(x):
+            object.__setattr__(twin, name, _rebuild(getattr(x, name), new))
+        return twin
+    return x
+
+
+def without_data(x: Any) -> Any:
+    """`x` without its arrays: structure, shapes and dtypes alone.  Those without items may as well stay."""
+    if isinstance(x, Encoding):
+        if x._in_one_array:
+            return x._with_data(_shape_of(x.data, x._shape, x._dtype))
+        return x._with([_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in x._leaves()])
+    if is_array(x):
+        return _shape_of(x, x.shape, x.dtype)
+    return rebuild(x, [_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in leaves(x)])
+
+
+def _shape_of(x: Any, shape: Any, dtype: Any) -> Any:
+    """What is remembered of an array that had this shape and dtype."""
+    if 0 in shape and not isinstance(x, ShapeDtype) and x.shape == shape:
+        return library_of(x).alias(x)
+    return ShapeDtype(shape, dtype)
+
+
+def wants_grad(x: Any) -> bool:
+    """Does any leaf of `x` ask for a gradient right now?"""
+    if not with_autograd or type(x) is np.ndarray:
+        return False
+    if isinstance(x, Encoding):  # one library, so a look at one array is mostly enough
+        own = library_of(x._sample())
+        return own.autograd and own.wants_grad(x._leaves())
+    for leaf in leaves(x):
+        library = library_of_type(type(leaf))
+        if library is not None and library.autograd and library.wants_grad((leaf,)):
+            return True
+    return False
+
+
+def connected(rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None = None) -> Any:
+    """``rule(x)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`.
+
+    The pullback of an operation that is not linear depends on `x`; ``second_order(x, dy)`` is the same pullback, made of
+    operations that are in the graph, for those who differentiate a second time.
+    """
+    call = _Call(rule, x, second_order)
+    arrays = leaves(x)
+    outputs = _library_with_graph(arrays).connected(call, arrays)
+    return rebuild(call.result, outputs)
+
+
+def _library_with_graph(arrays: Sequence[Array]) -> Library:
+    """The library in whose graph a call is: of the arrays, which are of one library, or of NumPy beside it."""
+    for array in arrays:
+        library = library_of_type(type(array))
+        if library is not None and library.autograd and library.wants_grad((array,)):
+            return library
+    raise TypeError("none of these arrays asks for a gradient")
+
+
+class _Call:
+    """One call on its way through the graph of a library, which takes and returns arrays only."""
+
+    __slots__ = ("pullback", "result", "rule", "second_order", "x")
+
+    def __init__(self, rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None) -> None:
+        self.rule, self.x, self.second_order = rule, x, second_order
+        self.result: Any = None
+        self.pullback: Callable[[Any], Any] | None = None
+
+    @property
+    def twice(self) -> bool:
+        return self.second_order is not None
+
+    def forward(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        result, self.pullback = self.rule(rebuild(self.x, arrays))
+        # the arrays belong to the graph, not to this object
+        self.x = None if self.second_order is None else without_data(self.x)
+        self.result = without_data(result)
+        return tuple(leaves(result))
+
+    def backward(self, gradients: list[Array], arrays: Sequence[Array]) -> list[Array]:
+        assert self.pullback is not None
+        given = rebuild(self.result, gradients)
+        if self.second_order is not None and arrays:
+            return leaves(self.second_order(rebuild(self.x, arrays), given))
+        return leaves(self.pullback(given))

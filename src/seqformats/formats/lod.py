@@ -1,0 +1,377 @@
+"""`LoD`: sequences of sequences, to any depth."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import registry
+from ..arrays import Array, adopt, frozen, is_array
+from ..errors import StructureError, said
+from ..layout import Layout
+from ..limits import OBJECT, check_room
+from ..reading import WIDE, write_numbers
+from .encoding import Encoding, cut_range, no_state, opened, picked, shown, with_axes
+from .ragged import ends_at, gathered
+from .rows import Room, make_room
+from .structure import MOST, Structure, integers, whole
+
+
+class _Deep(Encoding):
+    __slots__ = ("_levels",)
+
+    _levels: tuple[Structure, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class LoD(_Deep):
+    """Level of detail: sequences of sequences, to any depth, as relative offsets.
+
+    Parameters
+    ----------
+    data : array ``(rows, *item)``
+    lod : offset arrays, outermost level first, at least one.  A level's offsets index the sequences of the next level,
+        the innermost level's index rows; each begins with 0 and never falls.
+
+    `len` and indexing are about the outermost sequences.
+
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.LoD(np.arange(7), [[0, 2, 3], [0, 2, 4, 7]])
+    >>> x
+    LoD(shape (7,), int64, cpu, 2 levels, 2 sequences of lengths [2, 1])
+    >>> x.to_nested()
+    [[[0, 1], [2, 3]], [[4, 5, 6]]]
+    """
+
+    data: Array
+    lod: tuple[Array, ...]
+
+    keeps_levels: ClassVar[bool] = True
+    __setstate__ = no_state
+    _flat: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
+        levels = _checked_levels(self.lod, data.shape[0])
+        self._set(
+            data=data,
+            lod=tuple([level.offsets for level in levels]),
+            _levels=levels,
+            _structure=levels[-1],
+            _shape=data.shape,
+            _dtype=data.dtype,
+        )
+
+    def __len__(self) -> int:
+        return self._levels[0].n
+
+    def _summary(self) -> str:
+        count = len(self.lod)
+        return (
+            f"{self.dtype}, {self.device}, {count} level{'s' * (count > 1)}, "
+            f"{len(self)} sequences of lengths {shown(self._levels[0].lengths)}"
+        )
+
+    @classmethod
+    def from_lengths(cls, data: Array, lengths: Sequence[Any]) -> LoD:
+        """From the lengths of every level, outermost first (Paddle's recursive_sequence_lengths).
+
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.LoD.from_lengths(np.arange(7), [[2, 1], [2, 2, 3]]).lod
+        (array([0, 2, 3]), array([0, 2, 4, 7]))
+        """
+        data = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
+        given = _level_arrays(lengths, "lengths")
+        levels = tuple([Structure.of_lengths(level, None, f"lengths[{k}]") for k, level in enumerate(given)])
+        _check_levels(levels, data.shape[0], "lengths")
+        return cls._over(data, levels)
+
+    @classmethod
+    def from_nested(cls, lists: Any, dtype: Any = None, levels: int | None = None) -> LoD:
+        """From nested lists: every list is a level, numbers are leaves, an array is an innermost sequence.
+
+        Parameters
+        ----------
+        lists : nested lists or tuples
+        dtype : of the leaves; NumPy's choice without it
+        levels : how many lists deep the levels go, where the lists themselves cannot tell (only empty ones), or where
+            the lists further in are items of one shape
+
+        Errors: StructureError for leaves at different depths, TypeError for leaves that are no numbers.
+
+        >>> import seqformats as sf
+        >>> sf.LoD.from_nested([[[1, 2], [3]], [], [[4]]]).lod
+        (array([0, 2, 2, 3]), array([0, 2, 3, 4]))
+        """
+        return registry.service("from_nested")(lists, dtype, levels)  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_absolute(cls, data: Array, lod: Sequence[Any], empties: str = "raise") -> LoD:
+        """From absolute offsets, where every level indexes rows.
+
+        Absolute offsets cannot tell to which outer sequence an empty sequence at a boundary belongs.
+
+        Parameters
+        ----------
+        data : array ``(rows, *item)``
+        lod : offset arrays, outermost first
+        empties : what to do then: "raise" a StructureError, or count them to the outer sequence on their "left" or
+            "right"
+
+        Errors: StructureError also for an outer boundary that does not occur in the level below.
+
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.LoD.from_absolute(np.arange(7), [[0, 4, 7], [0, 2, 4, 7]]).lod
+        (array([0, 2, 3]), array([0, 2, 4, 7]))
+        """
+        if not isinstance(empties, str):
+            raise TypeError(f'empties must be "raise", "left" or "right", not {said(empties)}')
+        if empties not in ("raise", "left", "right"):
+            raise StructureError(f'empties must be "raise", "left" or "right", not {said(empties)}')
+        data = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
+        given = _level_arrays(lod, "lod")
+        below = None
+        levels: list[Structure] = []
+        for k in range(len(given) - 1, -1, -1):
+            offsets = given[k]
+            ends_at(Structure.of_offsets(offsets.copy(), f"lod[{k}]"), data.shape[0], f"lod[{k}]", "data has {} rows")
+            relative = offsets if below is None else _relative(offsets, below, k, empties)
+            levels.insert(0, Structure.of_offsets(relative, f"lod[{k}]"))
+            below = offsets
+        _check_levels(tuple(levels), data.shape[0], "lod")
+        return cls._over(data, tuple(levels))
+
+    def to_nested(self) -> list[Any]:
+        """Nested lists; the leaves are Python scalars for item shape (), else arrays.
+
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.LoD(np.arange(3), [[0, 1, 3]]).to_nested()
+        [[0], [1, 2]]
+        """
+        return to_nested(self)
+
+    def lengths(self) -> list[list[int]]:
+        """The lengths of every level, outermost first (Paddle's recursive_sequence_lengths)."""
+        return [level.lengths.tolist() for level in self._levels]
+
+    def absolute(self) -> tuple[Array, ...]:
+        """The offsets of every level counted in rows, outermost first.
+
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.LoD(np.arange(7), [[0, 2, 3], [0, 2, 4, 7]]).absolute()
+        (array([0, 4, 7]), array([0, 2, 4, 7]))
+        """
+        return tuple([rows_of_level(self, k) for k in range(len(self.lod))])
+
+    def sub(self, start: int, stop: int, level: int = 0) -> LoD:
+        """Sequences `start` to `stop` of `level`, with the levels from there inward, re-based; a view.
+
+        IndexError for a level or a range that does not exist.
+
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.LoD(np.arange(7), [[0, 2, 3], [0, 2, 4, 7]]).sub(1, 2).to_nested()
+        [[[4, 5, 6]]]
+        """
+        k = level_index(self, level)
+        n = self._levels[k].n
+        start, stop = whole(start, "start"), whole(stop, "stop")
+        if not 0 <= start <= stop <= n:
+            raise IndexError(f"level {k} has {n} sequences; there is no range {said(start)} to {said(stop)}")
+        return self._sub(k, start, stop)
+
+    def _layout(self) -> Layout:
+        return self._structure.flat
+
+    @classmethod
+    def _over(cls, data: Array, levels: tuple[Structure, ...]) -> LoD:
+        """A `LoD` that needs no check."""
+        x: Any = _open()
+        x.data = data
+        x.lod = tuple([level.offsets for level in levels])
+        x._levels = levels
+        x._structure = levels[-1]
+        x._shape = data.shape
+        x._dtype = data.dtype
+        x.__class__ = LoD
+        return x  # type: ignore[no-any-return]
+
+    def _form(self, longest: int = 0) -> tuple[tuple[Structure, ...]]:
+        """Its levels."""
+        return (self._levels,)
+
+    @classmethod
+    def _room(cls, structure: Structure, levels: tuple[Structure, ...]) -> Room:  # noqa: ARG003  as in every encoding
+        return make_room(((structure.rows,), structure.flat, None))
+
+    @classmethod
+    def _sealed(cls, data: Array, structure: Structure, levels: tuple[Structure, ...]) -> LoD:  # noqa: ARG003
+        return cls._over(data, levels)
+
+    def _with_data(self, data: Array) -> LoD:
+        return self._over(data, self._levels)
+
+    def _sub(self, level: int, start: int, stop: int) -> LoD:
+        """Sequences `start` to `stop` of `level` and the levels further in; data is a view."""
+        self._look()
+        levels = []
+        for structure in self._levels[level:]:
+            levels.append(cut_range(structure, start, stop))
+            start, stop = int(structure.offsets[start]), int(structure.offsets[stop])
+        return self._over(self.data[start:stop], tuple(levels))
+
+    def _sliced(self, start: int, stop: int) -> LoD:
+        return self._sub(0, start, stop)
+
+    def _chosen(self, where: Array) -> LoD:
+        rows = gathered(self._read(), *picked(structure_of(self, 0), where))
+        return self._over(rows.data, self._levels_of(where))
+
+    def _levels_of(self, where: Array) -> tuple[Structure, ...]:
+        """The levels of the chosen outermost sequences, in the order of `where`."""
+        levels = []
+        start, stop = where, where + 1
+        for structure in self._levels:
+            lengths = stop - start
+            offsets = np.concatenate([[0], np.cumsum(lengths)])
+            inner = np.repeat(start - offsets[:-1], lengths) + np.arange(offsets[-1])
+            levels.append(Structure.of_lengths(structure.lengths[inner]))
+            start, stop = structure.offsets[start], structure.offsets[stop]
+        return tuple(levels)
+
+
+_open = opened(LoD)
+
+
+def _level_arrays(given: Any, what: str) -> list[Array]:
+    if is_array(given):
+        array = adopt(given, what)[1]
+        if len(array.shape) == 2:
+            check_room(array.shape[0], OBJECT, f"levels in {what}")
+            given = list(array)
+    if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
+        raise TypeError(f"{what} must be a sequence of levels, not {type(given).__name__}")
+    if len(given) == 0:
+        raise StructureError(f"{what} must have at least one level")
+    for k, level in enumerate(given):
+        if isinstance(level, int) or (not isinstance(level, (Sequence, types.NoneType)) and not is_array(level)):
+            raise TypeError(f"{what} must be a sequence of levels, but {what}[{k}] is {said(level)}")
+    return [integers(level, f"{what}[{k}]") for k, level in enumerate(given)]
+
+
+def _checked_levels(lod: Any, rows: int) -> tuple[Structure, ...]:
+    given = _level_arrays(lod, "lod")
+    levels = tuple([Structure.of_offsets(level, f"lod[{k}]") for k, level in enumerate(given)])
+    _check_levels(levels, rows, "lod")
+    return levels
+
+
+def _check_levels(levels: tuple[Structure, ...], rows: int, what: str) -> None:
+    for k in range(len(levels) - 1):
+        ends_at(levels[k], levels[k + 1].n, f"{what}[{k}]", f"{what}[{k + 1}] has {{}} sequences")
+    ends_at(levels[-1], rows, f"{what}[{len(levels) - 1}]", "data has {} rows")
+
+
+def _relative(outer: Array, inner: Array, k: int, empties: str) -> Array:
+    """Row offsets of a level as indices into the row offsets of the level below."""
+    first: Array
+    last: Array
+    if outer.size == 1 < inner.size:
+        raise StructureError(f"lod[{k}] has no sequence, but lod[{k + 1}] has {inner.size - 1}")
+    first = np.searchsorted(inner, outer, side="left")
+    last = np.searchsorted(inner, outer, side="right") - 1
+    missing = first > last
+    if missing.any():
+        j = int(missing.argmax())
+        raise StructureError(f"lod[{k}][{j}] is row {outer[j]}, which is no boundary of lod[{k + 1}]")
+    if empties == "raise" and outer.size > 2:
+        unclear = (first < last)[1:-1]
+        if unclear.any():
+            j = int(unclear.argmax()) + 1
+            raise StructureError(
+                f"lod[{k}][{j}] = {outer[j]} occurs {last[j] - first[j] + 1} times in lod[{k + 1}]: absolute offsets "
+                'cannot tell whose empty sequences these are; give empties="left" or "right", or relative offsets'
+            )
+    relative = last if empties == "left" else first
+    relative = relative.astype(np.int64)
+    relative[0] = 0
+    relative[-1] = inner.size - 1
+    return np.asarray(relative)
+
+
+def is_valid_lod(lod: Any, rows: int) -> bool:
+    """Are these relative offsets valid for data of `rows` rows?  Never raises for wrong values.
+
+    >>> import seqformats as sf
+    >>> sf.is_valid_lod([[0, 2, 3], [0, 2, 4, 7]], 7)
+    True
+    >>> sf.is_valid_lod([[0, 3, 6], [0, 2, 3, 3, 3, 9]], 9)
+    False
+    """
+    try:
+        _checked_levels(lod, min(max(whole(rows, "rows"), -1), MOST))
+    except (StructureError, TypeError):
+        return False
+    return True
+
+
+def level_index(x: Any, level: int) -> int:
+    """A level of a LoD counted from the outermost; IndexError where there is none.  Other encodings have one."""
+    count = len(x._levels)
+    k = whole(level, "level")
+    if not -count <= k < count:
+        raise IndexError(f"there is no level {said(level)}; {type(x).__name__} has {count}, outermost first")
+    return k % count
+
+
+def rows_of_level(x: LoD, k: int) -> Array:
+    """The offsets of level k counted in rows; read-only."""
+    offsets = x.lod[-1]
+    for inner in reversed(x.lod[k:-1]):
+        offsets = offsets[inner]
+    return frozen(offsets)
+
+
+def structure_of(x: Encoding, level: int = -1) -> Structure:
+    """The structure of one level, counted in rows: each sequence with all its rows."""
+    k = level_index(x, level)
+    if k == len(x._levels) - 1:
+        return x._structure
+    return Structure.of_offsets(rows_of_level(x, k))
+
+
+def to_nested(x: LoD) -> list[Any]:
+    """See `LoD.to_nested`; data on a GPU is copied to the host."""
+    library = x._look()
+    inner = x._structure
+    nested: list[Any]
+    if x.item_shape:
+        nested = list(library.split(x.data, inner.lengths, inner.offsets))
+    else:
+        wide = WIDE.get(library.dtype_name(x.dtype))
+        lists = None if wide is None else write_numbers(library.to_numpy(x.data).astype(wide, copy=False), x.lod)
+        if lists is not None:
+            return lists
+        check_room(x.rows, OBJECT, "leaves")
+        keep = getattr(x.dtype, "kind", "-") in "mM"  # as Python objects some of these lose their unit
+        data = x.data if library.arithmetic else library.to_numpy(x.data)
+        nested = _grouped(list(data) if keep else data.tolist(), inner.offsets)
+    for offsets in reversed(x.lod[:-1]):
+        nested = _grouped(nested, offsets)
+    return nested
+
+
+def _grouped(flat: list[Any], offsets: Array) -> list[Any]:
+    return [flat[a:b] for a, b in pairwise(offsets.tolist())]

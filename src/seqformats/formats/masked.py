@@ -1,0 +1,155 @@
+"""`Masked`: a rectangle, batch-major."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import Array, adopt, is_array, shape_of
+from ..errors import StructureError, said
+from ..layout import Layout
+from .encoding import Encoding, cut_range, no_state, opened, with_axes
+from .rows import Room, make_room, mask_beside
+from .structure import Structure, integers, make_layout
+
+_SIDES = ("right", "left")
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Masked(Encoding):
+    """A rectangle, batch-major, in the caller's order, with the padding on one side.
+
+    Parameters
+    ----------
+    data : array ``(n, width, *item)``, ``width`` at least the longest length
+    lengths : ``(n,)``
+    side : "right" or "left", where the padding is
+
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Masked, side="left")
+    >>> x.data
+    array([[0, 1, 2],
+           [3, 4, 5]])
+    >>> x.mask
+    array([[False,  True,  True],
+           [ True,  True,  True]])
+    """
+
+    data: Array
+    lengths: Array
+    side: str = "right"
+
+    __setstate__ = no_state
+    _lead: ClassVar[int] = 2
+    _form_options: ClassVar[tuple[str, ...]] = ("width", "side")
+
+    def __post_init__(self) -> None:
+        data = with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")
+        if not isinstance(self.side, str):
+            raise TypeError(f'side must be "right" or "left", not {said(self.side)}')
+        if self.side not in _SIDES:
+            raise StructureError(f'side must be "right" or "left", not {said(self.side)}')
+        if is_array(self.lengths) and len(shape := shape_of(self.lengths, "lengths")) == 2:
+            raise StructureError(
+                f"lengths must have one axis, but have shape {shape}; a mask is for Masked.from_mask(data, mask)"
+            )
+        structure = Structure.of_lengths(integers(self.lengths, "lengths"))
+        n, width = data.shape[:2]
+        if structure.n != n:
+            raise StructureError(f"there are {structure.n} lengths, but data has {n} rows, shape {tuple(data.shape)}")
+        if structure.longest > width:
+            i = int(structure.lengths.argmax())
+            raise StructureError(f"lengths[{i}] is {structure.longest}, but data is only {width} wide")
+        self._set(data=data, lengths=structure.lengths, _structure=structure, _shape=data.shape, _dtype=data.dtype)
+
+    @property
+    def mask(self) -> Array:
+        """``(n, width)`` bool, True where there is an item; in data's library, on its device."""
+        return mask_beside(self._look(), self.data, self.lengths, self._shape[1], self.side)
+
+    @classmethod
+    def from_mask(cls, data: Array, mask: Array) -> Masked:
+        """From ``data (n, width, *item)`` and ``mask (n, width)``, True where there is an item.
+
+        Every row of the mask must be True first and False after (padding on the right), or every row the other way
+        round; StructureError otherwise.  Integers 0 and 1 will do, as tokenizers give them.  A mask on another device
+        is copied to the host.
+
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Masked.from_mask(np.array([[7, 8, 0], [9, 0, 0]]), np.array([[1, 1, 0], [1, 0, 0]])).lengths
+        array([2, 1])
+        """
+        data = with_axes(adopt(data)[1], 2, "data", "(n, width, *item)")
+        library, given = adopt(mask, "mask")
+        where = library.to_numpy(given)
+        if where.dtype.kind not in "biu":
+            raise TypeError(f"mask must be bool (or 0 and 1), not {where.dtype}")
+        if where.shape != tuple(data.shape[:2]):
+            raise StructureError(f"mask has shape {where.shape}, but data has {tuple(data.shape[:2])} rows and columns")
+        if where.dtype.kind != "b":
+            if ((where != 0) & (where != 1)).any():
+                raise StructureError("mask must hold 0 and 1 only")
+            where = where.astype(bool)
+        lengths = where.sum(1, dtype=np.int64)
+        place = np.arange(where.shape[1])
+        for side, right in (
+            ("right", place < lengths[:, None]),
+            ("left", place >= where.shape[1] - lengths[:, None]),
+        ):
+            if np.array_equal(where, right):
+                return cls(data, lengths, side)
+        i = int((where != (place < lengths[:, None])).any(1).argmax())
+        raise StructureError(
+            f"every row of a mask must be True first and False after, or the other way round; row {i} is "
+            f"{where[i].astype(int).tolist()[:20]}"
+        )
+
+    def _layout(self) -> Layout:
+        cum = self._structure.offsets
+        at: Layout = make_layout((cum, cum, cum, self._shape[1], 1 if self.side == "left" else 0, 1, 0))
+        return at
+
+    def _form(self, longest: int = 0) -> tuple[int, str]:
+        """Its width, and the side of its padding."""
+        return max(self._shape[1], longest), self.side
+
+    @classmethod
+    def _room(cls, structure: Structure, width: int, side: str) -> Room:
+        cum, n, left = structure.offsets, structure.n, 1 if side == "left" else 0
+        return make_room(((n, width), make_layout((cum, cum, cum, width, left, 1, 0)), (cum, n, width, left)))
+
+    @classmethod
+    def _sealed(cls, data: Array, structure: Structure, width: int, side: str) -> Masked:
+        x: Any = _open()
+        x.data = data
+        x.lengths = structure.lengths
+        x.side = side
+        x._structure = structure if structure.stable else structure.in_order()
+        x._shape = data.shape
+        x._dtype = data.dtype
+        x.__class__ = Masked
+        return x  # type: ignore[no-any-return]
+
+    def _padding(self) -> bool:
+        n, width = self._shape[:2]
+        return self._structure.rows < n * width
+
+    def _with_data(self, data: Array) -> Masked:
+        return self._sealed(data, self._structure, 0, self.side)
+
+    def _sliced(self, start: int, stop: int) -> Masked:
+        self._look()
+        return self._sealed(self.data[start:stop], cut_range(self._structure, start, stop), *self._form())
+
+    def _chosen(self, where: Array) -> Masked:
+        data = self._look().take(self.data, where, 0)
+        return self._sealed(data, Structure.of_lengths(self.lengths[where]), *self._form())
+
+
+_open = opened(Masked)

@@ -1,0 +1,134 @@
+"""`Packed`: time-major without padding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import Array, adopt, library_of
+from ..errors import StructureError
+from ..layout import Layout
+from .encoding import Encoding, no_state, opened, with_axes
+from .padded import order_fields, ordered
+from .rows import Room, make_room
+from .structure import Structure, integers
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Packed(Encoding):
+    """`Padded` without padding: step after step, each with the sequences that are longer, as PyTorch's PackedSequence.
+
+    Parameters
+    ----------
+    data : array ``(rows, *item)``
+    size_at_t : ``(steps,)`` the sequences longer than t
+    lengths : ``(n,)`` falling
+    indices : ``(n,)`` the caller's position of column j
+
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Packed)
+    >>> x.data, x.size_at_t
+    (array([3, 1, 4, 2, 5]), array([2, 2, 1]))
+    """
+
+    data: Array
+    size_at_t: Array
+    lengths: Array
+    indices: Array
+
+    __setstate__ = no_state
+    _by_steps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
+        structure = ordered(self)
+        if structure.rows != data.shape[0]:
+            raise StructureError(f"lengths add up to {structure.rows}, but data has {data.shape[0]} rows")
+        self._set(data=data, _structure=structure, _shape=data.shape, _dtype=data.dtype, **order_fields(structure))
+
+    @classmethod
+    def from_torch(cls, packed: Any) -> Packed:
+        """From a ``torch.nn.utils.rnn.PackedSequence``; its data is not copied.
+
+        TypeError for anything else, StructureError for one whose parts do not fit.
+        """
+        if not hasattr(packed, "batch_sizes") or not hasattr(packed, "sorted_indices"):
+            raise TypeError(f"from_torch takes a PackedSequence, not {type(packed).__name__}")
+        size_at_t = integers(packed.batch_sizes, "batch_sizes")
+        n = int(size_at_t[0]) if size_at_t.size else 0
+        if (size_at_t < 0).any() or (np.diff(size_at_t) > 0).any():
+            raise StructureError(f"batch_sizes must fall and not be negative, but are {size_at_t.tolist()}")
+        indices = np.arange(n) if packed.sorted_indices is None else packed.sorted_indices
+        lengths = (size_at_t[None, :] > np.arange(n)[:, None]).sum(1) if n * size_at_t.size < 1 << 16 else None
+        if lengths is None:  # column j lives as long as there are more than j sequences
+            lengths = np.searchsorted(-size_at_t, -np.arange(n), side="left")
+        return cls(packed.data, size_at_t, lengths, indices)
+
+    def to_torch(self) -> Any:
+        """A ``torch.nn.utils.rnn.PackedSequence`` of the same data, which must be a torch tensor.
+
+        Its first batch size is how many sequences there are, so one without items has no place in it, wherever it
+        stands: ``x[sf.lengths(x) > 0]`` leaves them out.  No sequence at all is one step without rows.
+
+        TypeError where the data is no tensor; StructureError for empty sequences.
+        """
+        library = library_of(self.data)
+        if library.name != "torch":
+            raise TypeError(f"to_torch needs data in torch, but it is an array of {library.name}")
+        torch = library.torch  # type: ignore[attr-defined]
+        empty = len(self) - int(np.count_nonzero(self.lengths))
+        if empty:
+            raise StructureError(
+                f"{empty} of {len(self)} sequences are empty, which a PackedSequence cannot hold: its batch sizes "
+                "count those that go on; x[sf.lengths(x) > 0] leaves the empty ones out"
+            )
+        order = torch.from_numpy(self.indices.copy()).to(library.device(self.data))
+        sizes = self.size_at_t[: self.max_length].copy() if len(self) else np.zeros(1, np.int64)
+        return torch.nn.utils.rnn.PackedSequence(self.data, torch.from_numpy(sizes), order)
+
+    def _layout(self) -> Layout:
+        return self._structure.packed
+
+    @classmethod
+    def _room(cls, structure: Structure) -> Room:
+        return make_room(((structure.rows,), structure.packed, None))
+
+    @classmethod
+    def _sealed(cls, data: Array, structure: Structure) -> Packed:
+        """Its rows are in the order of `structure`."""
+        order = structure.order
+        x: Any = _open()
+        x.data = data
+        x.size_at_t = order.size_at_t[: structure.longest]
+        x.lengths = order.lengths
+        x.indices = order.indices
+        x._structure = structure
+        x._shape = data.shape
+        x._dtype = data.dtype
+        x.__class__ = Packed
+        return x  # type: ignore[no-any-return]
+
+    def _with_data(self, data: Array) -> Packed:
+        x = self._sealed(data, self._structure)
+        object.__setattr__(x, "size_at_t", self.size_at_t)  # it may have more steps than there are
+        return x
+
+    def _chosen(self, where: Array) -> Packed:
+        library, own = self._look(), self._structure
+        structure = Structure.of_lengths(own.lengths[where])
+        column = np.empty(own.n, np.int64)
+        column[self.indices] = np.arange(own.n)
+        order = structure.order
+        sizes = order.size_at_t[: structure.longest]
+        step = np.repeat(np.arange(sizes.size), sizes)
+        among = np.arange(structure.rows) - order.steps[step]
+        place = own.order.steps[step] + column[where[order.indices]][among]
+        return self._sealed(library.take(self.data, place, 0), structure)
+
+
+_open = opened(Packed)

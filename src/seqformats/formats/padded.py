@@ -1,0 +1,141 @@
+"""`Padded`: a rectangle, time-major."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, adopt, frozen
+from ..errors import StructureError
+from ..layout import Layout
+from .encoding import Encoding, no_state, opened, with_axes
+from .rows import Room, make_room, new_array
+from .structure import Structure, integers
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Padded(Encoding):
+    """A rectangle, time-major: step t holds the t-th item of every sequence, sequences by falling length.
+
+    Parameters
+    ----------
+    data : array ``(steps, n, *item)``, ``steps`` at least the longest length
+    size_at_t : ``(steps,)`` the sequences longer than t; zeros past the longest
+    lengths : ``(n,)`` falling
+    indices : ``(n,)`` the caller's position of column j
+
+    ``data[t, :size_at_t[t]]`` are the items of step t without padding.
+
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Padded)
+    >>> x.data
+    array([[3, 1],
+           [4, 2],
+           [5, 0]])
+    >>> x.size_at_t, x.lengths, x.indices
+    (array([2, 2, 1]), array([3, 2]), array([1, 0]))
+    """
+
+    data: Array
+    size_at_t: Array
+    lengths: Array
+    indices: Array
+
+    __setstate__ = no_state
+    _lead: ClassVar[int] = 2
+    _by_steps: ClassVar[bool] = True
+    _form_options: ClassVar[tuple[str, ...]] = ("width",)
+
+    def __post_init__(self) -> None:
+        data = with_axes(adopt(self.data)[1], 2, "data", "(steps, n, *item)")
+        structure = ordered(self)
+        steps, n = data.shape[:2]
+        if structure.order.size_at_t.size != steps:
+            raise StructureError(
+                f"size_at_t must have one number a step, but there are "
+                f"{structure.order.size_at_t.size} numbers and data has {steps} steps"
+            )
+        if structure.n != n:
+            raise StructureError(
+                f"there are {structure.n} lengths, but data has {n} columns, shape {tuple(data.shape)}"
+            )
+        self._set(data=data, _structure=structure, _shape=data.shape, _dtype=data.dtype, **order_fields(structure))
+
+    def _layout(self) -> Layout:
+        return self._structure.by_steps
+
+    def _form(self, longest: int = 0) -> tuple[int]:
+        """How many steps."""
+        return (max(self._shape[0], longest),)
+
+    @classmethod
+    def _room(cls, structure: Structure, steps: int) -> Room:
+        n, at = structure.n, structure.by_steps
+        return make_room(((steps, n), at, (at[2], steps, n, 0)))
+
+    @classmethod
+    def _sealed(cls, data: Array, structure: Structure, steps: int) -> Padded:
+        """Its columns are in the order of `structure`."""
+        order = structure.order
+        size_at_t = order.size_at_t
+        if steps != size_at_t.size:
+            sizes = new_array(NUMPY.zeros, (steps,), np.int64, data)
+            alive = min(steps, size_at_t.size)
+            sizes[:alive] = size_at_t[:alive]
+            size_at_t = frozen(sizes)
+        x: Any = _open()
+        x.data = data
+        x.size_at_t = size_at_t
+        x.lengths = order.lengths
+        x.indices = order.indices
+        x._structure = structure
+        x._shape = data.shape
+        x._dtype = data.dtype
+        x.__class__ = Padded
+        return x  # type: ignore[no-any-return]
+
+    def _padding(self) -> bool:
+        steps, n = self._shape[:2]
+        return self._structure.rows < steps * n
+
+    def _with_data(self, data: Array) -> Padded:
+        x: Any = _open()
+        x.data = data
+        x.size_at_t = self.size_at_t
+        x.lengths = self.lengths
+        x.indices = self.indices
+        x._structure = self._structure
+        x._shape = data.shape
+        x._dtype = data.dtype
+        x.__class__ = Padded
+        return x  # type: ignore[no-any-return]
+
+    def _chosen(self, where: Array) -> Padded:
+        library = self._look()
+        structure = Structure.of_lengths(self._structure.lengths[where])
+        column = np.empty(len(self), np.int64)
+        column[self.indices] = np.arange(len(self))
+        longest = structure.longest
+        data = library.take(self.data[:longest], column[where[structure.order.indices]], 1)
+        return self._sealed(data, structure, longest)
+
+
+_open = opened(Padded)
+
+
+def ordered(x: Padded | Any) -> Structure:
+    """The structure of a time-major encoding under construction, checked."""
+    return Structure.of_order(
+        integers(x.lengths, "lengths"), integers(x.indices, "indices"), integers(x.size_at_t, "size_at_t")
+    )
+
+
+def order_fields(structure: Structure) -> dict[str, Array]:
+    """The fields of a time-major encoding that its structure gives."""
+    order = structure.order
+    return {"size_at_t": order.size_at_t, "lengths": order.lengths, "indices": order.indices}

@@ -1,0 +1,98 @@
+"""`Pairs`: two batches over the same sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .. import registry
+from ..arrays import Array, adopt, is_array, library_of_type, shape_of
+from ..errors import StructureError
+from .bare import as_encoding
+from .encoding import Encoding, no_state
+from .index import place, places
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pairs:
+    """Two encodings, or arrays, over the same n sequences; converted member by member.
+
+    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Pairs(sf.Ragged(np.arange(3), [1, 2]), sf.Ragged(np.arange(4), [3, 1]))
+    >>> sf.convert(x, sf.List).two.items
+    (array([0, 1, 2]), array([3]))
+    """
+
+    one: Any
+    two: Any
+
+    __setstate__ = no_state
+
+    def __post_init__(self) -> None:
+        for name in ("one", "two"):
+            member = getattr(self, name)
+            if isinstance(member, (list, tuple)):
+                object.__setattr__(self, name, as_encoding(member))
+            elif is_array(member):
+                if not shape_of(member, name):
+                    raise TypeError(f"{name} must have an axis for the sequences, but is a single number")
+                if library_of_type(type(member)) is None:  # as one of a library that is known here
+                    object.__setattr__(self, name, adopt(member, name)[1])
+            elif not is_encoding(member):
+                raise TypeError(f"{name} must be an encoding or an array, not {type(member).__name__}")
+        one, two = (count(member) for member in (self.one, self.two))
+        if one != two:
+            raise StructureError(f"one has {one} sequences, but two has {two}")
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.one, self.two)
+
+    def __len__(self) -> int:
+        return count(self.one)
+
+    def __iter__(self) -> Iterator[Pairs]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Pairs:
+        if not isinstance(index, (slice, list)) and not is_array(index):
+            i = place(index, len(self))
+            index = slice(i, i + 1)
+        return Pairs(_members(self.one, index), _members(self.two, index))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        raise TypeError("Pairs are two batches; take x.one or x.two")
+
+    @property
+    def device(self) -> str:
+        """Where the first member lives."""
+        if is_array(self.one):
+            library, array = adopt(self.one)
+            return library.device(array)
+        return str(getattr(self.one, "device", "cpu"))
+
+
+def is_encoding(x: object) -> bool:
+    """An encoding of this library or a user's dataclass with a conversion."""
+    return isinstance(x, (Encoding, Pairs)) or registry.kind_of(x) is not None
+
+
+def count(x: Any) -> int:
+    """How many sequences, of a user's dataclass too."""
+    return len(x if isinstance(x, (Encoding, Pairs)) or is_array(x) else registry.service("as_own")(x))
+
+
+def take_rows(x: Array, index: object) -> Array:
+    """Rows of a plain array, by any index that an encoding takes."""
+    library, array = adopt(x)
+    where = places(index, len(array))
+    return array[where] if isinstance(where, slice) else library.take(array, where, 0)
+
+
+def _members(x: Any, index: Any) -> Any:
+    if is_array(x):
+        return take_rows(x, index)
+    return x[index] if isinstance(x, (Encoding, Pairs)) else registry.service("select")(x, index)

@@ -1,0 +1,250 @@
+"""The structure of a batch: how many sequences, how long, in what order.  It lives on the host, in int64.
+
+One `Structure` is shared by all encodings that come from one another, so lengths are checked once, sorted once, and
+uploaded to a device once.
+"""
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array, frozen, is_array, to_host
+from ..errors import OutOfMemory, StructureError, said
+from ..launch.kernel import kernel
+from ..layout import Layout
+from ..limits import NO_ROOM
+
+_INT64 = np.dtype(np.int64)
+MOST = 2**63 - 1
+
+check_lengths = kernel("check_lengths")
+check_offsets = kernel("check_offsets")
+check_order = kernel("check_order")
+sort_lengths = kernel("sort_lengths")
+
+# the constructor of a named tuple takes twice as long
+make_layout = functools.partial(tuple.__new__, Layout)
+
+
+def same_numbers(a: Array, b: Array) -> bool:
+    """Are two int64 arrays with one axis equal?  Comparing bytes takes a fraction of `np.array_equal`."""
+    return bool(a.tobytes() == b.tobytes())
+
+
+def integers(values: Any, what: str) -> Array:
+    """A private int64 copy of whole numbers, one axis, still writable.
+
+    TypeError for floats, bools and anything that is no sequence; StructureError for numbers over int64 and for more
+    axes than one.  An empty list is fine.
+    """
+    if type(values) is np.ndarray and values.dtype is _INT64:
+        array = values.copy()
+    elif is_array(values):
+        array = to_host(values)
+        if array.dtype.kind not in "iu" and array.size:
+            raise TypeError(f"{what} must be integers, not {array.dtype}")
+        if array.dtype.kind == "u" and array.size and array.max() > MOST:
+            raise StructureError(f"{what} must fit int64, but one of them is {array.max()}")
+        array = array.astype(np.int64) if array.size else np.zeros(array.shape, np.int64)
+    elif isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        if set(map(type, values)) - {int}:
+            values = [_integer(value, what) for value in values]
+        try:
+            array = np.array(values, np.int64)
+        except OverflowError:
+            raise StructureError(f"{what} must fit int64, but one of them is {said(max(values, key=abs))}") from None
+    else:
+        raise TypeError(f"{what} must be a sequence of integers, not {type(values).__name__}")
+    if array.ndim != 1:
+        raise StructureError(f"{what} must have one axis, but have shape {array.shape}")
+    return array
+
+
+def _integer(value: Any, what: str) -> int:
+    try:
+        return whole(value, what)
+    except TypeError:
+        raise TypeError(f"{what} must be integers, but one of them is {said(value)}") from None
+
+
+def whole(value: Any, what: str) -> int:
+    """An integer of any library as an int; TypeError for floats, bools and everything else."""
+    if type(value) is int:
+        return value
+    try:
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{what} must be an integer, not {said(value)}")
+
+
+class Order(NamedTuple):
+    """The sequences by falling length."""
+
+    lengths: Array  # (n,) falling
+    indices: Array  # (n,) the caller's position of each
+    size_at_t: Array  # (t,) how many are longer than t
+    steps: Array  # (t + 1,) the rows before step t, without padding
+
+
+_order = functools.partial(tuple.__new__, Order)
+
+
+class Structure:
+    """The lengths of n sequences and what follows from them; read-only."""
+
+    __slots__ = (
+        "__weakref__",
+        "by_steps",
+        "device",
+        "flat",
+        "lengths",
+        "longest",
+        "n",
+        "offsets",
+        "order",
+        "packed",
+        "rows",
+        "stable",
+    )
+
+    lengths: Array  # (n,) in the caller's order
+    offsets: Array  # (n + 1,)
+    n: int
+    rows: int
+    longest: int
+    device: dict[Any, Any]  # copies of the arrays on other devices
+    stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
+    flat: Layout  # sequences one after the other
+    # Computed when one of them is first asked for:
+    order: Order  # by falling length, stable
+    packed: Layout  # step after step, without padding
+    by_steps: Layout  # time-major, a column a sequence
+
+    def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
+        lengths.setflags(False)
+        offsets.setflags(False)
+        self.lengths = lengths[:]  # as `frozen` says; who cuts them from one block freezes that
+        self.offsets = offsets[:]
+        self.n = lengths.size
+        self.rows = offsets.item(-1)
+        self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
+        self.flat = make_layout((self.offsets, self.offsets, self.offsets, -1, 0, 1, 0))
+        self.device = {}
+        self.stable = True
+
+    @classmethod
+    def of_lengths(cls, lengths: Array, rows: int | None = None, what: str = "lengths") -> "Structure":
+        """Checked: int64, not negative, with the sum `rows` where that is given."""
+        offsets = np.empty(lengths.size + 1, _INT64)
+        limit = MOST if rows is None else rows
+        longest = check_lengths(lengths, offsets, limit)
+        if longest < 0:
+            negative = np.flatnonzero(lengths < 0)
+            if negative.size:
+                i = int(negative[0])
+                raise StructureError(f"{what} must not be negative, but {what}[{i}] is {lengths[i]}")
+            if rows is None:
+                i = -1 - longest
+                raise StructureError(f"{what} add up to more than int64 can count, at {what}[{i}] = {lengths[i]}")
+        if rows is not None and (longest < 0 or offsets[-1] != rows):
+            total = sum(lengths.tolist())
+            hint = ""
+            if lengths.size > 1 and lengths[0] == 0 and lengths[-1] == rows and (lengths[1:] >= lengths[:-1]).all():
+                hint = "; offsets, which begin with 0 and end with the rows, are for Ragged.from_offsets(data, offsets)"
+            raise StructureError(f"{what} add up to {total}, but data has {rows} rows{hint}")
+        return cls(lengths, offsets, longest)
+
+    @classmethod
+    def of_offsets(cls, offsets: Array, what: str = "offsets") -> "Structure":
+        """Checked: int64, beginning with 0, never falling."""
+        if offsets.size == 0:
+            raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
+        lengths = np.empty(offsets.size - 1, _INT64)
+        longest = check_offsets(offsets, lengths)
+        if longest == -1:
+            raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
+        if longest < 0:
+            i = -1 - longest
+            raise StructureError(
+                f"{what} must never fall, but {what}[{i}] is {offsets[i]} after {offsets[i - 1]}; "
+                "relative offsets are the cumulated lengths, beginning with 0"
+            )
+        return cls(lengths, offsets, longest)
+
+    @classmethod
+    def of_order(cls, sorted_lengths: Array, indices: Array, size_at_t: Array) -> "Structure":
+        """Checked: the fields of a time-major batch fit each other."""
+        n = sorted_lengths.size
+        if indices.size != n:
+            raise StructureError(f"indices must be as many as lengths, but there are {indices.size} and {n}")
+        lengths = np.full(n, -1, np.int64)
+        steps = np.empty(size_at_t.size + 1, np.int64)
+        fault = check_order(sorted_lengths, indices, size_at_t, lengths, steps)
+        if fault:
+            place, kind = divmod(int(fault), 4)
+            raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
+        structure = cls.of_lengths(lengths)
+        structure._ordered(Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps)))
+        ties = sorted_lengths[1:] == sorted_lengths[:-1]
+        structure.stable = not (ties & (indices[1:] < indices[:-1])).any()
+        return structure
+
+    def in_order(self) -> "Structure":
+        """With the stable order of the lengths, for an encoding that has no order of its own."""
+        return self if self.stable else Structure(self.lengths, self.offsets, self.longest)
+
+    def __getattr__(self, name: str) -> Any:
+        """What has not been asked for yet: a slot that is still empty."""
+        if name not in ("order", "packed", "by_steps"):
+            raise AttributeError(f"a Structure has no {name}")
+        lengths, longest, n = self.lengths, self.longest, self.n
+        try:
+            block = np.empty(2 * n + 2 * longest + 1, _INT64)
+        except NO_ROOM:
+            raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
+        sort_lengths(lengths, longest, block)
+        frozen(block)  # and so what is cut from it
+        steps = 2 * n + longest
+        self._ordered(_order((block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])))
+        return getattr(self, name)
+
+    def _ordered(self, order: Order) -> None:
+        """Keep an order, and where rows lie by it."""
+        self.packed = make_layout((order.indices, self.offsets, order.steps, -1, 0, 0, 0))
+        self.by_steps = make_layout((order.indices, self.offsets, order.steps, -1, 0, self.n, 0))
+        self.order = order
+
+    def known_order(self) -> Order | None:
+        """The order, if it has been asked for."""
+        try:
+            return object.__getattribute__(self, "order")  # type: ignore[no-any-return]
+        except AttributeError:
+            return None
+
+    def same_lengths(self, other: "Structure") -> bool:
+        """Have both the same lengths?"""
+        return self is other or (self.n == other.n and same_numbers(self.lengths, other.lengths))
+
+
+def _fault(place: int, kind: int, lengths: Array, indices: Array, size_at_t: Array) -> str:
+    if kind == 1:
+        length = lengths[place]
+        if length < 0:
+            return f"lengths must not be negative, but lengths[{place}] is {length}"
+        if place and length > lengths[place - 1]:
+            return f"lengths must fall, but lengths[{place}] is {length} after {lengths[place - 1]}"
+        return f"lengths[{place}] is {length}, but there are only {size_at_t.size} steps"
+    if kind == 2:
+        return (
+            f"indices must hold every position from 0 to {lengths.size - 1} once, "
+            f"but indices[{place}] is {indices[place]}"
+        )
+    longer = int((lengths > place).sum())
+    return (
+        f"size_at_t[{place}] must count the sequences longer than {place}, which are {longer}, not {size_at_t[place]}"
+    )

@@ -1,0 +1,1 @@
+"""Gradients: what an operation is, the rules of the conversions, and `vjp`."""

@@ -1,0 +1,97 @@
+"""Gradients in the layout and the dtype of what they belong to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import registry
+from ..arrays import Array, adopt, is_array, library_of
+from ..conversion.convert import as_own, convert, restored
+from ..errors import DeviceError, StructureError
+from ..formats import Encoding, Pairs
+from ..formats.bare import as_encoding
+from ..formats.encoding import shown
+from ..formats.leaves import ShapeDtype, leaves, rebuild
+from ..formats.pairs import count, is_encoding
+
+
+def fitting(dy: Any, y: Any) -> Any:
+    """`cotangent`; DeviceError for one of another library."""
+    if isinstance(y, ShapeDtype) and is_array(dy):
+        dy = adopt(dy, "the gradient")[1]
+        if dy.dtype == y.dtype and dy.shape == y.shape:
+            return dy
+    dy = cotangent(dy, y)
+    for a, b in zip(leaves(dy), leaves(y), strict=True):
+        if not library_of(a).has_dtype(b.dtype):
+            raise DeviceError(f"the gradient holds {a.dtype} of {library_of(a).name}, but the result {b.dtype}")
+    return dy
+
+
+def cotangent(dy: Any, y: Any) -> Any:
+    """`dy` laid out like `y` and in its dtype, where that is one of floats; StructureError where it does not fit.
+
+    So a gradient has the dtype of what it belongs to, whatever a loss was calculated in; a move of integers has the
+    gradient's own.
+    """
+    dy = _laid_out(dy, y)
+    found, wanted = leaves(dy), leaves(y)
+    if len(found) != len(wanted) or all(a.dtype == b.dtype for a, b in zip(found, wanted, strict=True)):
+        return dy
+    return rebuild(dy, [in_dtype(a, b.dtype) for a, b in zip(found, wanted, strict=True)])
+
+
+def in_dtype(x: Array, dtype: Any) -> Array:
+    """A gradient in the dtype of what it belongs to, where that is one of floats."""
+    library = library_of(x)
+    if not library.has_dtype(dtype):
+        return x  # of another library
+    given, name = library.dtype_name(x.dtype), library.dtype_name(dtype)
+    floats = name.startswith(_FLOATS)
+    beyond = "complex" in given and "complex" not in name
+    if beyond or (floats and not given.startswith(_NUMBERS)):  # NumPy would read strings and dates as numbers
+        raise TypeError(f"a gradient of dtype {x.dtype} does not fit {dtype}, the dtype of what it is for")
+    return library.astype(x, name) if floats else x
+
+
+_FLOATS = ("float", "bfloat", "complex")
+_NUMBERS = (*_FLOATS, "int", "uint", "bool")
+
+
+def _laid_out(dy: Any, y: Any) -> Any:
+    if is_array(dy):
+        return _laid_out_like(dy, y)
+    is_rows = isinstance(y, ShapeDtype) or is_array(y)
+    none = isinstance(dy, (list, tuple)) and not dy and (is_rows or is_encoding(y))
+    if none and (y.shape[0] if is_rows else count(y)) == 0:
+        return y  # no sequences, and `y` is as empty: see `leaves.without_data`
+    if is_rows and (is_encoding(dy) or isinstance(dy, (list, tuple))):
+        shape = tuple(y.shape)
+        raise StructureError(f"the gradient must be an array of shape {shape} as the result, not {type(dy).__name__}")
+    dy = as_encoding(dy)
+    if not is_encoding(dy):
+        raise TypeError(f"a gradient must be an encoding or an array, not {registry.label(type(dy))}")
+    if isinstance(y, Pairs) or isinstance(dy, Pairs):
+        if type(y) is not type(dy):
+            raise TypeError(f"the gradient of {type(y).__name__} must be one too, not {type(dy).__name__}")
+        return dy
+    have, need = as_own(dy), as_own(y)
+    if not have._structure.same_lengths(need._structure):
+        given, lengths = (shown(z._structure.lengths) for z in (have, need))
+        raise StructureError(f"the gradient has sequences of lengths {given}, but the result has {lengths}")
+    if have.item_shape != need.item_shape:
+        raise StructureError(f"the gradient has item shape {have.item_shape}, but the result has {need.item_shape}")
+    laid = restored(have, need)
+    return laid if isinstance(y, Encoding) else convert(laid, type(y))
+
+
+def _laid_out_like(dy: Any, y: Any) -> Any:
+    _, array = adopt(dy, "the gradient")
+    found = leaves(y)
+    if len(found) != 1:
+        raise StructureError(f"the gradient of a {type(y).__name__} must be one too, not a single array")
+    if tuple(array.shape) != tuple(found[0].shape):
+        raise StructureError(
+            f"the gradient has shape {tuple(array.shape)}, but the result's data has {tuple(found[0].shape)}"
+        )
+    return rebuild(y, [array])

@@ -1,0 +1,168 @@
+"""What an operation is: arguments checked, a rule, and the way back to the caller's kind of batch."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .. import registry
+from ..arrays import adopt, is_array, with_autograd
+from ..conversion.convert import as_own, convert, no_encoding
+from ..conversion.like import in_kind_of
+from ..errors import StructureError
+from ..formats import Encoding, Pairs
+from ..formats.bare import as_encoding
+from ..formats.leaves import connected, wants_grad, without_data
+from ..formats.pairs import is_encoding
+from .cotangent import fitting
+from .vjp import vjp
+
+Pullback = Callable[[Any], Any]
+
+
+class Operand(NamedTuple):
+    """One batch, as an operation takes it."""
+
+    own: Any  # an encoding of this library
+    result: Pullback | None = None  # gives a result in the caller's kind; None: as it is
+    gradient: Pullback | None = None  # the same for a gradient
+
+
+def operand(x: Any, what: str = "take x.one and x.two") -> Operand:
+    """A batch of the caller's as an encoding of this library, and the ways back; `what` helps where it is Pairs."""
+    if isinstance(x, Encoding):
+        return Operand(x)
+    if isinstance(x, (list, tuple)):
+        return Operand(as_encoding(x), *(2 * (lambda y: in_kind_of(y, x),)))
+    if isinstance(x, Pairs) or not is_encoding(x):
+        raise (
+            TypeError(f"Pairs are no single batch; {what}")
+            if isinstance(x, Pairs)
+            else no_encoding(x, "no single batch")
+        )
+    own = as_own(x)
+    kind, is_own = type(x), type(own)
+    return Operand(own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx))
+
+
+def rows_or_batch(x: Any) -> Operand:
+    """`operand` for what may also be a plain array of rows."""
+    if not is_array(x):
+        return operand(x)
+    rows = adopt(x, "x")[1]
+    if len(rows.shape) < 1:
+        raise StructureError("x must have the axes (n, *item), but is a single number")
+    return Operand(rows)
+
+
+class Call(NamedTuple):
+    """What an operation is about to do, its arguments being checked."""
+
+    operands: Any  # an encoding, an array, or a tuple of these: what the gradient is for
+    # (operands, back) -> the result, and if `back` its pullback
+    rule: Callable[[Any, bool], tuple[Any, Pullback | None]]
+    result: Callable[[Any], Any] | None = None  # gives the result as the caller gets it
+    gradient: Callable[[Any], Any] | None = None  # gives the gradient as the caller gets it
+    # for operations that are not linear: (x, dy) -> dx, to differentiate a second time
+    second_order: Callable[[Any, Any], Any] | None = None
+
+    def run(self) -> Any:
+        """The result, inside the autograd graph of the caller's framework where an operand asks for it."""
+        if wants_grad(self.operands):
+            y = connected(lambda x: self.rule(x, True), self.operands, self.second_order)
+        else:
+            y = self.rule(self.operands, False)[0]
+        return y if self.result is None else self.result(y)
+
+    def vjp(self) -> tuple[Any, Pullback]:
+        """The result and its pullback."""
+        y, back = self.rule(self.operands, True)
+        assert back is not None
+        like = without_data(y)
+        if wants_grad(self.operands):  # the result belongs to the caller's graph
+            y = connected(lambda x: self.rule(x, True), self.operands, self.second_order)
+
+        def pullback(dy: Any) -> Any:
+            dy = fitting(dy, like)
+            if self.second_order is not None and wants_grad((self.operands, dy)):
+                dx = self.second_order(self.operands, dy)
+            else:
+                dx = back(dy)
+            return dx if self.gradient is None else self.gradient(dx)
+
+        return y if self.result is None else self.result(y), pullback
+
+
+def operation(prepare: Callable[..., Call]) -> Callable[..., Any]:
+    """Make a public operation, with its gradient, of a function that checks the arguments and says what to do."""
+
+    @functools.wraps(prepare)
+    def run(*args: Any, **options: Any) -> Any:
+        return prepare(*args, **options).run()
+
+    registry.gradient(run)(lambda args, options: prepare(*args, **options).vjp())
+    return run
+
+
+class Operation:
+    """An operation on one batch, as a record: what it calculates, and the rule of its gradient.
+
+    Parameters
+    ----------
+    forward : ``forward(x, *options)`` of an encoding, outside of any graph
+    rule : ``rule(x, *options) -> (result, pullback)``
+    check : ``check(x, *options) -> options``, which raises where they do not fit
+    second_order : ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        rule: Callable[..., tuple[Any, Pullback]],
+        *,
+        check: Callable[..., tuple[Any, ...]] | None = None,
+        second_order: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        self.forward = forward
+        self.rule = rule
+        self.check = check
+        self.second_order = second_order
+
+    def __call__(self, x: Any, *options: Any) -> Any:
+        """The result for any batch."""
+        if isinstance(x, Encoding) and not (with_autograd and wants_grad(x)):
+            if self.check is not None:
+                options = self.check(x, *options)
+            return self.forward(x, *options)
+        return self.prepare(x, *options).run()
+
+    def prepare(self, x: Any, *options: Any) -> Call:
+        """The same as a `Call`."""
+        own, result, gradient = operand(x)
+        given = options if self.check is None else self.check(own, *options)
+
+        def rule(z: Any, back: bool) -> tuple[Any, Pullback | None]:
+            return self.rule(z, *given) if back else (self.forward(z, *given), None)
+
+        return Call(own, rule, result, gradient, self.second_order)
+
+    def of(self, public: Callable[..., Any]) -> Callable[..., Any]:
+        """Let `vjp` find this rule by the public function, which takes a batch and the options."""
+        signature = inspect.signature(public)
+
+        @registry.gradient(public)
+        def rule(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
+            given = signature.bind(*args, **options)
+            given.apply_defaults()
+            return self.prepare(*given.arguments.values()).vjp()
+
+        return public
+
+
+def linear(forward: Callable[[Any], Any], transpose: Callable[[Any], Any], x: Any) -> Any:
+    """``forward(x)``, connected to the caller's autograd graph; each function is the gradient of the other."""
+    if wants_grad(x):
+        return connected(lambda z: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+    return forward(x)

@@ -1,0 +1,139 @@
+"""`vjp`: the result of an operation and its pullback; the rules of the conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import registry
+from ..arrays import is_array
+from ..conversion.convert import (
+    check_target,
+    conversion_vjp,
+    convert,
+    device_kind,
+    no_encoding,
+    restored,
+)
+from ..conversion.layouts import is_already
+from ..conversion.like import convert_like
+from ..errors import StructureError, said
+from ..formats import Encoding, List, LoD, Pairs
+from ..formats.bare import as_encoding, is_list_of_arrays
+from ..formats.leaves import wants_grad, without_data
+from .cotangent import cotangent
+
+Pullback = Callable[[Any], Any]
+
+
+def vjp(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Pullback]:
+    """The result of an operation and its pullback, the vector-Jacobian product.
+
+    Parameters
+    ----------
+    op : `convert`, `convert_like`, or another operation of this library with a gradient
+    args, options : what `op` is called with
+
+    Returns
+    -------
+    result : ``op(*args, **options)``
+    pullback : ``pullback(dy)`` is the gradient for the first argument, in its encoding and structure; a tuple of
+        gradients for `concat` and `join_batches` (one a part), `conv` (x, weight) and `scatter` (base, updates).  `dy`
+        is an encoding over the same sequences as the result, or an array laid out like the result's data; one that does
+        not fit raises StructureError; for no sequences at all ``[]`` will do.  `dy` is cast to the result's dtype, so
+        that a gradient has the dtype of what it is for; where that is one of integers, it keeps its own.
+
+    A move of rows has a pullback for every dtype; arithmetic on integers has none and raises TypeError.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.arange(3.0), [1, 2])
+    >>> y, pullback = sf.vjp(sf.convert, x, sf.Masked)
+    >>> pullback(np.array([[1.0, 9.0], [2.0, 3.0]]))
+    Ragged(shape (3,), float64, cpu, 2 sequences of lengths [1, 2])
+    """
+    return registry.gradient_rule(op)(args, options)
+
+
+def bared(x: Any, dtype: Any = None) -> tuple[Any, Callable[[Any], Any]]:
+    """A bare list as an encoding, and the way to give its gradient back as a bare list; `dtype` of numbers in it."""
+    if not isinstance(x, (list, tuple)):
+        return x, lambda dx: dx
+    kind = type(x)
+    if dtype is None and is_list_of_arrays(x):
+        return List(tuple(x)), lambda dx: kind(dx.items)
+    return LoD.from_nested(x, dtype), lambda dx: kind(convert(dx, list))
+
+
+@registry.gradient(convert)
+def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
+    """Leg by leg, back through the pullbacks of the route."""
+    if len(args) != 2:
+        raise TypeError("vjp(convert, x, To, **options) takes x and To")
+    given, To = args
+    check_target(To)
+    asked, options = options, dict(options)
+    copy = options.pop("copy", False)
+    if not isinstance(copy, (bool, np.bool_)):
+        raise TypeError(f"copy must be True or False, not {said(copy)}")
+    if isinstance(given, (list, tuple)) and (not given or not is_list_of_arrays(given)):
+        levels = not given and "level" in options  # no sequences, on whatever level
+        x, home_dx = bared(given, options.pop("dtype", np.float64 if levels else None))
+    else:
+        x, home_dx = bared(given)
+    if isinstance(x, Pairs):
+        given_copy = {**options, "copy": copy}
+        (one, back_one), (two, back_two) = (_member(part, To, given_copy) for part in (x.one, x.two))
+        return Pairs(one, two), lambda dy: _pair(dy, back_one, back_two)
+    kind = registry.kind_of(x)
+    if kind is None:
+        raise no_encoding(x)
+    nested = To is list
+    y: Any = x
+    pullbacks: list[Pullback] = []
+    route = registry.route(kind, To, device_kind(x), options)
+    given_to = route.place(options)
+    if kind is not To or (options and not is_already(x, options)):
+        for leg, placed in zip(route.legs, given_to, strict=True):
+            if leg.target is list:
+                break
+            y, pullback = conversion_vjp(leg, y, placed)
+            pullbacks.append(pullback)
+    shape = without_data(y) if isinstance(y, Encoding) else y
+    result = convert(y, list) if nested else convert(y, To, copy=True) if copy else y
+    if wants_grad(x):  # the result belongs to the caller's graph
+        result = convert(given, To, **asked)
+
+    def pull(dy: Any) -> Any:
+        dy = cotangent(dy, shape)
+        for pullback in reversed(pullbacks):
+            dy = pullback(dy)
+        return home_dx(restored(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)
+
+    return result, pull
+
+
+def _member(x: Any, To: type, options: dict[str, Any]) -> tuple[Any, Pullback]:
+    """One of a pair; an array stays as it is."""
+    return (x, lambda dy: dy) if is_array(x) else _convert((x, To), options)
+
+
+def _pair(dy: Any, back_one: Pullback, back_two: Pullback) -> Pairs:
+    if not isinstance(dy, Pairs):
+        raise StructureError(f"the gradient of Pairs must be Pairs too, not {type(dy).__name__}")
+    return Pairs(back_one(dy.one), back_two(dy.two))
+
+
+@registry.gradient(convert_like)
+def _convert_like(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
+    """The structure is not differentiated, so the gradient is the way back to `y`."""
+    if len(args) != 2 or options:
+        raise TypeError("vjp(convert_like, y, x) takes y and x")
+    given, like = args
+    y, home_dx = bared(given)
+    result = convert_like(y, like)
+    encoded = as_encoding(result)
+    shape = without_data(encoded)
+    return result, lambda dz: home_dx(convert_like(cotangent(dz, shape), y))

@@ -1,0 +1,129 @@
+"""Plain functions that kernels call on every device."""
+
+import math
+from typing import Any, NamedTuple
+
+from ...layout import Layout
+from .options import shared
+from .record import Array, Integers
+
+
+@shared
+def locate(at: Layout, u: int) -> Any:
+    """The sequence of unit `u` (a sequence or a column), the row of its first item, and its length; see `along`.
+
+    Where `starts` are addresses, the row is one.
+    """
+    i = u if at.step == 1 else at.starts[u]
+    length = at.cum[i + 1] - at.cum[i]
+    if at.step != 1:
+        first = u
+    elif at.stride < 0:
+        first = at.starts[u]
+    else:
+        first = u * at.stride + at.left * (at.stride - length)
+    return i, first, length
+
+
+@shared
+def along(at: Layout, t: int) -> Any:
+    """How many rows item t of a sequence comes after its first: ``t * step``, or ``steps[t]`` where `step` is 0."""
+    return at.steps[t] if at.step == 0 else t * at.step
+
+
+class Columns(NamedTuple):
+    """Some columns of a sequence in a flat array; `item_at` says where its items are."""
+
+    begin: int  # of item 0, as a place in the array
+    length: int
+    width: int  # of a row
+    steps: Integers  # see `Layout`
+    step: int
+
+
+@shared
+def item_at(columns: Columns, t: int) -> Any:
+    """Where item t of some columns begins."""
+    return columns.begin + (columns.steps[t] if columns.step == 0 else t * columns.step) * columns.width
+
+
+@shared
+def beyond(value: Any, best: Any, least: int) -> Any:
+    """Is `value` larger than `best`, or less where `least` is 1?  NaN is beyond every number, but not beyond NaN."""
+    return (value < best if least else value > best) or (value != value and best == best)
+
+
+@shared
+def best_of_column(block: Array, k: int, width: int, least: int) -> Any:
+    """The largest (least) item of column k of a few: `beyond` without branches, which random numbers would mislead.
+
+    Call it with a constant `least`, so that the loop it becomes compares in one way only.
+    """
+    best = block[k]
+    j = k
+    while j < block.size:
+        value = block[j]
+        best = value if (value < best if least else value > best) | (value != value) else best
+        j += width
+    return best
+
+
+@shared
+def put(values: Array, ids: Array, begin: int, found: int, most: int, value: Any, id: int) -> int:
+    """Insert a candidate into a list of the `most` best at `begin`, if it is good enough; the new length of the list.
+
+    The order: higher value, then whoever came first.  NaN and -inf are no candidates.
+    """
+    place = begin
+    for j in range(begin, begin + found):  # counted without branches, which random numbers would mislead
+        place += values[j] >= value
+    if place == begin + most or not value > -math.inf:
+        return found
+    j = begin + found if found < most else begin + most - 1
+    while j > place:
+        values[j] = values[j - 1]
+        ids[j] = ids[j - 1]
+        j -= 1
+    values[place] = value
+    ids[place] = id
+    return found + 1 if found < most else found
+
+
+@shared
+def place_of(tokens: Integers, lo: int, hi: int, token: int) -> int:
+    """Where `token` stands in ``tokens[lo:hi]``, which rise, or -1."""
+    stop = hi
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if tokens[middle] < token:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo if lo < stop and tokens[lo] == token else -1
+
+
+@shared
+def edit(value: Any, factor: Any, addend: Any) -> Any:
+    """A log-probability after a multiplication, which makes it less likely on both sides of zero, and an addition."""
+    return (value / factor if value > 0 else value * factor) + addend
+
+
+@shared
+def limited(value: Any, token: int, r: int, limits: Any) -> Any:
+    """A score or log-probability of row r under its `Limits`, -inf where the token must not follow."""
+    if limits.edited_at.size != 0:
+        e = place_of(limits.edited, limits.edited_at[r], limits.edited_at[r + 1], token)
+        if e >= 0:
+            value = edit(value, limits.factors[e], limits.addends[e])
+    chosen = limits.allowed_from.size != 0 and limits.allowed_from[r] >= 0
+    if chosen and place_of(limits.allowed, limits.allowed_from[r], limits.allowed_to[r], token) < 0:
+        value = limits.factors.dtype.type(-math.inf)  # a plain -math.inf would make everything float64
+    return value
+
+
+@shared
+def begin_of(at: Layout, i: int, length: int, row: int) -> Any:
+    """The byte at which the block of sequence i begins, or its address."""
+    if at.stride < 0:
+        return at.starts[i] * (1 if at.absolute else row)
+    return (i * at.stride + at.left * (at.stride - length)) * row

@@ -1,0 +1,464 @@
+"""Some columns of a row, in registers.
+
+Lanes are an array of a few numbers when interpreted, and one LLVM vector when compiled, which LLVM divides into what
+the CPU has.  Whatever the number of lanes, each is calculated in the same way.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import RequireLiteralValue
+from numba.core.typing.templates import AbstractTemplate, infer, infer_global, signature
+from numba.extending import lower_builtin, models, register_model
+
+from .code import F32, I32, I64, called, constant_lanes, splat, vector_type
+from .options import part, shared
+from .vectors import LOG2_E, SHIFT, exp
+
+
+def pointer(x: Any) -> Any:
+    """Where the items of a flat array begin: to be read, written and handed on without counting references.
+
+    Of a `Layout`, or another tuple, the same tuple with pointers in place of its arrays.
+    """
+    return x
+
+
+def unknown(value: int) -> int:
+    """An integer that the compiler knows nothing about: loops that count by it are not unrolled.
+
+    Unrolled loops are slow for the short sequences that they mostly meet, and slow to compile.
+    """
+    return value
+
+
+@shared
+def columns_at_once(width: int, some: int = 4) -> int:
+    """How many columns a kernel takes in lanes: 32, `some`, 4 or 1, of which each takes its time to compile.
+
+    The last of a row may be some that it has taken before.
+    """
+    return 32 if width >= 32 else some if width >= some else 4 if width >= 4 else 1
+
+
+def load(x: Any, p: int, count: int, like: Any) -> Any:
+    """Lanes: ``x[p:p + count]`` in the dtype of `like`; `count` is a constant, `x` and `like` are pointers."""
+    return x[p : p + count].astype(like.dtype)
+
+
+def prefetch(x: Any, p: int, count: int) -> None:
+    """Say that ``x[p:p + count]`` will soon be read; it need not exist."""
+
+
+def store(x: Any, p: int, lanes: Any) -> None:
+    """``x[p:p + count] = lanes``, in the dtype of `x`."""
+    x[p : p + len(lanes)] = lanes
+
+
+def each(like: Any, value: Any, count: int) -> Any:
+    """Lanes of one value, in the dtype of `like`, which is a pointer, a number or lanes."""
+    return np.full(count, value, like.dtype)
+
+
+def choose(mask: Any, a: Any, b: Any) -> Any:
+    """Lanes of `a` where the mask says so, of `b` elsewhere."""
+    return np.where(mask, a, b)
+
+
+def in_any(mask: Any) -> bool:
+    """Is the mask true in a lane?"""
+    return bool(mask.any())
+
+
+def larger(best: Any, value: Any) -> Any:
+    """The larger of each lane; NaN is beyond every number, and of equal ones it is `best`."""
+    return np.where((value > best) | (value != value), value, best)
+
+
+def mirrored(lanes: Any, least: int) -> Any:
+    """Lanes in the reverse order where `least` is 1: the largest of those are the least, mirrored."""
+    if not least:
+        return lanes
+    return -lanes if lanes.dtype.kind == "f" else ~lanes
+
+
+def log(x: Any) -> Any:
+    """The natural logarithm of lanes that are 0, at least 1, or NaN; of float32 with an error of 1 ulp."""
+    with np.errstate(divide="ignore"):
+        return np.log(x)
+
+
+def in_lanes(function: Callable[..., Any]) -> Any:
+    """Make the decorated plain function one that CPU kernels call with a constant `count`, compiled for each."""
+    part(function, prefer_literal=True, strict=False)(lambda *_: function)
+    return function
+
+
+class Lanes(types.Type):
+    """So many numbers of a kind.  A comparison gives integers as wide, -1 for true, which is what CPUs select by."""
+
+    def __init__(self, kind: Any, count: int) -> None:
+        self.kind, self.count = kind, count
+        super().__init__(f"Lanes({kind}, {count})")
+
+
+def _number_of(kind: Any) -> Any:
+    if isinstance(kind, types.Float):
+        return F32 if kind.bitwidth == 32 else ir.DoubleType()
+    return ir.IntType(_bits_of(kind))
+
+
+def _vector_of(kind: Any, count: int) -> Any:
+    """A complex number is two lanes, which sums and quotients treat alike.
+
+    One number is the first of four lanes: a choice between numbers would be a jump, which random ones would mislead.
+    """
+    if isinstance(kind, types.Complex):
+        return vector_type(_number_of(kind.underlying_float), 2 * count)
+    return vector_type(_number_of(kind), 4 if count == 1 else count)
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _vector_of(kind.kind, kind.count))
+
+
+def lowered(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
+    """Compile calls of `function` as the decorated one says: from the types of arguments to a signature and its code.
+
+    It returns None where it has no answer.  Unlike an overload this costs no compilation of its own.
+    """
+
+    def register(answer: Callable[..., Any]) -> None:
+        class Template(AbstractTemplate):
+            key = function
+            prefer_literal = True
+
+            def generic(self, args: Any, kws: Any) -> Any:
+                found = answer(*args)
+                return found and found[0]
+
+        infer(Template)
+        infer_global(function, types.Function(Template))
+
+        @lower_builtin(function, types.VarArg(types.Any))
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            result = answer(*sig.args)[1](context, builder, *args)
+            return context.get_dummy_value() if result is None else result
+
+    return register
+
+
+def _constant(count: Any) -> int:
+    if not isinstance(count, types.IntegerLiteral):
+        raise RequireLiteralValue(f"a constant number of lanes, not {count}")
+    return int(count.literal_value)
+
+
+def _alone(kind: Any, count: int) -> bool:
+    return count == 1 and not isinstance(kind, types.Complex)
+
+
+def in_kind(builder: Any, value: Any, given: Any, wanted: Any) -> Any:
+    """A vector of numbers as one of another kind; complex numbers become complex ones."""
+    given, wanted = (getattr(kind, "underlying_float", kind) for kind in (given, wanted))
+    if given == wanted:
+        return value
+    to = vector_type(_number_of(wanted), value.type.count)
+    if isinstance(given, types.Float):
+        return (builder.fpext if wanted.bitwidth > given.bitwidth else builder.fptrunc)(value, to)
+    signed = isinstance(given, types.Integer) and given.signed
+    if isinstance(wanted, types.Float):
+        return (builder.sitofp if signed else builder.uitofp)(value, to)
+    if to.element.width == value.type.element.width:
+        return value
+    return (builder.sext if signed else builder.zext)(value, to)
+
+
+@lowered(pointer)
+def _pointer(x: Any) -> Any:
+    if isinstance(x, types.BaseTuple):
+        kinds = [types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind for kind in x]
+        pointers = types.BaseTuple.from_types(kinds, getattr(x, "instance_class", tuple))
+
+        def tuple_code(context: Any, builder: Any, value: Any) -> Any:
+            parts = zip(x, cgutils.unpack_tuple(builder, value), strict=True)
+            found = [
+                context.make_array(kind)(context, builder, part).data if isinstance(kind, types.Array) else part
+                for kind, part in parts
+            ]
+            return context.make_tuple(builder, pointers, found)
+
+        return pointers(x), tuple_code
+
+    def code(context: Any, builder: Any, array: Any) -> Any:
+        return context.make_array(x)(context, builder, array).data
+
+    return types.CPointer(x.dtype)(x), code
+
+
+@lowered(unknown)
+def _unknown(value: Any) -> Any:
+    kind = ir.FunctionType(I64, [I64])
+    return types.int64(types.int64), lambda _, builder, x: builder.asm(kind, "", "=r,0", [x], False)
+
+
+@lowered(load)
+def _load(x: Any, p: Any, count: Any, like: Any) -> Any:
+    n = _constant(count)
+    vector = _vector_of(x.dtype, n)
+
+    def code(_: Any, builder: Any, base: Any, place: Any, *__: Any) -> Any:
+        at = builder.gep(base, [place])
+        if _alone(x.dtype, n):
+            value = builder.insert_element(ir.Constant(vector, None), builder.load(at, align=1), I32(0))
+        else:
+            value = builder.load(builder.bitcast(at, vector.as_pointer()), align=1)
+        return in_kind(builder, value, x.dtype, like.dtype)
+
+    return Lanes(like.dtype, n)(x, types.int64, count, like), code
+
+
+@lowered(prefetch)
+def _prefetch(x: Any, p: Any, count: Any) -> Any:
+    n = _constant(count)
+
+    def code(_: Any, builder: Any, base: Any, place: Any, __: Any) -> None:
+        lines = _vector_of(x.dtype, n).count * _bits_of(getattr(x.dtype, "underlying_float", x.dtype)) // (8 * 64)
+        begin = builder.bitcast(builder.gep(base, [place]), ir.IntType(8).as_pointer())
+        for line in range(max(lines, 1)):
+            at = builder.gep(begin, [I64(64 * line)])
+            called(builder, "llvm.prefetch.p0i8", ir.VoidType(), at, I32(0), I32(3), I32(1))
+
+    return types.void(x, types.int64, count), code
+
+
+@lowered(store)
+def _store(x: Any, p: Any, lanes: Any) -> Any:
+    def code(_: Any, builder: Any, base: Any, place: Any, value: Any) -> None:
+        value = in_kind(builder, value, lanes.kind, x.dtype)
+        at = builder.gep(base, [place])
+        if _alone(lanes.kind, lanes.count):
+            builder.store(builder.extract_element(value, I32(0)), at, align=1)
+        else:
+            builder.store(value, builder.bitcast(at, value.type.as_pointer()), align=1)
+
+    return types.void(x, types.int64, lanes), code
+
+
+@lowered(each)
+def _each_lane(like: Any, value: Any, count: Any) -> Any:
+    n = _constant(count)
+    plain = types.unliteral(value)
+    own = like.kind if isinstance(like, Lanes) else getattr(like, "dtype", like)
+    kind = getattr(own, "underlying_float", own)
+
+    def code(context: Any, builder: Any, _: Any, number: Any, __: Any) -> Any:
+        number = context.cast(builder, number, plain, kind)
+        return splat(builder, number, _vector_of(own, n).count)
+
+    return Lanes(own, n)(like, plain, count), code
+
+
+@lowered(choose)
+def _choose(mask: Any, a: Any, b: Any) -> Any:
+    def code(_: Any, builder: Any, truth: Any, x: Any, y: Any) -> Any:
+        bits, wanted = truth.type.element.width, _bits_of(a.kind)
+        if bits != wanted:
+            change = builder.sext if bits < wanted else builder.trunc
+            truth = change(truth, vector_type(ir.IntType(wanted), truth.type.count))
+        zero = ir.Constant(truth.type, None)
+        return builder.select(builder.icmp_signed("<", truth, zero), x, y)
+
+    return a(mask, a, b), code
+
+
+@lowered(in_any)
+def _in_any(mask: Any) -> Any:
+    def code(_: Any, builder: Any, truth: Any) -> Any:
+        lanes = builder.icmp_signed("<", truth, ir.Constant(truth.type, None))
+        bits = builder.bitcast(lanes, ir.IntType(truth.type.count))
+        return builder.icmp_unsigned("!=", bits, bits.type(0))
+
+    return types.boolean(mask), code
+
+
+@lowered(larger)
+def _larger(best: Any, value: Any) -> Any:
+    kind = best.kind
+
+    def code(_: Any, builder: Any, a: Any, b: Any) -> Any:
+        if isinstance(kind, types.Float):
+            above = builder.or_(builder.fcmp_ordered(">", b, a), builder.fcmp_unordered("uno", b, b))
+        else:
+            above = _compared(builder, kind)(">", b, a)
+        return builder.select(above, b, a)
+
+    return best(best, value), code
+
+
+@lowered(mirrored)
+def _mirrored(lanes: Any, least: Any) -> Any:
+    bits = ir.IntType(_bits_of(lanes.kind))
+
+    def code(_: Any, builder: Any, value: Any, flag: Any) -> Any:
+        flip = 1 << (bits.width - 1) if isinstance(lanes.kind, types.Float) else -1  # the sign, or every bit
+        mask = builder.select(builder.icmp_signed("==", flag, I64(0)), bits(0), bits(flip))
+        numbers = vector_type(bits, value.type.count)
+        mirror = builder.xor(builder.bitcast(value, numbers), splat(builder, mask, numbers.count))
+        return builder.bitcast(mirror, value.type)
+
+    return lanes(lanes, types.int64), code
+
+
+def _compared(builder: Any, kind: Any) -> Any:
+    signed = isinstance(kind, types.Integer) and kind.signed
+    return builder.icmp_signed if signed else builder.icmp_unsigned
+
+
+def _bits_of(kind: Any) -> int:
+    return 8 if kind == types.boolean else int(kind.bitwidth)
+
+
+def _between_lanes(sign: Any, code: Callable[..., Any], compares: bool = False) -> None:
+    """Compile an operator between lanes of one kind."""
+
+    @infer_global(sign)
+    class Template(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            if len(args) == 2 and isinstance(args[0], Lanes) and args[0] == args[1]:
+                kind = args[0].kind
+                mask = types.Integer.from_bitwidth(_bits_of(kind), True) if compares else kind
+                return signature(Lanes(mask, args[0].count), *args)
+            return None
+
+    @lower_builtin(sign, Lanes, Lanes)
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = sig.args[0].kind
+        return code(builder, kind, isinstance(kind, (types.Float, types.Complex)), *args)
+
+
+def _operators() -> None:
+    def arithmetic(in_floats: str, in_integers: str) -> Callable[..., Any]:
+        return lambda builder, _, floats, a, b: getattr(builder, in_floats if floats else in_integers)(a, b)
+
+    def comparison(sign: str) -> Callable[..., Any]:
+        def code(builder: Any, kind: Any, floats: bool, a: Any, b: Any) -> Any:
+            if floats:
+                truth = (builder.fcmp_unordered if sign == "!=" else builder.fcmp_ordered)(sign, a, b)
+            else:
+                truth = _compared(builder, kind)(sign, a, b)
+            return builder.sext(truth, vector_type(ir.IntType(_bits_of(kind)), a.type.count))
+
+        return code
+
+    for signs, floats, integers in (
+        ((operator.add, operator.iadd), "fadd", "add"),
+        ((operator.sub,), "fsub", "sub"),
+        ((operator.mul,), "fmul", "mul"),
+        ((operator.truediv,), "fdiv", "add"),  # integers are divided in floats; kernels ask for it in dead code alone
+        ((operator.and_,), "and_", "and_"),
+        ((operator.or_,), "or_", "or_"),
+    ):
+        for sign in signs:
+            _between_lanes(sign, arithmetic(floats, integers))
+    for sign, text in (
+        (operator.lt, "<"),
+        (operator.gt, ">"),
+        (operator.eq, "=="),
+        (operator.ne, "!="),
+    ):
+        _between_lanes(sign, comparison(text), compares=True)
+
+
+_operators()
+
+
+def _exp_of_vector(builder: Any, x: Any) -> Any:
+    """`_exp32` for each lane."""
+    like, integers = x.type, vector_type(I32, x.type.count)
+    mad = f"llvm.fmuladd.v{like.count}f32"
+    shifted = called(builder, mad, like, x, constant_lanes(like, LOG2_E), constant_lanes(like, SHIFT))
+    n = builder.fsub(shifted, constant_lanes(like, SHIFT))
+    r = called(builder, mad, like, n, constant_lanes(like, -0.693359375), x)
+    r = called(builder, mad, like, n, constant_lanes(like, float(np.float32(2.12194440e-4))), r)
+    p = constant_lanes(like, float(np.float32(1.9875691500e-4)))
+    for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
+        p = called(builder, mad, like, p, r, constant_lanes(like, float(np.float32(factor))))
+    p = builder.fadd(called(builder, mad, like, builder.fmul(p, r), r, r), constant_lanes(like, 1.0))
+    bits = builder.add(builder.bitcast(shifted, integers), constant_lanes(integers, 127))
+    y = builder.fmul(p, builder.bitcast(builder.shl(bits, constant_lanes(integers, 23)), like))
+    y = builder.select(
+        builder.fcmp_ordered("<", x, constant_lanes(like, float(np.float32(-87.3)))), constant_lanes(like, 0.0), y
+    )
+    return builder.select(
+        builder.fcmp_ordered(">", x, constant_lanes(like, float(np.float32(88.3)))), constant_lanes(like, np.inf), y
+    )
+
+
+@lowered(exp)
+def _exp_lanes(x: Any) -> Any:
+    if not isinstance(x, Lanes):
+        return None
+
+    def code(_: Any, builder: Any, value: Any) -> Any:
+        if x.kind == types.float32:
+            return _exp_of_vector(builder, value)
+        return _by_number(builder, "llvm.exp", x, value)
+
+    return x(x), code
+
+
+def _log_of_vector(builder: Any, x: Any) -> Any:
+    """Each lane as m times a power of two, m around 1, whose logarithm is a polynomial: `logf` of Cephes."""
+    like, integers = x.type, vector_type(I32, x.type.count)
+    mad = f"llvm.fmuladd.v{like.count}f32"
+
+    def lanes(value: float) -> Any:
+        return constant_lanes(like, float(np.float32(value)))
+
+    least = constant_lanes(integers, 0x3F3504F3)  # the bits of sqrt(0.5), where m begins
+    shifted = builder.sub(builder.bitcast(x, integers), least)
+    power = builder.sitofp(builder.ashr(shifted, constant_lanes(integers, 23)), like)
+    bits = builder.add(builder.and_(shifted, constant_lanes(integers, (1 << 23) - 1)), least)
+    r = builder.fsub(builder.bitcast(bits, like), lanes(1.0))
+    square = builder.fmul(r, r)
+    p = lanes(7.0376836292e-2)
+    for factor in (
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    ):
+        p = called(builder, mad, like, p, r, lanes(factor))
+    y = called(builder, mad, like, power, lanes(-2.12194440e-4), builder.fmul(builder.fmul(p, r), square))
+    y = called(builder, mad, like, square, lanes(-0.5), y)
+    y = called(builder, mad, like, power, lanes(0.693359375), builder.fadd(r, y))
+    y = builder.select(builder.fcmp_ordered("<", x, constant_lanes(like, np.inf)), y, x)
+    return builder.select(builder.fcmp_ordered("==", x, lanes(0.0)), lanes(-np.inf), y)
+
+
+@lowered(log)
+def _log_lanes(x: Any) -> Any:
+    if x.kind == types.float32:
+        return x(x), lambda _, builder, value: _log_of_vector(builder, value)
+    return x(x), lambda _, builder, value: _by_number(builder, "llvm.log", x, value)
+
+
+def _by_number(builder: Any, name: str, x: Any, value: Any) -> Any:
+    """A function of the C library, which takes one number at a time."""
+    for lane in range(x.count):
+        number = builder.extract_element(value, I32(lane))
+        number = called(builder, f"{name}.f{x.kind.bitwidth}", number.type, number)
+        value = builder.insert_element(value, number, I32(lane))
+    return value

@@ -1,0 +1,581 @@
+"""Bytes and addresses: moves, words of Python objects, lists made by the public C functions.
+
+Each is a plain function with the same meaning, and instructions that compiled code has in its place.
+"""
+
+import ctypes
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing import signature
+from numba.extending import intrinsic, lower_builtin, type_callable
+
+from .code import I32, I64, called, constant_lanes, splat, vector_type
+from .options import part
+from .record import Array
+
+Square = tuple[int, int, int, int]
+
+
+def move(out: Any, d: int, src: Any, s: int, size: int) -> None:
+    """Copy `size` bytes from `s` in `src` to `d` in `out`.  Nothing is checked here.
+
+    Each is an address, and then `s` or `d` counts bytes; or a flat array, and then it counts items.
+    """
+    ctypes.memmove(_place(out, d), _place(src, s), int(size))
+
+
+def _place(base: Any, at: int) -> int:
+    """The address of a place in a flat array, or after an address."""
+    return int(base.ctypes.data + at * base.itemsize if isinstance(base, np.ndarray) else base + at)
+
+
+def move_row(out: int, d: int, src: int, s: int, size: int) -> None:
+    """`move` for one row, often a few bytes only: 1, 2, 4, 8 and 16 are one load and one store, others a memcpy."""
+    move(out, d, src, s, size)
+
+
+def move_run(out: int, d: int, d_step: int, src: int, s: int, s_step: int, size: int, count: int) -> None:
+    """`count` moves of `size` bytes, each `d_step` and `s_step` bytes after the one before.
+
+    Up to 64 bytes are one or two loads and stores, chosen once for all moves.
+    """
+    for k in range(count):
+        move(out, d + k * d_step, src, s + k * s_step, size)
+
+
+def repeat_words(out: int, src: int, cum: Any, size: int, lo: int, hi: int) -> None:
+    """Word u of `src` to the words ``cum[u]`` to ``cum[u + 1]`` of `out`, for u from `lo` to `hi`.
+
+    A word has `size` bytes, which are 1, 2, 4, 8, 16 or 32; `out` and `src` are addresses.
+    """
+    for u in range(lo, hi):
+        for t in range(cum[u], cum[u + 1]):
+            move(out, t * size, src, u * size, size)
+
+
+def fold_windows(out: Array, x: Array, first: int, step: int, width: int, before: int, count: int, length: int) -> None:
+    """Add up, for each of `length` rows of a sequence, its places in the windows of `count` rows around it.
+
+    The sequence begins at row `first`, and `step` rows lie between two of its rows.  Row t of the result, `width` items
+    of `out`, is place q of the window of row ``t + before - q`` in `x`, whose rows are windows of ``count * width``
+    items, summed over q in rising order, beginning with 0.  `out` and `x` have the same dtype.
+    """
+    for t in range(length):
+        d = (first + t * step) * width
+        total = out[d : d + width]
+        total[:] = 0
+        for q in range(max(t + before - length + 1, 0), min(count, t + before + 1)):
+            place = ((first + (t + before - q) * step) * count + q) * width
+            total += x[place : place + width]
+
+
+def move_square(out: int, to: Square, src: int, come: Square, size: int) -> None:
+    """Four rows of four words each, transposed: word k of source row j becomes word j of target row k.
+
+    `to` and `come` are the bytes where the rows begin; a word has `size` bytes, which are 1, 2, 4 or 8.
+    """
+    for j, d in enumerate((0, size, 2 * size, 3 * size)):
+        for k, row in enumerate(to):
+            move(out, row + d, src, come[j] + k * size, size)
+
+
+def will_read(address: int) -> None:
+    """Tell the memory that the byte there and its neighbours will soon be read; they need not exist."""
+
+
+def will_write(address: int) -> None:
+    """Tell the memory that the byte there and its neighbours will soon be written."""
+
+
+def clear(out: Any, d: int, size: int) -> None:
+    """Set `size` bytes to zero, from `d` in `out` on; see `move`."""
+    ctypes.memset(_place(out, d), 0, int(size))
+
+
+def peek_byte(address: int) -> int:
+    """The byte at a memory address."""
+    return ctypes.c_int8.from_address(address).value
+
+
+def peek(address: int) -> int:
+    """The 64-bit integer at a memory address."""
+    return ctypes.c_int64.from_address(int(address)).value
+
+
+def peek_int(address: int) -> int:
+    """The C int at a memory address."""
+    return ctypes.c_int32.from_address(int(address)).value
+
+
+def call(function: int, x: int, y: int) -> int:
+    """What the C function at an address, which may use Python objects, returns of two words, or of the first ones.
+
+    Of a type narrower than a word only its own bits have a meaning.  What goes wrong is 0 or -1, whatever the function
+    calls so; then it may have set a Python error, which is to be cleared.
+    """
+    try:
+        words = [ctypes.c_int64] * 3
+        return int(ctypes.PYFUNCTYPE(*words)(int(function))(int(x), int(y)))
+    except Exception:  # it has been set and is cleared now
+        return -1
+
+
+def give(rows: int, i: int, x: Any, lo: int, hi: int, inside: int) -> int:
+    """``rows[i] = x[lo:hi].tolist()``, float64 or int64, for the list at the address `rows`.
+
+    `inside` is where a list object keeps the address of its items.  The result is the address of the new list, 0
+    without memory.
+    """
+    row = x[lo:hi].tolist()
+    ctypes.cast(int(rows), ctypes.py_object).value[i] = row
+    return id(row)
+
+
+def give_room(rows: int, i: int, size: int) -> int:
+    """The same for a new list whose `size` items are still to be given."""
+    row = [None] * size
+    ctypes.cast(int(rows), ctypes.py_object).value[i] = row
+    return id(row)
+
+
+def at_most(value: int, limit: int) -> int:
+    """The lesser of two integers: ``min`` for a fraction of what that takes to compile."""
+    return min(value, limit)
+
+
+def at_least(value: int, limit: int) -> int:
+    """The larger of two integers; see `at_most`."""
+    return max(value, limit)
+
+
+def _base(kind: Any) -> Any:
+    """Flat bytes, or an address."""
+    return kind if isinstance(kind, types.Array) else types.int64
+
+
+def _address(context: Any, builder: Any, kind: Any, base: Any, place: Any) -> Any:
+    """A byte pointer to item `place` of a flat array, or to the address `base + place`."""
+    byte = ir.IntType(8).as_pointer()
+    if isinstance(kind, types.Array):
+        return builder.bitcast(builder.gep(context.make_array(kind)(context, builder, base).data, [place]), byte)
+    return builder.inttoptr(builder.add(base, place), byte)
+
+
+_BYTES = 128  # in flight at a time
+_BYTES32 = ir.VectorType(ir.IntType(8), 32).as_pointer()
+
+
+def _in_vectors(builder: Any, size: Any, fill: Callable[[list[Any]], None], few: Callable[[], None]) -> None:
+    """Call `fill` with the places of four vectors of 32 bytes, until `size` bytes are done; `few` below 128 of them.
+
+    Blocks of some KB from anywhere are the rule here, and there plain vectors are faster than the C library's choice.
+    """
+
+    def block(at: Any) -> None:
+        fill([builder.add(at, ir.Constant(at.type, k)) for k in range(0, _BYTES, 32)])
+
+    step = ir.Constant(size.type, _BYTES)
+    with builder.if_else(builder.icmp_signed("<", size, step)) as (short, long):
+        with short:
+            few()
+        with long:
+            last = builder.sub(size, step)
+            with cgutils.for_range_slice(builder, ir.Constant(size.type, 0), last, step, inc=True) as (at, _):
+                block(at)
+            block(last)  # of which some may have been done already
+
+
+def _means(function: Any, *result: Any) -> Callable[[Any], Any]:
+    """Let compiled code have the decorated generator of instructions in place of a plain function.
+
+    This is what `numba.extending.overload` is for, but that takes a run of the whole compiler for each function that a
+    kernel calls.  Numbers become int64; without a `result` there is none.
+    """
+    parameters = inspect.signature(function)
+
+    def decorate(generate: Any) -> Any:
+        @type_callable(function)
+        def typing(context: Any) -> Any:
+            def typer(*args: Any) -> Any:
+                wanted = [x if isinstance(x, (types.Array, types.BaseTuple)) else types.int64 for x in args]
+                return signature(result[0] if result else types.void, *wanted)
+
+            typer.pysig = parameters  # type: ignore[attr-defined]
+            return typer
+
+        @lower_builtin(function, types.VarArg(types.Any))
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            value = generate(context, builder, sig.args, args)
+            return value if result else context.get_dummy_value()
+
+        return generate
+
+    return decorate
+
+
+def _move(context: Any, builder: Any, kinds: Any, args: Any, words: tuple[int, ...] = ()) -> None:
+    to = _address(context, builder, kinds[0], args[0], args[1])
+    come = _address(context, builder, kinds[2], args[2], args[3])
+    other, end = (builder.append_basic_block(name) for name in ("other", "end"))
+    choice = builder.switch(args[4], other)
+    for count in words:
+        block = builder.append_basic_block(f"bytes{count}")
+        choice.add_case(ir.Constant(args[4].type, count), block)
+        builder.position_at_end(block)
+        word = ir.IntType(8 * count).as_pointer()
+        value = builder.load(builder.bitcast(come, word), align=1)
+        builder.store(value, builder.bitcast(to, word), align=1)
+        builder.branch(end)
+    builder.position_at_end(other)
+    _copy(builder, to, come, args[4])
+    builder.branch(end)
+    builder.position_at_end(end)
+
+
+def _copy(builder: Any, to: Any, come: Any, size: Any) -> None:
+    """Copy `size` bytes between pointers."""
+
+    def fill(places: list[Any]) -> None:
+        values = [builder.load(builder.bitcast(builder.gep(come, [k]), _BYTES32), align=1) for k in places]
+        for k, value in zip(places, values, strict=True):
+            builder.store(value, builder.bitcast(builder.gep(to, [k]), _BYTES32), align=1)
+
+    _in_vectors(builder, size, fill, lambda: cgutils.raw_memcpy(builder, to, come, size, 1))
+
+
+_means(move)(_move)
+_means(move_row)(functools.partial(_move, words=(1, 2, 4, 8, 16)))
+
+
+def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """Vectors of a square: single lanes change places, then pairs."""
+    n = len(rows)
+    for b in (1, 2):
+        for i in range(n):
+            if not i & b:
+                x, y = rows[i], rows[i ^ b]
+                places = (
+                    [n + (k ^ b) if k & b else k for k in range(n)],
+                    [n + k if k & b else k ^ b for k in range(n)],
+                )
+                rows[i], rows[i ^ b] = (
+                    builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(ir.IntType(32), n), p)) for p in places
+                )
+    return rows
+
+
+def _outlined(builder: Any, name: str, args: Any, body: Callable[..., None]) -> None:
+    """Call a function, which `body` writes with its own builder and arguments where the module has none yet.
+
+    Its loops are not unrolled, which would make them slower for short runs, and longer to compile.
+    """
+    kind = ir.FunctionType(ir.VoidType(), [arg.type for arg in args])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"seqformats_{name}")
+    if function.is_declaration:
+        function.linkage = "internal"
+        for attribute in ("noinline", "optsize"):
+            function.attributes.add(attribute)
+        inner = ir.IRBuilder(function.append_basic_block("entry"))
+        body(inner, *function.args)
+        inner.ret_void()
+    builder.call(function, args)
+
+
+def _write_run(builder: Any, to: Any, d_step: Any, come: Any, s_step: Any, size: Any, count: Any) -> None:
+    """The code of `move_run`, the places being pointers."""
+
+    def words(width: int, *at: Any) -> None:
+        kind = (ir.VectorType(ir.IntType(8), width) if width > 8 else ir.IntType(8 * width)).as_pointer()
+        with cgutils.for_range(builder, count) as loop:
+            places = [builder.gep(p, [builder.mul(loop.index, by)]) for p, by in ((to, d_step), (come, s_step))]
+            targets, sources = [[builder.bitcast(builder.gep(p, [k]), kind) for k in at] for p in places]
+            values = [builder.load(source, align=1) for source in sources]
+            for value, target in zip(values, targets, strict=True):
+                builder.store(value, target, align=1)
+        builder.ret_void()
+
+    for width in (1, 2, 4, 8, 16, 32):
+        with builder.if_then(builder.icmp_signed("==", size, I64(width))):
+            words(width, I64(0))
+    for width in (4, 8, 16, 32):  # the second word ends where the row ends, and may overlap the first
+        inside = [builder.icmp_signed(how, size, I64(k)) for how, k in ((">", width), ("<=", 2 * width))]
+        with builder.if_then(builder.and_(*inside)):
+            words(width, I64(0), builder.sub(size, I64(width)))
+    with cgutils.for_range(builder, count) as loop:
+        target, place = (builder.gep(p, [builder.mul(loop.index, by)]) for p, by in ((to, d_step), (come, s_step)))
+        _copy(builder, target, place, size)
+
+
+@_means(move_run)
+def _move_run(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    to, come = (_address(context, builder, kinds[k], args[k], args[k + 1]) for k in (0, 3))
+    _outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
+
+
+@_means(at_most, types.int64)
+def _at_most_compiled(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+    return builder.select(builder.icmp_signed("<", *args), *args)
+
+
+@_means(at_least, types.int64)
+def _at_least_compiled(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+    return builder.select(builder.icmp_signed(">", *args), *args)
+
+
+@_means(move_square)
+def _move_square(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    to = [_address(context, builder, kinds[0], args[0], d) for d in cgutils.unpack_tuple(builder, args[1])]
+    come = [_address(context, builder, kinds[2], args[2], s) for s in cgutils.unpack_tuple(builder, args[3])]
+    end = builder.append_basic_block("end")
+    choice = builder.switch(args[4], end)
+    for count in (1, 2, 4, 8):
+        block = builder.append_basic_block(f"bytes{count}")
+        choice.add_case(ir.Constant(args[4].type, count), block)
+        builder.position_at_end(block)
+        vector = ir.VectorType(ir.IntType(8 * count), 4).as_pointer()
+        rows = [builder.load(builder.bitcast(p, vector), align=1) for p in come]
+        for p, value in zip(to, _transposed(builder, rows), strict=True):
+            builder.store(value, builder.bitcast(p, vector), align=1)
+        builder.branch(end)
+    builder.position_at_end(end)
+
+
+def _write_repeated(builder: Any, out: Any, src: Any, cum: Any, size: Any, lo: Any, hi: Any) -> None:
+    """The code of `repeat_words`, the places being pointers.
+
+    A run is written 64 bytes at a time, and where it ends within these the next one takes its place.
+    """
+    wide = ir.VectorType(ir.IntType(8), 32)
+    words, room = (cgutils.alloca_once(builder, kind) for kind in (wide, ir.ArrayType(wide, 2)))
+    room = builder.bitcast(room, wide.as_pointer())
+
+    def end_of(u: Any) -> Any:
+        return builder.gep(out, [builder.mul(builder.load(builder.gep(cum, [u])), size)])
+
+    def put(vector: Any, *places: Any) -> None:
+        for place in places:
+            builder.store(vector, builder.bitcast(place, wide.as_pointer()), align=1)
+
+    last = end_of(hi)
+    place = cgutils.alloca_once_value(builder, end_of(lo))
+    with cgutils.for_range_slice(builder, lo, hi, I64(1), inc=True) as (u, _):
+        come = builder.gep(src, [builder.mul(u, size)])
+        chosen = builder.append_basic_block("chosen")
+        choice = builder.switch(size, chosen)
+        for width in (1, 2, 4, 8, 16, 32):
+            block = builder.append_basic_block(f"bytes{width}")
+            choice.add_case(I64(width), block)
+            builder.position_at_end(block)
+            number = ir.IntType(8 * width)
+            word = builder.load(builder.bitcast(come, number.as_pointer()), align=1)
+            builder.store(builder.bitcast(splat(builder, word, 32 // width), wide), words)
+            builder.branch(chosen)
+        builder.position_at_end(chosen)
+        vector, end = builder.load(words), end_of(builder.add(u, I64(1)))
+        look, more, many, few, done = (builder.append_basic_block() for _ in range(5))
+        builder.branch(look)
+        builder.position_at_end(look)
+        begin = builder.load(place)
+        builder.cbranch(builder.icmp_unsigned("<", begin, end), more, done)
+        builder.position_at_end(more)
+        beyond = builder.gep(begin, [I64(64)])
+        builder.cbranch(builder.icmp_unsigned("<=", beyond, last), many, few)
+        builder.position_at_end(many)
+        put(vector, begin, builder.gep(begin, [I64(32)]))
+        builder.store(beyond, place)
+        builder.branch(look)
+        builder.position_at_end(few)
+        put(vector, room, builder.gep(room, [I32(1)]))
+        left = builder.sub(builder.ptrtoint(end, I64), builder.ptrtoint(begin, I64))
+        cgutils.raw_memcpy(builder, begin, builder.bitcast(room, begin.type), left, 1)
+        builder.branch(done)
+        builder.position_at_end(done)
+        builder.store(end, place)
+
+
+@_means(repeat_words)
+def _repeat_words(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    out, src = (_address(context, builder, types.int64, place, I64(0)) for place in args[:2])
+    cum = context.make_array(kinds[2])(context, builder, args[2]).data
+    _outlined(builder, "repeat_words", [out, src, cum, *args[3:]], _write_repeated)
+
+
+@_means(fold_windows)
+def _fold_windows(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    kind = kinds[0]
+    first, step, width, before, count, length = args[2:]
+    pairs = isinstance(kind.dtype, types.Complex)  # added up as twice as many floats
+    item = kind.dtype.underlying_float if pairs else kind.dtype
+    number = context.get_data_type(item).as_pointer()
+    begin = builder.mul(first, width)
+    places = (begin, builder.mul(begin, count))
+    to, come = (
+        builder.bitcast(builder.gep(context.make_array(kinds[k])(context, builder, args[k]).data, [place]), number)
+        for k, place in enumerate(places)
+    )
+    width = builder.shl(width, I64(int(pairs)))
+    _outlined(builder, f"fold_{item}", [to, come, step, width, before, count, length], _write_fold)
+
+
+def _write_fold(builder: Any, to: Any, come: Any, step: Any, width: Any, before: Any, count: Any, length: Any) -> None:
+    """The code of `fold_windows`, the places being pointers."""
+    d_step = builder.mul(step, width)
+    p_step = builder.mul(d_step, count)
+    number = to.type.pointee
+    size = {"float": 4, "double": 8}.get(str(number)) or number.width // 8
+    add = builder.add if isinstance(number, ir.IntType) else builder.fadd
+    zeros = ir.Constant(ir.ArrayType(number, _FOLDED), [0] * _FOLDED)
+    nothing = builder.bitcast(cgutils.global_constant(builder, "seqformats_nothing", zeros), number.as_pointer())
+
+    def block(t: Any, k: Any, lanes: int, known: int) -> None:
+        """Items k to ``k + lanes`` of row t; a place that no window has is one of zeros, without a branch."""
+        like = vector_type(number, lanes) if lanes > 1 else number
+        zero = constant_lanes(like, 0) if lanes > 1 else number(0)
+        total = cgutils.alloca_once_value(builder, zero)
+        builder.store(zero, total)
+        column = builder.gep(come, [k])
+
+        def part(q: Any) -> None:
+            row = builder.sub(builder.add(t, before), q)
+            place = builder.gep(column, [builder.add(builder.mul(row, p_step), builder.mul(q, width))])
+            there = builder.icmp_unsigned("<", row, length)
+            if lanes == _FOLDED:
+                ahead = builder.bitcast(place, ir.IntType(8).as_pointer())
+                for line in range(2048, 2048 + lanes * size, 64):
+                    flags = [I32(0), I32(3), I32(1)]  # to be read, soon, data
+                    called(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(ahead, [I64(line)]), *flags)
+            place = builder.bitcast(builder.select(there, place, nothing), like.as_pointer())
+            builder.store(add(builder.load(total), builder.load(place, align=size)), total)
+
+        if known:
+            for q in range(known):
+                part(I64(q))
+        else:
+            with cgutils.for_range(builder, count) as loop:
+                part(loop.index)
+        target = builder.gep(to, [builder.add(k, builder.mul(t, d_step))])
+        builder.store(builder.load(total), builder.bitcast(target, like.as_pointer()), align=size)
+
+    def fold(known: int) -> None:
+        begin = builder.and_(width, I64(-_FOLDED))
+        rows = builder.select(builder.icmp_signed(">", begin, I64(0)), length, I64(0))
+        with cgutils.for_range(builder, rows) as loop:  # of long rows one after the other
+            t = loop.index
+            with cgutils.for_range_slice(builder, I64(0), begin, I64(_FOLDED), inc=True) as (k, _):
+                block(t, k, _FOLDED, known)
+        for lanes in (8, 4, 1):  # of short ones, or of what is left, all rows of some columns
+            stop = builder.and_(width, I64(-lanes))
+            with (
+                cgutils.for_range_slice(builder, begin, stop, I64(lanes), inc=True) as (k, _),
+                cgutils.for_range(builder, length) as loop,
+            ):
+                block(loop.index, k, lanes, known)
+            begin = stop
+
+    with builder.if_else(builder.icmp_signed("==", count, I64(3))) as (three, other):
+        with three:
+            fold(3)
+        with other:
+            fold(0)
+
+
+_FOLDED = 32  # numbers at a time
+
+
+def _will(context: Any, builder: Any, kinds: Any, args: Any, write: int) -> None:
+    place = _address(context, builder, kinds[0], args[0], args[0].type(0))
+    called(builder, "llvm.prefetch.p0", ir.VoidType(), place, I32(write), I32(3), I32(1))
+
+
+_means(will_read)(functools.partial(_will, write=0))
+_means(will_write)(functools.partial(_will, write=1))
+
+
+@_means(clear)
+def _clear(context: Any, builder: Any, kinds: Any, args: Any) -> None:
+    to = _address(context, builder, kinds[0], args[0], args[1])
+
+    def fill(places: list[Any]) -> None:
+        for k in places:
+            builder.store(ir.Constant(_BYTES32.pointee, None), builder.bitcast(builder.gep(to, [k]), _BYTES32), align=1)
+
+    _in_vectors(builder, args[2], fill, lambda: cgutils.memset(builder, to, args[2], 0))
+
+
+def _peek(bits: int) -> Any:
+    def load(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+        value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
+        return builder.sext(value, ir.IntType(64)) if bits < 64 else value
+
+    return load
+
+
+_means(peek, types.int64)(_peek(64))
+_means(peek_int, types.int64)(_peek(32))
+_means(peek_byte, types.int64)(_peek(8))
+
+
+@_means(call, types.int64)
+def _call(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
+    return builder.call(builder.inttoptr(args[0], ir.FunctionType(I64, [I64, I64]).as_pointer()), args[1:])
+
+
+def _giver(context: Any, builder: Any, rows: Any, i: Any, size: Any, fill: Any) -> Any:
+    """By the public C functions: a new list, which `fill` may fill, and True where that went well."""
+    python = context.get_python_api(builder)
+    row = python.list_new(size)
+    ok = cgutils.alloca_once_value(builder, cgutils.is_not_null(builder, row))
+    with builder.if_then(builder.load(ok)):
+        fill(python, row, ok)
+        python.list_setitem(builder.inttoptr(rows, python.pyobj), i, row)
+    with builder.if_then(builder.not_(builder.load(ok)), likely=False):
+        python.err_clear()
+    return builder.select(builder.load(ok), builder.ptrtoint(row, ir.IntType(64)), ir.Constant(ir.IntType(64), 0))
+
+
+@intrinsic
+def _give(typingctx: Any, rows: Any, i: Any, x: Any, lo: Any, hi: Any, inside: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind, (rows, i, x, lo, hi, inside) = sig.args[2], args
+        size, data = builder.sub(hi, lo), builder.gep(context.make_array(kind)(context, builder, x).data, [lo])
+
+        def fill(python: Any, row: Any, ok: Any) -> None:
+            make = python.float_from_double if isinstance(kind.dtype, types.Float) else python.long_from_longlong
+            place = builder.gep(builder.bitcast(row, ir.IntType(8).as_pointer()), [inside])
+            items = builder.load(builder.bitcast(place, python.pyobj.as_pointer().as_pointer()))
+            with cgutils.for_range(builder, size) as loop:
+                item = make(builder.load(builder.gep(data, [loop.index])))
+                with builder.if_then(cgutils.is_null(builder, item), likely=False):
+                    builder.store(cgutils.false_bit, ok)
+                    loop.do_break()
+                builder.store(item, builder.gep(items, [loop.index]))
+
+        return _giver(context, builder, rows, i, size, fill)
+
+    return types.int64(types.int64, types.int64, x, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _give_room(typingctx: Any, rows: Any, i: Any, size: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        rows, i, size = args
+        return _giver(context, builder, rows, i, size, lambda *_: None)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@part(give)
+def _give_compiled(rows, i, x, lo, hi, inside):
+    return lambda rows, i, x, lo, hi, inside: _give(rows, i, x, lo, hi, inside)
+
+
+@part(give_room)
+def _give_room_compiled(rows, i, size):
+    return lambda rows, i, size: _give_room(rows, i, size)

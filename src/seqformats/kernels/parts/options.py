@@ -1,0 +1,89 @@
+"""How this house compiles: the Numba options, and what becomes of functions that kernels call."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from numba import config, njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
+from numba.extending import overload
+
+from .cache import Cache, not_cached
+
+
+def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Any:
+    """Compile a kernel for the CPU: no GIL, NumPy's division, cached on disk unless SEQFORMATS_CACHE=0."""
+    dispatcher = njit(nogil=nogil, error_model="numpy", no_cfunc_wrapper=True)(function)
+    if os.environ.get("SEQFORMATS_CACHE", "1") != "0" and not config.DISABLE_JIT:
+        try:
+            dispatcher._cache = Cache(function)
+        except (RuntimeError, OSError) as error:  # no place, or one that others may write
+            not_cached(error)
+    return dispatcher
+
+
+def compiled_with_gil(function: Callable[..., Any]) -> Any:
+    """The same for a kernel that reads Python objects, and must be alone with them."""
+    return compiled(function, nogil=False)
+
+
+class _Code(JITCodeLibrary):
+    """What LLVM is to make of a function that kernels call.
+
+    They take it in, and it is optimized with their own code.  Numba would have it optimized and made machine code on
+    its own besides, which took a quarter of the time that a kernel needs to compile.
+    """
+
+    def add_llvm_module(self, module: Any) -> None:
+        self._final_module.link_in(module)
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(NativeLowering):
+    """Lower a function that kernels call, but make nothing that Python could call."""
+
+    _name = "lowering of a part"
+
+    def run_pass(self, state: Any) -> bool:
+        state.flags.no_compile = state.flags.no_cfunc_wrapper = True
+        state.library = library = _Code(state.targetctx.codegen(), state.func_id.func_qualname)
+        super().run_pass(state)
+        name: Any = [].append  # nobody calls it, but Numba's tables of functions want a builtin one
+        state.cr = state.cr._replace(cfunc=name)
+        state.targetctx.insert_user_function(name, state.cr.fndesc, [library])
+        return True
+
+
+class _Part(Compiler):
+    """Numba's compiler, for a function that kernels call."""
+
+    def define_pipelines(self) -> Any:
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [(_Lowering if step is NativeLowering else step, text) for step, text in pipeline.passes]
+            pipeline._finalized = False
+            pipeline.finalize()
+        return pipelines
+
+
+def part(function: Callable[..., Any], **options: Any) -> Any:
+    """Have kernels call what the decorated function returns for the types of the arguments, instead of `function`."""
+    return overload(function, jit_options={"pipeline_class": _Part}, **options)
+
+
+def shared(function: Callable[..., Any]) -> Any:
+    """Make the decorated plain function one that kernels call on every device."""
+    part(function, strict=False)(lambda *_: function)
+    made: Any = function
+    made.shared = True  # `gpu.bound` looks for it
+    return made

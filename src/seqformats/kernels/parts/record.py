@@ -1,0 +1,73 @@
+"""What a kernel says of itself, at the end of its file, to all who start it, compile it, test it or list it."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+
+class Array(Protocol):
+    """A flat array, as a kernel sees it."""
+
+    dtype: Any
+    size: int
+    itemsize: int
+
+    def __getitem__(self, place: Any) -> Any: ...
+    def __setitem__(self, place: Any, value: Any) -> None: ...
+
+
+class Integers(Array, Protocol):
+    """A flat array of int64, whatever the items of the others are."""
+
+
+# What a kernel does: it moves rows, whatever is in them; it calculates; or it works on the host, for one thread.
+MOVES, CALCULATES, HOST = "moves", "calculates", "host"
+
+
+class KernelSpec(NamedTuple):
+    """A kernel: its drivers, and what others have to know of them.
+
+    The drivers take inputs, outputs, then layouts, arrays of int64 and whole numbers, then the size of a row; `cpu`
+    after that the units to begin and to end with.  What moves rows takes addresses and the size in bytes on the CPU, on
+    CUDA machine words and how many these are; what calculates takes flat arrays of native dtypes and the items of a
+    row.  What works on the host takes whatever it likes, and returns what it likes.
+    """
+
+    cpu: Callable[..., Any]
+    """Compiled for the CPU."""
+    cuda: Callable[..., None] | None = None
+    """For CUDA, not compiled; None where there is nothing to do on a GPU."""
+    does: str = HOST
+    """`MOVES`, `CALCULATES` or `HOST`."""
+    over: str = ""
+    """What the grid on CUDA counts: "rows"; "runs" of free rows; "units", a thread for each column of items of a
+    sequence; "sequences", a block for each, with threads for its columns; "blocks", a block for each unit."""
+    takes: tuple[tuple[str, ...], ...] = ()
+    """Of what calculates: the dtypes of its arrays, without those of int64, in each of the ways in which the library
+    calls it.  Complex numbers are pairs of floats, bools are bytes, and half precision comes as float32.  Of what works
+    on the host: given where calls differ in the types of the arrays, so that each has to look at them."""
+    threads_from: int = 4 << 20
+    """From how many bytes of rows on the work is for several threads.  Below, waking one costs more than it brings,
+    which is about a millisecond's work; `STREAMS` do four times as much in that time."""
+
+
+STREAMS = 16 << 20
+"""The `threads_from` of a kernel that does little more than read, or write, each item once."""
+
+FLOATS = ("f4", "f8")
+SIGNED, UNSIGNED = ("i1", "i4", "i8"), ("u1", "u8")
+NUMBERS = (*FLOATS, *SIGNED, *UNSIGNED)
+
+
+def alike(kinds: Iterable[str], count: int) -> tuple[tuple[str, ...], ...]:
+    """The `takes` of a kernel whose arrays, so many, all have one of these dtypes."""
+    return tuple((kind,) * count for kind in kinds)
+
+
+SUMS = (
+    *alike(FLOATS, 2),
+    *((kind, "i8") for kind in (*SIGNED, "u1")),
+    *((kind, "u8") for kind in UNSIGNED),
+)
+"""Items, and what they are added up in."""
+MEANS = tuple((kind, "f8") for kind in (*SIGNED, *UNSIGNED))
+"""Whole numbers, and what their means are."""

@@ -1,0 +1,1 @@
+"""How kernels are started: by name, on the host over a pool of threads, on other devices by their launchers."""

@@ -1,0 +1,319 @@
+"""Kernels by name, and how they are started.
+
+What a kernel takes is the same on every device: the inputs, the outputs, then layouts, arrays of int64 and whole
+numbers, then the size of a row.  On the host the units to begin and to end with come after that, and arrays of which
+only bytes are moved are addresses; a launcher of another device turns all into what that wants.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..arrays.library import Array, Library
+from ..arrays.numpy import NUMPY
+from ..errors import DeviceError, said
+from ..layout import Layout
+from . import threads
+from .threads import loading
+
+if TYPE_CHECKING:  # which loads Numba
+    from ..kernels.parts.record import KernelSpec
+
+
+class Sequences(Protocol):
+    """What is asked of the structure of a batch, a `formats.structure.Structure`."""
+
+    n: int
+    rows: int
+    lengths: Array
+    offsets: Array
+    order: Any  # by falling length
+    device: dict[Any, Any]  # copies of its arrays on other devices
+
+    def known_order(self) -> Any:
+        """The order, if it has been asked for."""
+
+
+class Work(NamedTuple):
+    """How much there is to do, where a structure does not say it.
+
+    `units` is what a kernel's `lo` and `hi` count (sequences, columns, runs), `rows` how many rows are read or written;
+    ``lengths (units,)``: the rows of each unit, None where they are about the same.
+    """
+
+    units: int
+    rows: int
+    lengths: Array | None = None
+
+
+Change = Callable[[Array], Array]
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+class Kernel:
+    """A kernel of the table, by name.  Its file is imported when it is first needed, which loads Numba."""
+
+    __slots__ = ("code", "functions", "name", "spec")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.spec: KernelSpec | None = None
+        self.functions: dict[str, Callable[..., Any]] = {}  # by device
+        self.code: dict[int | None, Callable[..., Any]] = {}
+        """What runs on the host, by the numbers of the dtypes of what it calculates with: the compiled code itself.
+
+        Numba's dispatcher, which looks at the type of every argument, takes longer than a small batch."""
+
+    def load(self) -> KernelSpec:
+        """What the kernel says of itself; DeviceError where there is none of this name."""
+        spec = self.spec
+        if spec is None:
+            try:
+                with loading:
+                    spec = importlib.import_module(f"..kernels.{self.name}", __package__).KERNEL
+            except (ModuleNotFoundError, AttributeError):
+                raise DeviceError(f"no kernel is called {self.name}") from None
+            self.spec = spec
+        return spec
+
+    def on(self, device: str) -> Callable[..., Any]:
+        """The function for this kind of device, for CUDA not compiled yet; DeviceError where there is none."""
+        try:
+            return self.functions[device]
+        except KeyError:
+            pass
+        spec = self.load()
+        there = {kind: getattr(spec, kind) for kind in ("cpu", "cuda") if getattr(spec, kind) is not None}
+        if device not in there:
+            known = ", ".join(sorted({*there, *self.functions}))
+            raise DeviceError(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
+        return self.functions.setdefault(device, there[device])
+
+    def __call__(self, *args: Any) -> Any:
+        """Run a kernel of the host.  The arguments have the same types each time, its numbers are whole."""
+        code = self.code.get(None)
+        return self._first(None, *args) if code is None else code(*args)
+
+    def _first(self, variant: int | None, *args: Any) -> Any:
+        """A call before the code for its arguments is known.
+
+        It compiles the kernel, or reads it from the disk, and Numba imports modules on the way; a fork has to wait for
+        it.
+        """
+        function = self.on("cpu")
+        with loading:
+            result = function(*args)
+        if self.functions.get("cpu") is function:
+            several = variant is None and self.spec is not None and self.spec.takes
+            self.code[variant] = function if several else _code_of(function, args)
+        return result
+
+    def start(
+        self,
+        library: Library,
+        inputs: tuple[Any, ...],
+        outputs: tuple[Array, ...],
+        args: tuple[Any, ...],
+        size: int,
+        structure: Sequences | None,
+        work: Work | tuple[int, int, Array | None] | None = None,
+    ) -> None:
+        """Start a kernel over all units, where its outputs are; on the host it has ended when this returns.
+
+        Parameters
+        ----------
+        library : whose arrays these are; on the host some may be NumPy's instead
+        inputs : arrays; of a kernel that moves rows one, or a tuple of arrays at the addresses in the first of `args`,
+            or the bytes of an item on the host, or for an item of zeros ()
+        outputs : arrays beside each other
+        args : what the kernel takes between these and the size: layouts, arrays of int64, whole numbers
+        size : of a row, in items, or in bytes where rows are moved
+        structure : over which sequences the kernel goes; a device keeps copies of its arrays there
+        work : how much there is to do, where that is not all rows of `structure`; a plain tuple is the quickest to make
+        """
+        spec = self.spec or self.load()
+        out = outputs[0]
+        own = NUMPY if type(out) is np.ndarray else library
+        if own is not NUMPY and (device := library.kind(out)) != "cpu":
+            work = Work(structure.n, structure.rows) if work is None else Work(*work)  # type: ignore[union-attr]
+            launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
+            return
+        variant: int | None = None
+        row = size
+        if spec.does == "moves":
+            src = inputs[0]
+            source = 0 if type(src) is tuple else (NUMPY if type(src) is np.ndarray else library).address(src)
+            data: list[Any] = [source, own.address(out)]
+        else:
+            data, variant = [], 0
+            for x in inputs:  # loops that call Python functions are quicker than `map`
+                x = (NUMPY if type(x) is np.ndarray else library).operand(x)
+                data.append(x)
+                variant = variant << 8 | x.dtype.num
+            for x in outputs:
+                x = (NUMPY if type(x) is np.ndarray else library).result(x)
+                data.append(x)
+                variant = variant << 8 | x.dtype.num
+            row *= data[0].itemsize
+        units, rows, lengths = work or (structure.n, structure.rows, None)  # type: ignore[union-attr]
+        code = self.code.get(variant) or functools.partial(self._first, variant)
+        if rows * row < spec.threads_from:
+            code(*data, *args, size, 0, units)
+        else:
+            if work is None:
+                lengths = _lengths(args, structure)
+            threads.run(code, (*data, *args, size), _cuts(units, lengths), (inputs, outputs))
+
+    def start_named(
+        self,
+        library: Library,
+        inputs: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        args: tuple[Any, ...],
+        size: int,
+        work: Work,
+        structure: Sequences | None = None,
+    ) -> None:
+        """`start` for a kernel that calculates, where any of these may be named tuples of arrays and whole numbers.
+
+        The kernel takes each as one argument.  Where it runs the first array of the outputs says.
+        """
+        out = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
+        device = "cpu" if type(out) is np.ndarray else library.kind(out)
+        if device != "cpu":
+            launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
+            return
+        seen: list[Array] = []
+        data = [_fields(x, NUMPY.operand, library.operand, seen) for x in inputs]
+        data += [_fields(x, NUMPY.result, library.result, seen) for x in outputs]
+        variant = 0
+        for x in seen:
+            variant = variant << 8 | x.dtype.num
+        self.run((*data, *args, size), work, work.rows * size * seen[0].itemsize, variant)
+
+    def run(self, args: tuple[Any, ...], work: Work, size: int, variant: int = 0) -> None:
+        """Run the kernel of the host over all units of `work`, `size` bytes; when it has ended, this returns.
+
+        The arguments are what it takes, but the units, and have the same types in all calls of a `variant`.
+        """
+        spec = self.spec or self.load()
+        code = self.code.get(variant) or functools.partial(self._first, variant)
+        if size < spec.threads_from:
+            code(*args, 0, work.units)
+        else:
+            threads.run(code, args, _cuts(work.units, work.lengths), args)
+
+
+def _fields(x: Any, own: Change, other: Change, seen: list[Array]) -> Any:
+    """An array, or those of a named tuple, as kernels of the host take it: `own` says it of NumPy's."""
+    if isinstance(x, tuple):
+        kind: Any = type(x)
+        return kind(*[_fields(part, own, other, seen) for part in x])
+    if isinstance(x, (int, np.integer)):
+        return x
+    x = (own if type(x) is np.ndarray else other)(x)
+    seen.append(x)
+    return x
+
+
+def _code_of(function: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
+    """What a compiled kernel runs for arguments of these types, its numbers whole; any other function as it is."""
+    overloads = getattr(function, "overloads", None)
+    if overloads is None or any(isinstance(x, (bool, float)) for x in args):
+        return function  # type: ignore[no-any-return]
+    found = overloads.get(tuple([function.typeof_pyval(x) for x in args]))
+    return function if found is None else found.entry_point  # type: ignore[no-any-return]
+
+
+def _lengths(args: tuple[Any, ...], structure: Any) -> Array:
+    """The rows of each unit: a sequence, or a column where a layout goes by steps."""
+    by_steps = any(type(x) is Layout and x.step != 1 for x in args)
+    lengths: Array = structure.order.lengths if by_steps else structure.lengths
+    return lengths
+
+
+def _cuts(units: int, lengths: Array | None) -> list[int]:
+    """Where to divide the units so that every block has about the same rows."""
+    blocks = min(4 * threads.num_threads(), units)
+    if blocks < 2 or threads.num_threads() < 2:
+        return [0, units]
+    if lengths is None:
+        inner = np.arange(1, blocks) * units // blocks
+    else:
+        cum = np.cumsum(lengths)
+        inner = np.searchsorted(cum, np.arange(1, blocks) * (int(cum[-1]) / blocks)) + 1
+    return [0, *np.unique(inner[inner < units]).tolist(), units]
+
+
+_kernels: dict[str, Kernel] = {}
+
+
+def kernel(name: str) -> Kernel:
+    """The kernel of this name, whether there is one or not; nothing is imported until it is needed."""
+    return _kernels.get(name) or _kernels.setdefault(name, Kernel(name))
+
+
+def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
+    """Register `function` as the kernel `name` on `device`; later calls find it."""
+    found = kernel(name)
+    found.functions[device] = function
+    if device == "cpu":
+        found.code.clear()
+
+
+# --- other devices ---------------------------------------------------------------------------------------------------
+
+
+def one_by_one(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:
+    """The `sent` of a device that has none of its own."""
+    return [library.from_host(array, like) for array in arrays]
+
+
+class Launcher(NamedTuple):
+    """How kernels are started on a kind of device other than the host.
+
+    ``start(kernel, library, inputs, outputs, args, size, work, structure)`` is `Kernel.start` with the kernel first,
+    whose `on` has the function for the device; what is not on the device yet (arrays of int64, those of layouts, the
+    item of a padding), it brings there.
+    """
+
+    start: Callable[..., None]
+    sent: Callable[[Library, tuple[Array, ...], Array], list[Array]] = one_by_one
+
+
+_launchers: dict[str, Launcher] = {}
+
+
+def launcher(device: str) -> Launcher:
+    """The launcher for a kind of device; DeviceError where there is none."""
+    check_device(device)
+    if device not in _launchers:
+        module = importlib.import_module(f".{device}", __package__)
+        add_launcher(device, Launcher(module.start, module.sent))
+    return _launchers[device]
+
+
+def add_launcher(device: str, launcher: Launcher) -> None:
+    """Register how kernels are started on a new kind of device."""
+    _launchers[device] = launcher
+
+
+def check_device(device: str) -> None:
+    """DeviceError for a kind of device on which no kernel can be started."""
+    known = {"cpu", "cuda", *_launchers}
+    if device not in known:
+        raise DeviceError(
+            f"no kernels for the device {said(device)}; there are kernels for: {', '.join(sorted(known))}"
+        )
+
+
+def sent(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:
+    """Arrays of the host beside `like`, which is on another device, after as few copies as that needs."""
+    return launcher(library.kind(like)).sent(library, arrays, like)

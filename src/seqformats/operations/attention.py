@@ -1,0 +1,169 @@
+"""What attention kernels ask for beside the rows: masks, positions, segments, cumulated lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, Library, adopt, frozen, is_array, library_of
+from ..conversion.convert import as_own
+from ..conversion.layouts import at_least
+from ..errors import ConversionError, StructureError, said
+from ..formats.pairs import is_encoding
+from ..formats.rows import mask_beside
+from ..formats.structure import MOST, Structure, integers
+from ..gradients.operation import operand
+from ..launch.kernel import kernel
+from ..limits import allocated
+from .questions import is_batch
+from .rearrange import per_sequence
+
+number_rows, block_mask_kernel = kernel("number_rows"), kernel("block_mask")
+
+
+def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> Array:
+    """Where there is an item in a padded batch.
+
+    Parameters
+    ----------
+    lengths : integers in an array of any shape or a list, or an encoding
+    width : the room of a sequence; without it that of a `Masked`, else the longest
+    side : "right" or "left", where the padding is; without it that of a `Masked`, else "right"
+
+    Returns bool ``(*lengths.shape, width)``, in the library and on the device of `lengths` (of an encoding's data);
+    from a list a NumPy array (Paddle's sequence_mask).
+
+    Errors: ConversionError for a `width` below the longest or another `side`, StructureError for negative lengths.
+
+    >>> import seqformats as sf
+    >>> sf.mask([1, 3], side="left")
+    array([[False, False,  True],
+           [ True,  True,  True]])
+    """
+    library: Library
+    if is_array(lengths):
+        library, like = adopt(lengths, "lengths")
+        lead = tuple(like.shape)
+        structure = Structure.of_lengths(integers(library.to_numpy(like).reshape(-1), "lengths"))
+    else:
+        structure, like = _counted(lengths)
+        if not is_encoding(lengths):
+            like = np.empty(0)
+        elif len(form := as_own(lengths)._form()) == 2:  # a rectangle in the caller's order, as a mask is
+            width = form[0] if width is None else width
+            side = form[1] if side is None else side
+        library, lead = library_of(like), (structure.n,)
+    side = "right" if side is None else side
+    if not isinstance(side, str) or side not in ("right", "left"):
+        raise ConversionError(f'side must be "right" or "left", not {said(side)}')
+    room = structure.longest if width is None else at_least(width, "width", 0)
+    if room < structure.longest:
+        i = int(structure.lengths.argmax())
+        raise ConversionError(f"width={room} is too small: sequence {i} has {structure.longest} items")
+    return mask_beside(library, like, structure.lengths, room, side).reshape((*lead, room))
+
+
+def position_ids(x: Any, start: Any = 0) -> Array:
+    """The place of every item in its (innermost) sequence.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, nested lists, or n lengths
+    start : where to begin, an integer for all sequences or one for each
+
+    Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+
+    Errors: StructureError for positions beyond int64.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.position_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
+    array([0, 1, 2, 0, 1])
+    """
+    structure, like = _counted(x)
+    first = per_sequence(start, structure.n, "start")
+    beyond = first > MOST - np.maximum(structure.lengths - 1, 0)
+    if beyond.any():
+        i = int(beyond.argmax())
+        raise StructureError(f"start[{i}] is {first[i]}; {structure.lengths[i]} positions from there go beyond int64")
+    return _numbered(structure, like, frozen(first), 0)
+
+
+def segment_ids(x: Any) -> Array:
+    """The (innermost) sequence of every item, by its number; `x` is an encoding, a list, or n lengths.
+
+    Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.segment_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
+    array([0, 0, 0, 2, 2])
+    """
+    return _numbered(*_counted(x), frozen(np.zeros(1, np.int64)), 1)
+
+
+def _counted(x: Any) -> tuple[Structure, Array]:
+    """The structure of a batch, or of the lengths given, and an array beside which the result stands."""
+    if is_array(x):
+        library, like = adopt(x, "lengths")
+        if "int" in library.dtype_name(like.dtype):
+            return Structure.of_lengths(integers(x, "lengths")), like
+    elif isinstance(x, (list, tuple)) and not is_batch(x):
+        return Structure.of_lengths(integers(x, "lengths")), np.empty(0)
+    own = operand(x).own
+    return own._structure, own._sample()
+
+
+def _numbered(structure: Structure, like: Array, first: Array, segments: int) -> Array:
+    library = library_of(like)
+    out = allocated(library.empty, (structure.rows,), library.dtype("int64"), like)
+    if structure.rows:
+        number_rows.start(library, (), (out,), (structure.offsets, first, segments), 1, structure)
+    return out
+
+
+def cu_seqlens(x: Any) -> Array:
+    """The cumulated lengths of the (innermost) sequences, beginning with 0, as variable-length attention kernels take
+    them; `x` is an encoding, a list, or n lengths.
+
+    Returns ``(n + 1,)`` int32, in the library and on the device of `x`.
+
+    Errors: StructureError for 2^31 rows or more.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.cu_seqlens(sf.Ragged(np.zeros(5), [3, 0, 2]))
+    array([0, 3, 3, 5], dtype=int32)
+    """
+    structure, like = _counted(x)
+    if structure.rows >= 2**31:
+        raise StructureError(f"{structure.rows} rows are more than int32 can count; split the batch")
+    return library_of(like).from_host(structure.offsets.astype(np.int32), like)
+
+
+def block_mask(x: Any, *, causal: bool = False) -> Array:
+    """Which rows see each other, where all sequences stand one after the other: those of the same (innermost) sequence.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, nested lists, or n lengths
+    causal : does a row see only itself and what comes before it?
+
+    Returns bool ``(rows, rows)``, in the caller's order of sequences, in the library and on the device of `x`.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.block_mask(sf.Ragged(np.zeros(3), [2, 1]), causal=True).astype(int)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [0, 0, 1]])
+    """
+    if not isinstance(causal, (bool, np.bool_)):
+        raise TypeError(f"causal must be True or False, not {said(causal)}")
+    structure, like = _counted(x)
+    library, rows = library_of(like), structure.rows
+    out = allocated(library.empty, (rows, rows), library.bool_dtype, like)
+    if rows:
+        block_mask_kernel.start(library, (), (out,), (structure.offsets, int(causal)), rows, structure)
+    return out

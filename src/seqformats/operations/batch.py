@@ -1,0 +1,309 @@
+"""Operations on whole batches: join, split, reorder, and batches of a limited size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .. import registry
+from ..arrays import Array, frozen, library_of
+from ..conversion.convert import convert, restored, rows_of
+from ..conversion.layouts import at_least
+from ..errors import ConversionError, StructureError, said
+from ..formats import LoD, Padded, Ragged
+from ..formats.leaves import wants_grad, without_data
+from ..formats.pairs import is_encoding
+from ..formats.structure import Structure, integers
+from ..gradients.cotangent import fitting
+from ..gradients.operation import Call, operand, operation, rows_or_batch
+from ..launch.kernel import kernel
+from .questions import lengths, lengths_given
+from .rearrange import check_alike, each_gradient
+from .select import selected
+
+cut_buckets, fill_bins = kernel("cut_buckets"), kernel("fill_bins")
+
+
+@operation
+def join_batches(batches: Sequence[Any]) -> Any:
+    """One batch of all sequences of several, in their order; any dtype.
+
+    Parameters
+    ----------
+    batches : encodings (or lists of arrays, nested lists) with the same dtype and item shape, a `LoD` with as many
+        levels as the first
+
+    Returns the encoding of the first; the pullback gives a tuple, a gradient for each.
+
+    Errors: StructureError for batches that do not fit each other, DeviceError for different libraries or devices.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.join_batches([sf.Ragged(np.arange(3), [1, 2]), [np.array([7, 8])]]).lengths
+    array([1, 2, 2])
+    """
+    if not isinstance(batches, (list, tuple)):
+        raise TypeError(f"join_batches takes a list of batches, not {type(batches).__name__}")
+    if not batches:
+        raise StructureError("join_batches needs at least one batch")
+    given = [operand(batch) for batch in batches]
+    owns = tuple([batch.own for batch in given])
+    check_alike(owns, "batch")
+    first = owns[0]
+    if first.keeps_levels:
+        for k, own in enumerate(owns):
+            levels = len(own._levels)
+            if levels != len(first._levels):
+                raise StructureError(f"batch {k} has {levels} levels, but batch 0 has {len(first._levels)}")
+    shapes = tuple([without_data(own) for own in owns])
+    counts = [len(own) if first.keeps_levels else own._structure.n for own in owns]
+    ends = np.cumsum([0, *counts]).tolist()
+
+    def parted(dy: Any) -> Any:
+        parts = [dy[a:b] for a, b in pairwise(ends)]
+        return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
+
+    return Call(owns, lambda zs, _: (_joined(zs), parted), given[0].result, each_gradient(given))
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    first = parts[0]
+    library = library_of(first._sample())
+    if first.keeps_levels:
+        parts = [convert(part, LoD) for part in parts]
+        levels = [
+            _one_after_the_other(structures) for structures in zip(*[part._levels for part in parts], strict=True)
+        ]
+        return LoD._over(library.concatenate([rows_of(part) for part in parts]), tuple(levels))
+    structure = _one_after_the_other([part._structure for part in parts])
+    if not first._in_one_array:
+        arrays = tuple([array for part in parts for array in convert(part, type(first))._leaves()])
+        return first._of(arrays, structure, arrays[0] if arrays else first._sample())
+    r = Ragged._sealed(library.concatenate([rows_of(part) for part in parts]), structure)
+    longest = max(
+        [structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]]
+    )
+    return convert(r, type(first), **dict(zip(first._form_options, first._form(longest), strict=True)))
+
+
+def _one_after_the_other(structures: Sequence[Structure]) -> Structure:
+    return Structure.of_lengths(np.concatenate([structure.lengths for structure in structures]))
+
+
+def split_batches(x: Any, sizes: Any) -> list[Any]:
+    """Several batches of consecutive sequences: the way back of `join_batches`.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+    sizes : how many (outermost) sequences each batch has; their sum is all of them
+
+    Returns a list of batches as `x` is, views where slices are (see indexing).
+
+    Errors: StructureError for sizes that do not add up.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> [len(batch) for batch in sf.split_batches(sf.Ragged(np.arange(3), [1, 0, 2]), [2, 1])]
+    [2, 1]
+    """
+    own, result, _ = operand(x)
+    counts = Structure.of_lengths(integers(sizes, "sizes"), None, "sizes")
+    if counts.rows != len(own):
+        raise StructureError(f"sizes add up to {counts.rows}, but there are {len(own)} sequences")
+    ends = counts.offsets.tolist()
+    parts = [own[a:b] for a, b in pairwise(ends)]
+    return parts if result is None else [result(part) for part in parts]
+
+
+def _split_with_pullback(x: Any, sizes: Any) -> tuple[Any, Callable[[Any], Any]]:
+    own, _, gradient = operand(x)
+    parts = split_batches(x, sizes)
+    shapes = [without_data(operand(part).own) for part in parts]
+    shape = without_data(own)
+
+    def pullback(dys: Any) -> Any:
+        if len(dys) != len(shapes):
+            raise StructureError(f"there are {len(shapes)} batches, but {len(dys)} gradients")
+        given = [fitting(dy, like) for dy, like in zip(dys, shapes, strict=True)]
+        dx = restored(_joined(given), shape) if given else own
+        return dx if gradient is None else gradient(dx)
+
+    return parts, pullback
+
+
+registry.gradient(split_batches)(lambda args, options: _split_with_pullback(*args, **options))
+
+
+@operation
+def reorder(x: Any, permutation: Any) -> Any:
+    """The (outermost) sequences, or the rows of a plain array, in another order; any dtype.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, nested lists, or an array ``(n, *item)``
+    permutation : every position from 0 to n - 1 once; new position i holds what was at ``permutation[i]``
+
+    Returns what `x` is (Paddle's reorder_lod_tensor_by_rank).
+
+    Errors: StructureError for what is no permutation.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reorder(sf.Ragged(np.arange(3), [1, 2]), [1, 0]).data
+    array([1, 2, 0])
+    """
+    batch = rows_or_batch(x)
+    return selected(batch, _permutation(permutation, len(batch.own)))
+
+
+def _permutation(given: Any, n: int) -> Array:
+    index = integers(given, "permutation")
+    if index.size != n:
+        raise StructureError(f"the permutation has {index.size} positions, but there are {n} sequences")
+    seen = np.zeros(n, bool)
+    seen[index[(index >= 0) & (index < n)]] = True
+    if not seen.all():
+        raise StructureError(
+            f"a permutation holds every position from 0 to {n - 1} once, but {int((~seen).argmax())} is missing"
+        )
+    return frozen(index)
+
+
+def sort_by_length(x: Any) -> tuple[Any, Array]:
+    """The (outermost) sequences by falling length, equal lengths in the order they had.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists; of a `LoD` with more levels the length is the number of sequences
+        of the next level
+
+    Returns ``(y, order)``: the batch, and the former position of each sequence, int64 on the host, read-only.
+    ``sf.reorder(y, sf.inverse_order(order))`` is `x` again.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> y, order = sf.sort_by_length(sf.Ragged(np.arange(4), [1, 3]))
+    >>> y.lengths, order
+    (array([3, 1]), array([1, 0]))
+    """
+    order = Structure.of_lengths(lengths(x, 0).copy()).order.indices
+    if isinstance(x, Padded) and x._structure.stable and not wants_grad(x):
+        x._look()
+        structure = Structure.of_lengths(x.lengths.copy())
+        return Padded._sealed(x.data, structure, *x._form()), order  # its columns are in that order
+    return reorder(x, order), order
+
+
+def _sort_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    _, order = sort_by_length(x)
+    y, pullback = registry.gradient_rule(reorder)((x, order), {})
+    return (y, order), lambda dy: pullback(dy[0] if isinstance(dy, tuple) and len(dy) == 2 else dy)
+
+
+registry.gradient(sort_by_length)(lambda args, options: _sort_with_pullback(*args, **options))
+
+
+def inverse_order(order: Any) -> Array:
+    """Where each original position has gone: the way back from `sort_by_length`, `buckets` or `pack_bins`.
+
+    Parameters
+    ----------
+    order : the original positions in their new order, a permutation of n; an array, or a `Ragged` whose batches follow
+        one another
+
+    Returns ``(n,)`` int64 on the host, read-only: sequence i is at place ``inverse[i]``, so
+    ``sf.reorder(sf.join_batches(results), inverse)`` puts results of batches in the original order.
+
+    Errors: StructureError for what is no permutation.
+
+    >>> import seqformats as sf
+    >>> sf.inverse_order([2, 0, 1])
+    array([1, 2, 0])
+    """
+    if is_encoding(order):
+        order = rows_of(operand(order).own)
+    index = integers(order, "permutation")
+    index = _permutation(index, index.size)
+    inverse = np.empty(index.size, np.int64)
+    inverse[index] = np.arange(index.size)
+    return frozen(inverse)
+
+
+def buckets(
+    lengths: Any, max_items: int, padded: bool = True, *, multiple_of: int = 1, max_sequences: int | None = None
+) -> Ragged:
+    """Batches of sequences of similar length, each of a limited size.
+
+    Parameters
+    ----------
+    lengths : n integers, or an encoding
+    max_items : the most items of a batch; where `padded`, padding is counted
+    padded : does a batch take its longest sequence times the number of its sequences?
+    multiple_of : where `padded`, the width of a batch is that of its longest sequence, rounded up to a multiple of this
+    max_sequences : the most sequences of a batch; any number without it
+
+    Returns a `Ragged` of original positions (int64), one sequence a batch, longest sequences first, equal lengths in
+    the order they had.  See `inverse_order` for the way back.
+
+    Errors: StructureError for a sequence that is over `max_items`, or would be once it is padded; ConversionError for
+    options that are too small.
+
+    >>> import seqformats as sf
+    >>> sf.convert(sf.buckets([1, 5, 2, 5, 1], max_items=10), list)
+    [[1, 3], [2, 0, 4]]
+    """
+    if not isinstance(padded, (bool, np.bool_)):
+        raise TypeError(f"padded must be True or False, not {said(padded)}")
+    step = at_least(multiple_of, "multiple_of", 1)
+    if step > 1 and not padded:
+        raise ConversionError(f"multiple_of={step} is about padding, and with padded=False there is none")
+    order, limit = _falling(lengths, max_items, "max_items", step)
+    n = order.lengths.size
+    most = n if max_sequences is None else at_least(max_sequences, "max_sequences", 1)
+    counts = np.empty(n, np.int64)
+    # with a step over the limit all sequences are empty
+    numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n))
+    found = cut_buckets(order.lengths, *numbers, counts)
+    return Ragged._sealed(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
+
+
+def pack_bins(lengths: Any, capacity: int) -> Ragged:
+    """Sequences packed into as few bins of one capacity as first fit decreasing finds: sample packing.
+
+    Parameters
+    ----------
+    lengths : n integers, or an encoding
+    capacity : the most items of a bin
+
+    Returns a `Ragged` of original positions (int64), one sequence a bin, the longest first in each.  It takes at most
+    11/9 of the least number of bins and one more (D. S. Johnson, 1973).  See `inverse_order` for the way back.
+
+    Errors: StructureError for a sequence over `capacity`.
+
+    >>> import seqformats as sf
+    >>> sf.convert(sf.pack_bins([3, 7, 5, 4, 1], capacity=10), list)
+    [[1, 0], [2, 3, 4]]
+    """
+    order, limit = _falling(lengths, capacity, "capacity")
+    n = order.lengths.size
+    tree = np.empty(2 << max(n - 1, 0).bit_length(), np.int64)
+    bins = np.empty(n, np.int64)
+    count = fill_bins(order.lengths, limit, tree, bins)
+    by_bin = np.argsort(bins, kind="stable")
+    return Ragged._sealed(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)))
+
+
+def _falling(given: Any, limit: Any, what: str, step: int = 1) -> tuple[Any, int]:
+    """The lengths in falling order, and the limit that they keep, rounded up to a multiple of `step`."""
+    limit = at_least(limit, what, 0)
+    structure = Structure.of_lengths(lengths_given(given))
+    wide = -(-structure.longest // step) * step
+    if wide > limit:
+        i = int(structure.lengths.argmax())
+        padded = f", padded to {wide}" if wide > structure.longest else ""
+        raise StructureError(f"sequence {i} has {structure.longest} items{padded}, more than {what}={limit}")
+    return structure.order, limit

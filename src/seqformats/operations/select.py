@@ -1,0 +1,133 @@
+"""Which sequences: selection on any level, with its gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import registry
+from ..arrays import Array, frozen, is_array, library_of
+from ..arrays.dtypes import HALF, differentiable, sums_in
+from ..conversion.convert import convert, restored
+from ..conversion.layouts import lod_to_ragged
+from ..formats import LoD, Ragged, level_index, structure_of
+from ..formats.index import places
+from ..formats.leaves import without_data
+from ..formats.rows import put_rows
+from ..formats.structure import Structure
+from ..gradients.operation import Call, Operand, linear, operand, operation
+from ..launch.kernel import kernel
+from .over import name_of
+
+sum_copies = kernel("sum_copies")
+
+
+@registry.provides("select")
+@operation
+def select(x: Any, index: Any, level: int = 0) -> Any:
+    """Some sequences of a level; any dtype.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+    index : a list or array of positions (negative from the end), a mask, a slice or one position
+    level : of a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as
+        by ``x[index]``; at a deeper one each stays with its parent, parents keep their order, and one that is left
+        without any is empty
+
+    Returns what `x` is.
+
+    Errors: IndexError for positions or levels that do not exist, TypeError for another kind of index.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.LoD(np.arange(5), [[0, 2, 3], [0, 1, 3, 5]])
+    >>> sf.select(x, [True, True, False], level=1).to_nested()
+    [[[0], [1, 2]], []]
+    """
+    own, result, gradient = operand(x)
+    k = level_index(own, level)
+    return selected(Operand(own, result, gradient), places(index, own._levels[k].n), k)
+
+
+def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call:
+    """The chosen sequences of a level, or rows of an array, and the way back; of a slice views where there are any."""
+    own = batch.own
+    where = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
+    twice = np.unique(where).size < where.size
+    name = library_of(own).dtype_name(own.dtype) if is_array(own) else name_of(own)
+
+    def check(wanted: bool) -> None:
+        if wanted and twice:  # the gradient adds up
+            sums_in(name)
+            differentiable(name, "a selection with repeated positions")
+
+    if is_array(own):
+        rows, item = own.shape[0], tuple(own.shape[1:])
+
+        def rows_of(z: Any) -> Array:
+            return z[chosen] if isinstance(chosen, slice) else library_of(z).take(z, where, 0)
+
+        def placed_rows(dy: Any) -> Array:
+            one, all_rows = (Structure.of_lengths(np.ones(count, np.int64)) for count in (where.size, rows))
+            return _placed(Ragged._sealed(dy, one), where, all_rows).data.reshape(rows, *item)
+
+        def rule_of_rows(z: Any, wanted: bool) -> tuple[Any, Any]:
+            check(wanted)
+            return rows_of(z), lambda dy: linear(placed_rows, rows_of, dy)
+
+        return Call(own, rule_of_rows)
+    shape = without_data(own)
+    if level:
+        offsets = own._levels[level - 1].offsets
+        parents = np.searchsorted(offsets, where, side="right") - 1
+        order = np.argsort(parents, kind="stable")
+        where = where[order]
+        above = Structure.of_lengths(np.bincount(parents, minlength=offsets.size - 1).astype(np.int64))
+
+    def forward(z: Any) -> Any:
+        if not level:
+            return z[chosen]
+        inner = z._sub(level, 0, z._levels[level].n)._chosen(where)
+        return LoD._over(inner.data, (*z._levels[: level - 1], above, *inner._levels))
+
+    def back(dy: Any) -> Any:
+        r = lod_to_ragged(convert(dy, LoD), level=level) if own.keeps_levels else convert(dy, Ragged)
+        return restored(_placed(r, where, structure_of(shape, level)), shape)
+
+    def rule(z: Any, wanted: bool) -> tuple[Any, Any]:
+        check(wanted)
+        return forward(z), lambda dy: linear(back, forward, dy)
+
+    return Call(own, rule, batch.result, batch.gradient)
+
+
+def _placed(dy: Ragged, where: Array, structure: Structure) -> Ragged:
+    """Sequence j of `dy` at place ``where[j]`` of a batch of zeros; what meets at one place is added up, in order."""
+    source = dy._read()
+    counts = np.bincount(where, minlength=structure.n).astype(np.int64)
+    if counts.size == 0 or counts.max() <= 1:
+        out = source.empty(structure.rows, zeros=True)
+        put_rows(source, out, frozen(structure.offsets[where]))
+        return Ragged._sealed(out, structure)
+    copies = dy._chosen(np.argsort(where, kind="stable")).data
+    repeated = Structure.of_lengths(np.repeat(structure.lengths, counts))
+    return Ragged._sealed(sum_of_copies(copies, Structure.of_lengths(counts), repeated, structure), structure)
+
+
+def sum_of_copies(rows: Array, copies: Structure, repeated: Structure, structure: Structure) -> Array:
+    """The sum of the copies of every sequence that stand one after the other in `rows`, added up in order.
+
+    Sequence i of `structure` has ``copies.lengths[i]``; `repeated` is the structure of `rows`.
+    """
+    library = library_of(rows)
+    name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
+    data = library.astype(rows, "float32" if name in HALF else name)
+    total = library.empty((structure.rows, *item), data.dtype, data)
+    width = math.prod(item)
+    if width and structure.n:
+        args = (frozen(repeated.offsets[copies.offsets[:-1]]), structure.offsets, copies.lengths)
+        sum_copies.start(library, (data,), (total,), args, width, structure)
+    return library.astype(total, name)

@@ -1,0 +1,179 @@
+"""Every item with its neighbours: windows, n-grams, convolutions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, Shape, adopt, frozen, library_of
+from ..arrays.dtypes import differentiable, sums_in
+from ..conversion.convert import convert, restored
+from ..conversion.layouts import at_least
+from ..conversion.like import convert_like
+from ..errors import DeviceError, StructureError, said
+from ..formats import Ragged
+from ..formats.leaves import without_data
+from ..formats.rows import pad_blocks
+from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
+from ..launch.kernel import Work, kernel
+from .over import in_one_array, name_of, rows_like
+
+window_rows, window_back = kernel("window_rows"), kernel("window_back")
+
+
+def _window(x: Any, before: int, after: int, filling: Array | None = None) -> Any:
+    """`filling`, the bytes of an item, is for a `Ragged`; zeros without it."""
+    z = x if x._in_one_array else convert(x, Ragged)
+    library, data, structure, item = z._look(), z.data, z._structure, z._shape[z._lead :]
+    count = before + 1 + after
+    wide = (count * item[0], *item[1:]) if item else (count,)
+    out = rows_like(library, z, wide, z._dtype, data)
+    row, rows = math.prod(item) * z._dtype.itemsize, structure.rows
+    if row and rows:
+        if filling is not None:
+            work = Work(rows, rows * count)
+            pad_blocks.start(library, (filling,), (out,), (_NOTHING, count, 0), row, None, work)
+        args = (z._layout(), before, after, 0 if filling is None else 1)
+        window_rows.start(library, (data,), (out,), args, row, structure)
+    return x._with_data(out)
+
+
+_NOTHING = frozen(np.zeros(1, np.int64))
+
+
+def _window_back(dy: Any, before: int, after: int, item: Shape) -> Any:
+    z = in_one_array(dy)
+    library, width = library_of(z.data), math.prod(item)
+    name = library.dtype_name(z.dtype)
+    data = library.astype(z.data, sums_in(name))
+    out = rows_like(library, z, item, data.dtype, data)
+    if width and z._structure.n:
+        window_back.start(library, (data,), (out,), (z._layout(), before, after), width, z._structure)
+    return dy._with_data(library.astype(out, name))
+
+
+def _forward(x: Any, before: int, after: int, fill: Any = 0) -> Any:
+    if isinstance(fill, int) and fill == 0:
+        return _window(x, before, after)
+    filling = library_of(x._sample()).item(fill, x.dtype, x.item_shape)
+    return convert_like(_window(convert(x, Ragged), before, after, filling), without_data(x))
+
+
+def _rule(x: Any, before: int, after: int, fill: Any = 0) -> tuple[Any, Pullback]:
+    y, name, item = _forward(x, before, after, fill), name_of(x), x.item_shape
+    sums_in(name)
+    differentiable(name, "a window")
+    return y, lambda dy: linear(lambda d: _window_back(d, before, after, item), lambda d: _window(d, before, after), dy)
+
+
+WINDOW = Operation(
+    _forward, _rule, check=lambda _, before, after: (at_least(before, "before", 0), at_least(after, "after", 0))
+)
+NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(size, "size", 1) - 1, fill))
+
+
+@WINDOW.of
+def window(x: Any, before: int, after: int) -> Any:
+    """Every item with its neighbours in the sequence side by side, zeros where there are none (Thinc's seq2col).
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists; any dtype
+    before, after : how many neighbours on each side
+
+    Returns the same encoding; with ``k = before + 1 + after`` an item of shape ``(w, ...)`` becomes ``(k * w, ...)``,
+    one of shape () becomes ``(k,)``.  The gradient is for floats.
+
+    Errors: ConversionError for negative numbers.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.window(sf.Ragged(np.array([1, 2, 3]), [2, 1]), 1, 1).data
+    array([[0, 1, 2],
+           [1, 2, 0],
+           [0, 3, 0]])
+    """
+    return WINDOW(x, before, after)
+
+
+@NGRAMS.of
+def ngrams(x: Any, size: int, *, fill: Any = 0) -> Any:
+    """Every item with the ``size - 1`` items after it, `fill` where the sequence has ended (Paddle's
+    sequence_enumerate).
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists; any dtype
+    size : how many items side by side, at least 1
+    fill : one value or one item, exact in the dtype
+
+    Returns the same encoding, items as in `window`.
+
+    Errors: ConversionError for a `size` below 1 and for a `fill` that the dtype cannot hold.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.ngrams(sf.Ragged(np.array([1, 2, 3, 4, 5]), [3, 2]), 2, fill=9).data.tolist()
+    [[1, 2], [2, 3], [3, 9], [4, 5], [5, 9]]
+    """
+    return NGRAMS(x, size, fill)
+
+
+@operation
+def conv(x: Any, weight: Any, before: int, after: int) -> Any:
+    """A convolution along every (innermost) sequence: ``window(x, before, after) @ weight``.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists, with items ``(width,)`` or (), which counts as width 1
+    weight : array ``((before + 1 + after) * width, out)``, dtype and library of `x`
+    before, after : how many neighbours on each side
+
+    Returns the same encoding with items ``(out,)`` (Paddle's sequence_conv); its pullback gives the gradients of `x`
+    and of `weight`.  The matrix product is that of the array library.
+
+    Errors: StructureError for a weight that does not fit, TypeError for Numba's device arrays, which have no product.
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.conv(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 1]), np.ones((3, 1)), 1, 1).data.tolist()
+    [[3.0], [3.0], [3.0]]
+    """
+    own, result, gradient = operand(x)
+    before, after = at_least(before, "before", 0), at_least(after, "after", 0)
+    library, w = adopt(weight, "weight")
+    item = own.item_shape
+    if len(item) > 1:
+        raise StructureError(f"conv is for items of one axis, but they have shape {item}")
+    high = (before + 1 + after) * math.prod(item)
+    if len(w.shape) != 2 or w.shape[0] != high:
+        raise StructureError(
+            f"weight must have shape ({said(high)}, out), (before + 1 + after) * width rows, but has {tuple(w.shape)}"
+        )
+    if library is not library_of(own._sample()) or library.device(w) != own.device:
+        raise DeviceError(f"weight is an array of {library.name} on {library.device(w)}; x is on {own.device}")
+    if w.dtype != own.dtype:
+        raise StructureError(f"weight has dtype {w.dtype}, but x has {own.dtype}")
+    name, shape = name_of(own), without_data(own)
+
+    def rule(operands: Any, back: bool) -> tuple[Any, Any]:
+        z, matrix = operands
+        if back:
+            differentiable(name, "a convolution")
+        windows = _window(convert(z, Ragged), before, after)
+        y = Ragged._sealed(library.product(windows.data, matrix), windows._structure)
+        return convert_like(y, shape), lambda dy: second_order(operands, dy)
+
+    def second_order(operands: Any, dy: Any) -> Any:
+        z, matrix = operands
+        r, slopes = convert(z, Ragged), convert(dy, Ragged)
+        windows = linear(lambda a: _window(a, before, after), lambda a: _window_back(a, before, after, item), r)
+        dwindows = Ragged._sealed(library.product(slopes.data, matrix.T.conj()), r._structure)
+        dx = linear(lambda a: _window_back(a, before, after, item), lambda a: _window(a, before, after), dwindows)
+        return restored(dx, shape), library.product(windows.data.T.conj(), slopes.data)
+
+    return Call(
+        (own, w), rule, result, lambda ds: (ds[0] if gradient is None else gradient(ds[0]), ds[1]), second_order
+    )

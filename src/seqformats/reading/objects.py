@@ -1,0 +1,14 @@
+"""How Python's own objects lie in memory, for kernels that read lists without a call for each of their items."""
+
+import struct
+import sys
+import sysconfig
+
+# Is this a build whose objects lie where their addresses say, and stay as they are while a kernel reads them?
+READABLE = (
+    sys.implementation.name == "cpython"
+    and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    and struct.calcsize("P") == 8
+)
+HEAD = object.__basicsize__  # bytes before the first field of an object
+TUPLE = tuple.__basicsize__  # bytes before the first item of a tuple

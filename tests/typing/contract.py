@@ -1,0 +1,163 @@
+"""What the public functions return, as a type checker sees it; read by mypy and never run.
+
+`assert_type` fails for what is `Any`, so each line here is a promise to whoever checks a program that uses the library.
+"""
+
+from collections.abc import Callable
+from typing import Any, assert_type
+
+import numpy as np
+
+import seqformats as sf
+from seqformats.arrays import Array
+
+
+def is_checked(x: sf.Ragged) -> None:
+    """A wrong promise is found."""
+    assert_type(sf.equal(x, x), str)  # type: ignore[assert-type]
+    assert_type(sf.convert(x, sf.Masked), sf.Padded)  # type: ignore[assert-type]
+
+
+def conversions(x: sf.Ragged, y: sf.LoD, anything: Any) -> None:
+    """The target says what comes back, from whatever."""
+    assert_type(sf.convert(x, sf.List), sf.List)
+    assert_type(sf.convert(x, sf.Ragged), sf.Ragged)
+    assert_type(sf.convert(x, sf.Padded, fill=-1, multiple_of=8), sf.Padded)
+    assert_type(sf.convert(x, sf.Packed), sf.Packed)
+    assert_type(sf.convert(x, sf.Masked, side="left"), sf.Masked)
+    assert_type(sf.convert(x, sf.LoD), sf.LoD)
+    assert_type(sf.convert(y, sf.Masked, level=0, copy=True), sf.Masked)
+    assert_type(sf.convert(anything, sf.Padded), sf.Padded)
+    assert_type(sf.convert([[1, 2], [3]], sf.Ragged), sf.Ragged)
+    assert_type(sf.convert(x, list), list[Any])
+    assert_type(sf.convert_like(x, y), sf.LoD)
+    assert_type(sf.equal(x, y), bool)
+    assert_type(sf.explain(sf.Ragged, sf.Padded), str)
+
+
+def building() -> None:
+    """Arguments are what users have: lists are sequences, and lengths are whole numbers in any form."""
+    items = [np.zeros(2), np.zeros(3)]
+    assert_type(sf.List(items), sf.List)
+    assert_type(sf.List(tuple(items)), sf.List)
+    assert_type(sf.Ragged(np.zeros(5), [2, 3]), sf.Ragged)
+    assert_type(sf.Ragged(np.zeros(5), lengths=np.array([2, 3])), sf.Ragged)
+    assert_type(sf.Ragged.from_offsets(np.zeros(5), [0, 2, 5]), sf.Ragged)
+    assert_type(sf.LoD(np.zeros(5), [[0, 2, 5]]), sf.LoD)
+    assert_type(sf.LoD.from_lengths(np.zeros(5), [[2, 3]]), sf.LoD)
+    assert_type(sf.LoD.from_nested([[1, 2], [3]]), sf.LoD)
+    assert_type(sf.Masked.from_mask(np.zeros((2, 3)), np.ones((2, 3), bool)), sf.Masked)
+    assert_type(sf.TensorArray([np.zeros(2), np.zeros(1)]), sf.TensorArray)
+
+
+def fields(x: sf.Ragged, y: sf.Masked, z: sf.LoD) -> None:
+    """What an encoding answers."""
+    assert_type(x.data, Array)
+    assert_type(x.lengths, Array)
+    assert_type(x.offsets, Array)
+    assert_type(y.mask, Array)
+    assert_type(y.side, str)
+    assert_type(z.lod, tuple[Array, ...])
+    assert_type(z.lengths(), list[list[int]])
+    assert_type(x.rows, int)
+    assert_type(x.max_length, int)
+    assert_type(x.item_shape, tuple[int, ...])
+    assert_type(x.device, str)
+    assert_type(len(x), int)
+    assert_type(sf.lengths(x), Array)
+
+
+def choosing(x: sf.Ragged, y: sf.LoD) -> None:
+    """The same encoding, other sequences."""
+    assert_type(x[1:3], sf.Ragged)
+    assert_type(x[[2, 0]], sf.Ragged)
+    assert_type(y[0:1], sf.LoD)
+    assert_type(sf.select(x, [1, 0]), sf.Ragged)
+    assert_type(sf.reorder(x, [1, 0]), sf.Ragged)
+    assert_type(sf.sort_by_length(x), tuple[sf.Ragged, Array])
+    assert_type(sf.inverse_order([1, 0]), Array)
+    assert_type(sf.join_batches([x, x]), sf.Ragged)
+    assert_type(sf.split_batches(x, [1, 1]), list[sf.Ragged])
+    assert_type(sf.to_device(x, "cpu"), sf.Ragged)
+
+
+def one_row_a_sequence(x: sf.Ragged, y: sf.Masked) -> None:
+    """Reductions give an array; those of a LoD may give a LoD, and say nothing here."""
+    assert_type(sf.reduce_sum(x), Array)
+    assert_type(sf.reduce_mean(y, empty=-1.0), Array)
+    assert_type(sf.reduce_sqrt(x), Array)
+    assert_type(sf.reduce_max(x), Array)
+    assert_type(sf.reduce_min(x), Array)
+    assert_type(sf.reduce_first(x), Array)
+    assert_type(sf.reduce_last(x), Array)
+    assert_type(sf.reduce_logsumexp(x), Array)
+    assert_type(sf.reduce(x, "max"), Array)
+    assert_type(sf.argmax(x), Array)
+    assert_type(sf.topk_mean(x, [1, 2]), Array)
+
+
+def along_each_sequence(x: sf.Padded, y: sf.LoD) -> None:
+    """The encoding stays."""
+    assert_type(sf.softmax(x), sf.Padded)
+    assert_type(sf.log_softmax(x), sf.Padded)
+    assert_type(sf.cumsum(y), sf.LoD)
+    assert_type(sf.reverse(x), sf.Padded)
+    assert_type(sf.concat([x, x]), sf.Padded)
+    assert_type(sf.slice(x, 0, 1), sf.Padded)
+    assert_type(sf.window(x, 1, 1), sf.Padded)
+    assert_type(sf.ngrams(x, 2), sf.Padded)
+    assert_type(sf.conv(x, np.zeros((3, 4)), 1, 1), sf.Padded)
+    assert_type(sf.repeat(x, 2), sf.Padded)
+    assert_type(sf.expand_as(np.zeros(3), y), sf.LoD)
+
+
+def attention_and_batches(x: sf.Ragged) -> None:
+    """Arrays for attention, and positions batch by batch."""
+    assert_type(sf.mask([1, 2]), Array)
+    assert_type(sf.position_ids(x), Array)
+    assert_type(sf.segment_ids(x), Array)
+    assert_type(sf.cu_seqlens(x), Array)
+    assert_type(sf.block_mask(x), Array)
+    assert_type(sf.buckets([1, 2], 10), sf.Ragged)
+    assert_type(sf.pack_bins([1, 2], 10), sf.Ragged)
+
+
+def gradients(x: sf.Masked) -> None:
+    """The result is that of the operation."""
+    y, pullback = sf.vjp(sf.softmax, x)
+    assert_type(y, sf.Masked)
+    assert_type(pullback, Callable[[Any], Any])
+
+
+def scaled(x: sf.Padded, factor: float, *, shift: float = 0.0) -> sf.Padded:
+    """A function that somebody wrote for one layout."""
+    return sf.Padded(x.data * factor + shift, x.size_at_t, x.lengths, x.indices)
+
+
+def wrappers(x: sf.Ragged) -> None:
+    """What follows the first argument stays as it was, with and without options; the caller's encoding comes back."""
+    wrapped = sf.with_padded(scaled)
+    assert_type(wrapped(x, 2.0, shift=1.0), sf.Ragged)
+    wrapped(x)  # type: ignore[call-arg]
+    wrapped(x, "2")  # type: ignore[arg-type]
+    again = sf.with_padded(multiple_of=8)(scaled)
+    assert_type(again(x, 2.0), sf.Ragged)
+    rows = sf.with_array(lambda array: array)
+    assert_type(rows(x), sf.Ragged)
+
+
+def decoding(state_of: Callable[[sf.BeamState], tuple[Any, Any]]) -> None:
+    """A search and its result."""
+    found = sf.beam_search(state_of, None, start=np.array([1, 2]), end=0, beam_size=2, max_new_tokens=8)
+    assert_type(found, sf.BeamResult)
+    assert_type(found.tokens, sf.LoD)
+    assert_type(found.scores, Array)
+    assert_type(found.rows, int)
+
+
+def steps(x: sf.LoD) -> None:
+    """Time steps and back."""
+    array = sf.TensorArray.unpack(x)
+    assert_type(array, sf.TensorArray)
+    assert_type(len(array), int)
+    assert_type(array.pack_prefixes(), sf.LoD)
