@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 import seqformats as sf
+from seqformats.operations.reduce import REDUCTIONS
 
 from .cells import Case, Limit, Peer, operation, plain
 from .data import FLOATS, Batch
 from .peers import ak, ops, torch
 
-NAMES = ("sum", "mean", "sqrt", "max", "min", "first", "last", "logsumexp")
-SEGMENT = ("sum", "mean", "max", "min")  # torch.segment_reduce
+SEGMENT = ("sum", "mean", "prod", "max", "min")  # torch.segment_reduce
 
 
 def first(x: Any) -> Any:
@@ -30,14 +30,14 @@ def numpy_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
         found["NumPy reduceat"] = lambda: np.add.reduceat(flat, begin) / lengths
     elif name == "sqrt":
         found["NumPy reduceat"] = lambda: np.add.reduceat(flat, begin) / np.sqrt(lengths)
-    elif name in ("max", "min"):
-        extreme = np.maximum if name == "max" else np.minimum
-        found["NumPy reduceat"] = lambda: extreme.reduceat(flat, begin)
+    elif name in ("prod", "max", "min"):
+        function = {"prod": np.multiply, "max": np.maximum, "min": np.minimum}[name]
+        found["NumPy reduceat"] = lambda: function.reduceat(flat, begin)
     elif name == "first":
         found["NumPy index"] = lambda: flat[begin]
     elif name == "last":
         found["NumPy index"] = lambda: flat[b.offsets[1:] - 1]
-    else:
+    elif name == "logsumexp":
 
         def composed() -> np.ndarray:
             most = np.maximum.reduceat(flat, begin)
@@ -47,9 +47,8 @@ def numpy_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
     if name in ("sum", "mean", "max", "first", "last"):
         theirs = getattr(ops, f"reduce_{name}")
         found["Thinc"] = Peer(lambda: theirs(flat2, counts), first)
-    if name in ("sum", "mean", "max", "min") and b.name != "many":  # seconds a call there
-        awkward = {"sum": "sum", "mean": "mean", "max": "max", "min": "min"}[name]
-        found["Awkward"] = lambda: getattr(ak, awkward)(b.awkward, axis=1)
+    if name in SEGMENT and b.name != "many":  # seconds a call there
+        found["Awkward"] = lambda: getattr(ak, name)(b.awkward, axis=1)
     return found
 
 
@@ -74,6 +73,9 @@ def torch_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
         return {"index_select": lambda: flat.index_select(0, ends[:-1])}
     if name == "last":
         return {"index_select": lambda: flat.index_select(0, ends[1:] - 1)}
+
+    if name != "logsumexp":
+        return {}
 
     def composed() -> Any:
         most = torch.segment_reduce(flat, "max", lengths=counts, axis=0, unsafe=True)
@@ -100,7 +102,7 @@ def gradient(name: str, b: Batch) -> Case:
     y, pullback = sf.vjp(getattr(sf, f"reduce_{name}"), x)
     few = b.n * b.row_bytes
     limit = Limit(few, b.bytes)
-    if name in ("max", "min", "logsumexp"):
+    if name in ("prod", "max", "min", "logsumexp"):
         limit = Limit(few + b.bytes, b.bytes)
     lengths = b.lengths.reshape(-1, *[1] * len(b.item))
     peers: dict[str, Callable[[], Any] | Peer] = {}
@@ -167,11 +169,11 @@ def through_autograd(name: str, b: Batch) -> Case:
         y = torch.segment_reduce(leaf, name, lengths=counts, axis=0, unsafe=True)
         return torch.autograd.grad(y, leaf, dy)[0]
 
-    limit = Limit(b.bytes * (2 if name in ("max", "min") else 1) + few, b.bytes)
+    limit = Limit(b.bytes * (2 if name in ("prod", "max", "min") else 1) + few, b.bytes)
     return Case(ours, {"segment_reduce": theirs}, limit, exact=False)
 
 
-for _name in NAMES:
+for _name in REDUCTIONS:
     operation(f"reduce_{_name}", FLOATS)(lambda b, name=_name: reduction(name, b))
     operation(f"reduce_{_name} gradient", FLOATS)(lambda b, name=_name: gradient(name, b))
 for _name in SEGMENT:

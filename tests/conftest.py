@@ -10,6 +10,9 @@ something else each time. Where one cannot, it names the passes that it is for, 
 examples every time) or ``nightly``. With ``NUMBA_DISABLE_JIT=1`` every kernel runs as plain Python, so the same
 profiles draw fewer examples there.
 
+A test with an argument `arrays` runs on every array library that is here, see `libraries`; each but NumPy draws a
+quarter of the examples, at least five.
+
 ``SEQFORMATS_GUARD`` puts NumPy's arrays beside protected pages, see `guard_pages`.
 """
 
@@ -65,6 +68,30 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in left]
 
 
+def pytest_generate_tests(metafunc):
+    """What a test asks for as `arrays`."""
+    if "arrays" in metafunc.fixturenames:
+        import libraries
+
+        metafunc.parametrize("arrays", [*libraries.HOSTS, *libraries.GPUS])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Draw fewer examples for other libraries than NumPy: what they share with it has been seen."""
+    test, arrays = getattr(item, "obj", None), getattr(item, "callspec", None) and item.callspec.params.get("arrays")
+    kept = getattr(test, "_hypothesis_internal_use_settings", None)
+    if kept is None or arrays is None or arrays.first:
+        return (yield)
+    test._hypothesis_internal_use_settings = settings(
+        kept, max_examples=min(kept.max_examples, max(5, kept.max_examples // 4))
+    )
+    try:
+        return (yield)
+    finally:
+        test._hypothesis_internal_use_settings = kept
+
+
 class OneByOne(dict):
     """Of threads that look for the same key, which is not there, the first one puts it in, and the others find it."""
 
@@ -108,8 +135,10 @@ if flag("NUMBA_ENABLE_CUDASIM"):
 @pytest.fixture
 def threads_for_all(monkeypatch):
     """Work of any size is divided among threads; a test during which none was fails."""
+    from seqformats.formats import rows
     from seqformats.kernels.parts import KernelSpec
     from seqformats.launch import threads
+    from seqformats.operations import over
 
     used = []
     run = threads.run
@@ -119,6 +148,35 @@ def threads_for_all(monkeypatch):
         run(kernel, args, cuts, keep)
 
     monkeypatch.setattr(KernelSpec, "threads_from", 1)
+    monkeypatch.setattr(rows, "SMALL", 0)
     monkeypatch.setattr(threads, "run", noticed)
+    monkeypatch.setattr(over, "FEW", 0)
     yield
     assert max(used, default=0) > 2, "everything was done by one thread"
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """A library of memory that pretends to be on a GPU, and the log of its events."""
+    from elsewhere import elsewhere
+
+    with elsewhere(monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def tables():
+    """The tables as they were, afterwards."""
+    from seqformats import registry
+
+    saved = dict(registry._conversions), set(registry._encoding_types), registry._bound_to_devices
+    rules = dict(registry._gradients)
+    yield
+    registry._conversions.clear()
+    registry._conversions.update(saved[0])
+    registry._encoding_types.clear()
+    registry._encoding_types.update(saved[1])
+    registry._bound_to_devices = saved[2]
+    registry._routes.clear()
+    registry._gradients.clear()
+    registry._gradients.update(rules)

@@ -17,6 +17,7 @@ import strategies
 from beam_oracle import RULES
 
 import seqformats as sf
+from seqformats.operations.reduce import REDUCTIONS
 
 FLAT = oracle.FLAT
 WITHOUT_ITEMS = {  # public names that no call here needs
@@ -261,8 +262,8 @@ def calls_of_one(names, also_gradient=True):
             )
 
 
-calls_of_one(["reduce_sum", "reduce_mean", "reduce_sqrt", "reduce_max", "reduce_min", "reduce_first", "reduce_last"])
-calls_of_one(["reduce_logsumexp", "softmax", "log_softmax", "cumsum", "reverse"])
+calls_of_one([f"reduce_{name}" for name in REDUCTIONS])
+calls_of_one(["softmax", "log_softmax", "cumsum", "reverse"])
 calls_of_one(["argmax", "lengths", "mask", "position_ids", "segment_ids", "cu_seqlens", "block_mask"], False)
 calls_of_one(["sort_by_length"], False)
 

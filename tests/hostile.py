@@ -38,6 +38,7 @@ from odd_values import (
 )
 
 import seqformats as sf
+from seqformats.operations import reduce
 
 ROOM = 3 << 30  # bytes of address space for a process
 PATIENCE = float(
@@ -173,8 +174,7 @@ DIFFERENTIABLE = [
     lambda rng: (sf.sort_by_length, (batch(rng),), {}),
     lambda rng: (sf.TensorArray.unpack, (batch(rng),), {}),
 ]
-REDUCTIONS = ["reduce_sum", "reduce_mean", "reduce_sqrt", "reduce_max", "reduce_min", "reduce_first", "reduce_last"]
-REDUCTIONS += ["reduce_logsumexp"]
+REDUCTIONS = [f"reduce_{name}" for name in reduce.REDUCTIONS]
 EVERY = [sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse, sf.argmax, sf.lengths, sf.segment_ids, sf.cu_seqlens]
 EVERY += [sf.sort_by_length, sf.TensorArray.unpack]
 CALLS = {

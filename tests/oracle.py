@@ -9,6 +9,10 @@ encoding by reading nothing but the fields, and checks on the way that the field
 `assert_layout` compare two encodings.
 """
 
+import itertools
+import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -405,6 +409,67 @@ def roundings(length, dtype):
     """
     in_blocks = np.dtype(dtype).itemsize <= (8 if np.dtype(dtype).kind == "c" else 4)
     return min(length, 16) if in_blocks else length
+
+
+# ------------------------------------------------------------------------------------------ reductions
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What a reduction makes of a column of a sequence that has items, a list of Python's own numbers."""
+
+    calculate: Callable | None = None  # the number that they come to
+    pick: Callable | None = None  # or the place of the one that is picked
+    ordered: bool = False  # is it for numbers with an order alone?
+    whole: bool = False  # are results of integers integers?
+    rounds: Callable = roundings
+    passes: Callable = lambda column: ()  # what it comes to on its way: beyond the dtype, the end is not to be told
+
+
+def product(column):
+    """Exactly, where all numbers are finite."""
+    finite = all(number == number and abs(number) != math.inf for number in column)
+    return math.prod(column if finite else map(float, column))
+
+
+def products(column):
+    return itertools.accumulate(map(abs, column), operator.mul)
+
+
+def logsumexp(column):
+    top = max(column, key=rank)
+    if not math.isfinite(top):
+        return top
+    return float(top) + math.log(math.fsum(math.exp(number - top) for number in column))
+
+
+def rank(number):
+    """NaN is the largest."""
+    return number != number, number
+
+
+def first_largest(column):
+    return max(range(len(column)), key=lambda t: (rank(column[t]), -t))
+
+
+def first_least(column):
+    return first_largest([number if number != number else -number for number in column])
+
+
+REDUCTIONS = {
+    "sum": Reduction(sum, whole=True),
+    "mean": Reduction(lambda column: sum(column) / len(column)),
+    "sqrt": Reduction(lambda column: sum(column) / math.sqrt(len(column))),
+    "prod": Reduction(product, whole=True, rounds=lambda length, _: length, passes=products),
+    "max": Reduction(pick=first_largest, ordered=True),
+    "min": Reduction(pick=first_least, ordered=True),
+    "first": Reduction(pick=lambda column: 0),
+    "last": Reduction(pick=lambda column: len(column) - 1),
+    "logsumexp": Reduction(logsumexp, ordered=True),
+}
+
+
+# ------------------------------------------------------------------------------------------ comparisons
 
 
 def assert_bits(a, b, what="array"):

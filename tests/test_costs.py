@@ -144,21 +144,14 @@ def counted(monkeypatch, prepare, call):
     x = prepare(batch())
     kernels, arrays = [], []
 
-    class Counting(dict):
+    def written_down(name, code):
         """The code of a kernel, each call of which is written down."""
 
-        def __init__(self, kernel):
-            super().__init__(kernel.code)
-            self.name = kernel.name
+        def start(*args):
+            kernels.append(name)
+            return code(*args)
 
-        def get(self, variant):
-            code = super().get(variant)
-
-            def start(*args):
-                kernels.append(self.name)
-                return code(*args)
-
-            return code and start
+        return start
 
     def counting(make):
         def made(*args, **options):
@@ -169,7 +162,9 @@ def counted(monkeypatch, prepare, call):
 
     with monkeypatch.context() as patch:
         for kernel in launch._kernels.values():
-            patch.setattr(kernel, "code", Counting(kernel))
+            code = {variant: written_down(kernel.name, code) for variant, code in kernel.code.items()}
+            patch.setattr(kernel, "code", code)
+            patch.setattr(kernel, "run", written_down(kernel.name, kernel.run))
         for make in ("empty", "zeros", "empty_like", "zeros_like"):
             patch.setattr(np, make, counting(getattr(np, make)))
         call(x)
@@ -241,6 +236,7 @@ CALLED = """
 import numpy as np
 import seqformats as sf
 from seqformats.launch.kernel import _kernels
+from seqformats.operations.reduce import REDUCTIONS
 
 for dtype in ("float32", "float64", "int64", "bool", "complex64", "S3"):
     for item in ((), (4,), (2, 3)):
@@ -254,7 +250,7 @@ for dtype in ("float32", "float64", "int64", "bool", "complex64", "S3"):
 for dtype in ("float32", "float64"):
     x = sf.Ragged(np.ones((5, 4), dtype), [2, 0, 3])
     for y in (x, sf.convert(x, sf.Padded), sf.convert(x, sf.Packed), sf.convert(x, sf.Masked)):
-        for name in ("sum", "mean", "sqrt", "max", "min", "first", "last", "logsumexp"):
+        for name in REDUCTIONS:
             _, pullback = sf.vjp(getattr(sf, "reduce_" + name), y)
             pullback(np.ones((3, 4), dtype))
         for operation in (sf.softmax, sf.log_softmax, sf.cumsum):
@@ -267,7 +263,7 @@ for name, kernel in sorted(_kernels.items()):
 # Those that it starts; what calculates meets two dtypes.
 STARTED = """
 blocks_to_steps check_lengths copy_blocks cumsum_rows end_rows find_rows logsumexp_rows max_rows pad_blocks
-pick_sequences repeat_rows reverse_rows scan_list softmax_back softmax_rows sort_lengths spread_exp
+pick_sequences prod_back prod_rows repeat_rows reverse_rows scan_list softmax_back softmax_rows sort_lengths spread_exp
 spread_places spread_rows steps_to_blocks steps_to_words sum_rows window_rows words_to_steps
 """
 

@@ -6,7 +6,6 @@ import types
 
 import numpy as np
 import pytest
-from test_grad import tables  # noqa: F401  a fixture
 
 import seqformats as sf
 from seqformats import registry

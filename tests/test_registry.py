@@ -10,11 +10,11 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import on_arrays, rows, structure_of
 from example_encoding import Reversed, TimeMajor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_grad import tables  # noqa: F401  a fixture
-from test_wrap import WRAPPERS, on_arrays, rows, structure_of
+from test_wrap import WRAPPERS
 
 import seqformats as sf
 from seqformats import registry
@@ -27,7 +27,7 @@ every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format
 
 
 @pytest.fixture
-def reversed_(tables):  # noqa: F811
+def reversed_(tables):
     example_encoding.register()
 
 
@@ -188,7 +188,7 @@ def assert_columns(y, x, values):
 
 
 @pytest.fixture
-def time_major(tables):  # noqa: F811
+def time_major(tables):
     example_encoding.register_time_major()
 
 

@@ -60,7 +60,9 @@ def assert_items(found, items):
 def run(code, **environment):
     """Run `code` in a fresh process; it ends with exit code 0 and says nothing but "done"."""
     here = pathlib.Path(__file__).parent
-    start = "import test_threads\nfrom seqformats.kernels.parts import KernelSpec\n"
+    start = (
+        "import test_threads\nfrom seqformats.formats import rows\nfrom seqformats.kernels.parts import KernelSpec\n"
+    )
     start += "from seqformats.launch import threads as pool\nfrom test_threads import *\n"
     code = start + textwrap.dedent(code) + "\nprint('done')\n"
     # A coverage measurement has a lock of its own, which another thread may hold when this one forks.
@@ -593,6 +595,7 @@ def test_an_exception_at_every_instruction_of_a_conversion():
         """
         sf.set_num_threads(5)
         KernelSpec.threads_from = 1
+        rows.SMALL = 0
         items = [np.full((k % 4, 3), k) for k in range(40)]
         padded = sf.convert(items, sf.Padded)
         expected = padded.data.copy()
@@ -722,6 +725,7 @@ def test_arrays_of_a_list_are_kept_while_a_block_runs(monkeypatch):
         pool, "run", lambda kernel, args, cuts, keep: (kept.append(keep), old(kernel, args, cuts, keep))
     )
     monkeypatch.setattr(KernelSpec, "threads_from", 1)
+    monkeypatch.setattr("seqformats.formats.rows.SMALL", 0)
     items = [np.full((3, 2), k, np.float32) for k in range(4)]
     made = [sf.convert(items, kind).data for kind in (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)]
     made.append(sf.reduce_first(items))

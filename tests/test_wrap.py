@@ -6,6 +6,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import on_arrays, rows, structure_of, width_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,44 +36,16 @@ def example(kind, item_shape=(2,), dtype="f8", lengths=(2, 0, 3, 1)):
     return oracle.build(kind, strategies.truth_from(list(lengths), dtype, item_shape))
 
 
-def rows(x):
-    """The items of any encoding, sequence by sequence."""
-    return oracle.read(x).data()
-
-
-def on_arrays(x, function):
-    """`function` on the arrays that hold an encoding's items, as `fn` may return them."""
-    return [function(item) for item in x.items] if isinstance(x, sf.List) else function(x.data)
-
-
-def structure_of(x):
-    """Everything about an encoding but its items."""
-    if isinstance(x, (list, tuple)):
-        return type(x), oracle.read(x).counts()
-    fields = {name: getattr(x, name).tolist() for name in ("lengths", "indices", "size_at_t") if has_array(x, name)}
-    if isinstance(x, sf.LoD):
-        fields["lod"] = [offsets.tolist() for offsets in x.lod]
-    return type(x), fields, getattr(x, "side", None), oracle.read(x).counts(), width_of(x)
-
-
-def has_array(x, name):
-    return isinstance(getattr(x, name, None), np.ndarray)
-
-
-def width_of(x):
-    return x.data.shape[:2] if isinstance(x, (sf.Padded, sf.Masked)) else None
-
-
 # ------------------------------------------------------------------------------------------- what fn returns
 
 
 @every_wrapper
 @every_source
 @given(data=st.data())
-def test_identity(seen, kind, data):
+def test_identity(arrays, seen, kind, data):
     """What `fn` passes on comes back with the structure of what was given."""
-    truth, x = data.draw(strategies.encoded(kind))
-    y = WRAPPERS[seen](lambda batch: batch)(x)
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
+    y = arrays.on(WRAPPERS[seen](lambda batch: batch))(x)
     if kind is list:
         assert type(y) is list
         assert oracle.infer(y).counts() == truth.counts() or not truth.rows()
@@ -83,20 +56,22 @@ def test_identity(seen, kind, data):
 
 @every_wrapper
 @every_source
-def test_fn_sees_the_encoding(seen, kind):
+def test_fn_sees_the_encoding(arrays, seen, kind):
     x = example(kind)
     got = []
-    WRAPPERS[seen](lambda batch: got.append(batch) or batch)(x)
+    arrays.on(WRAPPERS[seen](lambda batch: got.append(batch) or batch))(x)
     (batch,) = got
     assert type(batch) is seen
-    oracle.assert_truth(oracle.read(batch).at(-1), oracle.read(x).at(-1))
+    if arrays.held(arrays.up(x)):
+        assert arrays.held(batch)
+    oracle.assert_truth(oracle.read(arrays.down(batch)).at(-1), oracle.read(x).at(-1))
 
 
 @every_array_wrapper
 @every_source
-def test_an_array_comes_back_over_the_structure(seen, kind):
+def test_an_array_comes_back_over_the_structure(arrays, seen, kind):
     x = example(kind)
-    y = FLAT[seen](lambda batch: batch.data * 10)(x)
+    y = arrays.on(FLAT[seen](lambda batch: arrays.up(arrays.down(batch.data) * 10)))(x)
     assert structure_of(y) == structure_of(x)
     assert rows(y).tolist() == (rows(x) * 10).tolist()
 
@@ -507,11 +482,11 @@ def test_pairs_must_come_back():
 
 @every_source
 @given(data=st.data())
-def test_rows_alone(kind, data):
+def test_rows_alone(arrays, kind, data):
     """`with_array` sees every item once, and no padding."""
-    truth, x = data.draw(strategies.encoded(kind, kinds=[np.dtype("f8")]))
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.of([np.dtype("f8")])))
     got = []
-    y = sf.with_array(lambda a: got.append(a) or a)(x)
+    y = arrays.on(sf.with_array(lambda a: got.append(arrays.down(a)) or a))(x)
     assert got[0].shape == (truth.rows(), *truth.item_shape)
     if kind is not sf.Packed:
         oracle.assert_bits(got[0], truth.data())

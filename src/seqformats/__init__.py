@@ -35,9 +35,8 @@ from .operations.attention import block_mask, cu_seqlens, mask, position_ids, se
 from .operations.batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
 from .operations.expand import expand, expand_as, repeat
 from .operations.questions import equal, lengths, to_device
-from .operations.rearrange import concat, erase, reshape, reverse, scatter, slice
+from .operations.rearrange import concat, erase, reshape, reverse, slice
 from .operations.reduce import (
-    argmax,
     reduce,
     reduce_first,
     reduce_last,
@@ -45,13 +44,15 @@ from .operations.reduce import (
     reduce_max,
     reduce_mean,
     reduce_min,
+    reduce_prod,
     reduce_sqrt,
     reduce_sum,
 )
+from .operations.scatter import scatter
 from .operations.select import select
 from .operations.softmax import cumsum, log_softmax, softmax
 from .operations.steps import TensorArray, shrink
-from .operations.topk import topk_mean
+from .operations.topk import argmax, topk_mean
 from .operations.windows import conv, ngrams, window
 from .registry import conversion, conversions
 from .wrap import (
@@ -132,6 +133,7 @@ __all__ = [
     "reduce_max",
     "reduce_mean",
     "reduce_min",
+    "reduce_prod",
     "reduce_sqrt",
     "reduce_sum",
     "reorder",

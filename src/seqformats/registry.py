@@ -10,11 +10,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from . import hints
 from .errors import ConversionError, said
 from .limits import remember
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # --- conversions -----------------------------------------------------------------------------------------------------
 
@@ -115,7 +117,7 @@ def conversion(
     *,
     shares: bool = False,
     devices: tuple[str, ...] | None = None,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Function], Function]:
     """Register the decorated function as the conversion from `source` to `target`.
 
     The function takes an object of type `source` and returns one of type `target`, with the same sequences in the same
@@ -124,14 +126,32 @@ def conversion(
 
     Parameters
     ----------
-    source, target : dataclass types (or `list` for nested lists)
-    pullback : ``pullback(dy, x) -> dx``, the gradient: `dy` is a `target`, `x` what was converted, `dx` a `source`.
-        Without it the gradient is the way back, ``convert(dy, source)``, which must then be registered too.
-    shares : does the result share memory with the source?  Such a leg costs nothing in a route.
-    devices : kinds of device ("cpu", "cuda") it works on; None for all.
+    source, target : dataclass types
+        Or `list` for nested lists.
+    pullback : ``pullback(dy, x) -> dx``, optional
+        The gradient: `dy` is a `target`, `x` what was converted, `dx` a `source`.  Without it the gradient is the way
+        back, ``convert(dy, source)``, which must then be registered too.
+    shares : bool
+        Does the result share memory with the source?  Such a leg costs nothing in a route.
+    devices : kinds of device, optional
+        Those that it works on ("cpu", "cuda"); None for all.
 
+    Returns
+    -------
+    a decorator
+        It gives the function back as it is.
+
+    Raises
+    ------
+    TypeError
+        For a source or target that is no dataclass.
+
+    Notes
+    -----
     A dataclass with the class attribute ``keeps_levels = True`` says that it holds every level of a `LoD`.
 
+    Examples
+    --------
     >>> import dataclasses
     >>> import numpy as np
     >>> import seqformats as sf
@@ -149,23 +169,41 @@ def conversion(
         if not (isinstance(kind, type) and (kind is list or is_dataclass(kind))):
             raise TypeError(f"a conversion goes between dataclass types or list, not {said(kind)}")
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        global _bound_to_devices
-        parameters = inspect.signature(function).parameters.values()
-        options = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-        entry = Conversion(source, target, function, pullback, options, shares, devices)
-        _conversions[source, target] = entry
-        _encoding_types.update({source, target} - {list})
-        _bound_to_devices = _bound_to_devices or devices is not None
-        _routes.clear()
+    def register(function: Function) -> Function:
+        _add(Conversion(source, target, function, pullback, options_of(function), shares, devices))
         return function
 
     return register
 
 
-def conversions() -> dict[tuple[type, type], Conversion]:
-    """The table of direct conversions: (from, to) -> entry.
+def options_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The keyword-only parameters of a function."""
+    return tuple(p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY)
 
+
+def enter(source: type, target: type, function: Callable[..., Any], options: tuple[str, ...]) -> None:
+    """Enter a conversion whose options are known otherwise than by the signature of its function."""
+    _add(Conversion(source, target, function, None, options, shares=False, devices=None))
+
+
+def _add(entry: Conversion) -> None:
+    global _bound_to_devices
+    _conversions[entry.source, entry.target] = entry
+    _encoding_types.update({entry.source, entry.target} - {list})
+    _bound_to_devices = _bound_to_devices or entry.devices is not None
+    _routes.clear()
+
+
+def conversions() -> dict[tuple[type, type], Conversion]:
+    """The table of direct conversions.
+
+    Returns
+    -------
+    dict
+        Of (from, to) the entry.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.conversions()[sf.Ragged, sf.Padded].options
     ('fill', 'width', 'multiple_of', 'truncate')
@@ -257,7 +295,9 @@ direct = _conversions.get
 
 # --- gradients -------------------------------------------------------------------------------------------------------
 
-Rule = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Callable[[Any], Any]]]
+Arguments = tuple[Any, ...]
+Options = dict[str, Any]
+Rule = Callable[[Arguments, Options], tuple[Any, Callable[[Any], Any]]]
 
 _gradients: dict[Callable[..., Any], Rule] = {}
 
@@ -293,10 +333,10 @@ def service(name: str) -> Callable[..., Any]:
     return _services[name]
 
 
-def provides(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def provides(name: str) -> Callable[[Function], Function]:
     """Register the decorated function as the service `name`."""
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Function) -> Function:
         _services[name] = function
         return function
 

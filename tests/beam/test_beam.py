@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_cuda import on_each_library
+from libraries import on_each_library
 
 import seqformats as sf
 

@@ -7,8 +7,8 @@ and CuPy arrays (``pytest -m cuda``).
 import beam_oracle
 import numpy as np
 import pytest
-import test_cuda
-from test_cuda import OnNumba, OnTorch, There, busy, need_gpu, on_each_library
+from elsewhere import There
+from libraries import OnNumba, OnTorch, busy, need_gpu, on_each_library
 
 import seqformats as sf
 from seqformats import arrays
@@ -23,7 +23,6 @@ pytestmark = [
     pytest.mark.passes("compiled", "interpreted", reason="Numba checks no bounds on CUDA"),
 ]
 
-elsewhere = test_cuda.elsewhere
 every_rule = pytest.mark.parametrize("rule", beam_oracle.RULES)
 
 # Five sources, each with settings of its own.

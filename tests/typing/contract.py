@@ -35,15 +35,36 @@ def conversions(x: sf.Ragged, y: sf.LoD, anything: Any) -> None:
     assert_type(sf.explain(sf.Ragged, sf.Padded), str)
 
 
+class Tensor:
+    """An array of another library."""
+
+    shape: tuple[int, ...] = (5,)
+    dtype: Any = None
+
+
+def other_arrays(x: sf.Ragged[Tensor], relu: Callable[[Tensor], Tensor]) -> None:
+    """The type of the data goes along, and an encoding of it is one of those whose data may be anything."""
+    assert_type(x.data, Tensor)
+    assert_type(sf.convert(x, sf.Masked), sf.Masked[Tensor])
+    assert_type(sf.convert_like(x, x), sf.Ragged[Tensor])
+    assert_type(x[1:], sf.Ragged[Tensor])
+    fields(x, sf.convert(x, sf.Masked), sf.convert(x, sf.LoD))
+    assert_type(sf.with_array(relu)(x), sf.Ragged[Tensor])
+
+
 def building() -> None:
-    """Arguments are what users have: lists are sequences, and lengths are whole numbers in any form."""
+    """Arguments are what users have: lists are sequences, and lengths are whole numbers in any form.
+
+    The type of the data is known where it is seen; NumPy's without its number of axes, which conversions change.
+    """
     items = [np.zeros(2), np.zeros(3)]
-    assert_type(sf.List(items), sf.List)
-    assert_type(sf.List(tuple(items)), sf.List)
-    assert_type(sf.Ragged(np.zeros(5), [2, 3]), sf.Ragged)
-    assert_type(sf.Ragged(np.zeros(5), lengths=np.array([2, 3])), sf.Ragged)
+    assert_type(sf.List(items), sf.List[np.ndarray])
+    assert_type(sf.List(tuple(items)), sf.List[np.ndarray])
+    assert_type(sf.Ragged(np.zeros(5), [2, 3]), sf.Ragged[np.ndarray])
+    assert_type(sf.Ragged(np.zeros(5), lengths=np.array([2, 3])), sf.Ragged[np.ndarray])
+    assert_type(sf.Ragged(Tensor(), [2, 3]), sf.Ragged[Tensor])
     assert_type(sf.Ragged.from_offsets(np.zeros(5), [0, 2, 5]), sf.Ragged)
-    assert_type(sf.LoD(np.zeros(5), [[0, 2, 5]]), sf.LoD)
+    assert_type(sf.LoD(np.zeros(5), [[0, 2, 5]]), sf.LoD[np.ndarray])
     assert_type(sf.LoD.from_lengths(np.zeros(5), [[2, 3]]), sf.LoD)
     assert_type(sf.LoD.from_nested([[1, 2], [3]]), sf.LoD)
     assert_type(sf.Masked.from_mask(np.zeros((2, 3)), np.ones((2, 3), bool)), sf.Masked)
@@ -51,8 +72,9 @@ def building() -> None:
 
 
 def fields(x: sf.Ragged, y: sf.Masked, z: sf.LoD) -> None:
-    """What an encoding answers."""
-    assert_type(x.data, Array)
+    """What an encoding answers; data of any library goes wherever it is wanted."""
+    data: np.ndarray = x.data
+    assert_type(data, np.ndarray)
     assert_type(x.lengths, Array)
     assert_type(x.offsets, Array)
     assert_type(y.mask, Array)
@@ -134,6 +156,20 @@ def scaled(x: sf.Padded, factor: float, *, shift: float = 0.0) -> sf.Padded:
     return sf.Padded(x.data * factor + shift, x.size_at_t, x.lengths, x.indices)
 
 
+def doubled(rows: np.ndarray) -> np.ndarray:
+    """A function of rows; what a lambda returns is not known."""
+    return np.multiply(rows, 2)
+
+
+class Model:
+    """A wrapper around a method keeps `self` first."""
+
+    @sf.with_masked(side="left")
+    def layer(self, x: sf.Masked, factor: float) -> sf.Masked:
+        """A layer of it."""
+        return sf.Masked(x.data * factor, x.lengths, x.side)
+
+
 def wrappers(x: sf.Ragged) -> None:
     """What follows the first argument stays as it was, with and without options; the caller's encoding comes back."""
     wrapped = sf.with_padded(scaled)
@@ -142,8 +178,9 @@ def wrappers(x: sf.Ragged) -> None:
     wrapped(x, "2")  # type: ignore[arg-type]
     again = sf.with_padded(multiple_of=8)(scaled)
     assert_type(again(x, 2.0), sf.Ragged)
-    rows = sf.with_array(lambda array: array)
+    rows = sf.with_array(doubled)
     assert_type(rows(x), sf.Ragged)
+    assert_type(Model().layer(x, 2.0), sf.Ragged)
 
 
 def decoding(state_of: Callable[[sf.BeamState], tuple[Any, Any]]) -> None:

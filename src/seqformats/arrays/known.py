@@ -129,7 +129,7 @@ def has_items(x: object) -> bool:
     return isinstance(x, (list, tuple)) or (is_array(x) and len(shape_of(x)) > 0)
 
 
-def adopt(x: Array, what: str = "data") -> tuple[Library, Array]:
+def adopt(x: Any, what: str = "data") -> tuple[Library, Array]:
     """An array of any library as (its library, the array, C-contiguous).
 
     Arrays of other libraries come in through ``__array_interface__`` or DLPack without a copy, as NumPy arrays; on a

@@ -152,7 +152,7 @@ def _best_tokens(query: Query, wanted: Wanted, places: int) -> Lists:
     block = 16 if width <= 1024 else 128
     blocks = np.empty(rows * (-(-width // block) + 2), np.float32)
     args = (Scores(library.operand(x), running, form), lists, blocks, query.limits, wanted, width)
-    kernel("best_tokens").run(args, Work(beams, rows), 4 * rows * width)
+    kernel("best_tokens").run_over(args, Work(beams, rows), 4 * rows * width)
     return lists
 
 

@@ -68,7 +68,7 @@ class Search:
         tree = self.nodes.tree(total)
         numbers, scores = np.empty((4, total), np.int64), np.empty((2, total), np.float32)
         t = before.t + 1
-        advance = kernel("advance_beams")
+        advance = kernel("advance_beams").run
         told = advance(found, before.rows, NewRows(numbers, scores), self.beams, self.finished, tree, self._terms, t)
         rows, size, same, bad, longest, largest = told
         if bad >= 0:

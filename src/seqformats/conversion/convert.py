@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from .. import hints, registry
-from ..arrays import frozen, is_array, library_of, with_autograd
+from ..arrays import Array, frozen, is_array, library_of, with_autograd
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
+from ..formats.annotations import Data
 from ..formats.bare import as_encoding, is_list_of_arrays, list_of, read_list
 from ..formats.leaves import connected, leaves, rebuild, wants_grad, without_data
-from ..formats.rows import lay_out, put_rows
+from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
 from ..limits import check_finite
+from ..registry import direct
 from .layouts import MOVES, is_already
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Encoding)
 
 
 @registry.provides("as_own")
-def as_own(x: Any) -> Any:
+def as_own(x: object) -> Encoding:
     """An encoding, a user's dataclass or a bare list as an encoding of this library; TypeError for anything else."""
     x = as_encoding(x)
     return x if isinstance(x, Encoding) else convert(x, _own_kind(x))
 
 
-def _own_kind(x: Any) -> type:
+def _own_kind(x: object) -> type[Encoding]:
     """The encoding of this library that stands for a user's dataclass.
 
     The one that it shares memory with, since order, width and side of the data are then the same; else one that keeps
@@ -37,30 +42,69 @@ def _own_kind(x: Any) -> type:
         return Ragged if kind is None else LoD
     routes = [registry.find_route(kind, own, device_kind(x)) for own in (Ragged, Masked, Padded, Packed, List)]
     shared = [route for route in routes if route is not None and route.shares]
-    return min(shared, key=lambda route: len(route.legs)).target if shared else Ragged
+    nearest: type[Encoding] = min(shared, key=lambda route: len(route.legs)).target if shared else Ragged
+    return nearest
 
 
+@overload
+def convert(x: Encoding[Data], To: type[Ragged], *, copy: bool = ..., **options: Any) -> Ragged[Data]: ...
+@overload
+def convert(x: Encoding[Data], To: type[Padded], *, copy: bool = ..., **options: Any) -> Padded[Data]: ...
+@overload
+def convert(x: Encoding[Data], To: type[Packed], *, copy: bool = ..., **options: Any) -> Packed[Data]: ...
+@overload
+def convert(x: Encoding[Data], To: type[Masked], *, copy: bool = ..., **options: Any) -> Masked[Data]: ...
+@overload
+def convert(x: Encoding[Data], To: type[List], *, copy: bool = ..., **options: Any) -> List[Data]: ...
+@overload
+def convert(x: Encoding[Data], To: type[LoD], *, copy: bool = ..., **options: Any) -> LoD[Data]: ...
+@overload
+def convert(x: object, To: type[list[Any]], *, copy: bool = ..., **options: Any) -> list[Any]: ...
+@overload
+def convert(x: object, To: type[T], *, copy: bool = ..., **options: Any) -> T: ...
 def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     """The same sequences in another encoding.
 
     Parameters
     ----------
     x : an encoding, a list or tuple of arrays, or nested lists
-    To : `List`, `Ragged`, `Padded`, `Packed`, `Masked`, `LoD`, `list` (nested), or a dataclass registered by
-        `conversion`
-    copy : never share memory with `x`.  Without it `Ragged` <-> `LoD`, to `List`, and what changes nothing do.
-    fill, width, multiple_of, truncate : for `Padded` and `Masked`.  The padding, one value or one item, exact in the
-        dtype; the least width; a number that divides the width; whether longer sequences lose their end.
-    side : for `Masked`, "right" or "left"
-    level : from a `LoD` or nested lists: the level whose sequences the target has, each with all its rows; negative
-        from the innermost
-    dtype : from nested lists: of their numbers; NumPy's choice without it, and float64 where there is no number
+    To : `List`, `Ragged`, `Padded`, `Packed`, `Masked`, `LoD`, `list` (nested), or another dataclass
+        Another one must have been registered by `conversion`.
+    copy : bool
+        Never share memory with `x`.  Without it `Ragged` <-> `LoD`, to `List`, and what changes nothing do.
+    **options : of the way from the one to the other
+        fill, width, multiple_of, truncate
+            For `Padded` and `Masked`.  The padding, one value or one item, exact in the dtype; the least width; a
+            number that divides the width; whether longer sequences lose their end.
+        side
+            For `Masked`, "right" or "left".
+        level
+            From a `LoD` or nested lists: the level whose sequences the target has, each with all its rows; negative
+            from the innermost.
+        dtype
+            From nested lists: of their numbers; NumPy's choice without it, and float64 where there is no number.
 
-    Returns `x` itself where nothing changes.  dtype, item shape, array library and device stay.
+    Returns
+    -------
+    what `To` says
+        `x` itself where nothing changes.  dtype, item shape, array library and device stay.
 
-    Errors: TypeError for what is no encoding and for an option that the route does not know, ConversionError where
-    there is no route or an option's value is impossible, IndexError for a level that does not exist.
+    Raises
+    ------
+    TypeError
+        For what is no encoding and for an option that the route does not know.
+    ConversionError
+        Where there is no route or an option's value is impossible.
+    IndexError
+        For a level that does not exist.
 
+    See Also
+    --------
+    convert_like : back to the encoding and the structure that something came from.
+    explain : the route as text.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Masked, fill=-1)
@@ -72,17 +116,18 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     """
     kind: Any = type(x)
     if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
-        bare = kind is list or kind is tuple
         try:
-            entry = registry.direct((List if bare else kind, To))
+            entry = direct((kind, To))
         except (TypeError, ValueError):  # an array, say, is no key
             entry = None
-        if bare:
+        if entry is not None:
+            if entry.everywhere and not (with_autograd and wants_grad(x)):
+                return lay_out(x, To) if entry.function in MOVES else entry.function(x)
+        elif kind is list or kind is tuple:
+            entry = direct((List, To)) if isinstance(To, type) else None
             source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
             if source is not None:
-                return entry.function(source)  # type: ignore[union-attr]
-        elif entry is not None and entry.everywhere and not (with_autograd and wants_grad(x)):
-            return entry.function(x)
+                return lay_out(source, To)
         elif kind is To and isinstance(x, Encoding):
             return x
     if not isinstance(copy, (bool, np.bool_)):
@@ -90,7 +135,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     if not registry.is_encoding_type(kind):
         if kind is Pairs:
             return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
-        kind = _kind_at_the_door(x)
+        kind = _kind_of(x)
         if kind is List and not x and ("level" in options or "dtype" in options):
             kind = list  # no sequences, on whatever level
         if kind is List:
@@ -110,7 +155,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     return copied(y) if copy and (route.shares or y is x) else y
 
 
-def check_target(To: Any) -> None:
+def check_target(To: object) -> None:
     """TypeError for what is no type."""
     if not isinstance(To, type):
         what = said(To)
@@ -122,7 +167,7 @@ def check_target(To: Any) -> None:
         raise TypeError(f"the target of a conversion must be a type such as Ragged, not {what}")
 
 
-def _kind_at_the_door(x: Any) -> type:
+def _kind_of(x: object) -> type:
     if isinstance(x, (list, tuple)):
         if type(x) not in (list, tuple) and hints.for_batch(x):
             raise no_encoding(x)
@@ -133,7 +178,7 @@ def _kind_at_the_door(x: Any) -> type:
     return kind
 
 
-def no_encoding(x: Any, what: str = "no encoding") -> TypeError:
+def no_encoding(x: object, what: str = "no encoding") -> TypeError:
     """The error for an object that is none, with the way in for what has one."""
     hint = f"; the batch comes first: convert(x, {x.__name__})" if isinstance(x, type) else hints.for_batch(x)
     if not hint and getattr(getattr(x, "dtype", None), "hasobject", False):
@@ -143,19 +188,19 @@ def no_encoding(x: Any, what: str = "no encoding") -> TypeError:
     return TypeError(f"{registry.label(type(x))} is {what}{hint}")
 
 
-def device_kind(x: Any) -> str:
+def device_kind(x: object) -> str:
     """Only asked for where a conversion is bound to a device."""
     return str(getattr(x, "device", "cpu")).partition(":")[0] if registry.bound_to_devices() else "cpu"
 
 
-def _run(leg: registry.Conversion, x: Any, options: dict[str, Any]) -> Any:
+def _run(leg: registry.Conversion, x: object, options: dict[str, Any]) -> Any:
     """One leg, connected to the caller's autograd graph where that asks for it; a shared one is connected anyhow."""
     if not leg.shares and wants_grad(x):
         return connected(lambda z: conversion_vjp(leg, z, options), x)
     return leg.function(x, **options)
 
 
-def copied(x: Any) -> Any:
+def copied(x: object) -> Any:
     """The same encoding over copies of its arrays; the structure is read-only and stays."""
     if isinstance(x, (list, tuple)):
         return _copied_lists(x)
@@ -168,7 +213,7 @@ def copied(x: Any) -> Any:
     return rebuild(x, [library_of(leaf).copy(leaf) for leaf in leaves(x)])
 
 
-def _copied_lists(x: Any) -> Any:
+def _copied_lists(x: Sequence[Any]) -> Any:
     """Lists in lists, to any depth, around copies of what they hold."""
     levels = [[x]]
     while levels[-1]:
@@ -187,36 +232,36 @@ def _copied_lists(x: Any) -> Any:
 # --- the way back ----------------------------------------------------------------------------------------------------
 
 
-def conversion_vjp(leg: registry.Conversion, x: Any, options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+def conversion_vjp(leg: registry.Conversion, x: object, options: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
     """The result of one conversion of the table, and its pullback."""
     y = leg.function(x, **options)
     if leg.pullback is not None:
-        given = leg.pullback
-        return y, lambda dy: given(dy, x)
+        pullback = leg.pullback
+        return y, lambda dy: pullback(dy, x)
     shape = without_data(x)
     return y, lambda dy: _back(leg, dy, shape)
 
 
-def _back(leg: registry.Conversion, dy: Any, x: Any) -> Any:
+def _back(leg: registry.Conversion, dy: object, x: object) -> Any:
     if isinstance(x, Encoding):
-        return restored(dy if isinstance(dy, Encoding) else convert(dy, leg.source), x)
+        own: Any = dy if isinstance(dy, Encoding) else convert(dy, leg.source)
+        return restored(own, x)
     return convert(dy, leg.source)
 
 
-def restored(dy: Any, x: Encoding) -> Any:
+def restored(dy: Encoding, x: E) -> E:
     """`dy` with the structure of `x`, its items where they came from, zeros for items that had been cut off."""
     if x.keeps_levels:
         r = convert(dy, Ragged)
         return x._with_data((r if r.rows == x.rows else resized(r, x._structure)).data)
     if not dy._structure.same_lengths(x._structure) or len(dy._levels) > 1:
-        dy = convert(dy, Ragged)
-        if not dy._structure.same_lengths(x._structure):
-            dy = resized(dy, x._structure)
+        r = convert(dy, Ragged)
+        dy = r if r._structure.same_lengths(x._structure) else resized(r, x._structure)
     y = relaid(dy, x)
     return without_padding(y) if y is dy else y
 
 
-def without_padding(x: Any) -> Any:
+def without_padding(x: T) -> T:
     """The same encoding with zeros for padding, itself where it has none."""
     return convert(x, type(x), fill=0) if isinstance(x, Encoding) and x._padding() else x
 
@@ -227,47 +272,54 @@ def resized(x: Ragged, structure: Structure) -> Ragged:
     if own.n != structure.n:
         raise StructureError(f"{structure.n} sequences were expected, but there are {own.n}")
     if wants_grad(x):
-        return connected(lambda z: (resized(z, structure), lambda dz: resized(dz, own)), x)  # type: ignore[no-any-return]
+        y: Ragged = connected(lambda z: (resized(z, structure), lambda dz: resized(dz, own)), x)
+        return y
     kept = Structure.of_lengths(np.minimum(own.lengths, structure.lengths))
-    source = x._read().restricted(kept, frozen(own.offsets[:-1].copy()))
+    source = Source(*x._read()).restricted(kept, frozen(own.offsets[:-1].copy()))
     out = source.empty(structure.rows, zeros=True)
     put_rows(source, out, frozen(structure.offsets[:-1].copy()))
     return Ragged._sealed(out, structure)
 
 
-def rows_of(x: Any) -> Any:
+def rows_of(x: Encoding) -> Array:
     """The rows of an encoding, one sequence after the other, after a look at whether data is what was validated."""
     r = convert(x, Ragged)
     r._look()
-    return r.data
+    data: Array = r.data
+    return data
 
 
-def relaid(y: Any, x: Encoding) -> Any:
+def relaid(y: Encoding, x: E) -> E:
     """`y`, whose lengths are those of `x`, laid out exactly as `x`: the same columns, width and side."""
     if y is x:
-        return y
+        return x
     shares = _shares_layout(y, x)
+    laid: E
     if not shares and with_autograd and wants_grad(y):
         own, like = without_data(y), without_data(x)
-        return connected(lambda z: (relaid(z, like), lambda dz: relaid(dz, own)), y)
+        laid = connected(lambda z: (relaid(z, like), lambda dz: relaid(dz, own)), y)
+        return laid
     if x._flat and shares:
         y._look()
         return x._with_data(y.data)
+    alike: Any = y
     if not x._in_one_array:
-        y = convert(y, type(x))
-        leaves = y._leaves()
-        return List._of(tuple(leaves), x._structure, leaves[0] if leaves else y._sample())
+        alike = convert(y, type(x))
+        leaves = alike._leaves()
+        laid = alike._of(tuple(leaves), x._structure, leaves[0] if leaves else alike._sample())
+        return laid
     if shares:
-        return y
-    source = y._read()
-    if y._structure is not x._structure:
-        if x._by_steps and source.at.step != 1 and not _same_order(y._structure, x._structure):
-            source = convert(y, Ragged)._read()
-        source = source._replace(structure=x._structure)
-    return lay_out(source, type(x), x._form())
+        laid = alike
+        return laid
+    if y._structure is x._structure:
+        return lay_out(y, type(x), x._form())
+    source = Source(*y._read())
+    if x._by_steps and source.at.step != 1 and not _same_order(y._structure, x._structure):
+        source = Source(*convert(y, Ragged)._read())
+    return lay_out(source._replace(structure=x._structure), type(x), x._form())
 
 
-def _shares_layout(y: Any, x: Encoding) -> bool:
+def _shares_layout(y: Encoding, x: Encoding) -> bool:
     """Has `y` the layout of `x` already, or would a view give it?"""
     if x._flat:
         return bool(y._flat)

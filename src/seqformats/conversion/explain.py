@@ -12,8 +12,28 @@ from .layouts import MOVES, steps_to_list
 def explain(From: type, To: type, device: str = "cpu") -> str:
     """The route from one encoding to another on a kind of device, as text.
 
-    ConversionError where there is none.
+    Parameters
+    ----------
+    From, To : types
+    device : kind of device
+        "cpu", "cuda", ...
 
+    Returns
+    -------
+    str
+        A line for each leg: whether it shares memory, or by which kernel rows are moved, and its options.
+
+    Raises
+    ------
+    TypeError
+        For what is no type.
+    ConversionError
+        Where there is no route.
+    DeviceError
+        For a device without kernels.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> print(sf.explain(sf.LoD, sf.Padded))
     LoD -> Padded on cpu: 2 legs
@@ -29,9 +49,9 @@ width, multiple_of, truncate
     name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
     if From is To:
         return f"{name}: nothing to do"
-    found = registry.route(From, To, device)
-    lines = [f"{name}: {len(found.legs)} leg{'s' * (len(found.legs) > 1)}"]
-    for leg in found.legs:
+    legs = registry.route(From, To, device).legs
+    lines = [f"{name}: {len(legs)} leg{'s' * (len(legs) > 1)}"]
+    for leg in legs:
         how = "shares memory" if leg.shares else f"one move{_kernel_of(leg, device)}"
         lines.append(
             f"  {registry.label(leg.source)} -> {registry.label(leg.target)}   {how}   "

@@ -18,7 +18,7 @@ from ..formats.rows import Source, cut, lay_out
 from ..formats.structure import MOST, Structure, whole
 
 
-def at_least(value: Any, name: str, least: int) -> int:
+def at_least(value: object, name: str, least: int) -> int:
     """An integer option; ConversionError where it is below `least`, or more than int64 can count."""
     number = whole(value, name)
     if number < least:
@@ -28,97 +28,89 @@ def at_least(value: Any, name: str, least: int) -> int:
     return number
 
 
-def _width(structure: Structure, width: Any, multiple_of: Any, truncate: Any) -> tuple[int, int]:
+def _width(structure: Structure, width: object, multiple_of: object, truncate: object) -> tuple[int, int]:
     """The width of the rectangle, and the longest length that is kept."""
     longest = structure.longest
     if not isinstance(truncate, (bool, np.bool_)):
         raise TypeError(f"truncate must be True or False, not {said(truncate)}")
     step = at_least(multiple_of, "multiple_of", 1)
-    if width is None:
-        room = longest
-    else:
-        room = at_least(width, "width", 0)
-        if longest > room:
+    wide = longest
+    if width is not None:
+        wide = at_least(width, "width", 0)
+        if longest > wide:
             if not truncate:
                 i = int(structure.lengths.argmax())
                 raise ConversionError(
-                    f"width={room} is too small: sequence {i} has {longest} items; "
+                    f"width={wide} is too small: sequence {i} has {longest} items; "
                     f"give truncate=True or a width of at least {longest}"
                 )
-            longest = room
-    return -(-room // step) * step, longest
+            longest = wide
+    return -(-wide // step) * step, longest
 
 
 def _in_rectangle(
-    x: Encoding | Source, kind: type[Encoding], width: Any, multiple_of: Any, truncate: Any
+    x: Encoding | Source, kind: type[Encoding], width: object, multiple_of: object, truncate: object
 ) -> tuple[Source, int]:
     """The rows that are kept, and the width of the rectangle."""
-    source = x._read()
+    source = Source(*x._read())
     if isinstance(x, kind) and width is None:
         width = x._form()[0]  # another side, fill or multiple of the rectangle that is there
-    room, longest = _width(source.structure, width, multiple_of, truncate)
+    wide, longest = _width(source.structure, width, multiple_of, truncate)
     if longest < source.structure.longest:
-        source = cut(to_ragged(x)._read() if source.at.step != 1 else source, longest)
-    return source, room
+        source = cut(Source(*to_ragged(x)._read()) if source.at.step != 1 else source, longest)
+    return source, wide
 
 
 def to_ragged(x: Encoding | Source) -> Ragged:
     """Any layout as `Ragged`."""
-    return lay_out(x._read(), Ragged)  # type: ignore[no-any-return]
+    return lay_out(x, Ragged)
 
 
 def to_packed(x: Encoding | Source) -> Packed:
     """Any layout as `Packed`."""
-    return lay_out(x._read(), Packed)  # type: ignore[no-any-return]
+    return lay_out(x, Packed)
 
 
 def to_padded(
-    x: Encoding | Source, *, fill: Any = 0, width: Any = None, multiple_of: Any = 1, truncate: bool = False
+    x: Encoding | Source, *, fill: object = 0, width: object = None, multiple_of: object = 1, truncate: bool = False
 ) -> Padded:
     """Any layout as `Padded`."""
-    if width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and type(x) is not Padded:
-        source = x._read()
-        return lay_out(source, Padded, (source.structure.longest,), fill)  # type: ignore[no-any-return]
-    source, room = _in_rectangle(x, Padded, width, multiple_of, truncate)
-    return lay_out(source, Padded, (room,), fill)  # type: ignore[no-any-return]
+    source, wide = _in_rectangle(x, Padded, width, multiple_of, truncate)
+    return lay_out(source, Padded, (wide,), fill)
 
 
 def to_masked(
     x: Encoding | Source,
     *,
-    fill: Any = 0,
-    width: Any = None,
-    multiple_of: Any = 1,
+    fill: object = 0,
+    width: object = None,
+    multiple_of: object = 1,
     truncate: bool = False,
     side: str | None = None,
 ) -> Masked:
     """Any layout as `Masked`, padded on the right (a `Masked` on its own side) unless `side` says otherwise."""
-    plain = width is None and type(multiple_of) is int and multiple_of == 1 and truncate is False and side is None
-    if plain and type(x) is not Masked:
-        source = x._read()
-        return lay_out(source, Masked, (source.structure.longest, "right"), fill)  # type: ignore[no-any-return]
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
         raise TypeError(f'side must be "right" or "left", not {said(side)}')
     elif side not in ("right", "left"):
         raise ConversionError(f'side must be "right" or "left", not {said(side)}')
-    source, room = _in_rectangle(x, Masked, width, multiple_of, truncate)
-    return lay_out(source, Masked, (room, side), fill)  # type: ignore[no-any-return]
+    source, wide = _in_rectangle(x, Masked, width, multiple_of, truncate)
+    return lay_out(source, Masked, (wide, side), fill)
 
 
-def is_already(x: Any, options: dict[str, Any]) -> bool:
+def is_already(x: object, options: dict[str, Any]) -> bool:
     """Is `x` laid out as these options ask?"""
     if "fill" in options or not isinstance(x, Encoding) or x._lead != 2:
         return False  # nobody knows what its padding holds
     x._look()
-    room, *side = x._form()
+    width, *side = x._form()
     if isinstance(options.get("side"), str) and [options["side"]] != side:
         return False
     wide, longest = _width(
-        x._structure, options.get("width", room), options.get("multiple_of", 1), options.get("truncate", False)
+        x._structure, options.get("width", width), options.get("multiple_of", 1), options.get("truncate", False)
     )
-    return wide == room and longest == x.max_length and isinstance(options.get("side", ""), str)
+    return wide == width and longest == x.max_length and isinstance(options.get("side", ""), str)
 
 
 # --- views -----------------------------------------------------------------------------------------------------------
@@ -137,7 +129,7 @@ def steps_to_list(x: Encoding) -> List:
 
 def masked_to_list(x: Masked) -> List:
     """Views of the rows of each sequence, without the padding."""
-    source = x._read()
+    source = Source(*x._read())
     data, structure = x.data, source.structure
     lengths = structure.lengths.tolist()
     if x.side == "left":
@@ -171,36 +163,40 @@ def ragged_to_lod(x: Ragged) -> LoD:
 
 # --- the table -------------------------------------------------------------------------------------------------------
 
-_TO: dict[type[Encoding], Callable[..., Any]] = {
-    Ragged: to_ragged,
-    Masked: to_masked,
-    Padded: to_padded,
-    Packed: to_packed,
+_TO: dict[type[Encoding], tuple[Callable[..., Any], tuple[str, ...]]] = {
+    kind: (function, registry.options_of(function))
+    for kind, function in ((Ragged, to_ragged), (Masked, to_masked), (Padded, to_padded), (Packed, to_packed))
 }
-MOVES: set[Callable[..., Any]] = set(_TO.values())
+MOVES: set[Callable[..., Any]] = {function for function, _ in _TO.values()}
 """What reads a `Source` as well as an encoding."""
 
 
 def enter(kind: type[Encoding], others: Iterable[type[Encoding]]) -> None:
     """Enter an encoding into the table: from it to each of `others` that rows can be moved to, and back.
 
-    One that is not known above has no options of its own: its form is what `_room` takes by default.
+    Each way is one move.  The options of those to `kind` are its `_form_options`, and `fill` where its data may have
+    places that no row takes.
     """
+    others = [other for other in others if other is not kind]
     for source, target in [*((other, kind) for other in others), *((kind, other) for other in others)]:
-        if target._moved_to and source is not target:
-            registry.conversion(source, target)(_mover(target))
+        if target._moved_to:
+            registry.enter(source, target, *_mover(target))
     if kind._form_options:
-        registry.conversion(kind, kind)(_mover(kind))
+        registry.enter(kind, kind, *_mover(kind))
 
 
-def _mover(kind: type[Encoding]) -> Callable[..., Any]:
-    if kind not in _TO:
+def _mover(kind: type[Encoding]) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """What moves rows to an encoding, and its options."""
+    if kind in _TO:
+        return _TO[kind]
 
-        def to_kind(x: Encoding | Source) -> Any:
-            return lay_out(x._read(), kind)
+    def to_kind(x: Encoding | Source, *, fill: object = 0, **options: object) -> Encoding:
+        own = x._form() if isinstance(x, kind) else [None] * len(kind._form_options)
+        form = [options.get(name, part) for name, part in zip(kind._form_options, own, strict=True)]
+        return lay_out(x, kind, tuple(form), fill)
 
-        _TO[kind] = to_kind
-        MOVES.add(to_kind)
+    MOVES.add(to_kind)
+    _TO[kind] = to_kind, (*kind._form_options, *(("fill",) if kind._gapped else ()))
     return _TO[kind]
 
 

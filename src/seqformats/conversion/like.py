@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import registry
 from ..arrays import is_array
@@ -12,16 +12,32 @@ from ..formats.bare import as_encoding, is_list_of_arrays
 from ..formats.pairs import is_encoding
 from .convert import as_own, convert, no_encoding, relaid, rows_of
 
+X = TypeVar("X")
 
-def convert_like(y: Any, x: Any) -> Any:
+
+def convert_like(y: object, x: X) -> X:
     """`y` in the encoding of `x`, with the structure of `x` itself.
 
-    Columns of a `Padded` come back in the same order, a `Masked` with its width and side, a `LoD` with all its levels,
-    a bare list as a bare list.  Where the sequences of `y` have other lengths, those replace the innermost lengths of
-    `x`, and the layout follows them.
+    Parameters
+    ----------
+    y, x : encodings, lists of arrays or nested lists
 
-    StructureError where `y` has another number of sequences than the innermost level of `x`.
+    Returns
+    -------
+    what `x` is
+        Columns of a `Padded` come back in the same order, a `Masked` with its width and side, a `LoD` with all its
+        levels, a bare list as a bare list.  Where the sequences of `y` have other lengths, those replace the innermost
+        lengths of `x`, and the layout follows them.
 
+    Raises
+    ------
+    TypeError
+        For what is no encoding, and where one of the two alone is Pairs.
+    StructureError
+        Where `y` has another number of sequences than the innermost level of `x`.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.LoD(np.arange(3.0), [[0, 2], [0, 1, 3]])
@@ -29,7 +45,8 @@ def convert_like(y: Any, x: Any) -> Any:
     >>> sf.convert_like(y, x).to_nested()
     [[[0.0], [1.0, 2.0]]]
     """
-    return back_to(y, x, -1)
+    z: X = back_to(y, x, -1)
+    return z
 
 
 def back_to(y: Any, x: Any, level: int) -> Any:
@@ -45,9 +62,9 @@ def back_to(y: Any, x: Any, level: int) -> Any:
         return Pairs(*[b if is_array(b) else back_to(b, a, level) for a, b in ((x.one, y.one), (x.two, y.two))])
     if isinstance(y, Pairs):
         raise TypeError(f"Pairs go back to Pairs alone, not to {type(x).__name__}; take y.one or y.two")
-    if isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure:
-        if not (x.keeps_levels or y.keeps_levels):
-            return relaid(y, x)
+    same = isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure
+    if same and not (x.keeps_levels or y.keeps_levels):
+        return relaid(y, x)
     y = as_encoding(y)
     kind = registry.kind_of(x)
     if kind is None or not is_encoding(y):
@@ -70,12 +87,12 @@ def back_to(y: Any, x: Any, level: int) -> Any:
                 f"the sequences of level {level} have other lengths now, so the levels within them cannot come back; "
                 "convert with level=-1, or keep the lengths"
             )
-        return x._over(rows_of(y), (*x._levels[:-1], new))  # type: ignore[attr-defined]
+        return x._sealed(rows_of(y), new, (*x._levels[:-1], new))
     form = x._form(new.longest)
     return convert(y, type(x), **dict(zip(x._form_options, form, strict=True)))
 
 
-def in_kind_of(y: Any, x: Any) -> Any:
+def in_kind_of(y: object, x: list[Any] | tuple[Any, ...]) -> Any:
     """An encoding as the bare list or tuple that `x` was."""
     if isinstance(y, List):
         return type(x)(y.items) if type(x) in (list, tuple) else list(y.items)

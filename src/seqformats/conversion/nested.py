@@ -6,13 +6,14 @@ come as arrays, and go back as arrays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from .. import hints, registry
-from ..arrays import Array, adopt, has_items, is_array, library_of, library_of_type, same_values
+from ..arrays import Array, DType, adopt, has_items, is_array, library_of, library_of_type, same_values
 from ..errors import ConversionError, StructureError, said
 from ..formats import List, LoD, Ragged
 from ..formats.lod import to_nested
@@ -24,27 +25,27 @@ from .convert import convert
 _MOST_LEVELS = 1 << 20  # that may be asked for; lists themselves may be as deep as there is memory
 
 
-def _is_level(x: Any) -> bool:
+def _is_level(x: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(x, (list, tuple))
 
 
-_COMMON: dict[type, Any] = {kind: np.dtype(kind) for kind in (np.float16, np.float32, np.float64, np.int32, np.int64)}
+_COMMON: dict[type, DType] = {kind: np.dtype(kind) for kind in (np.float16, np.float32, np.float64, np.int32, np.int64)}
 
 
-def _dtype_of(given: Any) -> Any:
-    if isinstance(given, (list, tuple)):
-        check_finite(given)
+def _dtype_of(name: Any) -> DType:
+    if isinstance(name, (list, tuple)):
+        check_finite(name)
     try:
-        dtype = np.dtype(given)
+        dtype = np.dtype(name)
     except Exception as error:  # NumPy calls what it finds there
-        raise TypeError(f"dtype must be a dtype of NumPy, not {said(given)}: {error}") from None
+        raise TypeError(f"dtype must be a dtype of NumPy, not {said(name)}: {error}") from None
     if dtype.hasobject:
         raise TypeError(f"the dtype of leaves cannot be {dtype}, whose items are Python objects")
     return dtype
 
 
 @registry.provides("from_nested")
-def from_nested(lists: Any, dtype: Any = None, levels: int | None = None) -> LoD:
+def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -> LoD:
     """See `LoD.from_nested`."""
     if not _is_level(lists):
         raise TypeError(f"nested lists must be a list or tuple, not {type(lists).__name__}")
@@ -103,7 +104,7 @@ def _built(data: Array, found: list[Structure]) -> LoD:
     return LoD._over(data, tuple(found))
 
 
-def _cast(data: Array, dtype: Any) -> Array | None:
+def _cast(data: Array, dtype: DType) -> Array | None:
     """Leaves in the dtype asked for, as `_of_leaves` would give them; None where that could differ, or fail."""
     if dtype is None or data.dtype == dtype:
         return data
@@ -119,7 +120,7 @@ def _cast(data: Array, dtype: Any) -> Array | None:
     return None
 
 
-def _in_dtype(data: Array, dtype: Any) -> Array:
+def _in_dtype(data: Array, dtype: DType) -> Array:
     """A cast as the caller asks for it: floats out of range become infinite, what has no value there is an error."""
     _check_real(data.dtype.type, dtype)
     try:
@@ -129,12 +130,12 @@ def _in_dtype(data: Array, dtype: Any) -> Array:
         raise StructureError(f"the leaves have dtype {data.dtype} and do not fit {dtype}: {error}") from None
 
 
-def _check_real(kind: type, dtype: Any) -> None:
+def _check_real(kind: type, dtype: DType) -> None:
     if issubclass(kind, (complex, np.complexfloating)) and dtype is not None and dtype.kind in "biufmM":
         raise TypeError(f"complex leaves do not fit {dtype}")
 
 
-def _shallow(leaf: Any, i: int, depth: int) -> str:
+def _shallow(leaf: object, i: int, depth: int) -> str:
     if depth == 0:
         return (
             f"nested lists hold sequences, but element {i} is {said(leaf)}, a single item"
@@ -145,7 +146,7 @@ def _shallow(leaf: Any, i: int, depth: int) -> str:
     )
 
 
-def _of_leaves(leaves: list[Any], kinds: set[type], dtype: Any) -> Array:
+def _of_leaves(leaves: list[object], kinds: set[type], dtype: DType) -> Array:
     if not leaves:
         return np.empty(0, np.float64 if dtype is None else dtype)
     if any(issubclass(kind, (list, tuple)) for kind in kinds):
@@ -175,7 +176,7 @@ def _family(kind: type) -> type:
     return str if issubclass(kind, str) else bytes if issubclass(kind, bytes) else object
 
 
-def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
+def _of_arrays(sequences: Sequence[Any], dtype: DType) -> Array:
     first = next(sequence for sequence in sequences if is_array(sequence))
     items = []
     for sequence in sequences:
@@ -192,7 +193,7 @@ def _of_arrays(sequences: list[Any], dtype: Any) -> Array:
     return library_of(data).astype(data, dtype.name)
 
 
-def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
+def _beside(sequence: Sequence[object], first: Array, dtype: DType) -> Array:
     """A list of numbers that stands beside arrays, in their dtype."""
     if not sequence:
         return np.empty((0, *first.shape[1:]), first.dtype)
@@ -209,10 +210,10 @@ def _beside(sequence: Any, first: Array, dtype: Any) -> Array:
     return cast
 
 
-def _list_to_lod(x: list[Any], *, level: int | None = None, dtype: Any = None) -> LoD:
+def _list_to_lod(x: Sequence[object], *, level: int | None = None, dtype: DType = None) -> LoD:
     """All levels, or one alone."""
-    y = from_nested(x, dtype)
-    return y if level is None else convert(y, LoD, level=level)  # type: ignore[no-any-return]
+    y: LoD = from_nested(x, dtype)
+    return y if level is None else convert(y, LoD, level=level)
 
 
 registry.conversion(list, LoD)(_list_to_lod)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,26 +14,28 @@ from .lod import LoD
 from .rows import Source, make_source
 from .structure import Structure, make_layout
 
+Items: TypeAlias = tuple[Any, ...]
 
-def as_encoding(x: Any) -> Any:
+
+def as_encoding(x: object) -> Any:
     """A bare list or tuple as an encoding: of arrays as `List`, of lists as `LoD`; everything else unchanged."""
     if isinstance(x, (list, tuple)):
         return list_of(tuple(x)) if is_list_of_arrays(x) else LoD.from_nested(x)
     return x
 
 
-def is_list_of_arrays(x: list[Any] | tuple[Any, ...]) -> bool:
+def is_list_of_arrays(x: Sequence[object]) -> bool:
     """Is this bare list or tuple a `List`?  An empty one is."""
     return all(map(is_array_type, set(map(type, x))))
 
 
-def list_of(items: tuple[Any, ...]) -> List:
+def list_of(items: Items) -> List:
     """``List(items)``, without a second look at what the native reader has seen."""
     found = read(items)
     return List(items) if found is None else List._of(items, Structure(found[0], found[1], found[3]), items[0])
 
 
-def read_list(items: tuple[Any, ...]) -> Source | None:
+def read_list(items: Items) -> Source | None:
     """The rows of plain arrays alike that want no gradient, after one look; None for what is not."""
     found = read(items)
     if found is None:

@@ -7,18 +7,19 @@ and `Packed` are sorted by falling length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Generic, NoReturn, Self
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, Shape, library_of
+from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
 from ..errors import StructureError
 from ..launch.kernel import kernel
 from ..layout import Layout
+from .annotations import Data, Index, Shaped
 from .index import places
-from .rows import Room, Source, make_source
+from .rows import Room
 from .structure import Structure
 
 pick_sequences = kernel("pick_sequences")
@@ -26,33 +27,82 @@ pick_sequences = kernel("pick_sequences")
 _SHOWN = 6  # lengths that a repr shows
 
 
-class Encoding:
+class Encoding(Generic[Data]):
     """What all encodings have in common.
 
-    The methods and attributes with one underscore are the questions that the rest of the library asks, so that it
-    need not know which encoding it has before it.
+    Notes
+    -----
+    The methods and attributes with one underscore are the questions that the rest of the library asks, so that it need
+    not know which encoding it has before it.  A new encoding is a frozen dataclass with slots that answers them;
+    `conversion.layouts.enter` enters it into the table of conversions, and every operation knows it from then on.
+    ``tests/native_encoding.py`` has one in full.
+
+    What it says of its class:
+
+    ``_lead``
+        how many axes of `data` come before those of an item
+    ``_flat``
+        whether `data` is all rows in the caller's order, one sequence after the other: such encodings share memory
+    ``_by_steps``
+        whether sequences lie by time steps, by falling length, so that an item's neighbours are not side by side
+    ``_gapped``
+        whether `data` may have places that no row takes; an operation fills them with zeros
+    ``_in_one_array``
+        False for a `List` alone, whose items are arrays of their own
+    ``_moved_to``
+        False where rows cannot be moved to it by `_room` and `_sealed`
+    ``_form_options``
+        the names of the options of `convert` that decide its form, in the order of `_form`
+
+    Two things decide where rows lie: the *structure*, the lengths and their order, which encodings share, and the
+    *form*, a tuple of all else (the width of a rectangle, the side of its padding, the levels of a `LoD`).
+
+    ``_form(longest)``
+        the form that it has, or would have if there were a sequence of `longest`; `convert_like` makes others like it
+    ``_layout()``
+        a `Layout`: where the rows lie in `data`.  Every kernel reads by it, whatever the encoding
+    ``_room(structure, *form)``
+        the leading shape of an array for sequences of this structure, the `Layout` that says where their rows belong in
+        it, and which places stay free (`formats.rows.Gaps`), None where none can.  The same for what is to be written
+        as `_layout` for what is there.  A part of the form that is None, or left out, is the least that fits; one that
+        a caller has wished for and that is impossible is a ConversionError
+    ``_sealed(data, structure, *form)``
+        the encoding over an array that has been filled so.  Nothing is checked: data may be something that only has a
+        shape and a dtype
+    ``_with_data(data)``
+        the same over other data with the same leading shape; for results in the layout of what they come from
+    ``_padding()``
+        whether there are such free places now
+    ``_chosen(where)``
+        the sequences at some places, in that order: ``x[[3, 0]]``
+    ``_sliced(start, stop)``
+        the same for a range, where views will do; without it `_chosen` is asked
+
+    The constructor checks what it is given, since kernels check nothing, and fills `_structure`, `_shape` and `_dtype`
+    beside its own fields.  The other questions have answers here for every encoding with its data in one array.
     """
 
     __slots__ = ("__weakref__", "_dtype", "_shape", "_structure")
 
     _structure: Structure  # of the innermost level
     _shape: Shape  # of data when it was validated: an array can be resized under us
-    _dtype: Any
+    _dtype: DType
 
     keeps_levels: ClassVar[bool] = False
-    _lead: ClassVar[int] = 1  # axes of data before those of an item
-    _flat: ClassVar[bool] = False  # is data all rows, one sequence after the other?
-    _by_steps: ClassVar[bool] = False  # do columns, by falling length, hold the sequences?
+    _lead: ClassVar[int] = 1
+    _flat: ClassVar[bool] = False
+    _by_steps: ClassVar[bool] = False
+    _gapped: ClassVar[bool] = False
     _in_one_array: ClassVar[bool] = True
-    _moved_to: ClassVar[bool] = True  # can rows be moved to it, by `_room` and `_sealed`?
-    _form_options: ClassVar[tuple[str, ...]] = ()  # the options of `convert` that `_form` is made of
+    _moved_to: ClassVar[bool] = True
+    _form_options: ClassVar[tuple[str, ...]] = ()
 
-    data: Array
+    data: Data
 
     # --- what a user asks ----------------------------------------------------
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """The dtype of the items, in data's library."""
         return self._dtype
 
@@ -80,22 +130,23 @@ class Encoding:
     def __len__(self) -> int:
         return self._structure.n
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Self:
         where = places(index, len(self))
         return self._sliced(where.start, where.stop) if type(where) is slice else self._chosen(where)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.data, dtype, copy=copy)
 
-    def __reduce__(self) -> Any:
-        return type(self), tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        own: Any = self  # a dataclass, as every encoding is
+        return type(self), tuple(getattr(self, f.name) for f in fields(own))
 
-    def __copy__(self) -> Any:
-        make, given = self.__reduce__()
-        return make(*given)
+    def __copy__(self) -> Self:
+        make, values = self.__reduce__()
+        return make(*values)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._about()}, {self._summary()})"
@@ -115,10 +166,12 @@ class Encoding:
 
     def _sample(self) -> Array:
         """An array of data's library, dtype and device."""
-        return self.data
+        data: Any = self.data
+        sample: Array = data
+        return sample
 
     def _form(self, longest: int = 0) -> tuple[Any, ...]:
-        """What its layout depends on beside the structure, with room for sequences of `longest`."""
+        """What its layout depends on beside the structure, wide enough for sequences of `longest`."""
         return ()
 
     def _layout(self) -> Layout:
@@ -127,27 +180,25 @@ class Encoding:
 
     def _look(self) -> Library:
         """The library of data, after a look at whether that is still what was validated."""
-        data = self.data
+        data: Any = self.data
         if type(data) is np.ndarray:
             library: Library = NUMPY
             contiguous = data.flags.c_contiguous
         else:
             library = library_of(data)
             contiguous = library.contiguous(data)
-        if data.shape != self._shape or data.dtype != self._dtype or not contiguous:
+        dtype = data.dtype
+        if data.shape != self._shape or (dtype is not self._dtype and dtype != self._dtype) or not contiguous:
             raise StructureError(
                 f"data was {about(self._shape, self._dtype)} when this {type(self).__name__} was built, but is "
-                f"{about(data.shape, data.dtype, contiguous)} now; build a new one"
+                f"{about(data.shape, dtype, contiguous)} now; build a new one"
             )
         return library
 
-    def _read(self) -> Source:
-        """Its rows, to be read, after the same look."""
+    def _read(self) -> tuple[Any, ...]:
+        """Its rows, to be read, after the same look: the fields of a `Source`."""
         data = self.data
-        source: Source = make_source(
-            (self._look(), data, self._layout(), self._structure, data, self._shape[self._lead :], None)
-        )
-        return source
+        return self._look(), data, self._layout(), self._structure, data, self._shape[self._lead :], None
 
     @classmethod
     def _room(cls, structure: Structure, *form: Any) -> Room:
@@ -155,35 +206,35 @@ class Encoding:
         raise NotImplementedError
 
     @classmethod
-    def _sealed(cls, data: Array, structure: Structure, *form: Any) -> Any:
+    def _sealed(cls, data: Shaped, structure: Structure, *form: Any) -> Self:
         """The encoding over such data; nothing is checked."""
         raise NotImplementedError
 
     def _padding(self) -> bool:
-        """Is there room in data that no row takes?"""
+        """Are there places in data that no row takes?"""
         return False
 
-    def _leaves(self) -> list[Array]:
+    def _leaves(self) -> list[Any]:
         """The arrays that hold its items."""
         return [self.data]
 
-    def _with(self, leaves: list[Array]) -> Any:
+    def _with(self, leaves: Sequence[Shaped]) -> Self:
         """The same encoding over other leaves with the same leading shapes, without a check."""
         return self._with_data(leaves[0])
 
-    def _with_data(self, data: Array) -> Any:
+    def _with_data(self, data: Shaped) -> Self:
         """The same encoding over other data with the same leading shape, without a check."""
         raise NotImplementedError
 
-    def _sliced(self, start: int, stop: int) -> Any:
+    def _sliced(self, start: int, stop: int) -> Self:
         """A range of its sequences, views where they lie side by side."""
         return self._chosen(np.arange(start, stop))
 
-    def _chosen(self, where: Array) -> Any:
+    def _chosen(self, where: Array) -> Self:
         """Its sequences at the places `where`, in that order."""
         raise NotImplementedError
 
-    def _set(self, **values: Any) -> None:
+    def _set(self, **values: object) -> None:
         """Fill the fields of a frozen dataclass during construction."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -202,7 +253,7 @@ def shown(lengths: Array) -> str:
     return f"[{', '.join(map(str, lengths[:_SHOWN].tolist()))}{', ...' if lengths.size > _SHOWN else ''}]"
 
 
-def about(shape: Any, dtype: Any, contiguous: bool = True) -> str:
+def about(shape: Shape, dtype: DType, contiguous: bool = True) -> str:
     """An array, for a message."""
     return f"{dtype} of shape {tuple(shape)}{'' if contiguous else ' and not contiguous'}"
 
@@ -214,13 +265,14 @@ def with_axes(array: Array, least: int, what: str, axes: str) -> Array:
     return array
 
 
-def opened(kind: type) -> type:
+def opened(kind: type) -> type[Any]:
     """A twin of an encoding to be filled without checks, for results that are valid by construction.
 
-    It has the same slots, but not the setters of a frozen dataclass, which cost more than the allocation; once filled
-    it becomes the real thing.
+    A frozen dataclass is filled by ``object.__setattr__``, each call of which takes longer than a plain assignment to a
+    slot: for the fields of an encoding more than its whole allocation.  The twin has the same slots and bases, so the
+    same layout in memory, but no setters of its own; once filled it becomes the real thing by ``x.__class__ = kind``.
     """
-    return type(f"_Open{kind.__name__}", kind.__bases__, {"__slots__": kind.__slots__})  # type: ignore[attr-defined]
+    return type(f"_Open{kind.__name__}", kind.__bases__, {"__slots__": vars(kind)["__slots__"]})
 
 
 def cut_range(structure: Structure, start: int, stop: int) -> Structure:
@@ -234,7 +286,7 @@ def picked(structure: Structure, where: Array) -> tuple[Structure, Array]:
     """The structure of the chosen sequences, and the rows where they begin in the one they are chosen from."""
     k = where.size
     table: Array = np.empty(3 * k + 1, np.int64)
-    longest = pick_sequences(where, structure.lengths, structure.offsets, table)
+    longest = pick_sequences.run(where, structure.lengths, structure.offsets, table)
     if longest < 0:
         raise StructureError(f"{k} sequences add up to more rows than int64 can count")
     table.setflags(False)

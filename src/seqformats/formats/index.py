@@ -1,12 +1,12 @@
 """What an index means: one sequence, some of them, a range."""
 
-from typing import Any
-
 import numpy as np
 
 from ..arrays import Array, is_array, shape_of, to_host
 from ..errors import said
 from .structure import whole
+
+_INT = {int}
 
 
 def place(index: object, n: int) -> int:
@@ -43,20 +43,17 @@ def places(index: object, n: int) -> slice | Array:
     return slice(i, i + 1)
 
 
-def _places_of(index: Any, n: int) -> Array:
+def _places_of(index: object, n: int) -> Array:
     if isinstance(index, list):
         kinds = set(map(type, index))
-        if kinds == {int}:
-            array = np.array(index)
-        else:
-            kinds = {bool if issubclass(kind, (bool, np.bool_)) else kind for kind in kinds}
-            if bool in kinds and len(kinds) > 1:
-                raise TypeError("an index must be a mask or a list of integers, not a mixture")
-            if bool not in kinds:
-                index = [place(value, n) for value in index]
-            array = np.array(index, None if index else np.int64)
-        if array.dtype.kind not in "biu" and kinds == {int}:
-            array = np.array([place(value, n) for value in index], np.int64)
+        if kinds == _INT and min(index) >= 0 and max(index) < n:  # the usual one
+            return np.array(index)
+        kinds = {bool if issubclass(kind, (bool, np.bool_)) else kind for kind in kinds}
+        if bool in kinds and len(kinds) > 1:
+            raise TypeError("an index must be a mask or a list of integers, not a mixture")
+        if bool not in kinds:
+            index = [place(value, n) for value in index]
+        array = np.array(index, None if index else np.int64)
     else:
         array = to_host(index)
     if array.dtype.kind not in "biu" and array.size:

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array, Library, is_array, library_of, library_of_type, with_autograd
+from ..arrays import Array, DType, Library, Shape, is_array, library_of, library_of_type, with_autograd
 from ..limits import check_finite
+from .annotations import Shaped
 from .encoding import Encoding
 from .pairs import Pairs
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Rule = Callable[[Any], tuple[Any, Callable[[Any], Any] | None]]
+SecondOrder = Callable[[Any, Any], Any]
 
 
 class ShapeDtype:
@@ -27,12 +32,12 @@ class ShapeDtype:
 
     __slots__ = ("dtype", "shape")
 
-    def __init__(self, shape: Any, dtype: Any) -> None:
+    def __init__(self, shape: Shape, dtype: DType) -> None:
         self.shape = shape
         self.dtype = dtype
 
 
-def leaves(x: Any) -> list[Any]:
+def leaves(x: object) -> list[Any]:
     """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
     if isinstance(x, Encoding):
         return x._leaves()
@@ -47,7 +52,7 @@ def leaves(x: Any) -> list[Any]:
     return []
 
 
-def _leaves_of_lists(x: Any) -> list[Array]:
+def _leaves_of_lists(x: Sequence[Any]) -> list[Array]:
     """Those of lists in lists, to any depth."""
     if any(isinstance(part, (list, tuple)) for part in x):
         check_finite(x)
@@ -64,7 +69,7 @@ def _leaves_of_lists(x: Any) -> list[Array]:
     return found
 
 
-def _array_fields(x: Any) -> list[str]:
+def _array_fields(x: DataclassInstance) -> list[str]:
     """The fields of a user's dataclass that hold items: arrays that are no integers on the host."""
     found = []
     for field in dataclasses.fields(x):
@@ -75,13 +80,12 @@ def _array_fields(x: Any) -> list[str]:
     return found
 
 
-def rebuild(x: Any, new: Sequence[Any]) -> Any:
+def rebuild(x: object, new: Sequence[Shaped]) -> Any:
     """`x` with other leaves, in the order of `leaves`; the structure is shared."""
-    given = iter(new)
-    return _rebuild(x, given)
+    return _rebuild(x, iter(new))
 
 
-def _rebuild(x: Any, new: Any) -> Any:
+def _rebuild(x: object, new: Iterator[Shaped]) -> Any:
     if isinstance(x, Encoding):
         return x._with([next(new) for _ in x._leaves()])
     if isinstance(x, ShapeDtype) or is_array(x):
@@ -98,7 +102,7 @@ def _rebuild(x: Any, new: Any) -> Any:
     return x
 
 
-def without_data(x: Any) -> Any:
+def without_data(x: object) -> Any:
     """`x` without its arrays: structure, shapes and dtypes alone.  Those without items may as well stay."""
     if isinstance(x, Encoding):
         if x._in_one_array:
@@ -109,14 +113,14 @@ def without_data(x: Any) -> Any:
     return rebuild(x, [_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in leaves(x)])
 
 
-def _shape_of(x: Any, shape: Any, dtype: Any) -> Any:
+def _shape_of(x: Any, shape: Shape, dtype: DType) -> Any:
     """What is remembered of an array that had this shape and dtype."""
     if 0 in shape and not isinstance(x, ShapeDtype) and x.shape == shape:
         return library_of(x).alias(x)
     return ShapeDtype(shape, dtype)
 
 
-def wants_grad(x: Any) -> bool:
+def wants_grad(x: object) -> bool:
     """Does any leaf of `x` ask for a gradient right now?"""
     if not with_autograd or type(x) is np.ndarray:
         return False
@@ -130,11 +134,11 @@ def wants_grad(x: Any) -> bool:
     return False
 
 
-def connected(rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None = None) -> Any:
+def connected(rule: Rule, x: object, second_order: SecondOrder | None = None) -> Any:
     """``rule(x)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`.
 
-    The pullback of an operation that is not linear depends on `x`; ``second_order(x, dy)`` is the same pullback, made of
-    operations that are in the graph, for those who differentiate a second time.
+    The pullback of an operation that is not linear depends on `x`; ``second_order(x, dy)`` is the same pullback, made
+    of operations that are in the graph, for those who differentiate a second time.
     """
     call = _Call(rule, x, second_order)
     arrays = leaves(x)
@@ -156,7 +160,7 @@ class _Call:
 
     __slots__ = ("pullback", "result", "rule", "second_order", "x")
 
-    def __init__(self, rule: Rule, x: Any, second_order: Callable[[Any, Any], Any] | None) -> None:
+    def __init__(self, rule: Rule, x: object, second_order: SecondOrder | None) -> None:
         self.rule, self.x, self.second_order = rule, x, second_order
         self.result: Any = None
         self.pullback: Callable[[Any], Any] | None = None
@@ -174,7 +178,7 @@ class _Call:
 
     def backward(self, gradients: list[Array], arrays: Sequence[Array]) -> list[Array]:
         assert self.pullback is not None
-        given = rebuild(self.result, gradients)
+        dy = rebuild(self.result, gradients)
         if self.second_order is not None and arrays:
-            return leaves(self.second_order(rebuild(self.x, arrays), given))
-        return leaves(self.pullback(given))
+            return leaves(self.second_order(rebuild(self.x, arrays), dy))
+        return leaves(self.pullback(dy))

@@ -4,53 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, overload
 
 import numpy as np
 
-from ..arrays import Array, Library, adopt, library_of
+from ..arrays import Array, DType, Library, adopt, library_of
 from ..errors import DeviceError, StructureError
 from ..layout import Layout
 from ..reading import scan
+from .annotations import Data, Shaped
 from .encoding import Encoding, about, cut_range, no_state, opened, with_axes
-from .rows import Source, make_source
 from .structure import Structure, make_layout, same_numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class List(Encoding):
+class List(Encoding[Data]):
     """A tuple of arrays, one a sequence.
 
     Parameters
     ----------
     items : sequence of n arrays ``(length_i, *item)`` of one library, device, dtype and item shape
-    like : an array ``(anything, *item)`` that gives dtype, item shape, library and device where there are no items;
-        without it an empty list is float64 with item shape ()
+    like : array ``(anything, *item)``, optional
+        It gives dtype, item shape, library and device where there are no items; without it an empty list is float64
+        with item shape ().
 
-    Errors: TypeError for what is no array, StructureError for different dtypes or item shapes, DeviceError for
-    different libraries or devices.
+    Raises
+    ------
+    TypeError
+        For what is no array.
+    StructureError
+        For different dtypes or item shapes.
+    DeviceError
+        For different libraries or devices.
 
-    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+    See Also
+    --------
+    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.List([np.array([1, 2]), np.array([3])])
     List(items of shape (), int64, cpu, 2 sequences of lengths [2, 1])
     """
 
-    items: tuple[Array, ...]
-    like: Array | None = None
+    items: tuple[Data, ...]
+    like: Data | None = None
+
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(self: List[np.ndarray], items: Sequence[np.ndarray], like: np.ndarray | None = None) -> None: ...
+        @overload
+        def __init__(self, items: Sequence[Data], like: Data | None = None) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
     _in_one_array: ClassVar[bool] = False
     _moved_to: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        items = self.items
-        if not isinstance(items, (list, tuple)):
-            raise TypeError(f"items must be a list or tuple of arrays, not {type(items).__name__}")
+        given: object = self.items
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(f"items must be a list or tuple of arrays, not {type(given).__name__}")
         like = None if self.like is None else with_axes(adopt(self.like, "like")[1], 1, "like", "(rows, *item)")
-        items, lengths = _checked(items, like)
+        items, lengths = _checked(given, like)
         first = items[0] if items else np.empty(0) if like is None else like
         self._set(
             items=items,
@@ -60,39 +79,38 @@ class List(Encoding):
             _dtype=first.dtype,
         )
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         raise TypeError("a List is several arrays; np.asarray(sf.convert(x, sf.Ragged)) is one")
 
     def _about(self) -> str:
         return f"items of shape {self.item_shape}"
 
     def _sample(self) -> Array:
-        return self.items[0] if self.items else _NO_ITEMS if self.like is None else self.like
+        items: Any = self.items
+        like: Any = self.like
+        sample: Array = items[0] if items else _NO_ITEMS if like is None else like
+        return sample
 
     def _layout(self) -> Layout:
         """After a look at whether its arrays are still what was validated."""
         cum = self._structure.offsets
-        at: Layout = make_layout((self._addresses(self.items, self._structure.lengths), cum, cum, -1, 0, 1, 1))
-        return at
+        return make_layout((self._addresses(self.items, self._structure.lengths), cum, cum, -1, 0, 1, 1))
 
     def _look(self) -> Library:
         self._addresses(self.items, self._structure.lengths)
         return library_of(self._sample())
 
-    def _read(self) -> Source:
+    def _read(self) -> tuple[Any, ...]:
         sample = self._sample()
-        source: Source = make_source(
-            (library_of(sample), self.items, self._layout(), self._structure, sample, self._shape[1:], None)
-        )
-        return source
+        return library_of(sample), self.items, self._layout(), self._structure, sample, self._shape[1:], None
 
-    def _addresses(self, items: tuple[Array, ...], lengths: Array) -> Array:
+    def _addresses(self, items: tuple[Any, ...], lengths: Array) -> Array:
         """Where some of its arrays begin, after a look at whether they are still what was validated."""
         library = library_of(self._sample())
         scanned = scan(items)
         if scanned is not None and items[0].dtype == self._dtype and items[0].shape[1:] == self._shape[1:]:
-            found, addresses = scanned
-            if same_numbers(found, lengths):
+            present, addresses = scanned
+            if same_numbers(present, lengths):
                 return addresses
         for item, length in zip(items, lengths.tolist(), strict=True):
             shape = (length, *self._shape[1:])
@@ -104,34 +122,34 @@ class List(Encoding):
                 )
         return library.addresses(items)
 
-    def _leaves(self) -> list[Array]:
+    def _leaves(self) -> list[Any]:
         return list(self.items)
 
-    def _with(self, leaves: list[Array]) -> List:
-        return List._of(tuple(leaves), self._structure, leaves[0] if leaves else self._sample())
+    def _with(self, leaves: Sequence[Shaped]) -> Self:
+        return self._of(tuple(leaves), self._structure, leaves[0] if leaves else self._sample())
 
-    def _with_data(self, data: Array) -> List:
+    def _with_data(self, data: Shaped) -> Self:
         """Over the rows of all sequences in one array, of which the items become views."""
         structure = self._structure
-        items = library_of(data).split(data, structure.lengths, structure.offsets)
-        return List._of(items, structure, data)
+        rows: Any = data
+        return self._of(library_of(rows).split(rows, structure.lengths, structure.offsets), structure, rows)
 
-    def _sliced(self, start: int, stop: int) -> List:
+    def _sliced(self, start: int, stop: int) -> Self:
         return self._some(self.items[start:stop], cut_range(self._structure, start, stop))
 
-    def _chosen(self, where: Array) -> List:
+    def _chosen(self, where: Array) -> Self:
         structure = Structure.of_lengths(self._structure.lengths[where])
         return self._some(tuple([self.items[i] for i in where.tolist()]), structure)
 
-    def _some(self, items: tuple[Array, ...], structure: Structure) -> List:
+    def _some(self, items: tuple[Shaped, ...], structure: Structure) -> Self:
         if items:
             self._addresses(items, structure.lengths)
-            return List._of(items, structure, items[0])
+            return self._of(items, structure, items[0])
         like = self._sample()
-        return List._of((), structure, library_of(like).empty((0, *self.item_shape), self.dtype, like))
+        return self._of((), structure, library_of(like).empty((0, *self.item_shape), self.dtype, like))
 
     @classmethod
-    def _of(cls, items: tuple[Array, ...], structure: Structure, like: Array) -> List:
+    def _of(cls, items: tuple[Shaped, ...], structure: Structure, like: Shaped) -> Self:
         """A `List` that needs no check; `like` gives dtype and item shape (the shape of its rows)."""
         x: Any = _open()
         x.items = items
@@ -140,7 +158,8 @@ class List(Encoding):
         x._shape = (-1, *like.shape[1:])
         x._dtype = like.dtype
         x.__class__ = List
-        return x  # type: ignore[no-any-return]
+        made: Self = x
+        return made
 
 
 _open = opened(List)
@@ -148,12 +167,13 @@ _NO_ITEMS = np.empty(0)
 _NO_ITEMS.flags.writeable = False
 
 
-def _checked(items: Sequence[Any], like: Array | None) -> tuple[tuple[Array, ...], Array]:
+def _checked(items: Sequence[object], like: Array | None) -> tuple[tuple[Array, ...], Array]:
     """The items as C-contiguous arrays of one library, device, dtype and item shape, and their lengths."""
     items = tuple(items)
     scanned = scan(items)
     if scanned is not None and (like is None or _matches(items[0], like)):
-        return items, scanned[0]
+        plain: Any = items
+        return plain, scanned[0]
     out: list[Array] = []
     first, first_library, where = like, None if like is None else library_of(like), "like"
     for i, item in enumerate(items):
@@ -175,5 +195,5 @@ def _checked(items: Sequence[Any], like: Array | None) -> tuple[tuple[Array, ...
     return tuple(out), np.array([array.shape[0] for array in out], np.int64)
 
 
-def _matches(item: Array, like: Array) -> bool:
+def _matches(item: Any, like: Array) -> bool:
     return type(item) is type(like) and item.dtype == like.dtype and item.shape[1:] == like.shape[1:]

@@ -6,42 +6,59 @@ import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, adopt, frozen, is_array
+from ..arrays import Array, DType, adopt, frozen, is_array
 from ..errors import StructureError, said
 from ..layout import Layout
 from ..limits import OBJECT, check_room
 from ..reading import WIDE, write_numbers
+from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, picked, shown, with_axes
 from .ragged import ends_at, gathered
-from .rows import Room, make_room
+from .rows import Room
 from .structure import MOST, Structure, integers, whole
 
 
-class _Deep(Encoding):
+class _Deep(Encoding[Data]):
+    """A slot more: what is beside the fields of a dataclass has its place in a class below it."""
+
     __slots__ = ("_levels",)
 
     _levels: tuple[Structure, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class LoD(_Deep):
+class LoD(_Deep[Data]):
     """Level of detail: sequences of sequences, to any depth, as relative offsets.
 
     Parameters
     ----------
     data : array ``(rows, *item)``
-    lod : offset arrays, outermost level first, at least one.  A level's offsets index the sequences of the next level,
-        the innermost level's index rows; each begins with 0 and never falls.
+    lod : offset arrays, outermost level first, at least one
+        A level's offsets index the sequences of the next level, the innermost level's index rows; each begins with 0
+        and never falls.
 
+    Raises
+    ------
+    TypeError
+        For wrong types.
+    StructureError
+        For levels that do not fit each other or the rows.
+
+    See Also
+    --------
+    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
+
+    Notes
+    -----
     `len` and indexing are about the outermost sequences.
 
-    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.LoD(np.arange(7), [[0, 2, 3], [0, 2, 4, 7]])
@@ -51,8 +68,16 @@ class LoD(_Deep):
     [[[0, 1], [2, 3]], [[4, 5, 6]]]
     """
 
-    data: Array
+    data: Data
     lod: tuple[Array, ...]
+
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(self: LoD[np.ndarray], data: np.ndarray, lod: Sequence[Integers] | Shaped) -> None: ...
+        @overload
+        def __init__(self, data: Data, lod: Sequence[Integers] | Shaped) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     keeps_levels: ClassVar[bool] = True
     __setstate__ = no_state
@@ -81,54 +106,96 @@ class LoD(_Deep):
         )
 
     @classmethod
-    def from_lengths(cls, data: Array, lengths: Sequence[Any]) -> LoD:
-        """From the lengths of every level, outermost first (Paddle's recursive_sequence_lengths).
+    def from_lengths(cls, data: Shaped, lengths: Sequence[Integers] | Shaped) -> LoD:
+        """From the lengths of every level, outermost first.
 
+        Parameters
+        ----------
+        data : array ``(rows, *item)``
+        lengths : integers of every level, outermost first (Paddle's recursive_sequence_lengths)
+
+        Returns
+        -------
+        LoD
+
+        Raises
+        ------
+        TypeError
+            For wrong types.
+        StructureError
+            For levels that do not fit each other or the rows.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> sf.LoD.from_lengths(np.arange(7), [[2, 1], [2, 2, 3]]).lod
         (array([0, 2, 3]), array([0, 2, 4, 7]))
         """
-        data = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
-        given = _level_arrays(lengths, "lengths")
-        levels = tuple([Structure.of_lengths(level, None, f"lengths[{k}]") for k, level in enumerate(given)])
-        _check_levels(levels, data.shape[0], "lengths")
-        return cls._over(data, levels)
+        rows = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
+        numbers = _level_arrays(lengths, "lengths")
+        levels = tuple([Structure.of_lengths(level, None, f"lengths[{k}]") for k, level in enumerate(numbers)])
+        _check_levels(levels, rows.shape[0], "lengths")
+        return cls._over(rows, levels)
 
     @classmethod
-    def from_nested(cls, lists: Any, dtype: Any = None, levels: int | None = None) -> LoD:
+    def from_nested(cls, lists: Sequence[Any], dtype: DType = None, levels: int | None = None) -> LoD:
         """From nested lists: every list is a level, numbers are leaves, an array is an innermost sequence.
 
         Parameters
         ----------
         lists : nested lists or tuples
         dtype : of the leaves; NumPy's choice without it
-        levels : how many lists deep the levels go, where the lists themselves cannot tell (only empty ones), or where
-            the lists further in are items of one shape
+        levels : int, optional
+            How many lists deep the levels go, where the lists themselves cannot tell (only empty ones), or where the
+            lists further in are items of one shape.
 
-        Errors: StructureError for leaves at different depths, TypeError for leaves that are no numbers.
+        Returns
+        -------
+        LoD
 
+        Raises
+        ------
+        StructureError
+            For leaves at different depths.
+        TypeError
+            For leaves that are no numbers.
+
+        Examples
+        --------
         >>> import seqformats as sf
         >>> sf.LoD.from_nested([[[1, 2], [3]], [], [[4]]]).lod
         (array([0, 2, 2, 3]), array([0, 2, 3, 4]))
         """
-        return registry.service("from_nested")(lists, dtype, levels)  # type: ignore[no-any-return]
+        x: LoD = registry.service("from_nested")(lists, dtype, levels)
+        return x
 
     @classmethod
-    def from_absolute(cls, data: Array, lod: Sequence[Any], empties: str = "raise") -> LoD:
+    def from_absolute(cls, data: Shaped, lod: Sequence[Integers] | Shaped, empties: str = "raise") -> LoD:
         """From absolute offsets, where every level indexes rows.
-
-        Absolute offsets cannot tell to which outer sequence an empty sequence at a boundary belongs.
 
         Parameters
         ----------
         data : array ``(rows, *item)``
         lod : offset arrays, outermost first
-        empties : what to do then: "raise" a StructureError, or count them to the outer sequence on their "left" or
-            "right"
+        empties : "raise", "left" or "right"
+            Absolute offsets cannot tell to which outer sequence an empty sequence at a boundary belongs: raise a
+            StructureError then, or count it to the outer sequence on its left or right.
 
-        Errors: StructureError also for an outer boundary that does not occur in the level below.
+        Returns
+        -------
+        LoD
 
+        Raises
+        ------
+        TypeError
+            For wrong types.
+        StructureError
+            For levels that do not fit each other or the rows, and for an outer boundary that does not occur in the
+            level below.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> sf.LoD.from_absolute(np.arange(7), [[0, 4, 7], [0, 2, 4, 7]]).lod
@@ -138,22 +205,28 @@ class LoD(_Deep):
             raise TypeError(f'empties must be "raise", "left" or "right", not {said(empties)}')
         if empties not in ("raise", "left", "right"):
             raise StructureError(f'empties must be "raise", "left" or "right", not {said(empties)}')
-        data = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
-        given = _level_arrays(lod, "lod")
+        rows = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
+        numbers = _level_arrays(lod, "lod")
         below = None
         levels: list[Structure] = []
-        for k in range(len(given) - 1, -1, -1):
-            offsets = given[k]
-            ends_at(Structure.of_offsets(offsets.copy(), f"lod[{k}]"), data.shape[0], f"lod[{k}]", "data has {} rows")
+        for k in range(len(numbers) - 1, -1, -1):
+            offsets = numbers[k]
+            ends_at(Structure.of_offsets(offsets.copy(), f"lod[{k}]"), rows.shape[0], f"lod[{k}]", "data has {} rows")
             relative = offsets if below is None else _relative(offsets, below, k, empties)
             levels.insert(0, Structure.of_offsets(relative, f"lod[{k}]"))
             below = offsets
-        _check_levels(tuple(levels), data.shape[0], "lod")
-        return cls._over(data, tuple(levels))
+        _check_levels(tuple(levels), rows.shape[0], "lod")
+        return cls._over(rows, tuple(levels))
 
     def to_nested(self) -> list[Any]:
         """Nested lists; the leaves are Python scalars for item shape (), else arrays.
 
+        Returns
+        -------
+        list
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> sf.LoD(np.arange(3), [[0, 1, 3]]).to_nested()
@@ -162,12 +235,23 @@ class LoD(_Deep):
         return to_nested(self)
 
     def lengths(self) -> list[list[int]]:
-        """The lengths of every level, outermost first (Paddle's recursive_sequence_lengths)."""
+        """The lengths of every level, outermost first (Paddle's recursive_sequence_lengths).
+
+        Returns
+        -------
+        list of lists of int
+        """
         return [level.lengths.tolist() for level in self._levels]
 
     def absolute(self) -> tuple[Array, ...]:
         """The offsets of every level counted in rows, outermost first.
 
+        Returns
+        -------
+        tuple of arrays
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> sf.LoD(np.arange(7), [[0, 2, 3], [0, 2, 4, 7]]).absolute()
@@ -175,11 +259,27 @@ class LoD(_Deep):
         """
         return tuple([rows_of_level(self, k) for k in range(len(self.lod))])
 
-    def sub(self, start: int, stop: int, level: int = 0) -> LoD:
-        """Sequences `start` to `stop` of `level`, with the levels from there inward, re-based; a view.
+    def sub(self, start: int, stop: int, level: int = 0) -> Self:
+        """Some sequences of a level, with the levels from there inward, re-based; a view.
 
-        IndexError for a level or a range that does not exist.
+        Parameters
+        ----------
+        start, stop : int
+            Sequences `start` to `stop`, that one not included.
+        level : int
+            The level that they are of, outermost first.
 
+        Returns
+        -------
+        LoD
+
+        Raises
+        ------
+        IndexError
+            For a level or a range that does not exist.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> sf.LoD(np.arange(7), [[0, 2, 3], [0, 2, 4, 7]]).sub(1, 2).to_nested()
@@ -196,7 +296,7 @@ class LoD(_Deep):
         return self._structure.flat
 
     @classmethod
-    def _over(cls, data: Array, levels: tuple[Structure, ...]) -> LoD:
+    def _over(cls, data: Shaped, levels: tuple[Structure, ...]) -> Self:
         """A `LoD` that needs no check."""
         x: Any = _open()
         x.data = data
@@ -206,7 +306,8 @@ class LoD(_Deep):
         x._shape = data.shape
         x._dtype = data.dtype
         x.__class__ = LoD
-        return x  # type: ignore[no-any-return]
+        made: Self = x
+        return made
 
     def _form(self, longest: int = 0) -> tuple[tuple[Structure, ...]]:
         """Its levels."""
@@ -214,29 +315,31 @@ class LoD(_Deep):
 
     @classmethod
     def _room(cls, structure: Structure, levels: tuple[Structure, ...]) -> Room:  # noqa: ARG003  as in every encoding
-        return make_room(((structure.rows,), structure.flat, None))
+        return (structure.rows,), structure.flat, None
 
     @classmethod
-    def _sealed(cls, data: Array, structure: Structure, levels: tuple[Structure, ...]) -> LoD:  # noqa: ARG003
+    def _sealed(cls, data: Shaped, structure: Structure, levels: tuple[Structure, ...]) -> Self:  # noqa: ARG003
         return cls._over(data, levels)
 
-    def _with_data(self, data: Array) -> LoD:
+    def _with_data(self, data: Shaped) -> Self:
         return self._over(data, self._levels)
 
-    def _sub(self, level: int, start: int, stop: int) -> LoD:
+    def _sub(self, level: int, start: int, stop: int) -> Self:
         """Sequences `start` to `stop` of `level` and the levels further in; data is a view."""
         self._look()
         levels = []
         for structure in self._levels[level:]:
             levels.append(cut_range(structure, start, stop))
             start, stop = int(structure.offsets[start]), int(structure.offsets[stop])
-        return self._over(self.data[start:stop], tuple(levels))
+        data: Any = self.data
+        return self._over(data[start:stop], tuple(levels))
 
-    def _sliced(self, start: int, stop: int) -> LoD:
+    def _sliced(self, start: int, stop: int) -> Self:
         return self._sub(0, start, stop)
 
-    def _chosen(self, where: Array) -> LoD:
-        rows = gathered(self._read(), *picked(structure_of(self, 0), where))
+    def _chosen(self, where: Array) -> Self:
+        data: Any = self.data
+        rows = gathered(self._look(), data, self._shape[1:], *picked(structure_of(self, 0), where))
         return self._over(rows.data, self._levels_of(where))
 
     def _levels_of(self, where: Array) -> tuple[Structure, ...]:
@@ -255,7 +358,7 @@ class LoD(_Deep):
 _open = opened(LoD)
 
 
-def _level_arrays(given: Any, what: str) -> list[Array]:
+def _level_arrays(given: object, what: str) -> list[Array]:
     if is_array(given):
         array = adopt(given, what)[1]
         if len(array.shape) == 2:
@@ -271,7 +374,7 @@ def _level_arrays(given: Any, what: str) -> list[Array]:
     return [integers(level, f"{what}[{k}]") for k, level in enumerate(given)]
 
 
-def _checked_levels(lod: Any, rows: int) -> tuple[Structure, ...]:
+def _checked_levels(lod: object, rows: int) -> tuple[Structure, ...]:
     given = _level_arrays(lod, "lod")
     levels = tuple([Structure.of_offsets(level, f"lod[{k}]") for k, level in enumerate(given)])
     _check_levels(levels, rows, "lod")
@@ -311,9 +414,21 @@ def _relative(outer: Array, inner: Array, k: int, empties: str) -> Array:
     return np.asarray(relative)
 
 
-def is_valid_lod(lod: Any, rows: int) -> bool:
+def is_valid_lod(lod: object, rows: int) -> bool:
     """Are these relative offsets valid for data of `rows` rows?  Never raises for wrong values.
 
+    Parameters
+    ----------
+    lod : offset arrays, outermost level first
+    rows : int
+
+    Returns
+    -------
+    bool
+        False for anything else too.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.is_valid_lod([[0, 2, 3], [0, 2, 4, 7]], 7)
     True
@@ -327,7 +442,7 @@ def is_valid_lod(lod: Any, rows: int) -> bool:
     return True
 
 
-def level_index(x: Any, level: int) -> int:
+def level_index(x: Encoding, level: int) -> int:
     """A level of a LoD counted from the outermost; IndexError where there is none.  Other encodings have one."""
     count = len(x._levels)
     k = whole(level, "level")
@@ -336,11 +451,12 @@ def level_index(x: Any, level: int) -> int:
     return k % count
 
 
-def rows_of_level(x: LoD, k: int) -> Array:
+def rows_of_level(x: Encoding, k: int) -> Array:
     """The offsets of level k counted in rows; read-only."""
-    offsets = x.lod[-1]
-    for inner in reversed(x.lod[k:-1]):
-        offsets = offsets[inner]
+    levels = x._levels
+    offsets = levels[-1].offsets
+    for inner in reversed(levels[k:-1]):
+        offsets = offsets[inner.offsets]
     return frozen(offsets)
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
 from ..arrays import Array, adopt, is_array, shape_of
 from ..errors import StructureError, said
 from ..layout import Layout
+from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, with_axes
-from .rows import Room, make_room, mask_beside
-from .structure import Structure, integers, make_layout
+from .rows import Room, mask_beside
+from .structure import Structure, integers
 
 _SIDES = ("right", "left")
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Masked(Encoding):
+class Masked(Encoding[Data]):
     """A rectangle, batch-major, in the caller's order, with the padding on one side.
 
     Parameters
@@ -27,8 +28,19 @@ class Masked(Encoding):
     lengths : ``(n,)``
     side : "right" or "left", where the padding is
 
-    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+    Raises
+    ------
+    TypeError
+        For wrong types.
+    StructureError
+        For fields that do not fit each other.
 
+    See Also
+    --------
+    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Masked, side="left")
@@ -40,12 +52,21 @@ class Masked(Encoding):
            [ True,  True,  True]])
     """
 
-    data: Array
+    data: Data
     lengths: Array
     side: str = "right"
 
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(self: Masked[np.ndarray], data: np.ndarray, lengths: Integers, side: str = "right") -> None: ...
+        @overload
+        def __init__(self, data: Data, lengths: Integers, side: str = "right") -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
+
     __setstate__ = no_state
     _lead: ClassVar[int] = 2
+    _gapped: ClassVar[bool] = True
     _form_options: ClassVar[tuple[str, ...]] = ("width", "side")
 
     def __post_init__(self) -> None:
@@ -70,28 +91,47 @@ class Masked(Encoding):
     @property
     def mask(self) -> Array:
         """``(n, width)`` bool, True where there is an item; in data's library, on its device."""
-        return mask_beside(self._look(), self.data, self.lengths, self._shape[1], self.side)
+        data: Any = self.data
+        return mask_beside(self._look(), data, self.lengths, self._shape[1], self.side)
 
     @classmethod
-    def from_mask(cls, data: Array, mask: Array) -> Masked:
-        """From ``data (n, width, *item)`` and ``mask (n, width)``, True where there is an item.
+    def from_mask(cls, data: Shaped, mask: Shaped) -> Masked:
+        """From a mask instead of lengths.
 
-        Every row of the mask must be True first and False after (padding on the right), or every row the other way
-        round; StructureError otherwise.  Integers 0 and 1 will do, as tokenizers give them.  A mask on another device
-        is copied to the host.
+        Parameters
+        ----------
+        data : array ``(n, width, *item)``
+        mask : array ``(n, width)`` of bool, True where there is an item
+            Every row is True first and False after (padding on the right), or every row the other way round.  Integers
+            0 and 1 will do, as tokenizers give them.  A mask on another device is copied to the host.
 
+        Returns
+        -------
+        Masked
+
+        Raises
+        ------
+        TypeError
+            For a mask of another dtype.
+        StructureError
+            For any other mask.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> sf.Masked.from_mask(np.array([[7, 8, 0], [9, 0, 0]]), np.array([[1, 1, 0], [1, 0, 0]])).lengths
         array([2, 1])
         """
-        data = with_axes(adopt(data)[1], 2, "data", "(n, width, *item)")
+        batch: Any = with_axes(adopt(data)[1], 2, "data", "(n, width, *item)")
         library, given = adopt(mask, "mask")
         where = library.to_numpy(given)
         if where.dtype.kind not in "biu":
             raise TypeError(f"mask must be bool (or 0 and 1), not {where.dtype}")
-        if where.shape != tuple(data.shape[:2]):
-            raise StructureError(f"mask has shape {where.shape}, but data has {tuple(data.shape[:2])} rows and columns")
+        if where.shape != tuple(batch.shape[:2]):
+            raise StructureError(
+                f"mask has shape {where.shape}, but data has {tuple(batch.shape[:2])} rows and columns"
+            )
         if where.dtype.kind != "b":
             if ((where != 0) & (where != 1)).any():
                 raise StructureError("mask must hold 0 and 1 only")
@@ -103,7 +143,7 @@ class Masked(Encoding):
             ("left", place >= where.shape[1] - lengths[:, None]),
         ):
             if np.array_equal(where, right):
-                return cls(data, lengths, side)
+                return cls(batch, lengths, side)
         i = int((where != (place < lengths[:, None])).any(1).argmax())
         raise StructureError(
             f"every row of a mask must be True first and False after, or the other way round; row {i} is "
@@ -111,21 +151,22 @@ class Masked(Encoding):
         )
 
     def _layout(self) -> Layout:
-        cum = self._structure.offsets
-        at: Layout = make_layout((cum, cum, cum, self._shape[1], 1 if self.side == "left" else 0, 1, 0))
-        return at
+        return self._structure.in_rooms(self._shape[1], self.side)
 
     def _form(self, longest: int = 0) -> tuple[int, str]:
         """Its width, and the side of its padding."""
         return max(self._shape[1], longest), self.side
 
     @classmethod
-    def _room(cls, structure: Structure, width: int, side: str) -> Room:
-        cum, n, left = structure.offsets, structure.n, 1 if side == "left" else 0
-        return make_room(((n, width), make_layout((cum, cum, cum, width, left, 1, 0)), (cum, n, width, left)))
+    def _room(cls, structure: Structure, width: int | None = None, side: str = "right") -> Room:
+        n = structure.n
+        if width is None:
+            width = structure.longest
+        at = structure.rooms.get((width, side)) or structure.in_rooms(width, side)
+        return (n, width), at, None if structure.rows == n * width else (at[1], n, width, at[4])
 
     @classmethod
-    def _sealed(cls, data: Array, structure: Structure, width: int, side: str) -> Masked:
+    def _sealed(cls, data: Shaped, structure: Structure, width: int = 0, side: str = "right") -> Self:  # noqa: ARG003
         x: Any = _open()
         x.data = data
         x.lengths = structure.lengths
@@ -134,21 +175,24 @@ class Masked(Encoding):
         x._shape = data.shape
         x._dtype = data.dtype
         x.__class__ = Masked
-        return x  # type: ignore[no-any-return]
+        made: Self = x
+        return made
 
     def _padding(self) -> bool:
         n, width = self._shape[:2]
         return self._structure.rows < n * width
 
-    def _with_data(self, data: Array) -> Masked:
+    def _with_data(self, data: Shaped) -> Self:
         return self._sealed(data, self._structure, 0, self.side)
 
-    def _sliced(self, start: int, stop: int) -> Masked:
+    def _sliced(self, start: int, stop: int) -> Self:
         self._look()
-        return self._sealed(self.data[start:stop], cut_range(self._structure, start, stop), *self._form())
+        data: Any = self.data
+        return self._sealed(data[start:stop], cut_range(self._structure, start, stop), *self._form())
 
-    def _chosen(self, where: Array) -> Masked:
-        data = self._look().take(self.data, where, 0)
+    def _chosen(self, where: Array) -> Self:
+        given: Any = self.data
+        data = self._look().take(given, where, 0)
         return self._sealed(data, Structure.of_lengths(self.lengths[where]), *self._form())
 
 

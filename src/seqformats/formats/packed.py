@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
 import numpy as np
 
 from ..arrays import Array, adopt, library_of
 from ..errors import StructureError
 from ..layout import Layout
+from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, opened, with_axes
 from .padded import order_fields, ordered
-from .rows import Room, make_room
+from .rows import Room
 from .structure import Structure, integers
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Packed(Encoding):
-    """`Padded` without padding: step after step, each with the sequences that are longer, as PyTorch's PackedSequence.
+class Packed(Encoding[Data]):
+    """`Padded` without padding: step after step, each with the sequences that are longer.
+
+    PyTorch's PackedSequence is the same; see `from_torch`.
 
     Parameters
     ----------
@@ -27,8 +30,19 @@ class Packed(Encoding):
     lengths : ``(n,)`` falling
     indices : ``(n,)`` the caller's position of column j
 
-    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+    Raises
+    ------
+    TypeError
+        For wrong types.
+    StructureError
+        For fields that do not fit each other.
 
+    See Also
+    --------
+    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Packed)
@@ -36,10 +50,20 @@ class Packed(Encoding):
     (array([3, 1, 4, 2, 5]), array([2, 2, 1]))
     """
 
-    data: Array
+    data: Data
     size_at_t: Array
     lengths: Array
     indices: Array
+
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(
+            self: Packed[np.ndarray], data: np.ndarray, size_at_t: Integers, lengths: Integers, indices: Integers
+        ) -> None: ...
+        @overload
+        def __init__(self, data: Data, size_at_t: Integers, lengths: Integers, indices: Integers) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
     _by_steps: ClassVar[bool] = True
@@ -52,10 +76,23 @@ class Packed(Encoding):
         self._set(data=data, _structure=structure, _shape=data.shape, _dtype=data.dtype, **order_fields(structure))
 
     @classmethod
-    def from_torch(cls, packed: Any) -> Packed:
+    def from_torch(cls, packed: PackedSequence) -> Self:
         """From a ``torch.nn.utils.rnn.PackedSequence``; its data is not copied.
 
-        TypeError for anything else, StructureError for one whose parts do not fit.
+        Parameters
+        ----------
+        packed : PackedSequence
+
+        Returns
+        -------
+        Packed
+
+        Raises
+        ------
+        TypeError
+            For anything else.
+        StructureError
+            For one whose parts do not fit.
         """
         if not hasattr(packed, "batch_sizes") or not hasattr(packed, "sorted_indices"):
             raise TypeError(f"from_torch takes a PackedSequence, not {type(packed).__name__}")
@@ -72,12 +109,25 @@ class Packed(Encoding):
     def to_torch(self) -> Any:
         """A ``torch.nn.utils.rnn.PackedSequence`` of the same data, which must be a torch tensor.
 
-        Its first batch size is how many sequences there are, so one without items has no place in it, wherever it
-        stands: ``x[sf.lengths(x) > 0]`` leaves them out.  No sequence at all is one step without rows.
+        Returns
+        -------
+        PackedSequence
+            No sequence at all is one step without rows.
 
-        TypeError where the data is no tensor; StructureError for empty sequences.
+        Raises
+        ------
+        TypeError
+            Where the data is no tensor.
+        StructureError
+            For empty sequences.
+
+        Notes
+        -----
+        Its first batch size is how many sequences there are, so one without items has no place in it, wherever it
+        stands: ``x[sf.lengths(x) > 0]`` leaves them out.
         """
-        library = library_of(self.data)
+        data: Any = self.data
+        library = library_of(data)
         if library.name != "torch":
             raise TypeError(f"to_torch needs data in torch, but it is an array of {library.name}")
         torch = library.torch  # type: ignore[attr-defined]
@@ -87,19 +137,19 @@ class Packed(Encoding):
                 f"{empty} of {len(self)} sequences are empty, which a PackedSequence cannot hold: its batch sizes "
                 "count those that go on; x[sf.lengths(x) > 0] leaves the empty ones out"
             )
-        order = torch.from_numpy(self.indices.copy()).to(library.device(self.data))
+        order = torch.from_numpy(self.indices.copy()).to(library.device(data))
         sizes = self.size_at_t[: self.max_length].copy() if len(self) else np.zeros(1, np.int64)
-        return torch.nn.utils.rnn.PackedSequence(self.data, torch.from_numpy(sizes), order)
+        return torch.nn.utils.rnn.PackedSequence(data, torch.from_numpy(sizes), order)
 
     def _layout(self) -> Layout:
         return self._structure.packed
 
     @classmethod
     def _room(cls, structure: Structure) -> Room:
-        return make_room(((structure.rows,), structure.packed, None))
+        return (structure.rows,), structure.packed, None
 
     @classmethod
-    def _sealed(cls, data: Array, structure: Structure) -> Packed:
+    def _sealed(cls, data: Shaped, structure: Structure) -> Self:
         """Its rows are in the order of `structure`."""
         order = structure.order
         x: Any = _open()
@@ -111,14 +161,15 @@ class Packed(Encoding):
         x._shape = data.shape
         x._dtype = data.dtype
         x.__class__ = Packed
-        return x  # type: ignore[no-any-return]
+        made: Self = x
+        return made
 
-    def _with_data(self, data: Array) -> Packed:
+    def _with_data(self, data: Shaped) -> Self:
         x = self._sealed(data, self._structure)
         object.__setattr__(x, "size_at_t", self.size_at_t)  # it may have more steps than there are
         return x
 
-    def _chosen(self, where: Array) -> Packed:
+    def _chosen(self, where: Array) -> Self:
         library, own = self._look(), self._structure
         structure = Structure.of_lengths(own.lengths[where])
         column = np.empty(own.n, np.int64)
@@ -128,7 +179,16 @@ class Packed(Encoding):
         step = np.repeat(np.arange(sizes.size), sizes)
         among = np.arange(structure.rows) - order.steps[step]
         place = own.order.steps[step] + column[where[order.indices]][among]
-        return self._sealed(library.take(self.data, place, 0), structure)
+        data: Any = self.data
+        return self._sealed(library.take(data, place, 0), structure)
 
 
 _open = opened(Packed)
+
+
+class PackedSequence(Protocol):
+    """What is read of PyTorch's."""
+
+    data: Any
+    batch_sizes: Any
+    sorted_indices: Any

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
 import numpy as np
 
 from ..arrays import NUMPY, Array, adopt, frozen
 from ..errors import StructureError
 from ..layout import Layout
+from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, opened, with_axes
-from .rows import Room, make_room, new_array
+from .rows import Room, new_array
 from .structure import Structure, integers
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Padded(Encoding):
+class Padded(Encoding[Data]):
     """A rectangle, time-major: step t holds the t-th item of every sequence, sequences by falling length.
 
     Parameters
@@ -26,10 +27,23 @@ class Padded(Encoding):
     lengths : ``(n,)`` falling
     indices : ``(n,)`` the caller's position of column j
 
+    Raises
+    ------
+    TypeError
+        For wrong types.
+    StructureError
+        For fields that do not fit each other.
+
+    See Also
+    --------
+    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
+
+    Notes
+    -----
     ``data[t, :size_at_t[t]]`` are the items of step t without padding.
 
-    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Padded)
@@ -41,14 +55,25 @@ class Padded(Encoding):
     (array([2, 2, 1]), array([3, 2]), array([1, 0]))
     """
 
-    data: Array
+    data: Data
     size_at_t: Array
     lengths: Array
     indices: Array
 
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(
+            self: Padded[np.ndarray], data: np.ndarray, size_at_t: Integers, lengths: Integers, indices: Integers
+        ) -> None: ...
+        @overload
+        def __init__(self, data: Data, size_at_t: Integers, lengths: Integers, indices: Integers) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
+
     __setstate__ = no_state
     _lead: ClassVar[int] = 2
     _by_steps: ClassVar[bool] = True
+    _gapped: ClassVar[bool] = True
     _form_options: ClassVar[tuple[str, ...]] = ("width",)
 
     def __post_init__(self) -> None:
@@ -74,17 +99,19 @@ class Padded(Encoding):
         return (max(self._shape[0], longest),)
 
     @classmethod
-    def _room(cls, structure: Structure, steps: int) -> Room:
+    def _room(cls, structure: Structure, steps: int | None = None) -> Room:
         n, at = structure.n, structure.by_steps
-        return make_room(((steps, n), at, (at[2], steps, n, 0)))
+        if steps is None:
+            steps = structure.longest
+        return (steps, n), at, None if structure.rows == steps * n else (at[2], steps, n, 0)
 
     @classmethod
-    def _sealed(cls, data: Array, structure: Structure, steps: int) -> Padded:
+    def _sealed(cls, data: Shaped, structure: Structure, steps: int | None = None) -> Self:
         """Its columns are in the order of `structure`."""
-        order = structure.order
+        order, steps = structure.order, data.shape[0]
         size_at_t = order.size_at_t
         if steps != size_at_t.size:
-            sizes = new_array(NUMPY.zeros, (steps,), np.int64, data)
+            sizes = new_array(NUMPY.zeros, (steps,), np.int64, order.lengths)
             alive = min(steps, size_at_t.size)
             sizes[:alive] = size_at_t[:alive]
             size_at_t = frozen(sizes)
@@ -97,13 +124,14 @@ class Padded(Encoding):
         x._shape = data.shape
         x._dtype = data.dtype
         x.__class__ = Padded
-        return x  # type: ignore[no-any-return]
+        made: Self = x
+        return made
 
     def _padding(self) -> bool:
         steps, n = self._shape[:2]
         return self._structure.rows < steps * n
 
-    def _with_data(self, data: Array) -> Padded:
+    def _with_data(self, data: Shaped) -> Self:
         x: Any = _open()
         x.data = data
         x.size_at_t = self.size_at_t
@@ -113,22 +141,40 @@ class Padded(Encoding):
         x._shape = data.shape
         x._dtype = data.dtype
         x.__class__ = Padded
-        return x  # type: ignore[no-any-return]
+        made: Self = x
+        return made
 
-    def _chosen(self, where: Array) -> Padded:
+    def _chosen(self, where: Array) -> Self:
         library = self._look()
         structure = Structure.of_lengths(self._structure.lengths[where])
         column = np.empty(len(self), np.int64)
         column[self.indices] = np.arange(len(self))
         longest = structure.longest
-        data = library.take(self.data[:longest], column[where[structure.order.indices]], 1)
+        given: Any = self.data
+        data = library.take(given[:longest], column[where[structure.order.indices]], 1)
         return self._sealed(data, structure, longest)
 
 
 _open = opened(Padded)
 
 
-def ordered(x: Padded | Any) -> Structure:
+class TimeMajor(Protocol):
+    """The fields that `Padded` and `Packed` share."""
+
+    @property
+    def size_at_t(self) -> Array:
+        """The sequences longer than t."""
+
+    @property
+    def lengths(self) -> Array:
+        """Falling."""
+
+    @property
+    def indices(self) -> Array:
+        """The caller's position of each."""
+
+
+def ordered(x: TimeMajor) -> Structure:
     """The structure of a time-major encoding under construction, checked."""
     return Structure.of_order(
         integers(x.lengths, "lengths"), integers(x.indices, "indices"), integers(x.size_at_t, "size_at_t")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import registry
-from ..arrays import Array, adopt, is_array, library_of_type, shape_of
+from ..arrays import Array, DType, adopt, is_array, library_of_type, shape_of
 from ..errors import StructureError
+from .annotations import Index
 from .bare import as_encoding
 from .encoding import Encoding, no_state
 from .index import place, places
@@ -18,8 +19,23 @@ from .index import place, places
 class Pairs:
     """Two encodings, or arrays, over the same n sequences; converted member by member.
 
-    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+    Parameters
+    ----------
+    one, two : encodings, lists of arrays, nested lists or arrays
 
+    Raises
+    ------
+    TypeError
+        For anything else.
+    StructureError
+        Where they have not the same number of sequences.
+
+    See Also
+    --------
+    seqformats.equal : compares what two batches hold; ``==`` asks whether both are one object.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.Pairs(sf.Ragged(np.arange(3), [1, 2]), sf.Ragged(np.arange(4), [3, 1]))
@@ -48,7 +64,7 @@ class Pairs:
         if one != two:
             raise StructureError(f"one has {one} sequences, but two has {two}")
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Pairs], tuple[Any, Any]]:
         return type(self), (self.one, self.two)
 
     def __len__(self) -> int:
@@ -57,13 +73,13 @@ class Pairs:
     def __iter__(self) -> Iterator[Pairs]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: Any) -> Pairs:
+    def __getitem__(self, index: Index) -> Pairs:
         if not isinstance(index, (slice, list)) and not is_array(index):
             i = place(index, len(self))
             index = slice(i, i + 1)
         return Pairs(_members(self.one, index), _members(self.two, index))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         raise TypeError("Pairs are two batches; take x.one or x.two")
 
     @property
@@ -80,7 +96,7 @@ def is_encoding(x: object) -> bool:
     return isinstance(x, (Encoding, Pairs)) or registry.kind_of(x) is not None
 
 
-def count(x: Any) -> int:
+def count(x: object) -> int:
     """How many sequences, of a user's dataclass too."""
     return len(x if isinstance(x, (Encoding, Pairs)) or is_array(x) else registry.service("as_own")(x))
 
@@ -92,7 +108,7 @@ def take_rows(x: Array, index: object) -> Array:
     return array[where] if isinstance(where, slice) else library.take(array, where, 0)
 
 
-def _members(x: Any, index: Any) -> Any:
+def _members(x: object, index: Index) -> Any:
     if is_array(x):
         return take_rows(x, index)
     return x[index] if isinstance(x, (Encoding, Pairs)) else registry.service("select")(x, index)

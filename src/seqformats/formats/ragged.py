@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
-from ..arrays import Array, adopt, has_items
+from ..arrays import Array, Library, Shape, adopt, has_items
 from ..errors import StructureError
 from ..layout import Layout
+from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, picked, with_axes
-from .rows import Room, Source, lay_out, make_room
-from .structure import Structure, integers
+from .rows import Room, lay_out, make_source
+from .structure import Structure, integers, make_layout
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Ragged(Encoding):
+class Ragged(Encoding[Data]):
     """All sequences in one array, one after the other.
 
     Parameters
@@ -24,10 +25,19 @@ class Ragged(Encoding):
     data : array ``(rows, *item)``
     lengths : n integers, not negative, with the sum `rows`
 
-    Errors: TypeError for wrong types, StructureError for lengths that do not fit.
+    Raises
+    ------
+    TypeError
+        For wrong types.
+    StructureError
+        For lengths that do not fit.
 
-    ``==`` asks whether both are one object; `seqformats.equal` compares what they hold.
+    See Also
+    --------
+    seqformats.equal : compares what two encodings hold; ``==`` asks whether both are one object.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.Ragged(np.arange(5), [2, 0, 3])
@@ -37,8 +47,16 @@ class Ragged(Encoding):
     array([2, 3, 4])
     """
 
-    data: Array
-    lengths: Array = None  # type: ignore[assignment]
+    data: Data
+    lengths: Array = None  # type: ignore[assignment]  # so that a list of arrays is told the way in
+
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        @overload  # NumPy's types of arrays tell the number of axes, which conversions change
+        def __init__(self: Ragged[np.ndarray], data: np.ndarray, lengths: Integers) -> None: ...
+        @overload
+        def __init__(self, data: Data, lengths: Integers) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
     _flat: ClassVar[bool] = True
@@ -61,28 +79,44 @@ class Ragged(Encoding):
         return self._structure.offsets
 
     @classmethod
-    def from_offsets(cls, data: Array, offsets: Any) -> Ragged:
-        """From ``offsets (n + 1,)``: 0 first, never falling, `rows` last; StructureError otherwise.
+    def from_offsets(cls, data: Shaped, offsets: Integers) -> Ragged:
+        """From offsets instead of lengths.
 
+        Parameters
+        ----------
+        data : array ``(rows, *item)``
+        offsets : ``(n + 1,)`` integers: 0 first, never falling, `rows` last
+
+        Returns
+        -------
+        Ragged
+
+        Raises
+        ------
+        StructureError
+            Where the offsets do not fit.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> sf.Ragged.from_offsets(np.arange(5), [0, 2, 2, 5]).lengths
         array([2, 0, 3])
         """
-        data = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
+        array = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
         structure = Structure.of_offsets(integers(offsets, "offsets"))
-        ends_at(structure, data.shape[0], "offsets", "data has {} rows")
-        return cls._sealed(data, structure)
+        ends_at(structure, array.shape[0], "offsets", "data has {} rows")
+        return cls._sealed(array, structure)
 
     def _layout(self) -> Layout:
         return self._structure.flat
 
     @classmethod
     def _room(cls, structure: Structure) -> Room:
-        return make_room(((structure.rows,), structure.flat, None))
+        return (structure.rows,), structure.flat, None
 
     @classmethod
-    def _sealed(cls, data: Array, structure: Structure) -> Ragged:
+    def _sealed(cls, data: Shaped, structure: Structure) -> Self:
         x: Any = _open()
         x.data = data
         x.lengths = structure.lengths
@@ -90,31 +124,37 @@ class Ragged(Encoding):
         x._shape = data.shape
         x._dtype = data.dtype
         x.__class__ = Ragged
-        return x  # type: ignore[no-any-return]
+        made: Self = x
+        return made
 
-    def _with_data(self, data: Array) -> Ragged:
+    def _with_data(self, data: Shaped) -> Self:
         return self._sealed(data, self._structure)
 
-    def _sliced(self, start: int, stop: int) -> Ragged:
+    def _sliced(self, start: int, stop: int) -> Self:
         self._look()
+        data: Any = self.data
         first, last = self.offsets[start], self.offsets[stop]
-        return self._sealed(self.data[first:last], cut_range(self._structure, start, stop))
+        return self._sealed(data[first:last], cut_range(self._structure, start, stop))
 
-    def _chosen(self, where: Array) -> Ragged:
-        return gathered(self._read(), *picked(self._structure, where))
+    def _chosen(self, where: Array) -> Self:
+        data: Any = self.data
+        x: Any = gathered(self._look(), data, self._shape[1:], *picked(self._structure, where))
+        made: Self = x
+        return made
 
 
 _open = opened(Ragged)
 
 
-def gathered(source: Source, chosen: Structure, starts: Array) -> Ragged:
-    """Blocks of the lengths of `chosen` that begin at rows `starts`, one after the other."""
-    library = source.library
-    if library.autograd and library.wants_grad((source.data,)):
+def gathered(library: Library, data: Array, item: Shape, chosen: Structure, starts: Array) -> Ragged:
+    """The rows of sequences as long as those of `chosen` that begin at rows `starts`, one after the other."""
+    if library.autograd and library.wants_grad((data,)):
         # the framework's own indexing adds up what is chosen twice
         shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
-        return Ragged._sealed(library.take(source.data, shift + np.arange(chosen.rows), 0), chosen)
-    return lay_out(source.restricted(chosen, starts), Ragged)  # type: ignore[no-any-return]
+        return Ragged._sealed(library.take(data, shift + np.arange(chosen.rows), 0), chosen)
+    cum = chosen.offsets
+    at = make_layout((starts, cum, cum, -1, 0, 1, 0))
+    return lay_out(make_source((library, data, at, chosen, data, item, None)), Ragged)
 
 
 def ends_at(structure: Structure, end: int, what: str, have: str) -> None:

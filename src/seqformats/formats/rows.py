@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from ..arrays import LAZY_ZEROS, Array, Library, Shape, frozen
+from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
 from .structure import Structure, make_layout
+
+E = TypeVar("E")  # an encoding; these import this file
 
 copy_blocks = kernel("copy_blocks")
 pad_blocks = kernel("pad_blocks")
 # Between blocks and time steps: by the width of a row, and the way.
 words_to_steps, blocks_to_steps = kernel("words_to_steps"), kernel("blocks_to_steps")
 steps_to_words, steps_to_blocks = kernel("steps_to_words"), kernel("steps_to_blocks")
+SMALL = 1 << 20
+"""Bytes to be moved, below which no kernel has work for several threads."""
 WORDS = (1, 2, 4, 8)
 """Bytes of a row for which the host has kernels that move squares of words."""
+
+
+class Readable(Protocol):
+    """An encoding, or a `Source`."""
+
+    @property
+    def _structure(self) -> Structure: ...
+    def _read(self) -> tuple[Any, ...]: ...
 
 
 class Source(NamedTuple):
@@ -40,8 +53,12 @@ class Source(NamedTuple):
         at = make_layout((starts, cum, cum, -1, 0, 1, self.at.absolute))
         return make_source((self.library, self.data, at, structure, self.sample, self.item, None))
 
+    @property
+    def _structure(self) -> Structure:
+        return self.structure
+
     def _read(self) -> Source:
-        """Itself: whoever takes an encoding to be read, takes this too."""
+        """Itself: what an encoding answers, too."""
         return self
 
     def empty(self, rows: int, zeros: bool = False) -> Array:
@@ -50,111 +67,116 @@ class Source(NamedTuple):
         return new_array(make, (rows, *self.item), self.sample.dtype, self.sample)
 
 
-make_source = functools.partial(tuple.__new__, Source)  # in half the time
+# The constructors of tuples, in half the time of those of named tuples, which are Python functions.
+make_source: Callable[[tuple[object, ...]], Source] = functools.partial(tuple.__new__, Source)
 
 
-def new_array(make: Any, shape: Shape, dtype: Any, like: Array) -> Array:
+def new_array(make: Callable[[Shape, DType, Array], Array], shape: Shape, dtype: DType, like: Array) -> Array:
     """``make(shape, dtype, like)``; OutOfMemory where there is no room for it."""
     try:
-        out: Array = make(shape, dtype, like)
-        return out
+        return make(shape, dtype, like)
     except NO_ROOM as error:
         raise no_room(shape, error) from None
 
 
-class Room(NamedTuple):
-    """What an encoding wants for some sequences."""
+Gaps = tuple[Array, int, int, int]
+"""The places that no row takes, in data that is so many runs of so many places each.
 
-    lead: Shape  # the axes of its data before those of an item
-    at: Layout  # where rows go
-    gaps: tuple[Array, int, int, int] | None = None  # of a rectangle the used places, runs, places of a run, and side
-
-
-make_room = functools.partial(tuple.__new__, Room)
+The rows before each run ``(runs + 1,)``; how many runs; the places of each; 1 where rows are at the end of their run.
+"""
+Room = tuple[Shape, Layout, Gaps | None]
+"""What an encoding wants for some sequences: the axes of its data before those of an item, where rows go, and gaps."""
 
 
-def lay_out(source: Source, kind: Any, form: tuple[Any, ...] = (), fill: Any = 0) -> Any:
-    """The rows of `source` as an encoding of `kind`, over the structure of `source`.
+def lay_out(x: Readable, kind: type[E], form: tuple[Any, ...] = (), fill: object = 0) -> E:
+    """The rows of an encoding, or a `Source`, as an encoding of `kind` over the same structure.
 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
     """
-    library, data, at, structure, sample, item, _ = source
-    lead, to, gaps = kind._room(structure, *form)
-    rows, dtype = structure.rows, sample.dtype
-    row = math.prod(item) * dtype.itemsize
-    shape = (*lead, *item)
-    padding: Array | tuple[()] | None = None
-    make = library.empty
-    if gaps is not None and rows != gaps[1] * gaps[2]:
-        if type(fill) is not int or fill != 0:
-            padding = library.item(fill, dtype, item)
-        elif gaps[1] * gaps[2] * row >= LAZY_ZEROS and library.kind(sample) == "cpu":
-            make = library.zeros
-        else:
-            padding = ()  # zeros
-    elif type(fill) is not int:
-        library.item(fill, dtype, item)  # is checked though nothing is filled
+    library, data, at, structure, sample, item, begins = x._read()
+    target: Any = kind
+    lead, to, gaps = target._room(structure, *form)
+    dtype = sample.dtype
+    row = dtype.itemsize
+    for k in item:
+        row *= k
+    padding: Array | tuple[()] = ()  # zeros
+    if type(fill) is not int or fill != 0:
+        padding = library.item(fill, dtype, item)  # is checked where nothing is filled, too
+    shape = lead + item
+    make, free = library.empty, 0
+    if gaps is not None:
+        cum, runs, width, left = gaps
+        free = runs * width - structure.rows
+        if type(padding) is tuple and runs * width * row >= LAZY_ZEROS and library.kind(sample) == "cpu":
+            make, free = library.zeros, 0
     try:
         out = make(shape, dtype, sample)
     except NO_ROOM as error:
         raise no_room(shape, error) from None
     if row:
-        if rows:
-            if at[5] == 1 and to[5] == 1:  # steps of a single column are a block
-                copy_blocks.start(library, (data,), (out,), (at, to), row, structure)
-            else:
-                move_steps(source, out, to, row)
-        if padding is not None and gaps is not None:
-            cum, runs, width, left = gaps
-            work = make_work((runs, runs * width - rows, None))
-            pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, work)
-    return kind._sealed(out, structure, *form)
+        move(library, data, out, at, to, row, structure, begins)
+        plain = type(padding) is tuple and (library is NUMPY or library.kind(out) == "cpu")
+        if free and plain and free * row < SMALL:
+            pad_blocks.run(0, library.address(out), cum, width, left, row, 0, runs)  # as in `move`
+        elif free:
+            pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, (runs, free, None))
+    made: E = target._sealed(out, structure, *form)
+    return made
 
 
-make_work = functools.partial(tuple.__new__, Work)
+def move(
+    library: Library,
+    data: Array | tuple[Array, ...],
+    out: Array,
+    at: Layout,
+    to: Layout,
+    row: int,
+    structure: Structure,
+    begins: Array | None = None,
+) -> None:
+    """Move all rows of `structure`, of `row` bytes each, from where they lie in `data` to where they belong in `out`.
 
-
-def move(source: Source, out: Array, to: Layout) -> None:
-    """Move all rows of `source` to `out`, where `to` says.
-
-    The sequences in time steps of both have the same order.
+    The columns of time steps on both sides are in the same order.  See `Source` for the other arguments.
     """
-    row = math.prod(source.item) * source.sample.dtype.itemsize
-    if source.structure.rows and row:
-        if source.at.step == 1 and to.step == 1:
-            copy_blocks.start(source.library, (source.data,), (out,), (source.at, to), row, source.structure)
-        else:
-            move_steps(source, out, to, row)
-
-
-def move_steps(source: Source, out: Array, to: Layout, row: int) -> None:
-    """The same where time steps are on one side, or on both."""
-    library, data, at, structure, sample, _, begins = source
-    args: tuple[Any, ...]
-    if at.step == 1:
-        words = row in WORDS and library.kind(sample) == "cpu"
-        mover, args = words_to_steps if words else blocks_to_steps, (at, to)
-    elif to.step == 1:
-        words = row in WORDS and library.kind(sample) == "cpu"
-        mover = steps_to_words if words else steps_to_blocks
-        args = (at.steps if begins is None else begins, at, to)
+    rows = structure.rows
+    if not rows:
+        return
+    host = library is NUMPY or library.kind(out) == "cpu"
+    args: tuple[Any, ...] = (at, to)
+    units, lengths = structure.n, None
+    if at[5] == 1:
+        mover = copy_blocks
+        if to[5] != 1:  # steps of a single column are a block
+            mover = words_to_steps if host and row in WORDS else blocks_to_steps
+    elif to[5] == 1:
+        mover = steps_to_words if host and row in WORDS else steps_to_blocks
+        args = (at[2] if begins is None else begins, at, to)
     else:  # the same steps on both sides: a step is a block
-        longest = structure.longest
-        cum = structure.order.steps[: longest + 1]
-        work = make_work((longest, structure.rows, structure.order.size_at_t[:longest]))
+        mover, units = copy_blocks, structure.longest
+        cum, lengths = structure.order.steps[: units + 1], structure.order.size_at_t[:units]
         args = (
             make_layout((cum if begins is None else begins, cum, cum, at.step or -1, 0, 1, at.absolute)),
             make_layout((cum, cum, cum, to.step or -1, 0, 1, 0)),
         )
-        copy_blocks.start(library, (data,), (out,), args, row, structure, work)
-        return
-    mover.start(library, (data,), (out,), args, row, structure)
+    if host and rows * row < SMALL:  # what `start` would do, which has to find out what is known here
+        mover.run(0 if isinstance(data, tuple) else library.address(data), library.address(out), *args, row, 0, units)
+    else:
+        work = None if lengths is None else (units, rows, lengths)
+        mover.start(library, (data,), (out,), args, row, structure, work)
 
 
 def put_rows(source: Source, out: Array, starts: Array) -> None:
     """Move all rows of `source` to `out`, sequence i from row ``starts[i]`` on."""
     cum = source.structure.offsets
-    move(source, out, make_layout((starts, cum, cum, -1, 0, 1, 0)))
+    put(source, out, make_layout((starts, cum, cum, -1, 0, 1, 0)))
+
+
+def put(source: Source, out: Array, to: Layout) -> None:
+    """Move all rows of `source` to `out`, where `to` says."""
+    row = math.prod(source.item) * source.sample.dtype.itemsize
+    if row:
+        move(source.library, source.data, out, source.at, to, row, source.structure, source.begins)
 
 
 def cut(source: Source, longest: int) -> Source:

@@ -6,7 +6,7 @@ uploaded to a device once.
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +25,8 @@ check_offsets = kernel("check_offsets")
 check_order = kernel("check_order")
 sort_lengths = kernel("sort_lengths")
 
-# the constructor of a named tuple takes twice as long
-make_layout = functools.partial(tuple.__new__, Layout)
+# A named tuple's own constructor is a Python function, which takes twice as long as that of a tuple.
+make_layout: Callable[[tuple[object, ...]], Layout] = functools.partial(tuple.__new__, Layout)
 
 
 def same_numbers(a: Array, b: Array) -> bool:
@@ -34,7 +34,7 @@ def same_numbers(a: Array, b: Array) -> bool:
     return bool(a.tobytes() == b.tobytes())
 
 
-def integers(values: Any, what: str) -> Array:
+def integers(values: object, what: str) -> Array:
     """A private int64 copy of whole numbers, one axis, still writable.
 
     TypeError for floats, bools and anything that is no sequence; StructureError for numbers over int64 and for more
@@ -63,20 +63,20 @@ def integers(values: Any, what: str) -> Array:
     return array
 
 
-def _integer(value: Any, what: str) -> int:
+def _integer(value: object, what: str) -> int:
     try:
         return whole(value, what)
     except TypeError:
         raise TypeError(f"{what} must be integers, but one of them is {said(value)}") from None
 
 
-def whole(value: Any, what: str) -> int:
+def whole(value: object, what: str) -> int:
     """An integer of any library as an int; TypeError for floats, bools and everything else."""
     if type(value) is int:
         return value
     try:
         if not isinstance(value, (bool, np.bool_)):
-            return operator.index(value)
+            return operator.index(value)  # type: ignore[arg-type]  # asked, not known
     except TypeError:
         pass
     raise TypeError(f"{what} must be an integer, not {said(value)}")
@@ -91,7 +91,7 @@ class Order(NamedTuple):
     steps: Array  # (t + 1,) the rows before step t, without padding
 
 
-_order = functools.partial(tuple.__new__, Order)
+_order: Callable[[tuple[object, ...]], Order] = functools.partial(tuple.__new__, Order)
 
 
 class Structure:
@@ -108,6 +108,7 @@ class Structure:
         "offsets",
         "order",
         "packed",
+        "rooms",
         "rows",
         "stable",
     )
@@ -118,6 +119,7 @@ class Structure:
     rows: int
     longest: int
     device: dict[Any, Any]  # copies of the arrays on other devices
+    rooms: dict[tuple[int, str], Layout]  # a sequence to a room of one width, by that and the side of the padding
     stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
     flat: Layout  # sequences one after the other
     # Computed when one of them is first asked for:
@@ -126,14 +128,18 @@ class Structure:
     by_steps: Layout  # time-major, a column a sequence
 
     def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
-        lengths.setflags(False)
-        offsets.setflags(False)
-        self.lengths = lengths[:]  # as `frozen` says; who cuts them from one block freezes that
-        self.offsets = offsets[:]
+        if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `frozen`
+            lengths.setflags(False)
+            lengths = lengths[:]
+        if offsets.base is None or offsets.flags.writeable:
+            offsets.setflags(False)
+            offsets = offsets[:]
+        self.lengths = lengths
+        self.offsets = offsets
         self.n = lengths.size
         self.rows = offsets.item(-1)
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
-        self.flat = make_layout((self.offsets, self.offsets, self.offsets, -1, 0, 1, 0))
+        self.flat = make_layout((offsets, offsets, offsets, -1, 0, 1, 0))
         self.device = {}
         self.stable = True
 
@@ -142,7 +148,7 @@ class Structure:
         """Checked: int64, not negative, with the sum `rows` where that is given."""
         offsets = np.empty(lengths.size + 1, _INT64)
         limit = MOST if rows is None else rows
-        longest = check_lengths(lengths, offsets, limit)
+        longest = check_lengths.run(lengths, offsets, limit)
         if longest < 0:
             negative = np.flatnonzero(lengths < 0)
             if negative.size:
@@ -165,7 +171,7 @@ class Structure:
         if offsets.size == 0:
             raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
         lengths = np.empty(offsets.size - 1, _INT64)
-        longest = check_offsets(offsets, lengths)
+        longest = check_offsets.run(offsets, lengths)
         if longest == -1:
             raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
         if longest < 0:
@@ -184,7 +190,7 @@ class Structure:
             raise StructureError(f"indices must be as many as lengths, but there are {indices.size} and {n}")
         lengths = np.full(n, -1, np.int64)
         steps = np.empty(size_at_t.size + 1, np.int64)
-        fault = check_order(sorted_lengths, indices, size_at_t, lengths, steps)
+        fault = check_order.run(sorted_lengths, indices, size_at_t, lengths, steps)
         if fault:
             place, kind = divmod(int(fault), 4)
             raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
@@ -199,7 +205,14 @@ class Structure:
         return self if self.stable else Structure(self.lengths, self.offsets, self.longest)
 
     def __getattr__(self, name: str) -> Any:
-        """What has not been asked for yet: a slot that is still empty."""
+        """What has not been asked for yet.
+
+        Python comes here only where a slot is still empty, so the order costs nothing where nobody needs it, and
+        nothing more than any attribute once it is there.
+        """
+        if name == "rooms":
+            self.rooms = {}
+            return self.rooms
         if name not in ("order", "packed", "by_steps"):
             raise AttributeError(f"a Structure has no {name}")
         lengths, longest, n = self.lengths, self.longest, self.n
@@ -207,7 +220,7 @@ class Structure:
             block = np.empty(2 * n + 2 * longest + 1, _INT64)
         except NO_ROOM:
             raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
-        sort_lengths(lengths, longest, block)
+        sort_lengths.run(lengths, longest, block)
         frozen(block)  # and so what is cut from it
         steps = 2 * n + longest
         self._ordered(_order((block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])))
@@ -219,12 +232,22 @@ class Structure:
         self.by_steps = make_layout((order.indices, self.offsets, order.steps, -1, 0, self.n, 0))
         self.order = order
 
+    def in_rooms(self, width: int, side: str) -> Layout:
+        """Each sequence in a room of the same width, its padding on this side."""
+        try:
+            return self.rooms[width, side]
+        except KeyError:
+            cum = self.offsets
+            at: Layout = make_layout((cum, cum, cum, width, int(side == "left"), 1, 0))
+            return self.rooms.setdefault((width, side), at)
+
     def known_order(self) -> Order | None:
         """The order, if it has been asked for."""
         try:
-            return object.__getattribute__(self, "order")  # type: ignore[no-any-return]
+            order: Order = object.__getattribute__(self, "order")
         except AttributeError:
             return None
+        return order
 
     def same_lengths(self, other: "Structure") -> bool:
         """Have both the same lengths?"""

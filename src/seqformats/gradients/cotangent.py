@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import registry
-from ..arrays import Array, adopt, is_array, library_of
+from ..arrays import Array, DType, adopt, is_array, library_of
 from ..conversion.convert import as_own, convert, restored
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Pairs
@@ -15,7 +15,7 @@ from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.pairs import count, is_encoding
 
 
-def fitting(dy: Any, y: Any) -> Any:
+def fitting(dy: object, y: object) -> Any:
     """`cotangent`; DeviceError for one of another library."""
     if isinstance(y, ShapeDtype) and is_array(dy):
         dy = adopt(dy, "the gradient")[1]
@@ -28,20 +28,20 @@ def fitting(dy: Any, y: Any) -> Any:
     return dy
 
 
-def cotangent(dy: Any, y: Any) -> Any:
+def cotangent(dy: object, y: object) -> Any:
     """`dy` laid out like `y` and in its dtype, where that is one of floats; StructureError where it does not fit.
 
     So a gradient has the dtype of what it belongs to, whatever a loss was calculated in; a move of integers has the
     gradient's own.
     """
     dy = _laid_out(dy, y)
-    found, wanted = leaves(dy), leaves(y)
-    if len(found) != len(wanted) or all(a.dtype == b.dtype for a, b in zip(found, wanted, strict=True)):
+    given, wanted = leaves(dy), leaves(y)
+    if len(given) != len(wanted) or all(a.dtype == b.dtype for a, b in zip(given, wanted, strict=True)):
         return dy
-    return rebuild(dy, [in_dtype(a, b.dtype) for a, b in zip(found, wanted, strict=True)])
+    return rebuild(dy, [in_dtype(a, b.dtype) for a, b in zip(given, wanted, strict=True)])
 
 
-def in_dtype(x: Array, dtype: Any) -> Array:
+def in_dtype(x: Array, dtype: DType) -> Array:
     """A gradient in the dtype of what it belongs to, where that is one of floats."""
     library = library_of(x)
     if not library.has_dtype(dtype):
@@ -58,7 +58,7 @@ _FLOATS = ("float", "bfloat", "complex")
 _NUMBERS = (*_FLOATS, "int", "uint", "bool")
 
 
-def _laid_out(dy: Any, y: Any) -> Any:
+def _laid_out(dy: object, y: Any) -> Any:
     if is_array(dy):
         return _laid_out_like(dy, y)
     is_rows = isinstance(y, ShapeDtype) or is_array(y)
@@ -85,13 +85,13 @@ def _laid_out(dy: Any, y: Any) -> Any:
     return laid if isinstance(y, Encoding) else convert(laid, type(y))
 
 
-def _laid_out_like(dy: Any, y: Any) -> Any:
+def _laid_out_like(dy: Array, y: object) -> Any:
     _, array = adopt(dy, "the gradient")
-    found = leaves(y)
-    if len(found) != 1:
+    own = leaves(y)
+    if len(own) != 1:
         raise StructureError(f"the gradient of a {type(y).__name__} must be one too, not a single array")
-    if tuple(array.shape) != tuple(found[0].shape):
+    if tuple(array.shape) != tuple(own[0].shape):
         raise StructureError(
-            f"the gradient has shape {tuple(array.shape)}, but the result's data has {tuple(found[0].shape)}"
+            f"the gradient has shape {tuple(array.shape)}, but the result's data has {tuple(own[0].shape)}"
         )
     return rebuild(y, [array])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from .. import registry
 from ..arrays import adopt, is_array, with_autograd
@@ -20,6 +20,11 @@ from .cotangent import fitting
 from .vjp import vjp
 
 Pullback = Callable[[Any], Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+X = TypeVar("X")
+Y = TypeVar("Y")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Operand(NamedTuple):
@@ -30,7 +35,7 @@ class Operand(NamedTuple):
     gradient: Pullback | None = None  # the same for a gradient
 
 
-def operand(x: Any, what: str = "take x.one and x.two") -> Operand:
+def operand(x: object, what: str = "take x.one and x.two") -> Operand:
     """A batch of the caller's as an encoding of this library, and the ways back; `what` helps where it is Pairs."""
     if isinstance(x, Encoding):
         return Operand(x)
@@ -47,7 +52,7 @@ def operand(x: Any, what: str = "take x.one and x.two") -> Operand:
     return Operand(own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx))
 
 
-def rows_or_batch(x: Any) -> Operand:
+def rows_or_batch(x: object) -> Operand:
     """`operand` for what may also be a plain array of rows."""
     if not is_array(x):
         return operand(x)
@@ -57,8 +62,8 @@ def rows_or_batch(x: Any) -> Operand:
     return Operand(rows)
 
 
-class Call(NamedTuple):
-    """What an operation is about to do, its arguments being checked."""
+class Call(NamedTuple, Generic[R]):
+    """What an operation is about to do, its arguments being checked; the type is that of its result."""
 
     operands: Any  # an encoding, an array, or a tuple of these: what the gradient is for
     # (operands, back) -> the result, and if `back` its pullback
@@ -68,15 +73,16 @@ class Call(NamedTuple):
     # for operations that are not linear: (x, dy) -> dx, to differentiate a second time
     second_order: Callable[[Any, Any], Any] | None = None
 
-    def run(self) -> Any:
+    def run(self) -> R:
         """The result, inside the autograd graph of the caller's framework where an operand asks for it."""
         if wants_grad(self.operands):
             y = connected(lambda x: self.rule(x, True), self.operands, self.second_order)
         else:
             y = self.rule(self.operands, False)[0]
-        return y if self.result is None else self.result(y)
+        result: R = y if self.result is None else self.result(y)
+        return result
 
-    def vjp(self) -> tuple[Any, Pullback]:
+    def vjp(self) -> tuple[R, Pullback]:
         """The result and its pullback."""
         y, back = self.rule(self.operands, True)
         assert back is not None
@@ -84,7 +90,7 @@ class Call(NamedTuple):
         if wants_grad(self.operands):  # the result belongs to the caller's graph
             y = connected(lambda x: self.rule(x, True), self.operands, self.second_order)
 
-        def pullback(dy: Any) -> Any:
+        def pullback(dy: object) -> Any:
             dy = fitting(dy, like)
             if self.second_order is not None and wants_grad((self.operands, dy)):
                 dx = self.second_order(self.operands, dy)
@@ -95,11 +101,11 @@ class Call(NamedTuple):
         return y if self.result is None else self.result(y), pullback
 
 
-def operation(prepare: Callable[..., Call]) -> Callable[..., Any]:
+def operation(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
     """Make a public operation, with its gradient, of a function that checks the arguments and says what to do."""
 
     @functools.wraps(prepare)
-    def run(*args: Any, **options: Any) -> Any:
+    def run(*args: P.args, **options: P.kwargs) -> R:
         return prepare(*args, **options).run()
 
     registry.gradient(run)(lambda args, options: prepare(*args, **options).vjp())
@@ -130,39 +136,48 @@ class Operation:
         self.check = check
         self.second_order = second_order
 
-    def __call__(self, x: Any, *options: Any) -> Any:
-        """The result for any batch."""
+    def __call__(self, x: R, *options: Any) -> R:
+        """The result for any batch, which is as that is."""
+        y: R
         if isinstance(x, Encoding) and not (with_autograd and wants_grad(x)):
             if self.check is not None:
                 options = self.check(x, *options)
-            return self.forward(x, *options)
-        return self.prepare(x, *options).run()
+            y = self.forward(x, *options)
+        else:
+            y = self.prepare(x, *options).run()
+        return y
 
-    def prepare(self, x: Any, *options: Any) -> Call:
+    def prepare(self, x: object, *options: object) -> Call[Any]:
         """The same as a `Call`."""
         own, result, gradient = operand(x)
-        given = options if self.check is None else self.check(own, *options)
+        checked = options if self.check is None else self.check(own, *options)
 
-        def rule(z: Any, back: bool) -> tuple[Any, Pullback | None]:
-            return self.rule(z, *given) if back else (self.forward(z, *given), None)
+        def rule(z: Encoding, back: bool) -> tuple[Any, Pullback | None]:
+            return self.rule(z, *checked) if back else (self.forward(z, *checked), None)
 
         return Call(own, rule, result, gradient, self.second_order)
 
-    def of(self, public: Callable[..., Any]) -> Callable[..., Any]:
+    def of(self, public: F) -> F:
         """Let `vjp` find this rule by the public function, which takes a batch and the options."""
-        signature = inspect.signature(public)
-
-        @registry.gradient(public)
-        def rule(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
-            given = signature.bind(*args, **options)
-            given.apply_defaults()
-            return self.prepare(*given.arguments.values()).vjp()
-
-        return public
+        return with_rule(public, self.prepare)
 
 
-def linear(forward: Callable[[Any], Any], transpose: Callable[[Any], Any], x: Any) -> Any:
+def with_rule(public: F, prepare: Callable[..., Call[Any]]) -> F:
+    """Let `vjp` find, by the public function, what makes a `Call` of its arguments in their order."""
+    signature = inspect.signature(public)
+
+    @registry.gradient(public)
+    def rule(args: registry.Arguments, options: registry.Options) -> tuple[Any, Pullback]:
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        return prepare(*bound.arguments.values()).vjp()
+
+    return public
+
+
+def linear(forward: Callable[[X], Y], transpose: Callable[[Y], X], x: X) -> Y:
     """``forward(x)``, connected to the caller's autograd graph; each function is the gradient of the other."""
     if wants_grad(x):
-        return connected(lambda z: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+        y: Y = connected(lambda z: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+        return y
     return forward(x)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from .. import registry
-from ..arrays import is_array
+from ..arrays import DType, is_array
 from ..conversion.convert import (
     check_target,
     conversion_vjp,
@@ -26,27 +26,38 @@ from ..formats.leaves import wants_grad, without_data
 from .cotangent import cotangent
 
 Pullback = Callable[[Any], Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def vjp(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Pullback]:
+def vjp(op: Callable[P, R], *args: P.args, **options: P.kwargs) -> tuple[R, Pullback]:
     """The result of an operation and its pullback, the vector-Jacobian product.
 
     Parameters
     ----------
-    op : `convert`, `convert_like`, or another operation of this library with a gradient
-    args, options : what `op` is called with
+    op : function
+        `convert`, `convert_like`, or another operation of this library with a gradient.
+    *args, **options
+        What `op` is called with.
 
     Returns
     -------
     result : ``op(*args, **options)``
-    pullback : ``pullback(dy)`` is the gradient for the first argument, in its encoding and structure; a tuple of
-        gradients for `concat` and `join_batches` (one a part), `conv` (x, weight) and `scatter` (base, updates).  `dy`
-        is an encoding over the same sequences as the result, or an array laid out like the result's data; one that does
-        not fit raises StructureError; for no sequences at all ``[]`` will do.  `dy` is cast to the result's dtype, so
-        that a gradient has the dtype of what it is for; where that is one of integers, it keeps its own.
+    pullback : function
+        ``pullback(dy)`` is the gradient for the first argument, in its encoding and structure; a tuple of gradients for
+        `concat` and `join_batches` (one a part), `conv` (x, weight) and `scatter` (base, updates).  `dy` is an encoding
+        over the same sequences as the result, or an array laid out like the result's data; one that does not fit raises
+        StructureError; for no sequences at all ``[]`` will do.  `dy` is cast to the result's dtype, so that a gradient
+        has the dtype of what it is for; where that is one of integers, it keeps its own.
 
-    A move of rows has a pullback for every dtype; arithmetic on integers has none and raises TypeError.
+    Raises
+    ------
+    TypeError
+        For an operation without a gradient, and for arithmetic on integers; a move of rows has a pullback for every
+        dtype.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.Ragged(np.arange(3.0), [1, 2])
@@ -57,7 +68,7 @@ def vjp(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Pullba
     return registry.gradient_rule(op)(args, options)
 
 
-def bared(x: Any, dtype: Any = None) -> tuple[Any, Callable[[Any], Any]]:
+def bared(x: object, dtype: DType = None) -> tuple[Any, Callable[[Any], Any]]:
     """A bare list as an encoding, and the way to give its gradient back as a bare list; `dtype` of numbers in it."""
     if not isinstance(x, (list, tuple)):
         return x, lambda dx: dx
@@ -68,7 +79,7 @@ def bared(x: Any, dtype: Any = None) -> tuple[Any, Callable[[Any], Any]]:
 
 
 @registry.gradient(convert)
-def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
+def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, Pullback]:
     """Leg by leg, back through the pullbacks of the route."""
     if len(args) != 2:
         raise TypeError("vjp(convert, x, To, **options) takes x and To")
@@ -80,9 +91,9 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
         raise TypeError(f"copy must be True or False, not {said(copy)}")
     if isinstance(given, (list, tuple)) and (not given or not is_list_of_arrays(given)):
         levels = not given and "level" in options  # no sequences, on whatever level
-        x, home_dx = bared(given, options.pop("dtype", np.float64 if levels else None))
+        x, bare_again = bared(given, options.pop("dtype", np.float64 if levels else None))
     else:
-        x, home_dx = bared(given)
+        x, bare_again = bared(given)
     if isinstance(x, Pairs):
         given_copy = {**options, "copy": copy}
         (one, back_one), (two, back_two) = (_member(part, To, given_copy) for part in (x.one, x.two))
@@ -110,30 +121,30 @@ def _convert(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullb
         dy = cotangent(dy, shape)
         for pullback in reversed(pullbacks):
             dy = pullback(dy)
-        return home_dx(restored(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)
+        return bare_again(restored(dy, x) if isinstance(x, Encoding) and not pullbacks else dy)
 
     return result, pull
 
 
-def _member(x: Any, To: type, options: dict[str, Any]) -> tuple[Any, Pullback]:
+def _member(x: object, To: type, options: registry.Options) -> tuple[Any, Pullback]:
     """One of a pair; an array stays as it is."""
     return (x, lambda dy: dy) if is_array(x) else _convert((x, To), options)
 
 
-def _pair(dy: Any, back_one: Pullback, back_two: Pullback) -> Pairs:
+def _pair(dy: object, back_one: Pullback, back_two: Pullback) -> Pairs:
     if not isinstance(dy, Pairs):
         raise StructureError(f"the gradient of Pairs must be Pairs too, not {type(dy).__name__}")
     return Pairs(back_one(dy.one), back_two(dy.two))
 
 
 @registry.gradient(convert_like)
-def _convert_like(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Pullback]:
+def _convert_like(args: registry.Arguments, options: registry.Options) -> tuple[Any, Pullback]:
     """The structure is not differentiated, so the gradient is the way back to `y`."""
     if len(args) != 2 or options:
         raise TypeError("vjp(convert_like, y, x) takes y and x")
     given, like = args
-    y, home_dx = bared(given)
+    y, bare_again = bared(given)
     result = convert_like(y, like)
     encoded = as_encoding(result)
     shape = without_data(encoded)
-    return result, lambda dz: home_dx(convert_like(cotangent(dz, shape), y))
+    return result, lambda dz: bare_again(convert_like(cotangent(dz, shape), y))

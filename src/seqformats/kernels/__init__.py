@@ -19,6 +19,7 @@ Arithmetic, on flat arrays of native dtypes.  One item a sequence, and the gradi
 
 - `sum_rows`, `spread_rows`                 sum, mean, sum / sqrt(length)
 - `max_rows`, `find_rows`, `spread_places`  maximum, minimum and their places
+- `prod_rows`, `prod_back`                  product
 - `logsumexp_rows`, `spread_exp`            logsumexp
 - `topk_rows`, `topk_back`                  means of the largest items
 

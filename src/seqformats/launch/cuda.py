@@ -30,6 +30,8 @@ _LEAST_BLOCKS = 1 if simulated else 128
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
 WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
 BYTE = WORDS[1]
+Kinds = tuple[tuple[str, ...], ...]
+"""The `takes` of a kernel."""
 
 
 def devices() -> list[str]:
@@ -57,8 +59,8 @@ class _Copy(NamedTuple):
 class Start:
     """One start of a kernel: the stream it goes to, and host arrays brought there first."""
 
-    def __init__(self, library: Library, like: Array, structure: Any) -> None:
-        self.library, self.like, self.structure = library, like, structure
+    def __init__(self, library: Library, like: Array, structure: Any, takes: Kinds = ()) -> None:
+        self.library, self.like, self.structure, self.takes = library, like, structure, takes
         self.pointer = library.stream(like)
         self.stream = _stream(_index(library, like), self.pointer)
 
@@ -70,8 +72,20 @@ class Start:
 
     def typed(self, x: Array) -> Any:
         """All items of an array, flat, in a dtype that kernels calculate with."""
-        dtype, parts = _real(self.library.dtype_name(x.dtype))
+        if not getattr(x.dtype, "isnative", True):  # of another order of bytes, which Numba's arrays may have
+            x = self.library.astype(x, x.dtype.newbyteorder("="))
+        dtype, parts = self.kind_of(x)
         return self.view(x, size_of(x.shape) * parts, dtype)
+
+    def kind_of(self, x: Array) -> tuple[Any, int]:
+        """The dtype in which the kernel calculates with the items of an array, and how many of it an item has."""
+        name = self.library.dtype_name(x.dtype)
+        if name == "bool":
+            return BYTE, 1
+        dtype = np.dtype(name)
+        if dtype.kind == "c" and not any(dtype.str[1:] in kinds for kinds in self.takes):
+            return np.dtype(f"f{dtype.itemsize // 2}"), 2
+        return dtype, 1
 
     def uploaded(self, arrays: Sequence[Array], item: Array | None = None) -> tuple[list[Any], Array | None]:
         """Arrays of the host on the device, and a buffer that begins with `item`, bytes.
@@ -202,7 +216,7 @@ def start(
     code = compiled(kernel.on("cuda"))
     out = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
     with gpu.gpus[_index(library, out)]:
-        begin = Start(library, out, structure)
+        begin = Start(library, out, structure, spec.takes)
         prepare = _moved if spec.does == MOVES else _calculated
         data, size = prepare(begin, inputs, outputs, args, size)
         grid: tuple[int, int]
@@ -249,7 +263,7 @@ def _moved(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Array, ...], ar
 
 
 def _calculated(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Any, ...], args: Any, size: int) -> Prepared:
-    """For a kernel that calculates: flat arrays; complex numbers are pairs of floats.
+    """For a kernel that calculates: flat arrays; complex numbers are pairs of floats where it does not take them.
 
     Inputs may be on the host, and arrays among `args` on the device.
     """
@@ -259,7 +273,7 @@ def _calculated(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Any, ...],
     views = [next(host) if type(x) is np.ndarray else begin.typed(library.aligned(x)) for x in given]
     data = _with((*inputs, *args), views)
     data[len(inputs) : len(inputs)] = _with(outputs, [begin.typed(x) for x in results])
-    return data, size * _real(library.dtype_name(results[0].dtype))[1]
+    return data, size * begin.kind_of(results[0])[1]
 
 
 def _arrays_of(args: tuple[Any, ...]) -> list[Array]:
@@ -288,15 +302,6 @@ def _with(args: tuple[Any, ...], arrays: Iterable[Any]) -> list[Any]:
         else:
             made.append(int(x) if isinstance(x, (int, np.integer)) else next(left))
     return made
-
-
-def _real(name: str) -> tuple[Any, int]:
-    """The dtype in which items are calculated with, and how many of it an item has."""
-    if name == "bool":
-        return np.dtype("u1"), 1
-    if name.startswith("complex"):
-        return np.dtype(f"f{int(name[7:]) // 16}"), 2
-    return np.dtype(name), 1
 
 
 def _bytes(library: Library, x: Array) -> int:

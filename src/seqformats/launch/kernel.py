@@ -60,16 +60,27 @@ Change = Callable[[Array], Array]
 class Kernel:
     """A kernel of the table, by name.  Its file is imported when it is first needed, which loads Numba."""
 
-    __slots__ = ("code", "functions", "name", "spec")
+    __slots__ = ("code", "functions", "name", "run", "spec")
+
+    code: dict[int | None, Callable[..., Any]]
+    """What runs on the host, by the numbers of the dtypes of what it calculates with: the compiled code itself.
+
+    Numba's dispatcher, which looks at the type of every argument, takes longer than a small batch."""
+    run: Callable[..., Any]
+    """Run a kernel of one variant on the host: the arguments have the same types each time, its numbers are whole.
+
+    From the second call on this is the compiled code itself, and no Python comes between."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.spec: KernelSpec | None = None
         self.functions: dict[str, Callable[..., Any]] = {}  # by device
-        self.code: dict[int | None, Callable[..., Any]] = {}
-        """What runs on the host, by the numbers of the dtypes of what it calculates with: the compiled code itself.
+        self.forget()
 
-        Numba's dispatcher, which looks at the type of every argument, takes longer than a small batch."""
+    def forget(self) -> None:
+        """Look for the code on the host anew."""
+        self.code = {}
+        self.run = functools.partial(self._first, None)
 
     def load(self) -> KernelSpec:
         """What the kernel says of itself; DeviceError where there is none of this name."""
@@ -98,8 +109,7 @@ class Kernel:
 
     def __call__(self, *args: Any) -> Any:
         """Run a kernel of the host.  The arguments have the same types each time, its numbers are whole."""
-        code = self.code.get(None)
-        return self._first(None, *args) if code is None else code(*args)
+        return self.run(*args)
 
     def _first(self, variant: int | None, *args: Any) -> Any:
         """A call before the code for its arguments is known.
@@ -112,7 +122,9 @@ class Kernel:
             result = function(*args)
         if self.functions.get("cpu") is function:
             several = variant is None and self.spec is not None and self.spec.takes
-            self.code[variant] = function if several else _code_of(function, args)
+            self.code[variant] = code = function if several else _code_of(function, args)
+            if variant is None:
+                self.run = code
         return result
 
     def start(
@@ -145,12 +157,18 @@ class Kernel:
             work = Work(structure.n, structure.rows) if work is None else Work(*work)  # type: ignore[union-attr]
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
-        variant: int | None = None
-        row = size
+        units, rows, lengths = (structure.n, structure.rows, None) if work is None else work  # type: ignore[union-attr]
+        data: list[Any]
         if spec.does == "moves":
             src = inputs[0]
-            source = 0 if type(src) is tuple else (NUMPY if type(src) is np.ndarray else library).address(src)
-            data: list[Any] = [source, own.address(out)]
+            if type(src) is tuple:
+                source = 0
+            else:
+                source = (NUMPY if type(src) is np.ndarray else library).address(src)
+            if rows * size < spec.threads_from:
+                self.run(source, own.address(out), *args, size, 0, units)
+                return
+            code, data = self.run, [source, own.address(out)]
         else:
             data, variant = [], 0
             for x in inputs:  # loops that call Python functions are quicker than `map`
@@ -161,15 +179,13 @@ class Kernel:
                 x = (NUMPY if type(x) is np.ndarray else library).result(x)
                 data.append(x)
                 variant = variant << 8 | x.dtype.num
-            row *= data[0].itemsize
-        units, rows, lengths = work or (structure.n, structure.rows, None)  # type: ignore[union-attr]
-        code = self.code.get(variant) or functools.partial(self._first, variant)
-        if rows * row < spec.threads_from:
-            code(*data, *args, size, 0, units)
-        else:
-            if work is None:
-                lengths = _lengths(args, structure)
-            threads.run(code, (*data, *args, size), _cuts(units, lengths), (inputs, outputs))
+            code = self.code.get(variant) or functools.partial(self._first, variant)
+            if rows * size * data[0].itemsize < spec.threads_from:
+                code(*data, *args, size, 0, units)
+                return
+        if work is None:
+            lengths = _lengths(args, structure)
+        threads.run(code, (*data, *args, size), _cuts(units, lengths), (inputs, outputs))
 
     def start_named(
         self,
@@ -196,9 +212,9 @@ class Kernel:
         variant = 0
         for x in seen:
             variant = variant << 8 | x.dtype.num
-        self.run((*data, *args, size), work, work.rows * size * seen[0].itemsize, variant)
+        self.run_over((*data, *args, size), work, work.rows * size * seen[0].itemsize, variant)
 
-    def run(self, args: tuple[Any, ...], work: Work, size: int, variant: int = 0) -> None:
+    def run_over(self, args: tuple[Any, ...], work: Work, size: int, variant: int = 0) -> None:
         """Run the kernel of the host over all units of `work`, `size` bytes; when it has ended, this returns.
 
         The arguments are what it takes, but the units, and have the same types in all calls of a `variant`.
@@ -252,6 +268,14 @@ def _cuts(units: int, lengths: Array | None) -> list[int]:
     return [0, *np.unique(inner[inner < units]).tolist(), units]
 
 
+def variant_of(*names: str) -> int:
+    """The key in `Kernel.code` of arrays of these dtypes, by their NumPy names."""
+    variant = 0
+    for name in names:
+        variant = variant << 8 | np.dtype("uint8" if name == "bool" else name).num
+    return variant
+
+
 _kernels: dict[str, Kernel] = {}
 
 
@@ -265,7 +289,7 @@ def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
     found = kernel(name)
     found.functions[device] = function
     if device == "cpu":
-        found.code.clear()
+        found.forget()
 
 
 # --- other devices ---------------------------------------------------------------------------------------------------

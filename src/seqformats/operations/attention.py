@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of
@@ -16,26 +14,43 @@ from ..formats.structure import MOST, Structure, integers
 from ..gradients.operation import operand
 from ..launch.kernel import kernel
 from ..limits import allocated
+from .annotations import Counts, Lengths
 from .questions import is_batch
 from .rearrange import per_sequence
 
 number_rows, block_mask_kernel = kernel("number_rows"), kernel("block_mask")
 
 
-def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> Array:
+def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None) -> Array:
     """Where there is an item in a padded batch.
 
     Parameters
     ----------
     lengths : integers in an array of any shape or a list, or an encoding
-    width : the room of a sequence; without it that of a `Masked`, else the longest
-    side : "right" or "left", where the padding is; without it that of a `Masked`, else "right"
+    width : int, optional
+        The room of a sequence; without it that of a `Masked`, else the longest.
+    side : "right" or "left", optional
+        Where the padding is; without it that of a `Masked`, else "right".
 
-    Returns bool ``(*lengths.shape, width)``, in the library and on the device of `lengths` (of an encoding's data);
-    from a list a NumPy array (Paddle's sequence_mask).
+    Returns
+    -------
+    array
+        bool ``(*lengths.shape, width)``, in the library and on the device of `lengths` (of an encoding's data); from a
+        list a NumPy array (Paddle's sequence_mask).
 
-    Errors: ConversionError for a `width` below the longest or another `side`, StructureError for negative lengths.
+    Raises
+    ------
+    ConversionError
+        For a `width` below the longest or another `side`.
+    StructureError
+        For negative lengths.
 
+    See Also
+    --------
+    Masked.from_mask : The way back, of a batch.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.mask([1, 3], side="left")
     array([[False, False,  True],
@@ -64,18 +79,31 @@ def mask(lengths: Any, *, width: int | None = None, side: str | None = None) -> 
     return mask_beside(library, like, structure.lengths, room, side).reshape((*lead, room))
 
 
-def position_ids(x: Any, start: Any = 0) -> Array:
+def position_ids(x: Lengths, start: Counts = 0) -> Array:
     """The place of every item in its (innermost) sequence.
 
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or n lengths
-    start : where to begin, an integer for all sequences or one for each
+    start : int or n integers
+        Where to begin: for all sequences, or for each.
 
-    Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+    Returns
+    -------
+    array
+        ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
 
-    Errors: StructureError for positions beyond int64.
+    Raises
+    ------
+    StructureError
+        For positions beyond int64.
 
+    See Also
+    --------
+    segment_ids : The sequence of every item.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.position_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
@@ -90,11 +118,24 @@ def position_ids(x: Any, start: Any = 0) -> Array:
     return _numbered(structure, like, frozen(first), 0)
 
 
-def segment_ids(x: Any) -> Array:
-    """The (innermost) sequence of every item, by its number; `x` is an encoding, a list, or n lengths.
+def segment_ids(x: Lengths) -> Array:
+    """The (innermost) sequence of every item, by its number.
 
-    Returns ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, nested lists, or n lengths
 
+    Returns
+    -------
+    array
+        ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+
+    See Also
+    --------
+    position_ids : The place of every item.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.segment_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
@@ -103,7 +144,7 @@ def segment_ids(x: Any) -> Array:
     return _numbered(*_counted(x), frozen(np.zeros(1, np.int64)), 1)
 
 
-def _counted(x: Any) -> tuple[Structure, Array]:
+def _counted(x: Lengths) -> tuple[Structure, Array]:
     """The structure of a batch, or of the lengths given, and an array beside which the result stands."""
     if is_array(x):
         library, like = adopt(x, "lengths")
@@ -123,14 +164,29 @@ def _numbered(structure: Structure, like: Array, first: Array, segments: int) ->
     return out
 
 
-def cu_seqlens(x: Any) -> Array:
-    """The cumulated lengths of the (innermost) sequences, beginning with 0, as variable-length attention kernels take
-    them; `x` is an encoding, a list, or n lengths.
+def cu_seqlens(x: Lengths) -> Array:
+    """The cumulated lengths of the (innermost) sequences, as variable-length attention kernels take them.
 
-    Returns ``(n + 1,)`` int32, in the library and on the device of `x`.
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, nested lists, or n lengths
 
-    Errors: StructureError for 2^31 rows or more.
+    Returns
+    -------
+    array
+        ``(n + 1,)`` int32, beginning with 0, in the library and on the device of `x`.
 
+    Raises
+    ------
+    StructureError
+        For 2^31 rows or more.
+
+    See Also
+    --------
+    Ragged.offsets : The same in int64, on the host.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.cu_seqlens(sf.Ragged(np.zeros(5), [3, 0, 2]))
@@ -142,16 +198,35 @@ def cu_seqlens(x: Any) -> Array:
     return library_of(like).from_host(structure.offsets.astype(np.int32), like)
 
 
-def block_mask(x: Any, *, causal: bool = False) -> Array:
-    """Which rows see each other, where all sequences stand one after the other: those of the same (innermost) sequence.
+def block_mask(x: Lengths, *, causal: bool = False) -> Array:
+    """Which rows see each other: those of the same (innermost) sequence.
 
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or n lengths
-    causal : does a row see only itself and what comes before it?
+    causal : bool
+        Does a row see only itself and what comes before it?
 
-    Returns bool ``(rows, rows)``, in the caller's order of sequences, in the library and on the device of `x`.
+    Returns
+    -------
+    array
+        bool ``(rows, rows)``, in the caller's order of sequences, in the library and on the device of `x`.
 
+    Raises
+    ------
+    TypeError
+        For a `causal` that is neither True nor False.
+
+    See Also
+    --------
+    segment_ids : Of which sequence each row is.
+
+    Notes
+    -----
+    All sequences stand one after the other; those rows see each other that are of the same (innermost) sequence.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.block_mask(sf.Ragged(np.zeros(3), [2, 1]), causal=True).astype(int)

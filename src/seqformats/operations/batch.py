@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,13 +13,15 @@ from ..arrays import Array, frozen, library_of
 from ..conversion.convert import convert, restored, rows_of
 from ..conversion.layouts import at_least
 from ..errors import ConversionError, StructureError, said
-from ..formats import LoD, Padded, Ragged
+from ..formats import Encoding, LoD, Padded, Ragged
+from ..formats.annotations import Integers
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
-from ..formats.structure import Structure, integers
+from ..formats.structure import Order, Structure, integers
 from ..gradients.cotangent import fitting
-from ..gradients.operation import Call, operand, operation, rows_or_batch
+from ..gradients.operation import Call, Pullback, operand, operation, rows_or_batch
 from ..launch.kernel import kernel
+from .annotations import B, Batch, Lengths, X
 from .questions import lengths, lengths_given
 from .rearrange import check_alike, each_gradient
 from .select import selected
@@ -28,18 +30,33 @@ cut_buckets, fill_bins = kernel("cut_buckets"), kernel("fill_bins")
 
 
 @operation
-def join_batches(batches: Sequence[Any]) -> Any:
+def join_batches(batches: Sequence[B]) -> Call[B]:
     """One batch of all sequences of several, in their order; any dtype.
 
     Parameters
     ----------
-    batches : encodings (or lists of arrays, nested lists) with the same dtype and item shape, a `LoD` with as many
-        levels as the first
+    batches : a list of encodings, lists of arrays or nested lists
+        All of the same dtype and item shape, a `LoD` with as many levels as the first.
 
-    Returns the encoding of the first; the pullback gives a tuple, a gradient for each.
+    Returns
+    -------
+    what the first batch is
+        Its pullback gives a tuple, a gradient for each.
 
-    Errors: StructureError for batches that do not fit each other, DeviceError for different libraries or devices.
+    Raises
+    ------
+    StructureError
+        For batches that do not fit each other.
+    DeviceError
+        For different libraries or devices.
 
+    See Also
+    --------
+    split_batches : The way back.
+    concat : Joins sequence by sequence.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.join_batches([sf.Ragged(np.arange(3), [1, 2]), [np.array([7, 8])]]).lengths
@@ -62,7 +79,7 @@ def join_batches(batches: Sequence[Any]) -> Any:
     counts = [len(own) if first.keeps_levels else own._structure.n for own in owns]
     ends = np.cumsum([0, *counts]).tolist()
 
-    def parted(dy: Any) -> Any:
+    def parted(dy: Encoding) -> tuple[Encoding, ...]:
         parts = [dy[a:b] for a, b in pairwise(ends)]
         return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
 
@@ -84,7 +101,7 @@ def _joined(parts: Sequence[Any]) -> Any:
         return first._of(arrays, structure, arrays[0] if arrays else first._sample())
     r = Ragged._sealed(library.concatenate([rows_of(part) for part in parts]), structure)
     longest = max(
-        [structure.longest, *[part._form()[0] for part in parts if first._lead == 2 and type(part) is type(first)]]
+        [structure.longest, *[part._form()[0] for part in parts if first._gapped and type(part) is type(first)]]
     )
     return convert(r, type(first), **dict(zip(first._form_options, first._form(longest), strict=True)))
 
@@ -93,18 +110,31 @@ def _one_after_the_other(structures: Sequence[Structure]) -> Structure:
     return Structure.of_lengths(np.concatenate([structure.lengths for structure in structures]))
 
 
-def split_batches(x: Any, sizes: Any) -> list[Any]:
-    """Several batches of consecutive sequences: the way back of `join_batches`.
+def split_batches(x: B, sizes: Integers) -> list[B]:
+    """Several batches of consecutive sequences.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-    sizes : how many (outermost) sequences each batch has; their sum is all of them
+    sizes : integers
+        How many (outermost) sequences each batch has; their sum is all of them.
 
-    Returns a list of batches as `x` is, views where slices are (see indexing).
+    Returns
+    -------
+    list
+        Batches as `x` is, views where slices are (see indexing).
 
-    Errors: StructureError for sizes that do not add up.
+    Raises
+    ------
+    StructureError
+        For sizes that do not add up.
 
+    See Also
+    --------
+    join_batches : The way back.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> [len(batch) for batch in sf.split_batches(sf.Ragged(np.arange(3), [1, 0, 2]), [2, 1])]
@@ -119,13 +149,13 @@ def split_batches(x: Any, sizes: Any) -> list[Any]:
     return parts if result is None else [result(part) for part in parts]
 
 
-def _split_with_pullback(x: Any, sizes: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _split_with_pullback(x: Batch, sizes: Integers) -> tuple[Any, Pullback]:
     own, _, gradient = operand(x)
     parts = split_batches(x, sizes)
     shapes = [without_data(operand(part).own) for part in parts]
     shape = without_data(own)
 
-    def pullback(dys: Any) -> Any:
+    def pullback(dys: Sequence[Batch]) -> Any:
         if len(dys) != len(shapes):
             raise StructureError(f"there are {len(shapes)} batches, but {len(dys)} gradients")
         given = [fitting(dy, like) for dy, like in zip(dys, shapes, strict=True)]
@@ -139,18 +169,32 @@ registry.gradient(split_batches)(lambda args, options: _split_with_pullback(*arg
 
 
 @operation
-def reorder(x: Any, permutation: Any) -> Any:
+def reorder(x: X, permutation: Integers) -> Call[X]:
     """The (outermost) sequences, or the rows of a plain array, in another order; any dtype.
 
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or an array ``(n, *item)``
-    permutation : every position from 0 to n - 1 once; new position i holds what was at ``permutation[i]``
+    permutation : n integers
+        Every position from 0 to n - 1 once; new position i holds what was at ``permutation[i]``.
 
-    Returns what `x` is (Paddle's reorder_lod_tensor_by_rank).
+    Returns
+    -------
+    what `x` is
+        Paddle's reorder_lod_tensor_by_rank.
 
-    Errors: StructureError for what is no permutation.
+    Raises
+    ------
+    StructureError
+        For what is no permutation.
 
+    See Also
+    --------
+    select : Some sequences, or some of them twice.
+    inverse_order : The permutation that leads back.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.reorder(sf.Ragged(np.arange(3), [1, 2]), [1, 0]).data
@@ -160,7 +204,7 @@ def reorder(x: Any, permutation: Any) -> Any:
     return selected(batch, _permutation(permutation, len(batch.own)))
 
 
-def _permutation(given: Any, n: int) -> Array:
+def _permutation(given: object, n: int) -> Array:
     index = integers(given, "permutation")
     if index.size != n:
         raise StructureError(f"the permutation has {index.size} positions, but there are {n} sequences")
@@ -173,17 +217,36 @@ def _permutation(given: Any, n: int) -> Array:
     return frozen(index)
 
 
-def sort_by_length(x: Any) -> tuple[Any, Array]:
+def sort_by_length(x: B) -> tuple[B, Array]:
     """The (outermost) sequences by falling length, equal lengths in the order they had.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists; of a `LoD` with more levels the length is the number of sequences
-        of the next level
+    x : an encoding, a list of arrays or nested lists
 
-    Returns ``(y, order)``: the batch, and the former position of each sequence, int64 on the host, read-only.
-    ``sf.reorder(y, sf.inverse_order(order))`` is `x` again.
+    Returns
+    -------
+    y : what `x` is
+        The batch.
+    order : array
+        The former position of each sequence, int64 on the host, read-only.
 
+    Raises
+    ------
+    TypeError
+        For what is no encoding.
+
+    See Also
+    --------
+    inverse_order : ``sf.reorder(y, sf.inverse_order(order))`` is `x` again.
+    buckets : Batches of similar lengths.
+
+    Notes
+    -----
+    Of a `LoD` with more levels the length is the number of sequences of the next level.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> y, order = sf.sort_by_length(sf.Ragged(np.arange(4), [1, 3]))
@@ -194,11 +257,11 @@ def sort_by_length(x: Any) -> tuple[Any, Array]:
     if isinstance(x, Padded) and x._structure.stable and not wants_grad(x):
         x._look()
         structure = Structure.of_lengths(x.lengths.copy())
-        return Padded._sealed(x.data, structure, *x._form()), order  # its columns are in that order
+        return cast(B, Padded._sealed(x.data, structure, *x._form())), order  # its columns are in that order
     return reorder(x, order), order
 
 
-def _sort_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _sort_with_pullback(x: Batch) -> tuple[Any, Pullback]:
     _, order = sort_by_length(x)
     y, pullback = registry.gradient_rule(reorder)((x, order), {})
     return (y, order), lambda dy: pullback(dy[0] if isinstance(dy, tuple) and len(dy) == 2 else dy)
@@ -207,19 +270,31 @@ def _sort_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
 registry.gradient(sort_by_length)(lambda args, options: _sort_with_pullback(*args, **options))
 
 
-def inverse_order(order: Any) -> Array:
+def inverse_order(order: Integers | Ragged) -> Array:
     """Where each original position has gone: the way back from `sort_by_length`, `buckets` or `pack_bins`.
 
     Parameters
     ----------
-    order : the original positions in their new order, a permutation of n; an array, or a `Ragged` whose batches follow
-        one another
+    order : n integers, or a `Ragged` whose batches follow one another
+        The original positions in their new order, a permutation of n.
 
-    Returns ``(n,)`` int64 on the host, read-only: sequence i is at place ``inverse[i]``, so
-    ``sf.reorder(sf.join_batches(results), inverse)`` puts results of batches in the original order.
+    Returns
+    -------
+    array
+        ``(n,)`` int64 on the host, read-only: sequence i is at place ``inverse[i]``, so
+        ``sf.reorder(sf.join_batches(results), inverse)`` puts results of batches in the original order.
 
-    Errors: StructureError for what is no permutation.
+    Raises
+    ------
+    StructureError
+        For what is no permutation.
 
+    See Also
+    --------
+    sort_by_length : Where such an order comes from; so do `buckets` and `pack_bins`.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.inverse_order([2, 0, 1])
     array([1, 2, 0])
@@ -234,24 +309,42 @@ def inverse_order(order: Any) -> Array:
 
 
 def buckets(
-    lengths: Any, max_items: int, padded: bool = True, *, multiple_of: int = 1, max_sequences: int | None = None
+    lengths: Lengths, max_items: int, padded: bool = True, *, multiple_of: int = 1, max_sequences: int | None = None
 ) -> Ragged:
     """Batches of sequences of similar length, each of a limited size.
 
     Parameters
     ----------
     lengths : n integers, or an encoding
-    max_items : the most items of a batch; where `padded`, padding is counted
-    padded : does a batch take its longest sequence times the number of its sequences?
-    multiple_of : where `padded`, the width of a batch is that of its longest sequence, rounded up to a multiple of this
-    max_sequences : the most sequences of a batch; any number without it
+    max_items : int
+        The most items of a batch; where `padded`, padding is counted.
+    padded : bool
+        Does a batch take its longest sequence times the number of its sequences?
+    multiple_of : int
+        Where `padded`, the width of a batch is that of its longest sequence, rounded up to a multiple of this.
+    max_sequences : int, optional
+        The most sequences of a batch; any number without it.
 
-    Returns a `Ragged` of original positions (int64), one sequence a batch, longest sequences first, equal lengths in
-    the order they had.  See `inverse_order` for the way back.
+    Returns
+    -------
+    Ragged
+        The original positions (int64), one sequence a batch, longest sequences first, equal lengths in the order they
+        had.
 
-    Errors: StructureError for a sequence that is over `max_items`, or would be once it is padded; ConversionError for
-    options that are too small.
+    Raises
+    ------
+    StructureError
+        For a sequence that is over `max_items`, or would be once it is padded.
+    ConversionError
+        For options that are too small.
 
+    See Also
+    --------
+    inverse_order : The way back.
+    pack_bins : As few batches as can be found, whatever their lengths.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.convert(sf.buckets([1, 5, 2, 5, 1], max_items=10), list)
     [[1, 3], [2, 0, 4]]
@@ -267,23 +360,44 @@ def buckets(
     counts = np.empty(n, np.int64)
     # with a step over the limit all sequences are empty
     numbers = (limit, int(padded), min(step, max(limit, 1)), min(most, n))
-    found = cut_buckets(order.lengths, *numbers, counts)
+    found = cut_buckets.run(order.lengths, *numbers, counts)
     return Ragged._sealed(order.indices.copy(), Structure.of_lengths(counts[:found].copy()))
 
 
-def pack_bins(lengths: Any, capacity: int) -> Ragged:
+def pack_bins(lengths: Lengths, capacity: int) -> Ragged:
     """Sequences packed into as few bins of one capacity as first fit decreasing finds: sample packing.
 
     Parameters
     ----------
     lengths : n integers, or an encoding
-    capacity : the most items of a bin
+    capacity : int
+        The most items of a bin.
 
-    Returns a `Ragged` of original positions (int64), one sequence a bin, the longest first in each.  It takes at most
-    11/9 of the least number of bins and one more (D. S. Johnson, 1973).  See `inverse_order` for the way back.
+    Returns
+    -------
+    Ragged
+        The original positions (int64), one sequence a bin, the longest first in each.
 
-    Errors: StructureError for a sequence over `capacity`.
+    Raises
+    ------
+    StructureError
+        For a sequence over `capacity`.
 
+    See Also
+    --------
+    inverse_order : The way back.
+    buckets : Batches of similar lengths.
+
+    Notes
+    -----
+    It takes at most 11/9 of the least number of bins and one more [1]_.
+
+    References
+    ----------
+    .. [1] D. S. Johnson, "Near-optimal bin packing algorithms", MIT, 1973.
+
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.convert(sf.pack_bins([3, 7, 5, 4, 1], capacity=10), list)
     [[1, 0], [2, 3, 4]]
@@ -292,12 +406,12 @@ def pack_bins(lengths: Any, capacity: int) -> Ragged:
     n = order.lengths.size
     tree = np.empty(2 << max(n - 1, 0).bit_length(), np.int64)
     bins = np.empty(n, np.int64)
-    count = fill_bins(order.lengths, limit, tree, bins)
+    count = fill_bins.run(order.lengths, limit, tree, bins)
     by_bin = np.argsort(bins, kind="stable")
     return Ragged._sealed(order.indices[by_bin], Structure.of_lengths(np.bincount(bins, minlength=count)))
 
 
-def _falling(given: Any, limit: Any, what: str, step: int = 1) -> tuple[Any, int]:
+def _falling(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[Order, int]:
     """The lengths in falling order, and the limit that they keep, rounded up to a multiple of `step`."""
     limit = at_least(limit, what, 0)
     structure = Structure.of_lengths(lengths_given(given))

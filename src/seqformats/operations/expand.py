@@ -13,37 +13,62 @@ from ..conversion.convert import restored, rows_of
 from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, LoD, Ragged, structure_of
+from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
-from ..formats.rows import move
+from ..formats.rows import Source, put
 from ..formats.structure import Structure
-from ..gradients.operation import Call, linear, operand, operation
+from ..gradients.operation import Call, Pullback, linear, operand, operation
 from ..limits import check_room
-from .over import one_after_the_other
+from .annotations import B, Batch, Counts, X
+from .over import flat_layout
 from .questions import lengths
 from .rearrange import per_sequence
-from .reduce import repeated, summed
 from .select import sum_of_copies
+from .spread import repeated, summed
 
 
 @operation
-def expand(x: Any, like: Any, *, level: int = -1, out: Any = None) -> Any:
+def expand(x: X, like: Batch, *, level: int = -1, out: Array | None = None) -> Call[X]:
     """Sequence i of `x`, or row i of a plain array, as often as sequence i of a level of `like` has items.
 
     Parameters
     ----------
-    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences; any dtype
-    like : an encoding (or bare list); only its structure is looked at
-    level : of a `LoD`, negative from the innermost; its n sequences say how often, by the sequences of the next level
-        or the rows that they have
-    out : an array that takes the rows, where `x` is an array, a `Ragged` or a `LoD`: at least as many as needed, of the
-        same item shape, dtype and library; the result's data is its first rows
+    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences
+        Of any dtype.
+    like : an encoding or a bare list
+        Only its structure is looked at.
+    level : int
+        Of a `LoD`, negative from the innermost; its n sequences say how often, by the sequences of the next level or
+        the rows that they have.
+    out : array, optional
+        Takes the rows, where `x` is an array, a `Ragged` or a `LoD`: at least as many as needed, of the same item
+        shape, dtype and library; the result's data is its first rows.
 
-    Returns what `x` is: an array, or the encoding (Paddle's sequence_expand).  The gradient adds up the copies in
-    order.
+    Returns
+    -------
+    what `x` is
+        An array, or the encoding (Paddle's sequence_expand).
 
-    Errors: StructureError for another number of sequences, IndexError for a level that does not exist, TypeError for an
-    `out` that cannot be.
+    Raises
+    ------
+    StructureError
+        For another number of sequences.
+    IndexError
+        For a level that does not exist.
+    TypeError
+        For an `out` that cannot be.
 
+    See Also
+    --------
+    repeat : By counts, without a batch.
+    expand_as : Rows over the items of another batch.
+
+    Notes
+    -----
+    The gradient adds up the copies in order.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.Ragged(np.array([1, 2, 3, 4]), [2, 2])
@@ -57,17 +82,39 @@ def expand(x: Any, like: Any, *, level: int = -1, out: Any = None) -> Any:
 
 
 @operation
-def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
+def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
     """Sequence i of `x`, or row i of a plain array, ``counts[i]`` times.
 
     Parameters
     ----------
-    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences; any dtype
-    counts : n integers, not negative, or one for all
-    out : see `expand`
+    x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences
+        Of any dtype.
+    counts : n integers, or one for all
+        How often, not negative.
+    out : array, optional
+        See `expand`.
 
-    Returns what `x` is.
+    Returns
+    -------
+    what `x` is
 
+    Raises
+    ------
+    StructureError
+        For another number of counts, or a negative one.
+    TypeError
+        For an `out` that cannot be.
+
+    See Also
+    --------
+    expand : As often as another batch has items.
+
+    Notes
+    -----
+    The gradient adds up the copies in order.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.repeat(sf.Ragged(np.array([1, 2, 3]), [2, 1]), [2, 1]).lengths
@@ -77,19 +124,37 @@ def repeat(x: Any, counts: Any, *, out: Any = None) -> Any:
     return _repeated(x, per_sequence(counts, n, "counts"), out, "there are {n} counts")
 
 
-def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
+def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
     """Row i of `x`, repeated over the innermost sequence i of `like`.
 
     Parameters
     ----------
-    x : an array ``(n, *item)``, or an encoding with n rows; any dtype
-    like : an encoding (or bare list) with n innermost sequences; only its structure is looked at
-    out : see `expand`, for a `like` that is a `Ragged` or a `LoD`
+    x : an array ``(n, *item)``, or an encoding with n rows
+        Of any dtype.
+    like : an encoding (or bare list) with n innermost sequences
+        Only its structure is looked at.
+    out : array, optional
+        See `expand`, for a `like` that is a `Ragged` or a `LoD`.
 
-    Returns the encoding of `like`, with its full structure (Paddle's sequence_expand_as).
+    Returns
+    -------
+    what `like` is
+        With its full structure (Paddle's sequence_expand_as).
 
-    Errors: StructureError for another number of rows.
+    Raises
+    ------
+    StructureError
+        For another number of rows.
+    TypeError
+        For an `out` that cannot be.
 
+    See Also
+    --------
+    expand : Whole sequences instead of rows.
+    reduce_sum : Its gradient.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.expand_as(np.array([10, 20]), sf.LoD(np.zeros(3), [[0, 2], [0, 1, 3]])).to_nested()
@@ -105,7 +170,7 @@ def expand_as(x: Any, like: Any, *, out: Any = None) -> Any:
 registry.gradient(expand_as)(lambda args, options: _expanded(*args, **options).vjp())
 
 
-def _expanded(x: Any, like: Any, *, out: Any = None) -> Call:
+def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B]:
     """`expand_as` for whatever is given, with its gradient."""
     own, result, _ = operand(like)
     structure = own._structure
@@ -133,7 +198,7 @@ def _expanded(x: Any, like: Any, *, out: Any = None) -> Call:
     def forward(z: Array) -> Any:
         return repeated(library, z, shape, target)
 
-    def rule(z: Array, back: bool) -> tuple[Any, Any]:
+    def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
         y = forward(z)
         if back:
             _summable(name)
@@ -148,7 +213,7 @@ def _with_rows(x: Array) -> Array:
     return x
 
 
-def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
+def _repeated(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
     if is_array(x):
         library, rows = adopt(x, "x")
         return _repeated_rows(library, _with_rows(rows), counts, out, have)
@@ -170,14 +235,14 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     def forward(z: Any) -> Any:
         if target is None:
             return z._chosen(index)
-        move(z._read().restricted(copied, frozen(outer.offsets[index])), target, copied.flat)
+        put(Source(*z._read()).restricted(copied, frozen(outer.offsets[index])), target, copied.flat)
         return LoD._over(target, z._levels_of(index)) if z.keeps_levels else Ragged._sealed(target, copied)
 
-    def back(dy: Any) -> Any:
+    def back(dy: Encoding) -> Any:
         rows = sum_of_copies(rows_of(dy), copies, copied, outer)
         return restored(Ragged._sealed(rows, outer), shape)
 
-    def rule(z: Any, wanted: bool) -> tuple[Any, Any]:
+    def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:
         y = forward(z)
         if wanted:
             _summable(name)
@@ -186,19 +251,20 @@ def _repeated(x: Any, counts: Array, out: Any, have: str) -> Call:
     return Call(own, rule, result, gradient)
 
 
-def _repeated_rows(library: Library, rows: Array, counts: Array, out: Any, have: str) -> Call:
+def _repeated_rows(library: Library, rows: Array, counts: Array, out: Array | None, have: str) -> Call[Any]:
     """The rows of a plain array, each as often as `counts` says."""
     if rows.shape[0] != counts.size:
         raise StructureError(f"x has {rows.shape[0]} rows, but {have.format(n=counts.size)}")
     structure = Structure.of_lengths(counts.copy(), None, "counts")
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
-    shape = one_after_the_other(structure, item, rows.dtype)
+    shape = flat_layout(structure, item, rows.dtype)
     target = into(out, library, rows, structure.rows, item)
 
-    def forward(z: Any) -> Array:
-        return repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data
+    def forward(z: Array | Encoding) -> Array:
+        made: Array = repeated(library, z.data if isinstance(z, Encoding) else z, shape, target).data
+        return made
 
-    def rule(z: Array, back: bool) -> tuple[Any, Any]:
+    def rule(z: Array, back: bool) -> tuple[Any, Pullback]:
         y = forward(z)
         if back:
             _summable(name)
@@ -212,7 +278,7 @@ def _summable(name: str) -> None:
     differentiable(name, "a repetition")
 
 
-def into(out: Any, library: Library, like: Array, rows: int, item: tuple[int, ...]) -> Array | None:
+def into(out: Array | None, library: Library, like: Array, rows: int, item: tuple[int, ...]) -> Array | None:
     """The first `rows` rows of an array that the caller has given for the result, checked."""
     if out is None:
         return None

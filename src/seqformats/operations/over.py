@@ -13,14 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, Shape, library_of
+from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..conversion.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.structure import Structure
-from ..launch.kernel import kernel
+from ..launch.kernel import kernel, variant_of
 from ..limits import NO_ROOM, no_room, remember
+
+FEW = 1 << 17
+"""Items, below which no kernel has work for several threads."""
 
 
 class Calculation:
@@ -28,11 +31,17 @@ class Calculation:
 
     Parameters
     ----------
-    name : of the kernel
-    dtypes : ``dtypes(name)``, for the dtype of the items; TypeError where there is nothing to calculate
-    numbers : what the kernel takes beside the layout
-    by_item : is the result an item an item, in the layout of the batch, or one a sequence?
+    name : str
+        Of the kernel.
+    dtypes : callable
+        ``dtypes(name)``, for the dtype of the items; it raises TypeError where there is nothing to calculate.
+    *numbers : int
+        What the kernel takes beside the layout.
+    by_item : bool
+        Is the result an item an item, in the layout of the batch, or one a sequence?
 
+    Notes
+    -----
     The plan of a call is what the library of the data and its dtype decide; it is made once.
     """
 
@@ -41,16 +50,16 @@ class Calculation:
         self.dtypes = dtypes
         self.numbers = numbers
         self.by_item = by_item
-        self.plans: dict[Any, tuple[str | None, Any, str | None]] = {}
+        self.plans: dict[Any, tuple[str | None, Any, str | None, int]] = {}
 
     def __call__(self, given: Encoding, finish: bool = True) -> Any:
-        """The result: an array ``(n, *item)``, or the encoding; without `finish` its data, in the dtype of the kernel."""
+        """The result: an array ``(n, *item)``, or the encoding; without `finish` data, in the dtype of the kernel."""
         x = given if given._in_one_array else convert(given, Ragged)
         library, data, shape, structure = x._look(), x.data, x._shape, x._structure
         try:
-            cast, dtype, back = self.plans[type(data), x._dtype]
+            cast, dtype, back, variant = self.plans[type(data), x._dtype]
         except KeyError:
-            cast, dtype, back = self.prepare(library, type(data), x._dtype)
+            cast, dtype, back, variant = self.prepare(library, type(data), x._dtype)
         if cast is not None:
             data = library.astype(data, cast)
         item = shape[x._lead :]
@@ -58,20 +67,29 @@ class Calculation:
             out = rows_like(library, x, item, dtype, data)
         else:
             out = library.empty((structure.n, *item), dtype, data)
-        width = math.prod(item)
-        if width and structure.n:
-            self.kernel.start(library, (data,), (out,), (x._layout(), *self.numbers), width, structure)
+        width, n = math.prod(item), structure.n
+        if width and n:
+            code = self.kernel.code.get(variant)
+            if code is not None and structure.rows * width < FEW and (library is NUMPY or library.kind(data) == "cpu"):
+                # what `start` would do, which has to find out what is known here
+                code(library.operand(data), library.result(out), x._layout(), *self.numbers, width, 0, n)
+            else:
+                self.kernel.start(library, (data,), (out,), (x._layout(), *self.numbers), width, structure)
         if not finish:
             return out
         if back is not None:
             out = library.astype(out, back)
         return given._with_data(out) if self.by_item else out
 
-    def prepare(self, library: Library, kind: type, dtype: Any) -> tuple[str | None, Any, str | None]:
-        """In which dtype the kernel takes the items, None: as they are; that of its result; and of what is returned."""
+    def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str | None, int]:
+        """The dtypes of what the kernel takes, of its result and of what is returned, and which code is for them.
+
+        The first and the third are None where nothing is to be changed.
+        """
         name = library.dtype_name(dtype)
         taken, made, given = self.dtypes(name)
-        plan = (taken if taken != name else None, library.dtype(made), given if given != made else None)
+        cast, back = (taken if taken != name else None), (given if given != made else None)
+        plan = (cast, library.dtype(made), back, variant_of(taken, made))
         return remember(self.plans, (kind, dtype), plan)
 
 
@@ -80,8 +98,10 @@ class Spreading:
 
     Parameters
     ----------
-    name : of the kernel, which takes the rows and whatever else first
-    numbers : what it takes beside the layout
+    name : str
+        Of the kernel, which takes the rows and whatever else first.
+    *numbers : int
+        What it takes beside the layout.
     """
 
     def __init__(self, name: str, *numbers: int) -> None:
@@ -89,7 +109,7 @@ class Spreading:
         self.numbers = numbers
         self.plans: dict[Any, tuple[str | None, Any, str]] = {}
 
-    def __call__(self, shape: Any, rows: Array, *others: Array, dtype: str | None = None) -> Any:
+    def __call__(self, shape: Encoding, rows: Array, *others: Array, dtype: str | None = None) -> Encoding:
         """The result laid out as `shape`, in the dtype of the rows or the one of that name."""
         library = NUMPY if type(rows) is np.ndarray else library_of(rows)
         try:
@@ -99,25 +119,26 @@ class Spreading:
         if cast is not None:
             rows = library.astype(rows, cast)
         structure, item = shape._structure, rows.shape[1:]
-        at = shape if shape._in_one_array else one_after_the_other(structure, item, made)
+        at = shape if shape._in_one_array else flat_layout(structure, item, made)
         out = rows_like(library, at, item, made, rows)
         width = math.prod(item)
         if width and structure.n:
             self.kernel.start(library, (rows, *others), (out,), (at._layout(), *self.numbers), width, structure)
         if cast is not None or (dtype is not None and dtype != name):
             out = library.astype(out, dtype or name)
-        return shape._with_data(out)
+        y: Encoding = shape._with_data(out)
+        return y
 
-    def prepare(self, library: Library, kind: type, dtype: Any) -> tuple[str | None, Any, str]:
-        """In which dtype the kernel takes the rows, None: as they are; that of its result; and the name of the rows'."""
+    def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str]:
+        """In which dtype the kernel takes the rows, None: as they are; that of its result; the name of the rows'."""
         name = library.dtype_name(dtype)
         cast = sums_in(name) if name in HALF else None
         return remember(self.plans, (kind, dtype), (cast, library.dtype(cast or name), name))
 
 
-def rows_like(library: Library, x: Encoding, item: Shape, dtype: Any, like: Array) -> Array:
+def rows_like(library: Library, x: Encoding, item: Shape, dtype: DType, like: Array) -> Array:
     """A new array beside `like` for items in the layout of `x`, whose data need not be there; its padding is zero."""
-    make = library.zeros if x._lead == 2 and x._padding() else library.empty
+    make = library.zeros if x._gapped and x._padding() else library.empty
     shape = (*x._shape[: x._lead], *item)
     try:
         return make(shape, dtype, like)
@@ -133,22 +154,25 @@ def in_one_array(x: Encoding) -> Encoding:
     return x
 
 
-def laid_out_as(x: Encoding) -> tuple[Encoding, Callable[[Array], Any]]:
-    """What gives the layout of a result like `x`, and how to seal its data; data need not be there."""
-    if x._in_one_array:
-        return x, x._with_data
-    return one_after_the_other(x._structure, x.item_shape, x._dtype), x._with_data
+def layout_for(shape: Encoding, item: Shape, dtype: DType) -> Encoding:
+    """What says where a result like `shape` lies: that itself, or, of a `List`, a `Ragged` of the same sequences.
+
+    Nobody's data need be there; ``shape._with_data(result)`` is the result.
+    """
+    return shape if shape._in_one_array else flat_layout(shape._structure, item, dtype)
 
 
-def one_after_the_other(structure: Structure, item: Shape, dtype: Any) -> Ragged:
-    """A `Ragged` without data, that gives a layout."""
-    return Ragged._sealed(ShapeDtype((structure.rows, *item), dtype), structure)
+def flat_layout(structure: Structure, item: Shape, dtype: DType) -> Ragged:
+    """A `Ragged` without data, which says that the sequences lie one after the other."""
+    data: Any = ShapeDtype((structure.rows, *item), dtype)
+    return Ragged._sealed(data, structure)
 
 
-def combined(function: Callable[..., Array], x: Any, *others: Any) -> Any:
+def combined(function: Callable[..., Array], x: Encoding, *others: Encoding) -> Encoding:
     """An encoding laid out as `x` and all others, its data calculated of theirs."""
     arrays = zip(*[leaves(y) for y in (x, *others)], strict=True)
-    return rebuild(x, [function(*a) for a in arrays])
+    y: Encoding = rebuild(x, [function(*a) for a in arrays])
+    return y
 
 
 def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:

@@ -12,13 +12,15 @@ from ..arrays import Array, frozen, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..conversion.convert import convert, restored
 from ..conversion.layouts import lod_to_ragged
-from ..formats import LoD, Ragged, level_index, structure_of
+from ..formats import Encoding, LoD, Ragged, level_index, structure_of
+from ..formats.annotations import Index
 from ..formats.index import places
 from ..formats.leaves import without_data
-from ..formats.rows import put_rows
+from ..formats.rows import Source, put_rows
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, linear, operand, operation
+from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation
 from ..launch.kernel import kernel
+from .annotations import B
 from .over import name_of
 
 sum_copies = kernel("sum_copies")
@@ -26,21 +28,36 @@ sum_copies = kernel("sum_copies")
 
 @registry.provides("select")
 @operation
-def select(x: Any, index: Any, level: int = 0) -> Any:
-    """Some sequences of a level; any dtype.
+def select(x: B, index: Index, level: int = 0) -> Call[B]:
+    """Some sequences of a level.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
+        Of any dtype.
     index : a list or array of positions (negative from the end), a mask, a slice or one position
-    level : of a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as
-        by ``x[index]``; at a deeper one each stays with its parent, parents keep their order, and one that is left
-        without any is empty
+    level : int
+        Of a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as by
+        ``x[index]``; at a deeper one each stays with its parent, parents keep their order, and one that is left without
+        any is empty.
 
-    Returns what `x` is.
+    Returns
+    -------
+    what `x` is
 
-    Errors: IndexError for positions or levels that do not exist, TypeError for another kind of index.
+    Raises
+    ------
+    IndexError
+        For positions or levels that do not exist.
+    TypeError
+        For another kind of index.
 
+    See Also
+    --------
+    reorder : All sequences, in another order.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> x = sf.LoD(np.arange(5), [[0, 2, 3], [0, 1, 3, 5]])
@@ -52,7 +69,7 @@ def select(x: Any, index: Any, level: int = 0) -> Any:
     return selected(Operand(own, result, gradient), places(index, own._levels[k].n), k)
 
 
-def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call:
+def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]:
     """The chosen sequences of a level, or rows of an array, and the way back; of a slice views where there are any."""
     own = batch.own
     where = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
@@ -67,14 +84,15 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call:
     if is_array(own):
         rows, item = own.shape[0], tuple(own.shape[1:])
 
-        def rows_of(z: Any) -> Array:
+        def rows_of(z: Array) -> Array:
             return z[chosen] if isinstance(chosen, slice) else library_of(z).take(z, where, 0)
 
-        def placed_rows(dy: Any) -> Array:
+        def placed_rows(dy: Array) -> Array:
             one, all_rows = (Structure.of_lengths(np.ones(count, np.int64)) for count in (where.size, rows))
-            return _placed(Ragged._sealed(dy, one), where, all_rows).data.reshape(rows, *item)
+            placed: Array = _placed(Ragged._sealed(dy, one), where, all_rows).data
+            return placed.reshape(rows, *item)
 
-        def rule_of_rows(z: Any, wanted: bool) -> tuple[Any, Any]:
+        def rule_of_rows(z: Array, wanted: bool) -> tuple[Array, Pullback]:
             check(wanted)
             return rows_of(z), lambda dy: linear(placed_rows, rows_of, dy)
 
@@ -93,11 +111,11 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call:
         inner = z._sub(level, 0, z._levels[level].n)._chosen(where)
         return LoD._over(inner.data, (*z._levels[: level - 1], above, *inner._levels))
 
-    def back(dy: Any) -> Any:
+    def back(dy: Encoding) -> Any:
         r = lod_to_ragged(convert(dy, LoD), level=level) if own.keeps_levels else convert(dy, Ragged)
         return restored(_placed(r, where, structure_of(shape, level)), shape)
 
-    def rule(z: Any, wanted: bool) -> tuple[Any, Any]:
+    def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback]:
         check(wanted)
         return forward(z), lambda dy: linear(back, forward, dy)
 
@@ -106,7 +124,7 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call:
 
 def _placed(dy: Ragged, where: Array, structure: Structure) -> Ragged:
     """Sequence j of `dy` at place ``where[j]`` of a batch of zeros; what meets at one place is added up, in order."""
-    source = dy._read()
+    source = Source(*dy._read())
     counts = np.bincount(where, minlength=structure.n).astype(np.int64)
     if counts.size == 0 or counts.max() <= 1:
         out = source.empty(structure.rows, zeros=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ..arrays import library_of
@@ -12,8 +13,11 @@ from ..formats import Encoding
 from ..formats.leaves import without_data
 from ..gradients.operation import Operation, Pullback, linear
 from ..launch.kernel import kernel
-from .over import Calculation, combined, in_one_array, laid_out_as, name_of, rows_like
-from .reduce import reduce_sum, rows_or_data, spread
+from .annotations import B
+from .over import Calculation, combined, in_one_array, layout_for, name_of, rows_like
+from .reduce import reduce_sum
+from .reduction import rows_or_data
+from .spread import spread
 
 softmax_back = kernel("softmax_back")
 
@@ -21,12 +25,12 @@ softmax_back = kernel("softmax_back")
 class _Softmax(Operation):
     """Softmax, or its logarithm."""
 
-    def __init__(self, log: int, second_order: Any) -> None:
+    def __init__(self, log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> None:
         self.log = log
         self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True)
         super().__init__(self.values, self._rule, second_order=second_order)
 
-    def _rule(self, x: Encoding) -> tuple[Any, Pullback]:
+    def _rule(self, x: Encoding) -> tuple[Encoding, Pullback]:
         library, name, shape = library_of(x._sample()), name_of(x), without_data(x)
         out = self.values(x, False)
         made = library.dtype_name(out.dtype)
@@ -34,27 +38,27 @@ class _Softmax(Operation):
         differentiable(name, "a softmax")
         kept = library.alias(out)
 
-        def pullback(dy: Any) -> Any:
+        def pullback(dy: Encoding) -> Any:
             slopes = library.astype(in_one_array(dy).data, made)
-            at, sealed = laid_out_as(shape)
             item = shape.item_shape
+            at = layout_for(shape, item, kept.dtype)
             dx = rows_like(library, at, item, kept.dtype, kept)
             width, structure = math.prod(item), shape._structure
             if width and structure.n:
                 softmax_back.start(library, (slopes, kept), (dx,), (at._layout(), self.log), width, structure)
-            return sealed(library.astype(dx, name))
+            return shape._with_data(library.astype(dx, name))
 
         return y, pullback
 
 
-def _softmax_second_order(x: Any, dy: Any) -> Any:
+def _softmax_second_order(x: Encoding, dy: Encoding) -> Any:
     """The gradient of softmax, made of operations that have gradients themselves."""
     y = softmax(x)
     total = spread(rows_or_data(reduce_sum(combined(lambda a, b: a * b, y, dy))), without_data(x))
     return without_padding(combined(lambda a, b, c: a * (b - c), y, dy, total))
 
 
-def _log_softmax_second_order(x: Any, dy: Any) -> Any:
+def _log_softmax_second_order(x: Encoding, dy: Encoding) -> Any:
     y = log_softmax(x)
     total = spread(rows_or_data(reduce_sum(dy)), without_data(x))
     exp = library_of(y._sample()).exp
@@ -65,18 +69,34 @@ SOFTMAX, LOG_SOFTMAX = _Softmax(0, _softmax_second_order), _Softmax(1, _log_soft
 
 
 @SOFTMAX.of
-def softmax(x: Any) -> Any:
+def softmax(x: B) -> B:
     """Softmax along every (innermost) sequence, column by column, with the maximum taken out first.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists, items of any shape
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape.
 
-    Returns the same encoding; floats keep their dtype, integers and bools give float64.  A sequence with NaN or +inf,
-    or of -inf alone, gives NaN, as in PyTorch.
+    Returns
+    -------
+    what `x` is
+        Floats keep their dtype, integers and bools give float64.
 
-    Errors: TypeError for dtypes without an order.
+    Raises
+    ------
+    TypeError
+        For dtypes without an order.
 
+    See Also
+    --------
+    log_softmax : Its logarithm.
+
+    Notes
+    -----
+    A sequence with NaN or +inf, or of -inf alone, gives NaN, as in PyTorch.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
@@ -86,9 +106,31 @@ def softmax(x: Any) -> Any:
 
 
 @LOG_SOFTMAX.of
-def log_softmax(x: Any) -> Any:
+def log_softmax(x: B) -> B:
     """The logarithm of `softmax`, without its loss of small numbers.
 
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape.
+
+    Returns
+    -------
+    what `x` is
+        As of `softmax`.
+
+    Raises
+    ------
+    TypeError
+        For dtypes without an order.
+
+    See Also
+    --------
+    softmax : What becomes of dtypes and of what is not finite.
+    reduce_logsumexp : What it takes away from each item.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.log_softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
@@ -100,11 +142,11 @@ def log_softmax(x: Any) -> Any:
 _cumsums = [Calculation("cumsum_rows", sums, back, by_item=True) for back in (0, 1)]
 
 
-def _cumsum(x: Any, back: int = 0) -> Any:
+def _cumsum(x: Encoding, back: int = 0) -> Any:
     return _cumsums[back](x)
 
 
-def _cumsum_rule(x: Any) -> tuple[Any, Pullback]:
+def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     y = _cumsum(x)
     differentiable(name_of(x), "a running sum")
     return y, lambda dy: linear(lambda d: _cumsum(d, 1), _cumsum, dy)
@@ -114,15 +156,36 @@ CUMSUM = Operation(_cumsum, _cumsum_rule)
 
 
 @CUMSUM.of
-def cumsum(x: Any) -> Any:
+def cumsum(x: B) -> B:
     """The running sum along every (innermost) sequence, column by column.
 
-    Returns the same encoding; floats keep their dtype (float16 and bfloat16 are added up as float32 is), integers and
-    bools give int64, unsigned ones uint64.  From its 17th item on the sum of float32 runs in float64, rounded for each;
-    so does its gradient, the running sum from the end.
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape.
 
-    Errors: TypeError for dtypes without a sum.
+    Returns
+    -------
+    what `x` is
+        Floats keep their dtype (float16 and bfloat16 are added up as float32 is), integers and bools give int64,
+        unsigned ones uint64.
 
+    Raises
+    ------
+    TypeError
+        For dtypes without a sum.
+
+    See Also
+    --------
+    reduce_sum : The last of them.
+
+    Notes
+    -----
+    From its 17th item on the sum of float32 runs in float64, rounded for each; so does its gradient, the running sum
+    from the end.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.cumsum(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data

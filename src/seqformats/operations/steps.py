@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -17,14 +17,16 @@ from ..conversion.layouts import to_packed, to_ragged
 from ..conversion.like import convert_like
 from ..errors import StructureError, said
 from ..formats import Encoding, LoD, Packed, Ragged
+from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..formats.pairs import take_rows
 from ..formats.rows import make_source
 from ..formats.structure import Structure, make_layout, same_numbers, whole
 from ..gradients.cotangent import fitting
-from ..gradients.operation import operand, operation, rows_or_batch
+from ..gradients.operation import Call, Pullback, operand, operation, rows_or_batch
 from ..limits import OBJECT, check_room
 from ..reading import scan
+from .annotations import Batch, X
 from .questions import lengths
 from .rearrange import check_alike
 from .select import selected
@@ -36,14 +38,29 @@ class TensorArray:
 
     Parameters
     ----------
-    steps : arrays ``(alive_t, *item)``, or `LoD` of `alive_t` sequences, one a time step; `alive_t` never rises
-    like : the batch that these are the steps of; `pack` gives back its encoding, order and outer levels.  Without it
-        the sequences stay in the order of the steps
+    steps : arrays ``(alive_t, *item)``, or `LoD` of `alive_t` sequences
+        One a time step; `alive_t` never rises.
+    like : an encoding, a list of arrays or nested lists, optional
+        The batch that these are the steps of; `pack` gives back its encoding, order and outer levels.  Without it the
+        sequences stay in the order of the steps.
 
+    Raises
+    ------
+    TypeError
+        For steps that are neither.
+    StructureError
+        For steps that do not fit each other or `like`.
+
+    See Also
+    --------
+    shrink : A state, cut to the sequences that are still alive.
+
+    Notes
+    -----
     `len` and ``[t]`` are steps.
 
-    Errors: TypeError for steps that are neither, StructureError for steps that do not fit each other or `like`.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> steps = sf.TensorArray.unpack(sf.Ragged(np.array([1, 2, 3, 4, 5]), [2, 3]))
@@ -55,6 +72,10 @@ class TensorArray:
 
     steps: tuple[Any, ...]
     like: Any = None
+
+    if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
+
+        def __init__(self, steps: Sequence[Shaped | LoD], like: Batch | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         steps = _taken(self.steps)
@@ -70,7 +91,7 @@ class TensorArray:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.steps)
 
-    def __getitem__(self, t: Any) -> Any:
+    def __getitem__(self, t: SupportsIndex | slice) -> Any:
         return self.steps[t]
 
     def __repr__(self) -> str:
@@ -78,12 +99,33 @@ class TensorArray:
         return f"TensorArray({len(sizes)} steps of {sizes[:6]}{', ...' if len(sizes) > 6 else ''})"
 
     @classmethod
-    def unpack(cls, x: Any) -> TensorArray:
-        """The steps of a batch: an encoding, a list of arrays or nested lists.
+    def unpack(cls, x: Batch) -> TensorArray:
+        """The steps of a batch.
 
-        Of a `LoD` with more levels, step t is a `LoD` of the t-th inner sequence of every outermost one.  One move puts
-        all steps in order, where they are not (a `Packed`); the steps are views of that.
+        Parameters
+        ----------
+        x : an encoding, a list of arrays or nested lists
 
+        Returns
+        -------
+        TensorArray
+            The steps; of a `LoD` with more levels, step t is a `LoD` of the t-th inner sequence of every outermost one.
+
+        Raises
+        ------
+        TypeError
+            For what is no encoding.
+
+        See Also
+        --------
+        TensorArray.pack : The way back.
+
+        Notes
+        -----
+        One move puts all steps in order, where they are not (a `Packed`); the steps are views of that.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> x = sf.LoD(np.arange(5), [[0, 1, 3], [0, 2, 3, 5]])
@@ -109,9 +151,28 @@ class TensorArray:
         object.__setattr__(made, "like", x)
         return made
 
-    def with_steps(self, steps: Sequence[Any]) -> TensorArray:
-        """Other steps over the same sequences: as many, each with as many rows or sequences; items may differ.
+    def with_steps(self, steps: Sequence[Shaped | LoD]) -> TensorArray:
+        """Other steps over the same sequences.
 
+        Parameters
+        ----------
+        steps : arrays or `LoD`
+            As many as these, each with as many rows or sequences; items may differ.
+
+        Returns
+        -------
+        TensorArray
+            The new steps over the same sequences.
+
+        Raises
+        ------
+        StructureError
+            For another number of steps, rows or sequences.
+        TypeError
+            For steps that are neither.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> old = sf.TensorArray.unpack(sf.Ragged(np.ones((3, 2)), [2, 1]))
@@ -133,12 +194,22 @@ class TensorArray:
         return TensorArray(steps, self.like)
 
     def pack(self) -> Any:
-        """The steps as one batch: the encoding that they came from, with its order and outer levels.
+        """The steps as one batch.
 
-        Without `like` a `LoD`, longest sequence first.  The levels within the outermost are those of the steps; arrays
-        have none.
+        Returns
+        -------
+        what `like` is
+            The encoding that they came from, with its order and outer levels; without `like` a `LoD`, longest sequence
+            first.  The levels within the outermost are those of the steps; arrays have none.
 
-        StructureError where there is neither a step nor `like`.
+        Raises
+        ------
+        StructureError
+            Where there is neither a step nor `like`.
+
+        See Also
+        --------
+        TensorArray.unpack : The way back.
         """
         if not self.steps:
             if self.like is None:
@@ -152,7 +223,7 @@ class TensorArray:
     def _own(self) -> Any:
         return None if self.like is None else operand(self.like).own
 
-    def _pack(self, like: Any, found: tuple[Array, Array] | None) -> Any:
+    def _pack(self, like: Encoding | None, found: tuple[Array, Array] | None) -> Any:
         if isinstance(self.steps[0], Encoding):
             return self._pack_levels(like)
         outer = _structure_of_steps(self.steps) if like is None else like._levels[0].in_order()
@@ -161,7 +232,7 @@ class TensorArray:
             return LoD._over(convert(y, Ragged).data, (outer,))
         return convert_like(y, like)
 
-    def _pack_levels(self, like: Any) -> LoD:
+    def _pack_levels(self, like: Encoding | None) -> LoD:
         levels = tuple(
             Structure.of_lengths(np.concatenate([step._levels[k].lengths for step in self.steps]))
             for k in range(len(self.steps[0]._levels))
@@ -177,16 +248,29 @@ class TensorArray:
     def pack_prefixes(self) -> LoD:
         """Steps that are linked by their `LoD`, as a decoder leaves them, as one `LoD` with a path for every leaf.
 
+        Returns
+        -------
+        LoD
+            ``[path -> rows]``, or, where steps have more levels, ``[source -> paths, path -> rows]`` by the outermost
+            level of the first step.
+
+        Raises
+        ------
+        StructureError
+            For steps that are no `LoD`, or whose innermost sequences are not as many as the rows before.
+
+        See Also
+        --------
+        beam_backtrace : The same for the steps of a beam search.
+
+        Notes
+        -----
         The innermost sequence r of step t holds the candidates that follow row r of step t - 1.  A path goes from a row
         of the first step along candidates to a row that has none, or that is in the last step; prefixes without
         candidates are kept.  Paths stand in the order of the tree.
 
-        Returns ``[path -> rows]``, or, where steps have more levels, ``[source -> paths, path -> rows]`` by the
-        outermost level of the first step.
-
-        Errors: StructureError for steps that are no `LoD`, or whose innermost sequences are not as many as the rows
-        before.
-
+        Examples
+        --------
         >>> import numpy as np
         >>> import seqformats as sf
         >>> steps = [sf.LoD(np.array([0, 1]), [[0, 1, 2]]), sf.LoD(np.array([2, 3, 4]), [[0, 2, 3]])]
@@ -198,7 +282,7 @@ class TensorArray:
         return _paths(self.steps)
 
 
-def _taken(given: Any) -> tuple[Any, ...]:
+def _taken(given: object) -> tuple[Any, ...]:
     """Steps that the caller gives: arrays of libraries known here, or LoDs."""
     if not isinstance(given, (list, tuple)):
         raise TypeError(f"steps must be a list or tuple, not {type(given).__name__}")
@@ -208,7 +292,7 @@ def _taken(given: Any) -> tuple[Any, ...]:
     return tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(steps)])
 
 
-def _array(step: Any, t: int) -> Array:
+def _array(step: object, t: int) -> Array:
     if not is_array(step):
         raise TypeError(f"steps[{t}] must be an array or a LoD, not {type(step).__name__}")
     array = adopt(step, f"steps[{t}]")[1]
@@ -329,19 +413,39 @@ def _paths(steps: Sequence[LoD]) -> LoD:
 
 
 @operation
-def shrink(x: Any, like: Any, step: int) -> Any:
+def shrink(x: X, like: Batch | TensorArray, step: int) -> Call[X]:
     """The first sequences of `x`, or rows of an array: as many as `like` has sequences longer than `step`.
 
     Parameters
     ----------
-    x : an array ``(n, *item)`` or an encoding, its sequences in the order of falling length of `like`
+    x : an array ``(n, *item)`` or an encoding
+        Its sequences in the order of falling length of `like`.
     like : an encoding (of a `LoD` the outermost sequences count), or a `TensorArray`
-    step : a time step
+    step : int
+        A time step.
 
-    Returns a view where slices are views (Paddle's shrink_rnn_memory).  The gradient of what is left out is zero.
+    Returns
+    -------
+    what `x` is
+        A view where slices are views (Paddle's shrink_rnn_memory).
 
-    Errors: StructureError where `x` has fewer sequences than needed, IndexError for a negative step.
+    Raises
+    ------
+    StructureError
+        Where `x` has fewer sequences than needed.
+    IndexError
+        For a negative step.
 
+    See Also
+    --------
+    sort_by_length : Puts a batch into that order.
+
+    Notes
+    -----
+    The gradient of what is left out is zero.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.shrink(np.array([10, 20, 30]), sf.Ragged(np.zeros(6), [1, 3, 2]), 1)
@@ -360,12 +464,12 @@ def shrink(x: Any, like: Any, step: int) -> Any:
     return selected(batch, slice(0, alive))
 
 
-def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _unpack_with_pullback(x: Batch) -> tuple[TensorArray, Pullback]:
     y = TensorArray.unpack(x)
     own, _, gradient = operand(x)
     likes = [without_data(step) for step in y]
 
-    def pullback(dy: Any) -> Any:
+    def pullback(dy: object) -> Any:
         if not isinstance(dy, (list, tuple, TensorArray)):
             raise TypeError(f"the gradient must be a list of steps, not {type(dy).__name__}")
         given = tuple(dy)
@@ -378,11 +482,11 @@ def _unpack_with_pullback(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     return y, pullback
 
 
-def _pack_with_pullback(x: TensorArray) -> tuple[Any, Callable[[Any], Any]]:
+def _pack_with_pullback(x: TensorArray) -> tuple[Any, Pullback]:
     y = x.pack()
     like = without_data(operand(y).own)
 
-    def pullback(dy: Any) -> Any:
+    def pullback(dy: Batch) -> TensorArray:
         return TensorArray(TensorArray.unpack(restored(fitting(dy, like), like)).steps, x.like)
 
     return y, pullback

@@ -1,40 +1,69 @@
-"""Means of the largest items."""
+"""The largest items: their places, and the means of some."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from ..arrays import Array, frozen, library_of
 from ..arrays.dtypes import differentiable, in_floats
 from ..errors import StructureError
+from ..formats import Encoding
+from ..formats.annotations import Integers
 from ..formats.leaves import without_data
 from ..formats.structure import integers
-from ..gradients.operation import Call, linear, operation
+from ..gradients.operation import Call, Pullback, linear, operation
 from ..launch.kernel import kernel
-from .over import in_one_array, laid_out_as, name_of
-from .reduce import items_at, operand_of_reduction, over_levels, rows_or_data
+from .annotations import Batch, Flat, Nested, Reduced
+from .over import in_one_array, layout_for, name_of
+from .reduce import MAX
+from .reduction import operand_of_reduction, over_levels, rows_or_data
+from .spread import items_at, places_of
 
 topk_rows, topk_back = kernel("topk_rows"), kernel("topk_back")
 
 
+@overload
+def topk_mean(x: Nested, topks: Integers | int) -> Any: ...
+@overload
+def topk_mean(x: Flat, topks: Integers | int) -> Array: ...
 @operation
-def topk_mean(x: Any, topks: Any) -> Any:
+def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     """The means of the k largest items of every (innermost) sequence, column by column, for several k.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists
-    topks : positive integers
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    topks : int or integers
+        Each k, at least 1.
 
-    Returns an array ``(n, len(topks), *item)``: the sum of the k largest divided by k, also where the sequence is
-    shorter (Paddle's sequence_topk_avg_pooling); of a `LoD` with more levels a `LoD` without its innermost.  Integers
-    give float64.  NaN is the largest; of equal items the first gets the gradient.
+    Returns
+    -------
+    array, LoD or list
+        An array ``(n, len(topks), *item)``: the sum of the k largest divided by k, also where the sequence is shorter
+        (Paddle's sequence_topk_avg_pooling); of a `LoD` with more levels a `LoD` without its innermost, of nested lists
+        with more levels nested lists.  Integers give float64.
 
-    Errors: StructureError for a k below 1, TypeError for dtypes without an order.
+    Raises
+    ------
+    StructureError
+        For a k below 1.
+    TypeError
+        For dtypes without an order.
 
+    See Also
+    --------
+    reduce_max : The largest item alone.
+
+    Notes
+    -----
+    NaN is the largest; of equal items the first gets the gradient.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.topk_mean(sf.Ragged(np.array([3.0, 5.0, 4.0, 1.0]), [3, 1]), [1, 2])
@@ -49,7 +78,7 @@ def topk_mean(x: Any, topks: Any) -> Any:
         raise StructureError(f"topks must be at least 1, not {int(ks.min())}")
     most = int(ks.max()) if ks.size else 0
 
-    def rule(z: Any, back: bool) -> tuple[Any, Any]:
+    def rule(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
         r = in_one_array(z)
         library, at = library_of(r.data), r._layout()
         n, item = r._structure.n, r.item_shape
@@ -69,15 +98,16 @@ def topk_mean(x: Any, topks: Any) -> Any:
         differentiable(name, "a mean of the largest")
         shape = without_data(z)
 
-        def spread_back(rows: Array) -> Any:
+        def spread_back(rows: Array) -> Encoding:
             slopes = library.astype(rows, floats)
-            like, sealed = laid_out_as(shape)
-            dx = library.zeros((*like._shape[: like._lead], *item), data.dtype, data)
+            lead = layout_for(shape, item, data.dtype)
+            dx = library.zeros((*lead._shape[: lead._lead], *item), data.dtype, data)
             if width and n:
                 topk_back.start(library, (slopes, places), (dx,), (at, ks, kept), width, r._structure)
-            return sealed(library.astype(dx, name))
+            y: Encoding = shape._with_data(library.astype(dx, name))
+            return y
 
-        def gathered(dz: Any) -> Array:
+        def gathered(dz: Encoding) -> Array:
             chosen = items_at(dz, places.reshape(n * kept, *item), np.repeat(np.arange(n), kept))
             chosen = chosen.reshape(n, kept, *item)
             parts = [chosen[:, : min(k, kept)].sum(1) / k for k in ks.tolist()]
@@ -86,3 +116,46 @@ def topk_mean(x: Any, topks: Any) -> Any:
         return y, lambda dy: linear(spread_back, gathered, rows_or_data(dy))
 
     return Call(own, rule, result_of, gradient)
+
+
+@overload
+def argmax(x: Nested) -> Any: ...
+@overload
+def argmax(x: Flat) -> Array: ...
+def argmax(x: Batch) -> Reduced:
+    """The place in its (innermost) sequence of the first of the largest items, column by column.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+
+    Returns
+    -------
+    array, LoD or list
+        int64 ``(n, *item)``, -1 for an empty sequence; of a `LoD` with more levels a `LoD` without its innermost, of
+        nested lists with more levels nested lists.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes without an order.
+
+    See Also
+    --------
+    reduce_max : The largest items themselves.
+
+    Notes
+    -----
+    NaN is the largest.  There is no gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.argmax(sf.Ragged(np.array([3, 4, 4]), [3, 0]))
+    array([ 1, -1])
+    """
+    own, result, _ = operand_of_reduction(x)
+    y = over_levels(places_of(own, MAX.values(own, False)), own)
+    return y if result is None else result(y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,17 +13,19 @@ from ..conversion.convert import convert, restored
 from ..conversion.layouts import at_least
 from ..conversion.like import convert_like
 from ..errors import DeviceError, StructureError, said
-from ..formats import Ragged
+from ..formats import Encoding, Ragged
+from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..formats.rows import pad_blocks
 from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
+from .annotations import B
 from .over import in_one_array, name_of, rows_like
 
 window_rows, window_back = kernel("window_rows"), kernel("window_back")
 
 
-def _window(x: Any, before: int, after: int, filling: Array | None = None) -> Any:
+def _window(x: Encoding, before: int, after: int, filling: Array | None = None) -> Any:
     """`filling`, the bytes of an item, is for a `Ragged`; zeros without it."""
     z = x if x._in_one_array else convert(x, Ragged)
     library, data, structure, item = z._look(), z.data, z._structure, z._shape[z._lead :]
@@ -43,7 +45,7 @@ def _window(x: Any, before: int, after: int, filling: Array | None = None) -> An
 _NOTHING = frozen(np.zeros(1, np.int64))
 
 
-def _window_back(dy: Any, before: int, after: int, item: Shape) -> Any:
+def _window_back(dy: Encoding, before: int, after: int, item: Shape) -> Any:
     z = in_one_array(dy)
     library, width = library_of(z.data), math.prod(item)
     name = library.dtype_name(z.dtype)
@@ -54,14 +56,14 @@ def _window_back(dy: Any, before: int, after: int, item: Shape) -> Any:
     return dy._with_data(library.astype(out, name))
 
 
-def _forward(x: Any, before: int, after: int, fill: Any = 0) -> Any:
+def _forward(x: Encoding, before: int, after: int, fill: object = 0) -> Any:
     if isinstance(fill, int) and fill == 0:
         return _window(x, before, after)
     filling = library_of(x._sample()).item(fill, x.dtype, x.item_shape)
     return convert_like(_window(convert(x, Ragged), before, after, filling), without_data(x))
 
 
-def _rule(x: Any, before: int, after: int, fill: Any = 0) -> tuple[Any, Pullback]:
+def _rule(x: Encoding, before: int, after: int, fill: object = 0) -> tuple[Encoding, Pullback]:
     y, name, item = _forward(x, before, after, fill), name_of(x), x.item_shape
     sums_in(name)
     differentiable(name, "a window")
@@ -75,19 +77,38 @@ NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(siz
 
 
 @WINDOW.of
-def window(x: Any, before: int, after: int) -> Any:
-    """Every item with its neighbours in the sequence side by side, zeros where there are none (Thinc's seq2col).
+def window(x: B, before: int, after: int) -> B:
+    """Every item with its neighbours in the sequence side by side, zeros where there are none.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists; any dtype
-    before, after : how many neighbours on each side
+    x : an encoding, a list of arrays or nested lists
+        Of any dtype.
+    before, after : int
+        How many neighbours on each side.
 
-    Returns the same encoding; with ``k = before + 1 + after`` an item of shape ``(w, ...)`` becomes ``(k * w, ...)``,
-    one of shape () becomes ``(k,)``.  The gradient is for floats.
+    Returns
+    -------
+    what `x` is
+        With ``k = before + 1 + after`` an item of shape ``(w, ...)`` becomes ``(k * w, ...)``, one of shape () becomes
+        ``(k,)``.
 
-    Errors: ConversionError for negative numbers.
+    Raises
+    ------
+    ConversionError
+        For negative numbers.
 
+    See Also
+    --------
+    ngrams : The items after each, with any filling.
+    conv : The window times a matrix.
+
+    Notes
+    -----
+    Thinc's seq2col.  The gradient is for floats.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.window(sf.Ragged(np.array([1, 2, 3]), [2, 1]), 1, 1).data
@@ -99,20 +120,38 @@ def window(x: Any, before: int, after: int) -> Any:
 
 
 @NGRAMS.of
-def ngrams(x: Any, size: int, *, fill: Any = 0) -> Any:
-    """Every item with the ``size - 1`` items after it, `fill` where the sequence has ended (Paddle's
-    sequence_enumerate).
+def ngrams(x: B, size: int, *, fill: object = 0) -> B:
+    """Every item with the ``size - 1`` items after it, `fill` where the sequence has ended.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists; any dtype
-    size : how many items side by side, at least 1
-    fill : one value or one item, exact in the dtype
+    x : an encoding, a list of arrays or nested lists
+        Of any dtype.
+    size : int
+        How many items side by side, at least 1.
+    fill : a value or an item
+        For places where the sequence has ended, exact in the dtype.
 
-    Returns the same encoding, items as in `window`.
+    Returns
+    -------
+    what `x` is
+        Items as in `window`.
 
-    Errors: ConversionError for a `size` below 1 and for a `fill` that the dtype cannot hold.
+    Raises
+    ------
+    ConversionError
+        For a `size` below 1 and for a `fill` that the dtype cannot hold.
 
+    See Also
+    --------
+    window : Neighbours on both sides.
+
+    Notes
+    -----
+    Paddle's sequence_enumerate.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.ngrams(sf.Ragged(np.array([1, 2, 3, 4, 5]), [3, 2]), 2, fill=9).data.tolist()
@@ -122,20 +161,44 @@ def ngrams(x: Any, size: int, *, fill: Any = 0) -> Any:
 
 
 @operation
-def conv(x: Any, weight: Any, before: int, after: int) -> Any:
+def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
     """A convolution along every (innermost) sequence: ``window(x, before, after) @ weight``.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists, with items ``(width,)`` or (), which counts as width 1
-    weight : array ``((before + 1 + after) * width, out)``, dtype and library of `x`
-    before, after : how many neighbours on each side
+    x : an encoding, a list of arrays or nested lists
+        With items ``(width,)`` or (), which counts as width 1.
+    weight : array ``((before + 1 + after) * width, out)``
+        Dtype and library of `x`.
+    before, after : int
+        How many neighbours on each side.
 
-    Returns the same encoding with items ``(out,)`` (Paddle's sequence_conv); its pullback gives the gradients of `x`
-    and of `weight`.  The matrix product is that of the array library.
+    Returns
+    -------
+    what `x` is
+        With items ``(out,)`` (Paddle's sequence_conv); its pullback gives the gradients of `x` and of `weight`.
 
-    Errors: StructureError for a weight that does not fit, TypeError for Numba's device arrays, which have no product.
+    Raises
+    ------
+    StructureError
+        For a weight that does not fit.
+    ConversionError
+        For negative numbers.
+    DeviceError
+        For different libraries or devices.
+    TypeError
+        For Numba's device arrays, which have no product.
 
+    See Also
+    --------
+    window : What is multiplied.
+
+    Notes
+    -----
+    The matrix product is that of the array library.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> sf.conv(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 1]), np.ones((3, 1)), 1, 1).data.tolist()
@@ -143,7 +206,7 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
     """
     own, result, gradient = operand(x)
     before, after = at_least(before, "before", 0), at_least(after, "after", 0)
-    library, w = adopt(weight, "weight")
+    library, w = adopt(cast(Array, weight), "weight")
     item = own.item_shape
     if len(item) > 1:
         raise StructureError(f"conv is for items of one axis, but they have shape {item}")
@@ -158,7 +221,7 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
         raise StructureError(f"weight has dtype {w.dtype}, but x has {own.dtype}")
     name, shape = name_of(own), without_data(own)
 
-    def rule(operands: Any, back: bool) -> tuple[Any, Any]:
+    def rule(operands: tuple[Encoding, Array], back: bool) -> tuple[Any, Pullback]:
         z, matrix = operands
         if back:
             differentiable(name, "a convolution")
@@ -166,7 +229,7 @@ def conv(x: Any, weight: Any, before: int, after: int) -> Any:
         y = Ragged._sealed(library.product(windows.data, matrix), windows._structure)
         return convert_like(y, shape), lambda dy: second_order(operands, dy)
 
-    def second_order(operands: Any, dy: Any) -> Any:
+    def second_order(operands: tuple[Encoding, Any], dy: Encoding) -> tuple[Encoding, Array]:
         z, matrix = operands
         r, slopes = convert(z, Ragged), convert(dy, Ragged)
         windows = linear(lambda a: _window(a, before, after), lambda a: _window_back(a, before, after, item), r)

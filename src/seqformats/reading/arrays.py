@@ -39,7 +39,7 @@ def _read(items: tuple[object, ...]) -> tuple[Array, Array, Array, int] | None:
     n = len(items)
     table: Array = np.empty(3 * n + 1, np.int64)
     lengths, offsets, addresses = table[:n], table[n : 2 * n + 1], table[2 * n + 1 :]
-    longest = scan_list(id(items) + TUPLE, HEAD, id(np.ndarray), lengths, offsets, addresses)
+    longest = scan_list.run(id(items) + TUPLE, HEAD, id(np.ndarray), lengths, offsets, addresses)
     table.setflags(False)
     return None if longest < 0 else (lengths, offsets, addresses, longest)
 

@@ -45,7 +45,7 @@ def _read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None
     walk = np.zeros((4, _DEEPEST + 1), np.int64)
     walk[3] = _MOST_LISTS
     nothing = np.empty(0, np.int64)
-    leaf = scan_nested(*where, 0, walk, nothing, nothing)
+    leaf = scan_nested.run(*where, 0, walk, nothing, nothing)
     if leaf <= 0:
         return None
     counts = list(filter(None, walk[2].tolist()))  # leaves, then lists on each level
@@ -56,7 +56,10 @@ def _read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None
     lengths: Array = np.empty(ends[-1], np.int64)
     target = leaves if leaf == 5 else leaves.view(np.int64) if leaf == 4 else np.empty(counts[0], np.int64)
     # between the two looks another thread may have changed the lists
-    if scan_nested(*where, leaf, walk, lengths, target) != counts[0] or walk[2, 1:].tobytes() != walk[3, 1:].tobytes():
+    if (
+        scan_nested.run(*where, leaf, walk, lengths, target) != counts[0]
+        or walk[2, 1:].tobytes() != walk[3, 1:].tobytes()
+    ):
         return None
     if leaf == 6:
         leaves[:] = target

@@ -54,7 +54,7 @@ def _read(items: tuple[object, ...], types: Array, calls: Array) -> Found | None
     table = np.empty(3 * n + 2 + _WORDS, np.int64)
     words, wanted, offsets = table[:_WORDS], table[_WORDS : _WORDS + 1], table[_WORDS + 1 : _WORDS + n + 2]
     lengths, addresses = table[_WORDS + n + 2 : -n], table[-n:]
-    longest = _scan_tensors(
+    longest = _scan_tensors.run(
         id(items) + TUPLE, types, calls, words, NUMPY.address(table), lengths, offsets, addresses, wanted
     )
     return None if longest < 0 else (lengths, offsets, addresses, longest, bool(wanted[0]))

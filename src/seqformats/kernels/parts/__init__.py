@@ -5,7 +5,8 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 - `options`   how they are compiled
 - `cache`     where they are kept, and whose files are read
 - `common`    plain functions, on every device
-- `moves`     bytes, addresses, Python objects
+- `moves`     bytes and addresses
+- `objects`   Python objects
 - `vectors`   the exponential function, and blocks of float32
 - `lanes`     some columns of a row, in registers
 - `sums`      sums of many rows
@@ -19,6 +20,7 @@ from .common import Columns, along, begin_of, best_of_column, beyond, edit, item
 from .lanes import (
     choose,
     columns_at_once,
+    conjugated,
     each,
     in_any,
     in_lanes,
@@ -34,25 +36,21 @@ from .lanes import (
 from .moves import (
     at_least,
     at_most,
-    call,
     clear,
     fold_windows,
-    give,
-    give_room,
     move,
     move_row,
     move_run,
     move_square,
-    peek,
-    peek_byte,
-    peek_int,
     repeat_words,
     will_read,
     will_write,
 )
+from .objects import call, give, give_room, peek, peek_byte, peek_int
 from .options import compiled, compiled_with_gil, shared
 from .record import (
     CALCULATES,
+    COMPLEX,
     FLOATS,
     MEANS,
     MOVES,
@@ -71,6 +69,7 @@ from .vectors import exp, powers_of_row
 
 __all__ = [
     "CALCULATES",
+    "COMPLEX",
     "FLOATS",
     "MEANS",
     "MOVES",
@@ -98,6 +97,7 @@ __all__ = [
     "columns_at_once",
     "compiled",
     "compiled_with_gil",
+    "conjugated",
     "each",
     "edit",
     "exp",

@@ -87,6 +87,11 @@ def mirrored(lanes: Any, least: int) -> Any:
     return -lanes if lanes.dtype.kind == "f" else ~lanes
 
 
+def conjugated(lanes: Any) -> Any:
+    """The complex conjugate of each lane; other numbers are their own."""
+    return np.conj(lanes)
+
+
 def log(x: Any) -> Any:
     """The natural logarithm of lanes that are 0, at least 1, or NaN; of float32 with an error of 1 ulp."""
     with np.errstate(divide="ignore"):
@@ -114,7 +119,7 @@ def _number_of(kind: Any) -> Any:
 
 
 def _vector_of(kind: Any, count: int) -> Any:
-    """A complex number is two lanes, which sums and quotients treat alike.
+    """A complex number is two lanes, which sums treat alike, and so do quotients by a real number.
 
     One number is the first of four lanes: a choice between numbers would be a jump, which random ones would mislead.
     """
@@ -317,6 +322,32 @@ def _mirrored(lanes: Any, least: Any) -> Any:
     return lanes(lanes, types.int64), code
 
 
+@lowered(conjugated)
+def _conjugated(lanes: Any) -> Any:
+    if not isinstance(lanes.kind, types.Complex):
+        return lanes(lanes), lambda _, __, value: value
+    return lanes(lanes), lambda _, builder, value: builder.fmul(value, _signs(value.type, 1.0, -1.0))
+
+
+def _signs(like: Any, real: float, imaginary: float) -> Any:
+    """A factor for the real parts of complex lanes, and one for the imaginary ones."""
+    return ir.Constant(like, [real, imaginary] * (like.count // 2))
+
+
+def _product(builder: Any, kind: Any, floats: bool, a: Any, b: Any) -> Any:
+    """``a * b``; of complex numbers as it is written on paper, whatever is infinite."""
+    if not isinstance(kind, types.Complex):
+        return (builder.fmul if floats else builder.mul)(a, b)
+
+    def chosen(value: Any, first: int, second: int) -> Any:
+        places = [place for k in range(0, value.type.count, 2) for place in (k + first, k + second)]
+        places = ir.Constant(vector_type(I32, len(places)), places)
+        return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), places)
+
+    crossed = builder.fmul(builder.fmul(chosen(a, 1, 1), chosen(b, 1, 0)), _signs(a.type, -1.0, 1.0))
+    return builder.fadd(builder.fmul(chosen(a, 0, 0), b), crossed)
+
+
 def _compared(builder: Any, kind: Any) -> Any:
     signed = isinstance(kind, types.Integer) and kind.signed
     return builder.icmp_signed if signed else builder.icmp_unsigned
@@ -361,13 +392,13 @@ def _operators() -> None:
     for signs, floats, integers in (
         ((operator.add, operator.iadd), "fadd", "add"),
         ((operator.sub,), "fsub", "sub"),
-        ((operator.mul,), "fmul", "mul"),
         ((operator.truediv,), "fdiv", "add"),  # integers are divided in floats; kernels ask for it in dead code alone
         ((operator.and_,), "and_", "and_"),
         ((operator.or_,), "or_", "or_"),
     ):
         for sign in signs:
             _between_lanes(sign, arithmetic(floats, integers))
+    _between_lanes(operator.mul, _product)
     for sign, text in (
         (operator.lt, "<"),
         (operator.gt, ">"),

@@ -1,4 +1,4 @@
-"""Bytes and addresses: moves, words of Python objects, lists made by the public C functions.
+"""Bytes and addresses: moves of rows.
 
 Each is a plain function with the same meaning, and instructions that compiled code has in its place.
 """
@@ -14,10 +14,9 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.typing import signature
-from numba.extending import intrinsic, lower_builtin, type_callable
+from numba.extending import lower_builtin, type_callable
 
 from .code import I32, I64, called, constant_lanes, splat, vector_type
-from .options import part
 from .record import Array
 
 Square = tuple[int, int, int, int]
@@ -99,52 +98,6 @@ def clear(out: Any, d: int, size: int) -> None:
     ctypes.memset(_place(out, d), 0, int(size))
 
 
-def peek_byte(address: int) -> int:
-    """The byte at a memory address."""
-    return ctypes.c_int8.from_address(address).value
-
-
-def peek(address: int) -> int:
-    """The 64-bit integer at a memory address."""
-    return ctypes.c_int64.from_address(int(address)).value
-
-
-def peek_int(address: int) -> int:
-    """The C int at a memory address."""
-    return ctypes.c_int32.from_address(int(address)).value
-
-
-def call(function: int, x: int, y: int) -> int:
-    """What the C function at an address, which may use Python objects, returns of two words, or of the first ones.
-
-    Of a type narrower than a word only its own bits have a meaning.  What goes wrong is 0 or -1, whatever the function
-    calls so; then it may have set a Python error, which is to be cleared.
-    """
-    try:
-        words = [ctypes.c_int64] * 3
-        return int(ctypes.PYFUNCTYPE(*words)(int(function))(int(x), int(y)))
-    except Exception:  # it has been set and is cleared now
-        return -1
-
-
-def give(rows: int, i: int, x: Any, lo: int, hi: int, inside: int) -> int:
-    """``rows[i] = x[lo:hi].tolist()``, float64 or int64, for the list at the address `rows`.
-
-    `inside` is where a list object keeps the address of its items.  The result is the address of the new list, 0
-    without memory.
-    """
-    row = x[lo:hi].tolist()
-    ctypes.cast(int(rows), ctypes.py_object).value[i] = row
-    return id(row)
-
-
-def give_room(rows: int, i: int, size: int) -> int:
-    """The same for a new list whose `size` items are still to be given."""
-    row = [None] * size
-    ctypes.cast(int(rows), ctypes.py_object).value[i] = row
-    return id(row)
-
-
 def at_most(value: int, limit: int) -> int:
     """The lesser of two integers: ``min`` for a fraction of what that takes to compile."""
     return min(value, limit)
@@ -192,7 +145,7 @@ def _in_vectors(builder: Any, size: Any, fill: Callable[[list[Any]], None], few:
             block(last)  # of which some may have been done already
 
 
-def _means(function: Any, *result: Any) -> Callable[[Any], Any]:
+def means(function: Any, *result: Any) -> Callable[[Any], Any]:
     """Let compiled code have the decorated generator of instructions in place of a plain function.
 
     This is what `numba.extending.overload` is for, but that takes a run of the whole compiler for each function that a
@@ -250,8 +203,8 @@ def _copy(builder: Any, to: Any, come: Any, size: Any) -> None:
     _in_vectors(builder, size, fill, lambda: cgutils.raw_memcpy(builder, to, come, size, 1))
 
 
-_means(move)(_move)
-_means(move_row)(functools.partial(_move, words=(1, 2, 4, 8, 16)))
+means(move)(_move)
+means(move_row)(functools.partial(_move, words=(1, 2, 4, 8, 16)))
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
@@ -313,23 +266,23 @@ def _write_run(builder: Any, to: Any, d_step: Any, come: Any, s_step: Any, size:
         _copy(builder, target, place, size)
 
 
-@_means(move_run)
+@means(move_run)
 def _move_run(context: Any, builder: Any, kinds: Any, args: Any) -> None:
     to, come = (_address(context, builder, kinds[k], args[k], args[k + 1]) for k in (0, 3))
     _outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
 
 
-@_means(at_most, types.int64)
+@means(at_most, types.int64)
 def _at_most_compiled(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
     return builder.select(builder.icmp_signed("<", *args), *args)
 
 
-@_means(at_least, types.int64)
+@means(at_least, types.int64)
 def _at_least_compiled(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
     return builder.select(builder.icmp_signed(">", *args), *args)
 
 
-@_means(move_square)
+@means(move_square)
 def _move_square(context: Any, builder: Any, kinds: Any, args: Any) -> None:
     to = [_address(context, builder, kinds[0], args[0], d) for d in cgutils.unpack_tuple(builder, args[1])]
     come = [_address(context, builder, kinds[2], args[2], s) for s in cgutils.unpack_tuple(builder, args[3])]
@@ -400,14 +353,14 @@ def _write_repeated(builder: Any, out: Any, src: Any, cum: Any, size: Any, lo: A
         builder.store(end, place)
 
 
-@_means(repeat_words)
+@means(repeat_words)
 def _repeat_words(context: Any, builder: Any, kinds: Any, args: Any) -> None:
     out, src = (_address(context, builder, types.int64, place, I64(0)) for place in args[:2])
     cum = context.make_array(kinds[2])(context, builder, args[2]).data
     _outlined(builder, "repeat_words", [out, src, cum, *args[3:]], _write_repeated)
 
 
-@_means(fold_windows)
+@means(fold_windows)
 def _fold_windows(context: Any, builder: Any, kinds: Any, args: Any) -> None:
     kind = kinds[0]
     first, step, width, before, count, length = args[2:]
@@ -494,11 +447,11 @@ def _will(context: Any, builder: Any, kinds: Any, args: Any, write: int) -> None
     called(builder, "llvm.prefetch.p0", ir.VoidType(), place, I32(write), I32(3), I32(1))
 
 
-_means(will_read)(functools.partial(_will, write=0))
-_means(will_write)(functools.partial(_will, write=1))
+means(will_read)(functools.partial(_will, write=0))
+means(will_write)(functools.partial(_will, write=1))
 
 
-@_means(clear)
+@means(clear)
 def _clear(context: Any, builder: Any, kinds: Any, args: Any) -> None:
     to = _address(context, builder, kinds[0], args[0], args[1])
 
@@ -507,75 +460,3 @@ def _clear(context: Any, builder: Any, kinds: Any, args: Any) -> None:
             builder.store(ir.Constant(_BYTES32.pointee, None), builder.bitcast(builder.gep(to, [k]), _BYTES32), align=1)
 
     _in_vectors(builder, args[2], fill, lambda: cgutils.memset(builder, to, args[2], 0))
-
-
-def _peek(bits: int) -> Any:
-    def load(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
-        return builder.sext(value, ir.IntType(64)) if bits < 64 else value
-
-    return load
-
-
-_means(peek, types.int64)(_peek(64))
-_means(peek_int, types.int64)(_peek(32))
-_means(peek_byte, types.int64)(_peek(8))
-
-
-@_means(call, types.int64)
-def _call(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-    return builder.call(builder.inttoptr(args[0], ir.FunctionType(I64, [I64, I64]).as_pointer()), args[1:])
-
-
-def _giver(context: Any, builder: Any, rows: Any, i: Any, size: Any, fill: Any) -> Any:
-    """By the public C functions: a new list, which `fill` may fill, and True where that went well."""
-    python = context.get_python_api(builder)
-    row = python.list_new(size)
-    ok = cgutils.alloca_once_value(builder, cgutils.is_not_null(builder, row))
-    with builder.if_then(builder.load(ok)):
-        fill(python, row, ok)
-        python.list_setitem(builder.inttoptr(rows, python.pyobj), i, row)
-    with builder.if_then(builder.not_(builder.load(ok)), likely=False):
-        python.err_clear()
-    return builder.select(builder.load(ok), builder.ptrtoint(row, ir.IntType(64)), ir.Constant(ir.IntType(64), 0))
-
-
-@intrinsic
-def _give(typingctx: Any, rows: Any, i: Any, x: Any, lo: Any, hi: Any, inside: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind, (rows, i, x, lo, hi, inside) = sig.args[2], args
-        size, data = builder.sub(hi, lo), builder.gep(context.make_array(kind)(context, builder, x).data, [lo])
-
-        def fill(python: Any, row: Any, ok: Any) -> None:
-            make = python.float_from_double if isinstance(kind.dtype, types.Float) else python.long_from_longlong
-            place = builder.gep(builder.bitcast(row, ir.IntType(8).as_pointer()), [inside])
-            items = builder.load(builder.bitcast(place, python.pyobj.as_pointer().as_pointer()))
-            with cgutils.for_range(builder, size) as loop:
-                item = make(builder.load(builder.gep(data, [loop.index])))
-                with builder.if_then(cgutils.is_null(builder, item), likely=False):
-                    builder.store(cgutils.false_bit, ok)
-                    loop.do_break()
-                builder.store(item, builder.gep(items, [loop.index]))
-
-        return _giver(context, builder, rows, i, size, fill)
-
-    return types.int64(types.int64, types.int64, x, types.int64, types.int64, types.int64), generate
-
-
-@intrinsic
-def _give_room(typingctx: Any, rows: Any, i: Any, size: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        rows, i, size = args
-        return _giver(context, builder, rows, i, size, lambda *_: None)
-
-    return types.int64(types.int64, types.int64, types.int64), generate
-
-
-@part(give)
-def _give_compiled(rows, i, x, lo, hi, inside):
-    return lambda rows, i, x, lo, hi, inside: _give(rows, i, x, lo, hi, inside)
-
-
-@part(give_room)
-def _give_room_compiled(rows, i, size):
-    return lambda rows, i, size: _give_room(rows, i, size)

@@ -43,8 +43,9 @@ class KernelSpec(NamedTuple):
     sequence; "sequences", a block for each, with threads for its columns; "blocks", a block for each unit."""
     takes: tuple[tuple[str, ...], ...] = ()
     """Of what calculates: the dtypes of its arrays, without those of int64, in each of the ways in which the library
-    calls it.  Complex numbers are pairs of floats, bools are bytes, and half precision comes as float32.  Of what works
-    on the host: given where calls differ in the types of the arrays, so that each has to look at them."""
+    calls it.  Bools are bytes, and half precision comes as float32; on CUDA complex numbers are pairs of floats, unless
+    they are among these.  Of what works on the host: given where calls differ in the types of the arrays, so that each
+    has to look at them."""
     threads_from: int = 4 << 20
     """From how many bytes of rows on the work is for several threads.  Below, waking one costs more than it brings,
     which is about a millisecond's work; `STREAMS` do four times as much in that time."""
@@ -55,6 +56,7 @@ STREAMS = 16 << 20
 
 FLOATS = ("f4", "f8")
 SIGNED, UNSIGNED = ("i1", "i4", "i8"), ("u1", "u8")
+COMPLEX = ("c8", "c16")
 NUMBERS = (*FLOATS, *SIGNED, *UNSIGNED)
 
 

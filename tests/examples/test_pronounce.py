@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPT = EXAMPLES / "pronounce.py"
 sys.path.append(str(EXAMPLES))
 pronounce = importlib.import_module("pronounce")

@@ -4,11 +4,10 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import dot, filled_like, rows, structure_of
 from conftest import INTERPRETED
 from hypothesis import given
 from hypothesis import strategies as st
-from test_grad import dot, filled_like, rows
-from test_wrap import structure_of
 
 import seqformats as sf
 
@@ -63,7 +62,7 @@ def likes(draw, n):
 
 
 @st.composite
-def arrays(draw, n=None, kinds=None):
+def some_rows(draw, n=None, kinds=None):
     """An array of rows in any form of memory."""
     n = draw(st.integers(0, 5)) if n is None else n
     dtype = draw(strategies.dtypes() if kinds is None else st.sampled_from(kinds))
@@ -140,10 +139,10 @@ def test_gradients_by_hand():
 
 @every_format
 @given(data=st.data())
-def test_expand_against_plain_lists(kind, data):
-    truth, x = data.draw(strategies.encoded(kind))
+def test_expand_against_plain_lists(arrays, kind, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
     counts, like, level = data.draw(likes(len(truth)))
-    found = sf.expand(x, like, level=level)
+    found = arrays.on(sf.expand)(x, like, level=level)
     assert type(found) is type(x)
     if kind is list:
         oracle.assert_nested(found, bare_repeated(x, truth, counts))
@@ -155,11 +154,11 @@ def test_expand_against_plain_lists(kind, data):
 
 @every_format
 @given(data=st.data())
-def test_repeat_against_plain_lists(kind, data):
-    truth, x = data.draw(strategies.encoded(kind))
+def test_repeat_against_plain_lists(arrays, kind, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
     counts = data.draw(counts_of(len(truth)))
     given_as = data.draw(st.sampled_from([list, tuple, np.array, lambda c: np.array(c, "u1").reshape(-1, 1)]))
-    found = sf.repeat(x, given_as(counts) if counts else [])
+    found = arrays.on(sf.repeat)(x, given_as(counts) if counts else [])
     if kind is list:
         oracle.assert_nested(found, bare_repeated(x, truth, counts))
     else:
@@ -169,12 +168,12 @@ def test_repeat_against_plain_lists(kind, data):
 
 
 @given(data=st.data())
-def test_rows_against_plain_lists(data):
-    x = data.draw(arrays())
+def test_rows_against_plain_lists(arrays, data):
+    x = data.draw(some_rows(kinds=arrays.dtypes))
     before = x.copy()
     counts, like, level = data.draw(likes(len(x)))
     wanted = np.repeat(x, counts, axis=0)
-    for found in (sf.expand(x, like, level=level), sf.repeat(x, counts)):
+    for found in (arrays.on(sf.expand)(x, like, level=level), arrays.on(sf.repeat)(x, counts)):
         oracle.assert_bits(found, wanted)
         assert not np.shares_memory(found, x)
     oracle.assert_bits(x, before)
@@ -182,12 +181,12 @@ def test_rows_against_plain_lists(data):
 
 @every_format
 @given(data=st.data())
-def test_expand_as_against_plain_lists(kind, data):
+def test_expand_as_against_plain_lists(arrays, kind, data):
     """Row i over innermost sequence i, whatever holds the rows."""
-    like_truth, like = data.draw(strategies.encoded(kind))
-    x = data.draw(arrays(len(like_truth.sequences())))
+    like_truth, like = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
+    x = data.draw(some_rows(len(like_truth.sequences()), kinds=arrays.dtypes))
     wanted = np.repeat(x, like_truth.lengths(), axis=0)
-    found = sf.expand_as(x, like)
+    found = arrays.on(sf.expand_as)(x, like)
     assert type(found) is type(like)
     if kind is list:  # which keeps neither dtype nor item shape
         assert oracle.read(found).counts() == like_truth.counts() or not like_truth.rows()
@@ -199,7 +198,8 @@ def test_expand_as_against_plain_lists(kind, data):
         assert np.count_nonzero(found.data) == np.count_nonzero(rows(found)), "padding is zero"
     cut = data.draw(st.integers(0, len(x)))
     for source in oracle.ENCODINGS:
-        oracle.assert_layout(sf.expand_as(sf.convert(sf.Ragged(x, [cut, len(x) - cut]), source), like), found)
+        y = sf.convert(sf.Ragged(x, [cut, len(x) - cut]), source)
+        oracle.assert_layout(arrays.on(sf.expand_as)(y, like), found)
 
 
 @every_format
@@ -399,27 +399,27 @@ def with_numbers(x, seed):
 
 @pytest.mark.parametrize("kind", [*oracle.FORMATS, np.ndarray], ids=oracle.format_name)
 @given(data=st.data())
-def test_expand_and_repeat_are_transposed(kind, data):
-    x = data.draw(arrays(kinds=FLOAT)) if kind is np.ndarray else data.draw(strategies.encoded(kind, kinds=FLOAT))[1]
+def test_expand_and_repeat_are_transposed(arrays, kind, data):
+    x = data.draw(some_rows(kinds=FLOAT)) if kind is np.ndarray else data.draw(strategies.encoded(kind, kinds=FLOAT))[1]
     x = with_numbers(x, 2)
     counts, like, level = data.draw(likes(len(x)))
     if kind is list and not len(rows(sf.repeat(x, counts))):
         return  # lists without rows do not keep their levels
-    assert_transposes(x, *sf.vjp(sf.expand, x, like, level=level))
-    assert_transposes(x, *sf.vjp(sf.repeat, x, counts))
+    assert_transposes(x, *arrays.vjp(sf.expand, x, like, level=level))
+    assert_transposes(x, *arrays.vjp(sf.repeat, x, counts))
 
 
 @every_format
 @given(data=st.data())
-def test_expand_as_is_transposed(kind, data):
-    like_truth, like = data.draw(strategies.encoded(kind))
+def test_expand_as_is_transposed(arrays, kind, data):
+    like_truth, like = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
     n = len(like_truth.sequences())
-    x = with_numbers(data.draw(arrays(n, kinds=FLOAT)), 3)
-    if kind is not list or (like_truth.rows() and x.ndim == 1):
-        assert_transposes(x, *sf.vjp(sf.expand_as, x, like))
+    x = with_numbers(data.draw(some_rows(n, kinds=FLOAT)), 3)
+    if kind is not list or (arrays.first and like_truth.rows() and x.ndim == 1):
+        assert_transposes(x, *arrays.vjp(sf.expand_as, x, like))
         source = data.draw(st.sampled_from(oracle.ENCODINGS))
         z = sf.convert(sf.Ragged(x, [n]), source)
-        assert_transposes(z, *sf.vjp(sf.expand_as, z, like))
+        assert_transposes(z, *arrays.vjp(sf.expand_as, z, like))
 
 
 @every_encoding

@@ -6,10 +6,9 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import assert_kept, assert_result, assert_slopes, dot, layout_of, noise
 from hypothesis import given
 from hypothesis import strategies as st
-from test_grad import dot
-from test_sequence import assert_kept, assert_result, assert_slopes, layout_of, noise
 
 import seqformats as sf
 
@@ -59,9 +58,9 @@ def all_of(truths):
 
 
 @given(data=st.data())
-def test_join(data):
-    truths, xs = data.draw(several())
-    assert_result(sf.join_batches(xs), xs[0], all_of(truths))
+def test_join(arrays, data):
+    truths, xs = data.draw(several(kinds=arrays.dtypes))
+    assert_result(arrays.on(sf.join_batches)(xs), xs[0], all_of(truths))
 
 
 def test_join_bare_lists():
@@ -89,17 +88,17 @@ def cuts(draw, n):
 
 @every_format
 @given(data=st.data())
-def test_split(kind, data):
-    truth, x = data.draw(strategies.encoded(kind))
+def test_split(arrays, kind, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
     sizes = data.draw(cuts(len(truth)))
-    parts = sf.split_batches(x, data.draw(st.sampled_from([list, tuple, np.array]))(sizes))
+    parts = arrays.on(sf.split_batches)(x, data.draw(st.sampled_from([list, tuple, np.array]))(sizes))
     assert type(parts) is list
     assert len(parts) == len(sizes)
     ends = oracle.offsets_of(sizes)
     for part, a, b in zip(parts, ends, ends[1:], strict=False):
         assert_kept(part, x, truth.take(range(a, b)))
     if kind is not list:
-        assert_kept(sf.join_batches(parts), x, truth)
+        assert_kept(arrays.on(sf.join_batches)(parts), x, truth)
 
 
 @pytest.mark.parametrize("kind", [sf.List, sf.Ragged, sf.Masked, sf.LoD], ids=oracle.format_name)
@@ -118,13 +117,13 @@ def test_no_batches_of_no_sequences():
 
 @every_format
 @given(data=st.data())
-def test_reorder(kind, data):
-    truth, x = data.draw(strategies.encoded(kind))
+def test_reorder(arrays, kind, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
     order = data.draw(st.permutations(range(len(truth))))
     wrap = data.draw(st.sampled_from([list, tuple, lambda found: np.array(found, "i4")]))
-    y = sf.reorder(x, wrap(order))
+    y = arrays.on(sf.reorder)(x, wrap(order))
     assert_kept(y, x, truth.take(order))
-    assert_kept(sf.reorder(y, sf.inverse_order(order)), x, truth)
+    assert_kept(arrays.on(sf.reorder)(y, sf.inverse_order(order)), x, truth)
 
 
 @given(order=st.integers(0, 5).flatmap(lambda n: st.permutations(range(n))))
@@ -137,9 +136,10 @@ def test_reorder_an_array(order):
 
 @every_format
 @given(data=st.data())
-def test_sort_by_length(kind, data):
-    truth, x = data.draw(strategies.encoded(kind))
-    y, order = sf.sort_by_length(x)
+def test_sort_by_length(arrays, kind, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
+    y, order = sf.sort_by_length(arrays.up(x))
+    y = arrays.down(y)
     assert oracle.structure_list(order) == oracle.falling(truth.lengths(0))
     assert_kept(y, x, truth.take(order))
     assert_kept(sf.reorder(y, sf.inverse_order(order)), x, truth)
@@ -180,13 +180,13 @@ def selected(truth, positions, level):
 
 @every_format
 @given(data=st.data())
-def test_select(kind, data):
-    truth, x = data.draw(strategies.encoded(kind))
+def test_select(arrays, kind, data):
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
     level = data.draw(st.integers(0, truth.levels - 1))
     n = len(truth.lengths(level))
     index = data.draw(strategies.indices(n))
     given_level = data.draw(st.sampled_from([level, level - truth.levels]))
-    found = sf.select(x, index, level=given_level)
+    found = arrays.on(sf.select)(x, index, level=given_level)
     assert_kept(found, x, selected(truth, strategies.chosen(index, n), level))
 
 
@@ -339,14 +339,14 @@ def test_batches_and_the_way_back(kind, data):
 
 
 @given(data=st.data())
-def test_slopes_of_join(data):
+def test_slopes_of_join(arrays, data):
     _, xs = data.draw(several(kinds=DOUBLE))
-    assert_slopes(lambda *parts: sf.vjp(sf.join_batches, list(parts)), tuple(noise(x, k) for k, x in enumerate(xs)))
+    assert_slopes(lambda *parts: arrays.vjp(sf.join_batches, list(parts)), tuple(noise(x, k) for k, x in enumerate(xs)))
 
 
 @every_format
 @given(data=st.data())
-def test_slopes_of_selections(kind, data):
+def test_slopes_of_selections(arrays, kind, data):
     truth, x = data.draw(strategies.encoded(kind, kinds=DOUBLE))
     level = data.draw(st.integers(0, truth.levels - 1))
     n = len(truth.lengths(level))
@@ -354,8 +354,8 @@ def test_slopes_of_selections(kind, data):
     order = data.draw(st.permutations(range(len(truth))))
     x = noise(x, 0)
     for call in (
-        lambda z: sf.vjp(sf.select, z, index, level=level),
-        lambda z: sf.vjp(sf.reorder, z, order),
+        lambda z: arrays.vjp(sf.select, z, index, level=level),
+        lambda z: arrays.vjp(sf.reorder, z, order),
         lambda z: first_of(sf.vjp(sf.sort_by_length, z)),
     ):
         if not isinstance(x, list) or oracle.infer(call(x)[0]).rows():
@@ -369,10 +369,10 @@ def first_of(result):
 
 @every_format
 @given(data=st.data())
-def test_the_gradient_of_a_split(kind, data):
+def test_the_gradient_of_a_split(arrays, kind, data):
     truth, x = data.draw(strategies.encoded(kind, kinds=DOUBLE))
     x = noise(x, 0)
-    parts, pullback = sf.vjp(sf.split_batches, x, data.draw(cuts(len(truth))))
+    parts, pullback = arrays.vjp(sf.split_batches, x, data.draw(cuts(len(truth))))
     if isinstance(x, list) and not all(oracle.infer(part).rows() for part in parts):
         return  # bare lists without items have no item shape
     dys = [noise(part, k) for k, part in enumerate(parts)]

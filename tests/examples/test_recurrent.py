@@ -9,7 +9,7 @@ import pytest
 
 import seqformats as sf
 
-EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "recurrent.py"))
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "recurrent.py"))
 WAYS = [EXAMPLE[name] for name in ("over_steps", "under_padded", "under_packed")]
 WEIGHTS = EXAMPLE["random_weights"]()
 WIDTH = EXAMPLE["WIDTH"]

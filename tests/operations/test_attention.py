@@ -24,8 +24,8 @@ def example(kind, lengths=(2, 0, 3), item_shape=()):
     return oracle.build(kind, strategies.truth_from(list(lengths), "f8", item_shape))
 
 
-def encoded(kind):
-    return strategies.encoded(kind, kinds=KINDS, shapes=[(), (2,), (0,)])
+def encoded(arrays, kind):
+    return strategies.encoded(kind, kinds=arrays.of(KINDS), shapes=[(), (2,), (0,)])
 
 
 def assert_array(found, wanted, dtype, shape):
@@ -38,21 +38,24 @@ def assert_array(found, wanted, dtype, shape):
 # ------------------------------------------------------------------------------------------------- masks
 
 
+LENGTHS = [np.dtype(code) for code in ("i8", "u1", "i4", ">i4")]
+
+
 def places(length, width, side):
     row = [t < length for t in range(width)]
     return row[::-1] if side == "left" else row
 
 
 @given(data=st.data())
-def test_mask(data):
+def test_mask(arrays, data):
     shape = tuple(data.draw(st.lists(st.integers(0, 3), max_size=3)))
     size = math.prod(shape)
     lengths = np.array(data.draw(st.lists(st.integers(0, 6), min_size=size, max_size=size)), "i8")
-    lengths = lengths.astype(data.draw(st.sampled_from(["i8", "u1", ">i4"])))
+    lengths = lengths.astype(data.draw(st.sampled_from(arrays.of(LENGTHS))))
     longest, side = int(max(lengths, default=0)), data.draw(strategies.sides())
     width = data.draw(st.one_of(st.none(), st.integers(longest, longest + 3)))
     room = longest if width is None else width
-    found = sf.mask(lengths.reshape(shape), width=width, side=side)
+    found = arrays.on(sf.mask)(lengths.reshape(shape), width=width, side=side)
     assert_array(found, [places(length, room, side) for length in lengths], bool, (*shape, room))
 
 
@@ -66,19 +69,20 @@ def test_mask_of_a_list():
 
 @every_encoding
 @given(data=st.data())
-def test_mask_of_an_encoding(kind, data):
-    truth, x = data.draw(encoded(kind))
+def test_mask_of_an_encoding(arrays, kind, data):
+    truth, x = data.draw(encoded(arrays, kind))
     side = data.draw(strategies.sides())
     width = x.data.shape[1] if kind is sf.Masked else truth.longest()
     wanted = [places(length, width, side) for length in truth.lengths()]
-    assert_array(sf.mask(x, side=side), wanted, bool, (len(wanted), width))
+    assert_array(arrays.on(sf.mask)(x, side=side), wanted, bool, (len(wanted), width))
 
 
-def test_the_mask_of_a_masked_batch():
+def test_the_mask_of_a_masked_batch(arrays):
     """Side and width are its own unless given: the mask of an attention over its data."""
     for side in ("left", "right"):
         x = sf.convert(example(sf.List), sf.Masked, width=5, side=side)
         oracle.assert_bits(sf.mask(x), x.mask)
+        oracle.assert_bits(arrays.on(lambda y: y.mask)(x), x.mask)
         oracle.assert_bits(sf.mask(x, width=5, side=side), x.mask)
         for other in ("left", "right"):
             oracle.assert_bits(sf.mask(x, width=7, side=other), sf.mask(x.lengths, width=7, side=other))
@@ -121,33 +125,34 @@ def test_questions_about_wrong_lengths(op):
 
 @every_format
 @given(data=st.data())
-def test_position_ids(kind, data):
-    truth, x = data.draw(encoded(kind))
+def test_position_ids(arrays, kind, data):
+    truth, x = data.draw(encoded(arrays, kind))
     lengths = truth.lengths()
     starts = data.draw(st.lists(st.integers(-5, 5), min_size=len(lengths), max_size=len(lengths)))
     one = data.draw(st.sampled_from([0, 7, -3, np.int8(2), np.array(4)]))
     wrap = data.draw(st.sampled_from([list, np.array, lambda found: np.array(found, "i2")[:, None]]))
     total = (sum(lengths),)
-    assert_array(sf.position_ids(x), [t for length in lengths for t in range(length)], "i8", total)
-    assert_array(sf.position_ids(x, one), [t + int(one) for length in lengths for t in range(length)], "i8", total)
+    assert_array(arrays.on(sf.position_ids)(x), [t for length in lengths for t in range(length)], "i8", total)
+    wanted = [t + int(one) for length in lengths for t in range(length)]
+    assert_array(arrays.on(sf.position_ids)(x, one), wanted, "i8", total)
     wanted = [start + t for start, length in zip(starts, lengths, strict=True) for t in range(length)]
-    assert_array(sf.position_ids(x, start=wrap(starts)), wanted, "i8", total)
+    assert_array(arrays.on(sf.position_ids)(x, start=wrap(starts)), wanted, "i8", total)
 
 
 @every_format
 @given(data=st.data())
-def test_segments(kind, data):
+def test_segments(arrays, kind, data):
     """Which sequence each row belongs to: by its number, by cumulated lengths, and by pairs of rows."""
-    truth, x = data.draw(encoded(kind))
+    truth, x = data.draw(encoded(arrays, kind))
     lengths = truth.lengths()
     segments = [i for i, length in enumerate(lengths) for _ in range(length)]
     rows = range(len(segments))
-    assert_array(sf.segment_ids(x), segments, "i8", (len(rows),))
-    assert_array(sf.cu_seqlens(x), oracle.offsets_of(lengths), "i4", (len(lengths) + 1,))
+    assert_array(arrays.on(sf.segment_ids)(x), segments, "i8", (len(rows),))
+    assert_array(arrays.on(sf.cu_seqlens)(x), oracle.offsets_of(lengths), "i4", (len(lengths) + 1,))
     pairs = [[segments[a] == segments[b] for b in rows] for a in rows]
-    assert_array(sf.block_mask(x), pairs, bool, (len(rows), len(rows)))
+    assert_array(arrays.on(sf.block_mask)(x), pairs, bool, (len(rows), len(rows)))
     before = [[segments[a] == segments[b] and b <= a for b in rows] for a in rows]
-    assert_array(sf.block_mask(x, causal=True), before, bool, (len(rows), len(rows)))
+    assert_array(arrays.on(sf.block_mask)(x, causal=True), before, bool, (len(rows), len(rows)))
 
 
 @pytest.mark.parametrize("lengths", [[], [0], [0, 0], [1], [2, 0]])

@@ -10,7 +10,7 @@ import pytest
 
 import seqformats as sf
 
-EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "translate.py"))
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "translate.py"))
 END, START, UNKNOWN = (EXAMPLE[name] for name in ("END", "START", "UNKNOWN"))
 SOURCE_WORDS, TARGET_WORDS = EXAMPLE["SOURCE_WORDS"], EXAMPLE["TARGET_WORDS"]
 SENTENCES = [[10, 2, 7], [0], [], [11, 6, 0, 9, 4], [2, 2]]

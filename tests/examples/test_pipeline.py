@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "examples" / "pipeline.py"
+SCRIPT = Path(__file__).parents[2] / "examples" / "pipeline.py"
 TEXT = """One short sentence. Then a somewhat longer sentence, with a comma in it!
 
 A second document; it's here.

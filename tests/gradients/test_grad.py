@@ -6,9 +6,9 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import dot, filled_like, rows, structure_of, with_rows
 from hypothesis import given
 from hypothesis import strategies as st
-from test_wrap import structure_of
 
 import seqformats as sf
 from seqformats import registry
@@ -19,28 +19,6 @@ every_kind = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format
 every_reduction = pytest.mark.parametrize("reduction", [sf.reduce_sum, sf.reduce_mean], ids=lambda f: f.__name__)
 
 FLOAT = [np.dtype("f8")]
-
-
-def rows(x):
-    return oracle.read(x).data()
-
-
-def with_rows(x, new):
-    """`x` with other items, in the caller's order."""
-    return sf.convert_like(sf.Ragged(new, oracle.read(x).lengths()), x)
-
-
-def filled_like(x, seed, dtype=None):
-    """`x` with random small whole numbers, so that sums are exact."""
-    old = rows(x)
-    return with_rows(x, np.random.default_rng(seed).integers(-9, 9, old.shape).astype(dtype or old.dtype))
-
-
-def dot(a, b):
-    """The inner product of two batches, or arrays, over their items."""
-    a, b = (rows(x) if not isinstance(x, np.ndarray) else x for x in (a, b))
-    assert a.shape == b.shape
-    return (a * b).sum()
 
 
 def example(kind, dtype="f8", item_shape=(2,), lengths=(2, 0, 3)):
@@ -66,7 +44,7 @@ def assert_transposes(x, y, pullback, seed):
 @every_source
 @every_target
 @given(data=st.data())
-def test_conversions_are_transposed(source, target, data):
+def test_conversions_are_transposed(arrays, source, target, data):
     truth, x = data.draw(strategies.encoded(source, kinds=FLOAT))
     x = filled_like(x, 1)
     options = data.draw(strategies.padding_options(truth.at(-1), target)) if target in oracle.PADDED else {}
@@ -74,7 +52,7 @@ def test_conversions_are_transposed(source, target, data):
     if source is sf.LoD and target is not sf.LoD and data.draw(st.booleans()):
         options["level"] = data.draw(st.integers(-truth.levels, truth.levels - 1))
         options.pop("width", None), options.pop("truncate", None)
-    y, pullback = sf.vjp(sf.convert, x, target, **options)
+    y, pullback = arrays.vjp(sf.convert, x, target, **options)
     oracle.assert_layout(y, sf.convert(x, target, **options))
     assert_transposes(x, y, pullback, 2)
 
@@ -93,9 +71,9 @@ def test_nested_lists_are_transposed(target, data):
 
 @every_source
 @given(data=st.data())
-def test_dy_may_come_in_any_encoding(source, data):
+def test_dy_may_come_in_any_encoding(arrays, source, data):
     _, x = data.draw(strategies.encoded(source, kinds=FLOAT, levels=1))
-    y, pullback = sf.vjp(sf.convert, x, sf.Padded, width=40, truncate=True, multiple_of=3)
+    y, pullback = arrays.vjp(sf.convert, x, sf.Padded, width=40, truncate=True, multiple_of=3)
     dy = filled_like(y, 4)
     wanted = pullback(dy)
     for kind in oracle.ENCODINGS:
@@ -106,20 +84,20 @@ def test_dy_may_come_in_any_encoding(source, data):
 
 
 @every_source
-def test_the_gradient_of_truncation_is_zero_where_items_were_cut(source):
+def test_the_gradient_of_truncation_is_zero_where_items_were_cut(arrays, source):
     x = example(source)
     for target in oracle.PADDED:
-        _, pullback = sf.vjp(sf.convert, x, target, width=1, truncate=True)
+        _, pullback = arrays.vjp(sf.convert, x, target, width=1, truncate=True)
         dx = rows(pullback(sf.Ragged(np.ones((2, 2)), [1, 0, 1])))
         assert dx.tolist() == [[1, 1], [0, 0], [1, 1], [0, 0], [0, 0]]
 
 
 @every_source
-def test_padding_has_no_gradient(source):
+def test_padding_has_no_gradient(arrays, source):
     """Neither does what dy holds in the padding reach dx, nor has dx something in its own padding."""
     x = example(source)
     for side in ("right", "left"):
-        y, pullback = sf.vjp(sf.convert, x, sf.Masked, width=5, side=side, fill=3)
+        y, pullback = arrays.vjp(sf.convert, x, sf.Masked, width=5, side=side, fill=3)
         dy = np.where(y.mask[..., None], np.ones_like(y.data), np.nan)
         dx = pullback(dy)
         assert np.all(rows(dx) == 1)
@@ -361,22 +339,6 @@ def test_arguments_that_are_missing():
 
 
 # ------------------------------------------------------------------------------------------ rules of one's own
-
-
-@pytest.fixture
-def tables():
-    """The tables as they were, afterwards."""
-    saved = dict(registry._conversions), set(registry._encoding_types), registry._bound_to_devices
-    rules = dict(registry._gradients)
-    yield
-    registry._conversions.clear()
-    registry._conversions.update(saved[0])
-    registry._encoding_types.clear()
-    registry._encoding_types.update(saved[1])
-    registry._bound_to_devices = saved[2]
-    registry._routes.clear()
-    registry._gradients.clear()
-    registry._gradients.update(rules)
 
 
 @pytest.mark.usefixtures("tables")

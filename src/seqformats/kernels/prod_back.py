@@ -1,0 +1,101 @@
+"""Give every item the sequence's own row times the product of all other items of its column: the gradient of a product.
+
+What comes before an item is multiplied from the beginning, what comes after it from the end, and nothing is divided, so
+that zeros do no harm.
+
+``x (n * width,)``, the gradient; `y`, the items, and `out` hold the sequences in the same layout, see `Layout`.  Of
+complex items the conjugates count.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    COMPLEX,
+    FLOATS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
+    alike,
+    along,
+    at_most,
+    columns_at_once,
+    compiled,
+    conjugated,
+    in_lanes,
+    item_at,
+    load,
+    locate,
+    pointer,
+    store,
+    unknown,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu
+
+
+@in_lanes
+def spread(x: Array, y: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+    """`count` columns of a sequence, to which ``x[place:]`` belongs."""
+    length, one = columns.length, unknown(1)
+    before = load(x, place, count, out)
+    t = 0
+    while t < length:
+        d = item_at(columns, t)
+        store(out, d, before)
+        before = before * conjugated(load(y, d, count, out))
+        t += one
+    t = length - 1
+    after = conjugated(load(y, item_at(columns, t), count, out))
+    while t > 0:
+        t -= one
+        d = item_at(columns, t)
+        store(out, d, load(out, d, count, out) * after)
+        after = after * conjugated(load(y, d, count, out))
+
+
+@compiled
+def cpu(x: Array, y: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`."""
+    row, items, rows = pointer(x), pointer(y), pointer(out)
+    at = pointer(at)
+    count = columns_at_once(width)
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        k = 0 if length != 0 else width
+        while k < width:
+            k = at_most(k, width - count)
+            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
+            if count == 32:
+                spread(row, items, rows, columns, place, 32)
+            elif count == 4:
+                spread(row, items, rows, columns, place, 4)
+            else:
+                spread(row, items, rows, columns, place, 1)
+            k += count
+
+
+def cuda(x: Array, y: Array, out: Array, at: Layout, width: int) -> None:
+    """All units, a thread a column of each."""
+    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = gpu.threadIdx.x
+        while k < width:
+            before = x[i * width + k]
+            for t in range(length):
+                d = (first + along(at, t)) * width + k
+                out[d] = before
+                before *= y[d].conjugate()
+            after = out.dtype.type(1)
+            for s in range(length):
+                d = (first + along(at, length - 1 - s)) * width + k
+                out[d] *= after
+                after *= y[d].conjugate()
+            k += gpu.blockDim.x
+        u += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (*alike(FLOATS, 3), *alike(COMPLEX, 3)))

@@ -1,0 +1,102 @@
+"""Multiply the rows of every sequence, column by column, in their order.
+
+`x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  An empty sequence gives ones.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    COMPLEX,
+    STREAMS,
+    SUMS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
+    alike,
+    along,
+    at_most,
+    columns_at_once,
+    compiled,
+    in_lanes,
+    item_at,
+    load,
+    locate,
+    pointer,
+    store,
+    unknown,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu
+
+
+@in_lanes
+def product(x: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+    """The products of `count` columns of a sequence to ``out[place:]``."""
+    found, length, one = load(x, item_at(columns, 0), count, out), columns.length, unknown(1)
+    t = one
+    while t < length:
+        found = found * load(x, item_at(columns, t), count, out)
+        t += one
+    store(out, place, found)
+
+
+@compiled
+def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`; products run in the dtype of `out`."""
+    rows, products = pointer(x), pointer(out)
+    at = pointer(at)
+    count = columns_at_once(width)
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        k = 0
+        while k < width and length == 0:
+            out[i * width + k] = 1
+            k += 1
+        while k < width:
+            k = at_most(k, width - count)
+            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
+            if count == 32:
+                product(rows, products, columns, place, 32)
+            elif count == 4:
+                product(rows, products, columns, place, 4)
+            else:
+                product(rows, products, columns, place, 1)
+            k += count
+
+
+def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
+    """All units, a block each, a thread a column; where they are narrow, several threads share a column.
+
+    Thread y of a column multiplies every so many rows, and the parts are multiplied in pairs.
+    """
+    parts = gpu.shared.array(128, out.dtype)
+    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, which waits for each other below
+            k = column + gpu.threadIdx.x
+            parts[place] = 1
+            if k < width:
+                t = gpu.threadIdx.y
+                while t < length:
+                    parts[place] *= x[(first + along(at, t)) * width + k]
+                    t += gpu.blockDim.y
+            gpu.syncthreads()
+            half = gpu.blockDim.y >> 1
+            while half > 0:
+                if gpu.threadIdx.y < half:
+                    parts[place] *= parts[place + half * gpu.blockDim.x]
+                gpu.syncthreads()
+                half >>= 1
+            if gpu.threadIdx.y == 0 and k < width:
+                out[i * width + k] = parts[place]
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *alike(COMPLEX, 2)), STREAMS)

@@ -1,0 +1,194 @@
+"""What a reduction is, and its result for sequences without items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol, cast, overload
+
+import numpy as np
+
+from ..arrays import Array, library_of, with_autograd
+from ..arrays.dtypes import HALF, SUMS_IN, differentiable
+from ..errors import ConversionError, StructureError, said
+from ..formats import Encoding, LoD
+from ..formats.leaves import wants_grad
+from ..formats.structure import Structure
+from ..gradients.operation import Call, Operand, Pullback, operand, with_rule
+from .annotations import Batch, Empty, Flat, Nested, Reduced
+from .over import name_of
+
+SUM, MEAN, SQRT = 0, 1, 2
+"""The modes of the kernels `sum_rows` and `spread_rows`."""
+ZERO, ONE, LOWEST = 0.0, 1.0, -math.inf
+"""What kernels leave for an empty sequence.  These very objects mean that nothing else was asked for."""
+
+
+class Reducer(Protocol):
+    """A public reduction, as a type checker sees it."""
+
+    @overload
+    def __call__(self, x: Nested, *, empty: Empty = ...) -> Any: ...
+    @overload
+    def __call__(self, x: Flat, *, empty: Empty = ...) -> Array: ...
+
+
+class Reduction:
+    """An item a sequence, as a record.
+
+    Parameters
+    ----------
+    name : str
+        By which `reduce` knows it; its function is ``reduce_{name}``.
+    values : callable
+        ``values(x, finish=True)`` is the array ``(n, *item)``; without `finish` in the dtype of the kernel.
+    pullback : callable
+        ``pullback(x, values)`` is a function of the gradients ``(n, *item)``, which gives that of `x`.
+    what : str, optional
+        How messages call it, where integers have no gradient; None where all dtypes have one.
+    default : float
+        What the kernel leaves for an empty sequence.
+    synonyms : tuple of str
+        Other names by which `reduce` knows it.
+    second_order : callable, optional
+        See `gradients.operation.Operation`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        values: Callable[..., Array],
+        pullback: Callable[[Encoding, Array], Pullback],
+        *,
+        what: str | None = None,
+        default: float = ZERO,
+        synonyms: tuple[str, ...] = (),
+        second_order: Callable[[Encoding, Reduced], object] | None = None,
+    ) -> None:
+        self.name = name
+        self.values = values
+        self.pullback = pullback
+        self.what = what
+        self.default = default
+        self.synonyms = synonyms
+        self.second_order = second_order
+
+    def __call__(self, x: Batch, empty: Empty) -> Reduced:
+        """The result for any batch, with `empty` for empty sequences."""
+        if empty is self.default and isinstance(x, Encoding) and not (with_autograd and wants_grad(x)):
+            y = self.values(x)
+            return over_levels(y, x) if x.keeps_levels else y
+        return cast(Reduced, self.prepare(x, empty).run())
+
+    def prepare(self, x: Batch, empty: Empty) -> Call[Any]:
+        """The same as a `Call`."""
+        own, result, gradient = operand_of_reduction(x)
+        if empty is not self.default:
+            _check_empty(own._structure, empty)
+
+        def rule(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
+            return self._rule(z, empty) if back else (self._forward(z, empty), None)
+
+        return Call(own, rule, result, gradient, self.second_order)
+
+    def of(self, public: Callable[..., Reduced]) -> Reducer:
+        """Let `vjp` find this rule by the public function, and type checkers what it returns."""
+        return cast(Reducer, with_rule(public, self.prepare))
+
+    def _forward(self, x: Encoding, empty: Empty) -> Reduced:
+        return over_levels(_finished(self.values(x), x._structure, empty, self.default), x)
+
+    def _rule(self, x: Encoding, empty: Empty) -> tuple[Reduced, Pullback]:
+        library, name = library_of(x._sample()), name_of(x)
+        values = self.values(x, False)
+        if self.what is not None:
+            differentiable(name, self.what)
+        pullback = self.pullback(x, values)
+        if name in HALF:
+            values = library.astype(values, name)
+        y = over_levels(_finished(values, x._structure, empty, self.default), x)
+        return y, lambda dy: pullback(rows_or_data(dy))
+
+
+def operand_of_reduction(x: Batch) -> Operand:
+    """The batch as an encoding of this library; a result goes back to bare lists where those have levels."""
+    own, result, gradient = operand(x, "reduce x.one and x.two")
+    if result is None or not isinstance(x, (list, tuple)):
+        return Operand(own, None, gradient)
+    return Operand(own, lambda y: result(y) if isinstance(y, Encoding) else y, gradient)
+
+
+def over_levels(values: Array, x: Encoding) -> Reduced:
+    """The rows of a reduction over the levels that are left of `x`, where there are some."""
+    levels = x._levels
+    return LoD._over(values, levels[:-1]) if len(levels) > 1 else values
+
+
+def rows_or_data(y: Reduced | Encoding) -> Array:
+    """The rows of a reduction of an encoding: an array, or the data of a `LoD`."""
+    return y.data if isinstance(y, Encoding) else cast(Array, y)
+
+
+# --- sequences without items -----------------------------------------------------------------------------------------
+
+
+def _check_empty(structure: Structure, empty: object) -> None:
+    if isinstance(empty, str):
+        if empty != "raise":
+            raise ConversionError(f'empty must be a value or "raise", not {said(empty)}')
+        if (structure.lengths == 0).any():
+            i = int((structure.lengths == 0).argmax())
+            raise StructureError(f"sequence {i} is empty; give empty=0.0 or another value for it")
+    elif not isinstance(empty, (int, float, complex, np.number, np.bool_, np.datetime64)):
+        raise TypeError(f'empty must be a number or "raise", not {said(empty)}')
+
+
+def _finished(values: Array, structure: Structure, empty: Empty, default: float) -> Array:
+    """The result, with `empty` for empty sequences, where the kernel has left `default`."""
+    if empty is default or isinstance(empty, str):
+        return values
+    library = library_of(values)
+    value = _fitting(empty, library.dtype_name(values.dtype))
+    if value == default and str(value)[0] == str(default)[0]:  # -0.0 is not 0.0
+        return values
+    vacant = (structure.lengths == 0).nonzero()[0]
+    if vacant.size:
+        library.overwrite(values, vacant, value)
+    return values
+
+
+def _fitting(empty: object, name: str) -> object:
+    """`empty` as a value of the result: exact in integers, rounded in floats, never out of range."""
+    value: Any = empty
+    if isinstance(empty, (np.datetime64, np.timedelta64)):
+        fits = name.startswith(empty.dtype.name.partition("[")[0])
+    else:
+        value = empty.item() if isinstance(empty, np.generic) else empty
+        fits = _fits(value, name)
+        if fits and SUMS_IN.get(name) in ("int64", "uint64"):
+            value = int(value)
+    if not fits:
+        raise ConversionError(f"empty={said(empty)} does not fit {name}, the dtype of the result")
+    return value
+
+
+def _fits(value: float | complex, name: str) -> bool:
+    if name.startswith("complex"):
+        part = f"float{int(name[7:]) // 2}"
+        return _fits(value.real, part) and _fits(value.imag, part)
+    if isinstance(value, complex):
+        return False
+    if SUMS_IN.get(name) in ("int64", "uint64"):
+        low, high = (0, 1) if name == "bool" else (np.iinfo(name).min, np.iinfo(name).max)
+        return bool(value == value and low <= value <= high and value == int(value))
+    if name in _LARGEST:
+        return not _LARGEST[name] < abs(value) < float("inf")
+    return bool(value == 0)  # of other dtypes zero bytes are left
+
+
+_LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}

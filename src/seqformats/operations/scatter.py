@@ -1,0 +1,137 @@
+"""Updates added at chosen places of an array."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+
+from ..arrays import Array, adopt, library_of, to_host
+from ..arrays.dtypes import HALF, differentiable, sums_in
+from ..conversion.convert import restored, rows_of
+from ..errors import DeviceError, StructureError
+from ..formats import Encoding, Ragged
+from ..formats.annotations import Shaped
+from ..formats.encoding import shown
+from ..formats.leaves import without_data
+from ..gradients.operation import Call, Pullback, linear, operand, operation
+from ..launch.kernel import kernel
+from .annotations import Batch
+from .over import scratch
+
+scatter_rows = kernel("scatter_rows")
+
+
+@operation
+def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
+    """A new array: `base`, with the updates of each sequence added at chosen places of its row.
+
+    Parameters
+    ----------
+    base : array ``(n, m, *item)``
+    index : an encoding (or bare list) of n sequences of integers
+        From 0 to m - 1, item shape () or (1,).
+    updates : an encoding (or bare list) over the same sequences
+        Items of shape `item`, dtype and library of `base`.
+
+    Returns
+    -------
+    array
+        New and like `base` (Paddle's sequence_scatter); its pullback gives the gradients of `base` and of `updates`.
+
+    Raises
+    ------
+    StructureError
+        For sequences or shapes that do not fit.
+    DeviceError
+        For different libraries or devices.
+    IndexError
+        For a place that does not exist.
+    TypeError
+        For dtypes that cannot be added.
+
+    See Also
+    --------
+    reduce_sum : The sum of each sequence.
+
+    Notes
+    -----
+    To row i of `base`, at the places ``index[i]``, the `updates` of sequence i are added, in their order.  An index on
+    a GPU is copied to the host once, to be checked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> lengths = [2, 1]
+    >>> index, updates = sf.Ragged(np.array([0, 2, 1]), lengths), sf.Ragged(np.array([1.0, 2.0, 3.0]), lengths)
+    >>> sf.scatter(np.zeros((2, 3)), index, updates)
+    array([[1., 0., 2.],
+           [0., 3., 0.]])
+    """
+    library, array = adopt(cast(Array, base), "base")
+    where = operand(index).own
+    own, _, gradient = operand(updates)
+    if len(array.shape) < 2:
+        raise StructureError(f"base must have the axes (n, m, *item), but has shape {tuple(array.shape)}")
+    n, room, item = array.shape[0], array.shape[1], tuple(array.shape[2:])
+    structure = own._structure
+    for what, batch in (("index", where), ("updates", own)):
+        if batch._structure.n != n:
+            raise StructureError(f"{what} has {batch._structure.n} sequences, but base has {n} rows")
+    if not where._structure.same_lengths(structure):
+        raise StructureError(
+            f"index has sequences of lengths {shown(where._structure.lengths)}, but updates {shown(structure.lengths)}"
+        )
+    if own.item_shape != item:
+        raise StructureError(f"updates have item shape {own.item_shape}, but places of base have {item}")
+    if library_of(own._sample()) is not library or own.device != library.device(array):
+        raise DeviceError(
+            f"updates are on {own.device}, {library_of(own._sample()).name}; base is on {library.device(array)}"
+        )
+    if own.dtype != array.dtype:
+        raise StructureError(f"updates have dtype {own.dtype}, but base has {array.dtype}")
+    if math.prod(where.item_shape) != 1 or len(where.item_shape) > 1:
+        raise StructureError(f"index must hold one integer an item, but has item shape {where.item_shape}")
+    name = library.dtype_name(array.dtype)
+    if sums_in(name) and name == "bool":
+        raise TypeError("bools cannot be added up in place; give integers")
+    places = to_host(rows_of(where)).reshape(-1)
+    if places.dtype.kind not in "iu" and places.size:
+        raise TypeError(f"index must hold integers, not {places.dtype}")
+    wrong = (places < 0) | (places >= room)
+    if wrong.any():
+        r = int(wrong.argmax())
+        i = int(np.searchsorted(structure.offsets, r, side="right")) - 1
+        raise IndexError(f"index has the place {places[r]} for row {i}, but base has {room} places")
+    places = places.astype(np.int64)
+    shape = without_data(own)
+    flat = np.repeat(np.arange(n), structure.lengths) * room + places
+
+    def forward(operands: tuple[Array, Encoding]) -> Array:
+        start, new = operands
+        rows = rows_of(new)
+        added_in = "float32" if name in HALF else name
+        data, out = library.astype(rows, added_in), library.astype(start, added_in)
+        if library.address(out) == library.address(start):  # the caller's own memory
+            out = library.copy(out)
+        width = math.prod(item)
+        if width and structure.rows:
+            there = library.from_host(places, data)
+            exact = {"float32": "float64", "complex64": "complex128"}.get(added_in, added_in)
+            sums = scratch(library, (n * room * width if structure.longest > 16 else 1,), exact, out)
+            args = (structure.offsets, room)
+            scatter_rows.start(library, (data, there), (out, sums), args, width, structure)
+        return library.astype(out, name)
+
+    def gathered(dy: Array) -> Any:
+        rows = library.take(dy.reshape(n * room, *item), flat, 0)
+        return dy, restored(Ragged._sealed(rows, structure), shape)
+
+    def rule(operands: tuple[Array, Encoding], back: bool) -> tuple[Array, Pullback]:
+        if back:
+            differentiable(name, "a sum")
+        return forward(operands), lambda dy: linear(gathered, forward, dy)
+
+    return Call((array, own), rule, gradient=lambda ds: (ds[0], ds[1] if gradient is None else gradient(ds[1])))

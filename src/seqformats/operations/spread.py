@@ -1,0 +1,157 @@
+"""Rows to their sequences and back: what the gradients of reductions are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..arrays import Array, Library, library_of, with_autograd
+from ..arrays.dtypes import HALF, means, sums
+from ..conversion.convert import convert
+from ..formats import Encoding, Ragged
+from ..formats.leaves import wants_grad, without_data
+from ..gradients.operation import Pullback, linear
+from ..launch.kernel import kernel
+from .annotations import E
+from .over import Calculation, Spreading, flat_layout, in_one_array, layout_for, name_of, rows_like
+from .reduction import MEAN, SQRT, SUM
+
+repeat_rows, find_rows, end_rows = kernel("repeat_rows"), kernel("find_rows"), kernel("end_rows")
+
+sums_of = [Calculation("sum_rows", sums if mode == SUM else means, mode) for mode in (SUM, MEAN, SQRT)]
+"""The sums, means and sums over the root of the length of an encoding, by their mode."""
+_spread_rows = {mode: Spreading("spread_rows", mode) for mode in (MEAN, SQRT)}
+
+
+def summed(x: Encoding, mode: int = SUM) -> Array:
+    """``(n, *item)``: the sums (means, ...) of an encoding, outside of any autograd graph."""
+    rows: Array = sums_of[mode](x)
+    return rows
+
+
+def spread(rows: Array, shape: Encoding, mode: int = SUM) -> Encoding:
+    """Every row of a sequence gets the sequence's own row of `rows`, scaled; laid out as `shape`, and in the graph."""
+    if with_autograd and wants_grad(rows):
+        y: Encoding = linear(lambda z: spread(z, shape, mode), lambda dz: summed(dz, mode), rows)
+        return y
+    return repeated(library_of(rows), rows, shape) if mode == SUM else _spread_rows[mode](shape, rows)
+
+
+def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) -> E:
+    """Row i of an array, to every item of sequence i, laid out as `shape`; any dtype."""
+    structure, item = shape._structure, rows.shape[1:]
+    at = shape if shape._in_one_array else flat_layout(structure, item, rows.dtype)
+    data = rows_like(library, at, item, rows.dtype, rows) if out is None else out
+    row = math.prod(item) * rows.dtype.itemsize
+    if row and structure.rows:
+        repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
+    y: E = shape._with_data(data)
+    return y
+
+
+def places_of(x: Encoding, values: Array) -> Array:
+    """int64 ``(n, *item)``: where the first item stands that equals the sequence's own of `values`, -1 for none."""
+    x = in_one_array(x)
+    library, data = library_of(x._sample()), x.data
+    name = library.dtype_name(x._dtype)
+    if name in HALF:
+        data = library.astype(data, "float32")
+    out = library.empty(values.shape, library.dtype("int64"), values)
+    width = math.prod(values.shape[1:])
+    if width and x._structure.n:
+        find_rows.start(library, (data, values), (out,), (x._layout(),), width, x._structure)
+    return out
+
+
+def items_at(x: Encoding, places: Array, sequences: Array) -> Array:
+    """Row j, column by column: the item at ``places[j]`` of sequence ``sequences[j]``, zero where that is -1."""
+    r = convert(x, Ragged)
+    library, item = library_of(r.data), r.item_shape
+    width = math.prod(item)
+    where = library.to_numpy(places).reshape(len(sequences), width)
+    if not r.rows or not where.size:
+        return library.zeros((len(sequences), *item), r.dtype, r.data)
+    flat = (r.offsets[sequences][:, None] + where) * width + np.arange(width)
+    chosen = library.take(r.data.reshape(-1), np.where(where < 0, 0, flat).reshape(-1), 0)
+    vacant = np.flatnonzero(where.reshape(-1) < 0)
+    if vacant.size:
+        library.overwrite(chosen, vacant, 0)
+    return chosen.reshape(len(sequences), *item)
+
+
+def items_at_end(x: Encoding, finish: bool = True, *, last: int) -> Array:  # noqa: ARG001  as of a `Calculation`
+    """``(n, *item)``: the first (last) item of every sequence, zeros for an empty one."""
+    library, data, at, structure, sample, item, _ = x._read()
+    n, dtype = structure.n, sample.dtype
+    out: Array = library.empty((n, *item), dtype, sample)
+    row = math.prod(item) * dtype.itemsize
+    if row and n:
+        end_rows.start(library, (data,), (out,), (at, last, 0), row, structure, (n, n, None))
+    return out
+
+
+def placed_at_end(rows: Array, shape: Encoding, last: int) -> Encoding:
+    """The way back: zeros but for the first (last) item of every sequence."""
+    library, item, structure = library_of(rows), rows.shape[1:], shape._structure
+    at = layout_for(shape, item, rows.dtype)
+    out = library.zeros((*at._shape[: at._lead], *item), rows.dtype, rows)
+    row, n = library.itemsize(rows.dtype) * math.prod(item), structure.n
+    if row and n:
+        end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, (n, n, None))
+    y: Encoding = shape._with_data(out)
+    return y
+
+
+# --- the gradients of reductions --------------------------------------------------------------------------------------
+
+
+def sum_pullback(mode: int) -> Callable[[Encoding, Array], Pullback]:
+    """For sums, means and what else the kernel of sums has as a mode."""
+
+    def pullback(x: Encoding, _: Array) -> Pullback:
+        shape = without_data(x)
+        return lambda rows: spread(rows, shape, mode)
+
+    return pullback
+
+
+_spread_places = Spreading("spread_places")
+
+
+def extreme_pullback(x: Encoding, values: Array) -> Pullback:
+    """For the largest or the least: the first of equal items gets all."""
+    places, shape = places_of(x, values), without_data(x)
+    each = np.arange(x._structure.n)
+
+    def placed(rows: Array) -> Encoding:
+        return _spread_places(shape, rows, places)
+
+    return lambda dy: linear(placed, lambda dz: items_at(dz, places, each), dy)
+
+
+def end_pullback(last: int) -> Callable[[Encoding, Array], Pullback]:
+    """For the first or the last item."""
+
+    def pullback(x: Encoding, _: Array) -> Pullback:
+        shape = without_data(x)
+        return lambda dy: linear(
+            lambda rows: placed_at_end(rows, shape, last), lambda dz: items_at_end(dz, last=last), dy
+        )
+
+    return pullback
+
+
+def slopes_pullback(back: Spreading, of_values: bool) -> Callable[[Encoding, Array], Pullback]:
+    """For a kernel that takes the gradients of rows, the items, and, where `of_values`, what was made of them."""
+
+    def pullback(x: Encoding, values: Array) -> Pullback:
+        library, shape = library_of(values), without_data(x)
+        made, name = library.dtype_name(values.dtype), name_of(x)
+        kept = [library.astype(in_one_array(x).data, made)]
+        if of_values:
+            kept.append(library.alias(values))
+        return lambda rows: back(shape, library.astype(rows, made), *kept, dtype=name)
+
+    return pullback

@@ -1,0 +1,150 @@
+"""Nested lists as one flat list, and back: what `with_flatten` does."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from .. import registry
+from ..arrays import adopt, is_array, library_of, shape_of
+from ..conversion.convert import convert
+from ..conversion.like import convert_like
+from ..errors import StructureError, said
+from ..formats import Encoding, Pairs, Ragged
+from ..formats.leaves import leaves, rebuild
+from ..formats.pairs import is_encoding
+from ..gradients.cotangent import cotangent, in_dtype
+from ..limits import OBJECT, check_finite, check_room
+from .wrapper import Function, without_items
+
+
+def flattening(fn: Function, backprop: bool) -> Function:
+    """The function called with the innermost items of its first batch as one flat list; see `with_flatten`."""
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        at = next((i for i, x in enumerate(args[:2]) if isinstance(x, (list, tuple)) or is_encoding(x)), None)
+        if at is None:
+            given = ", ".join(registry.label(type(x)) for x in args) or "nothing"
+            raise TypeError(f"with_flatten needs nested lists or an encoding as its first argument, but got: {given}")
+        items, shape, back = _items(args[at])
+        returned = fn(*args[:at], items, *args[at + 1 :], **kwargs)
+        if not backprop:
+            return back(_counted(returned, len(items), "the function"))
+        if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
+            raise TypeError("with_flatten with backprop=True: the function must return (y, backprop)")
+        y, inner_backprop = returned
+        result = back(_counted(y, len(items), "the function"))
+        outer = without_items(result) if is_encoding(result) else None
+        dtype = without_items(args[at]).dtype if isinstance(args[at], Encoding) else None
+
+        def outer_backprop(dy: object) -> Any:
+            flat, given, _ = _items(dy if outer is None else cotangent(dy, outer))
+            if len(flat) != len(items):
+                raise StructureError(f"the gradient has {len(flat)} items, but the result has {len(items)}")
+            if given is not None and not _same_nesting(given, shape):
+                raise StructureError("the gradient has as many items as the result, but other lengths")
+            dx = back(_counted(inner_backprop(flat), len(items), "backprop"))
+            return dx if dtype is None else rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
+
+        return result, outer_backprop
+
+    return wrapped
+
+
+def _items(x: object) -> tuple[list[Any], list[_Shape] | None, Callable[[Any], Any]]:
+    """All items of nested lists or of an encoding as one list, how lists are nested, and the way back for as many."""
+    if isinstance(x, Pairs):
+        raise TypeError("with_flatten takes one batch, not Pairs; give x.one or x.two")
+    if is_encoding(x):
+        rows = convert(x, Ragged)
+        rows._look()
+        check_room(rows.rows, OBJECT, "items")
+        return list(rows.data), None, lambda y: convert_like(_stacked(y, rows), x)
+    if not isinstance(x, (list, tuple)):
+        raise TypeError(f"nested lists or an encoding were expected, not {registry.label(type(x))}")
+    items, shape = _flattened(x)
+    return items, shape, lambda y: _regrouped(y, shape)
+
+
+def _counted(y: object, expected: int, whose: str) -> Any:
+    """What `whose` returned, which must be so many items."""
+    if not isinstance(y, (list, tuple)) and not (is_array(y) and shape_of(y, "the result")):
+        raise TypeError(f"with_flatten: {whose} must return a list of {expected} items, not {type(y).__name__}")
+    count = shape_of(y)[0] if is_array(y) else len(y)
+    if count != expected:
+        raise StructureError(f"with_flatten: {expected} items were expected back from {whose}, but got {count}")
+    return y
+
+
+def _stacked(items: Sequence[object], rows: Ragged) -> Ragged:
+    """Items, of whatever kind, over the structure of `rows`."""
+    library = library_of(rows.data)
+    if rows.rows == 0:
+        data = rows.data
+    elif is_array(items):
+        data = library.stack(list(adopt(items, "the result")[1]), rows.data)
+    else:
+        check_finite(items)
+        try:
+            data = library.stack(items, rows.data)
+        except (TypeError, ValueError, RuntimeError) as error:
+            kind = TypeError if isinstance(error, TypeError) else StructureError
+            raise kind(f"with_flatten: the items that the function returned fit no array: {error}") from None
+    return rows._with_data(data)
+
+
+class _Shape(NamedTuple):
+    """How lists of one level are nested."""
+
+    kinds: list[type]  # of each list
+    counts: list[int]  # of the lists within, or 0
+    items: list[int]  # that it holds itself
+
+
+def _same_nesting(a: list[_Shape], b: list[_Shape] | None) -> bool:
+    """Have these the same lengths, whatever is a list and what a tuple?"""
+    return b is not None and [shape[1:] for shape in a] == [shape[1:] for shape in b]
+
+
+def _flattened(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:
+    """All items in order, and the shape of every level, outermost first."""
+    items: list[Any] = []
+    shapes: list[_Shape] = []
+    lists, depths = [x], set()
+    while lists:
+        check_finite(x, len(shapes), sum(map(len, lists)))
+        shape = _Shape([], [], [])
+        for part in lists:
+            inner = [isinstance(item, (list, tuple)) for item in part]
+            leaf = not any(inner)
+            if not leaf and not all(inner):
+                i = inner.index(False)
+                raise StructureError(
+                    f"the items of nested lists must all be equally deep, but element {i} is {said(part[i])}"
+                )
+            if leaf and inner:
+                items += part
+                depths.add(len(shapes) + 1)
+            shape.kinds.append(type(part))
+            shape.counts.append(0 if leaf else len(inner))
+            shape.items.append(len(inner) if leaf else 0)
+        shapes.append(shape)
+        if len(depths) > 1:
+            raise StructureError(f"the items of nested lists must all be equally deep, but some are {min(depths)} deep")
+        lists = [item for part, count in zip(lists, shape.counts, strict=True) if count for item in part]
+    return items, shapes
+
+
+def _regrouped(items: Iterable[object], shapes: list[_Shape]) -> Any:
+    """Lists of those shapes around other items: from the innermost level out."""
+    lists: list[Any] = []
+    for shape in reversed(shapes):
+        given, within = iter(items), iter(lists)  # only one level has items
+        lists = [
+            kind(itertools.islice(within if count else given, count or own))
+            for kind, count, own in zip(*shape, strict=True)
+        ]
+    return lists[0]

@@ -1,0 +1,317 @@
+"""What one wrapper does, whatever the function: convert, call, convert back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import hints, registry
+from ..arrays import adopt, has_items, is_array, library_of
+from ..conversion.convert import as_own, convert, relaid, resized, without_padding
+from ..conversion.like import back_to, convert_like
+from ..errors import StructureError, said
+from ..formats import Encoding, List, LoD, Packed, Pairs, Ragged, structure_of
+from ..formats.annotations import Shaped
+from ..formats.bare import as_encoding, is_list_of_arrays
+from ..formats.leaves import leaves, rebuild, without_data
+from ..formats.pairs import count, is_encoding
+from ..formats.structure import same_numbers
+from ..gradients.cotangent import cotangent, in_dtype
+
+Function = Callable[..., Any]
+Arguments = tuple[object, ...]
+Named = dict[str, object]
+Nested = list[Any] | tuple[Any, ...]
+
+
+class _Argument(NamedTuple):
+    """An argument that is a batch."""
+
+    place: int | str  # its position or keyword
+    given: Any  # as the caller passed it
+    batch: Any  # in the encoding of the wrapper
+
+
+class Wrapper:
+    """What one `with_...` does, whatever the function."""
+
+    def __init__(
+        self,
+        name: str,
+        To: type[Encoding],
+        options: dict[str, Any],
+        backprop: bool = False,
+        like: Shaped | None = None,
+        rows: bool = False,
+    ) -> None:
+        known = {name for entry in registry.conversions().values() if entry.target is To for name in entry.options}
+        known |= {"level", "dtype"}
+        for option in options:
+            if option not in known:
+                have = ", ".join(sorted(known | {"backprop", "like"}))
+                raise TypeError(f"{name} has no option {said(option)}; it has: {have}{hints.for_option(option)}")
+        self.name = name
+        self.To = To
+        self.options = {option: value for option, value in options.items() if option != "dtype"}
+        self.dtype = options.get("dtype")
+        self.like = None if like is None else List((), like)._sample()
+        self.backprop = is_asked(backprop)
+        self.rows = rows  # does the function see the bare rows?
+
+    def wrap(self, fn: Function) -> Function:
+        """The wrapped function; TypeError for what is none."""
+        if not callable(fn):
+            raise TypeError(f"{self.name} wraps a function, not {type(fn).__name__}")
+
+        @functools.wraps(fn)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            return self.call(fn, args, kwargs)
+
+        return wrapped
+
+    def call(self, fn: Function, args: Arguments, kwargs: Named) -> Any:
+        """Convert, call, convert back."""
+        if len(args) == 1 and isinstance(args[0], Encoding) and not (kwargs or self.rows or self.backprop):
+            return self.call_alone(fn, args[0])
+        found = _batches(args, kwargs)
+        if not found:
+            if self.rows and any(map(is_array, args)):
+                return fn(*args, **kwargs)
+            given = (*args, *kwargs.values())
+            names = ", ".join(registry.label(type(x)) for x in given) or "nothing"
+            hint = "".join(map(hints.for_batch, given))
+            raise TypeError(
+                f"{self.name} needs an encoding or a list of arrays among its arguments, but got: {names}{hint}"
+            )
+        arguments = [_Argument(place, x, self.converted(x, len(found) == 1)) for place, x in found]
+        if self.To._by_steps:
+            arguments = [arguments[0], *[_same_columns(a, arguments[0].batch) for a in arguments[1:]]]
+        lists = _other_lists(args, kwargs, found) if len(args) + len(kwargs) > len(found) else []
+        if lists:
+            self.check_lists(lists, arguments[0].batch)
+        passed, named = list(args), dict(kwargs)
+        for place, _, batch in arguments:
+            shown = batch.data if self.rows else batch
+            if isinstance(place, int):
+                passed[place] = shown
+            else:
+                named[place] = shown
+        try:
+            returned = fn(*passed, **named)
+        except Exception as error:
+            for place, _ in lists:
+                error.add_note(f"{self.name} has passed argument {place!r} on as the list that it is; {_GIVE_A_LIST}")
+            raise
+        if self.backprop:
+            return self.with_gradient(returned, arguments)
+        return self.back(returned, arguments[0])
+
+    def call_alone(self, fn: Function, x: Encoding) -> Any:
+        """Call with one batch; a result over the same structure goes back at once."""
+        batch: Any = convert(x, self.To, **self.options)
+        if batch is x:
+            x._look()  # nothing was moved, so nothing has looked whether its data is still what it was
+        y = fn(batch)
+        if type(y) is type(batch) and y._structure is batch._structure and not (y.keeps_levels or x.keeps_levels):
+            if y is x or (batch is x and not y._gapped):
+                return y
+            if batch is not x and y._structure is x._structure:
+                return relaid(y, x)
+        return self.back(y, _Argument(0, x, batch))
+
+    def converted(self, x: object, alone: bool) -> Any:
+        """A batch in the encoding of the wrapper."""
+        # Packed rows are rows; several batches have to agree on an order, the caller's
+        if self.rows and isinstance(x, Pairs):
+            raise TypeError(f"{self.name} takes one batch of rows, not Pairs; give x.one and x.two")
+        if isinstance(x, (list, tuple)):
+            x = self.read(x)
+        batch = x if self.rows and alone and isinstance(x, Packed) else convert(x, self.To, **self.options)
+        if batch is x and isinstance(x, Encoding):
+            x._look()  # nothing was moved, so nothing has looked whether its data is still what it was
+        return batch
+
+    def read(self, x: Nested) -> Any:
+        """A bare list; what it cannot say of its items, `dtype` and `like` do."""
+        if (self.dtype is None and self.like is None) or (x and is_list_of_arrays(x)):
+            return x
+        y = LoD.from_nested(x, self.dtype)
+        if y.rows or self.like is None:
+            return y
+        library, item = library_of(self.like), tuple(self.like.shape[1:])
+        return LoD._over(library.empty((0, *item), self.like.dtype, self.like), y._levels)
+
+    def check_lists(self, lists: list[tuple[int | str, Nested]], batch: object) -> None:
+        """TypeError for a bare list that is not the first, but plainly a batch over the same sequences."""
+        if isinstance(batch, Encoding):
+            wanted = batch._structure.lengths.tolist()
+            for place, x in lists:
+                if [len(part) for part in x] == wanted:
+                    raise TypeError(
+                        f"{self.name} takes a bare list for a batch only as the first argument, but argument {place!r} "
+                        f"is one over the same sequences; {_GIVE_A_LIST}"
+                    )
+
+    def back(self, returned: object, argument: _Argument) -> Any:
+        """What the function returned, as the caller gets it; of a tuple the first element."""
+        if not isinstance(returned, tuple):
+            return self.restored(self.encoded(returned, argument), argument)
+        if not returned:
+            raise TypeError(f"{self.name}: the function returned an empty tuple")
+        first, rest = self.back(_untupled(returned[0]), argument), returned[1:]
+        return type(returned)(first, *rest) if hasattr(returned, "_fields") else (first, *rest)
+
+    def encoded(self, y: object, argument: _Argument) -> Any:
+        """What the function returned, as an encoding with as many sequences as it saw."""
+        batch = argument.batch
+        if is_array(y):
+            return self.over(y, batch)
+        if isinstance(y, list):
+            y = as_encoding(y)
+        elif not is_encoding(y):
+            raise TypeError(
+                f"{self.name}: the function must return an encoding or an array, not "
+                f"{registry.label(type(y))}{hints.for_batch(y)}"
+            )
+        have, expected = _count(y), _count(batch)
+        if have != expected:
+            raise StructureError(
+                f"{self.name}: {expected} sequences were expected back from the function, but there are {have}"
+            )
+        return y
+
+    def over(self, y: Shaped, batch: object) -> Any:
+        """An array with the leading shape of the data that the function saw, over the structure of that data."""
+        _, array = adopt(y, "the result")
+        if not isinstance(batch, Encoding) or not batch._in_one_array:
+            raise TypeError(f"{self.name}: the function saw a {type(batch).__name__} and must return one, not an array")
+        lead = tuple(batch._shape[: len(batch._shape) - len(batch.item_shape)])
+        if tuple(array.shape[: len(lead)]) != lead:
+            hint = ""
+            if tuple(array.shape[:1]) == (_count(batch),):
+                hint = (
+                    f"; a function that gives one row a sequence is called without {self.name}, "
+                    f"on sf.convert(x, sf.{self.To.__name__}) or as sf.reduce_sum"
+                )
+            raise StructureError(
+                f"{self.name}: {_count(batch)} sequences were expected back from the function, in an array whose shape "
+                f"begins with {lead} as the data it saw; it returned shape {tuple(array.shape)}{hint}"
+            )
+        return rebuild(batch, [array])
+
+    def restored(self, y: object, argument: _Argument) -> Any:
+        """In the caller's encoding and structure, with nothing of the function's in the padding."""
+        back = back_to(y, argument.given, self.options.get("level", -1))
+        if back is y and isinstance(y, Encoding) and y._gapped and y.data is not argument.given.data:
+            return without_padding(y)
+        return back
+
+    def with_gradient(self, returned: object, arguments: list[_Argument]) -> tuple[Any, Function]:
+        """The result and the backprop function, both in the caller's encoding."""
+        if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
+            raise TypeError(f"{self.name} with backprop=True: the function must return (y, backprop)")
+        y, inner_backprop = returned
+        result = self.back(y, arguments[0])
+        first = y[0] if isinstance(y, tuple) else y
+        outer = without_items(result[0] if isinstance(y, tuple) else result)
+        inner = without_data(self.encoded(first, arguments[0]))
+        as_array = is_array(first)
+
+        def backprop(dy: Any) -> Any:
+            dy = self.gradient_in(dy, outer, inner)
+            dx = inner_backprop(dy.data if as_array else dy)
+            if len(arguments) == 1:
+                return self.gradient_back(dx, arguments[0])
+            if not isinstance(dx, tuple) or len(dx) != len(arguments):
+                raise TypeError(f"{self.name}: backprop must return {len(arguments)} gradients, one for each batch")
+            return tuple([self.gradient_back(d, a) for d, a in zip(dx, arguments, strict=True)])
+
+        return result, backprop
+
+    def gradient_back(self, dx: Any, argument: _Argument) -> Any:
+        """A gradient for what the function saw as one for what the caller passed: zero where that was cut off."""
+        dx, given = self.encoded(dx, argument), argument.given
+        if isinstance(dx, Encoding) and not isinstance(given, Pairs):
+            dtype = argument.batch.dtype
+            if dx.dtype != dtype:
+                dx = rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
+            given = as_own(given)
+            whole = structure_of(given, self.options.get("level", -1))
+            if dx._structure.same_lengths(argument.batch._structure) and not whole.same_lengths(dx._structure):
+                dx = resized(convert(dx, Ragged), whole)
+        return self.restored(dx, argument)
+
+    def gradient_in(self, dy: object, outer: object, inner: object) -> Any:
+        """The caller's gradient, laid out like what the function returned."""
+        dy = cotangent(dy, outer)
+        if isinstance(dy, Encoding) and dy.keeps_levels:
+            dy = convert(dy, Ragged, level=self.options.get("level", -1))
+        return convert_like(dy, inner)
+
+
+def is_asked(backprop: object) -> bool:
+    """An option that is True or False."""
+    if not isinstance(backprop, (bool, np.bool_)):
+        raise TypeError(f"backprop must be True or False, not {said(backprop)}")
+    return bool(backprop)
+
+
+def _same_columns(argument: _Argument, first: object) -> _Argument:
+    """A batch whose columns stand for the same sequences as the first one's, where all lengths agree."""
+    batch = argument.batch
+    if not isinstance(batch, Encoding) or not isinstance(first, Encoding):
+        return argument
+    own, wanted = batch._structure, first._structure
+    if not own.same_lengths(wanted) or same_numbers(own.order.indices, wanted.order.indices):
+        return argument
+    return argument._replace(batch=convert_like(batch, first))
+
+
+def _count(x: object) -> int:
+    """Sequences, of a LoD the innermost ones."""
+    return x._structure.n if isinstance(x, Encoding) else count(x)
+
+
+def _untupled(y: object) -> object:
+    """A tuple inside a returned tuple can only be a batch."""
+    return list(y) if type(y) is tuple else y
+
+
+def without_items(x: object) -> Any:
+    """The structure of a result, without keeping its data where that is not needed."""
+    x = as_encoding(x)
+    return without_data(x) if isinstance(x, Encoding) else x
+
+
+def _batches(args: Arguments, kwargs: Named) -> list[tuple[int | str, Any]]:
+    """The arguments that are batches: encodings anywhere, a bare list only as the first one, after `self`."""
+    found: list[tuple[int | str, Any]] = []
+    for i, x in enumerate(args):
+        if is_encoding(x) or (isinstance(x, (list, tuple)) and not hasattr(x, "_fields") and i == _first(args)):
+            found.append((i, x))
+    found.extend((name, x) for name, x in kwargs.items() if is_encoding(x))
+    return found
+
+
+def _other_lists(args: Arguments, kwargs: Named, found: list[tuple[int | str, Any]]) -> list[tuple[int | str, Any]]:
+    """The other arguments that are lists of arrays or of lists, by position or name."""
+    taken = {place for place, _ in found}
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    return [
+        (place, x)
+        for place, x in given
+        if place not in taken and isinstance(x, (list, tuple)) and x and all(map(has_items, x))
+    ]
+
+
+_GIVE_A_LIST = "a batch there is an encoding: sf.List(...), or sf.convert(..., sf.Ragged)"
+
+
+def _first(args: Arguments) -> int:
+    """Where the first argument stands: behind `self`, which is nothing that a wrapper knows."""
+    x = args[0]
+    known = is_array(x) or isinstance(x, (list, tuple)) or is_encoding(x)
+    return 0 if known or len(args) == 1 else 1
