@@ -205,9 +205,9 @@ def test_levels_of_optimisation_are_kept_apart(cache):
 
 
 @compiled_only
-@pytest.mark.parametrize("file", ["kernels/parts/common.py", "layout.py"])
+@pytest.mark.parametrize("file", ["kernels/parts/common.py", "layout.py", "beam/rows.py"])
 def test_an_edit_of_what_kernels_are_made_of_is_seen(tmp_path, file):
-    """Numba stamps a kernel with its own file only; the cache here also with `kernels.parts` and `layout`."""
+    """Numba stamps a kernel with its own file only; the cache here also with what kernels take from others."""
     source = copy_of_the_source(tmp_path)
     env = {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     use = THERE.format(source) + USE

@@ -11,6 +11,7 @@ import pytest
 from conftest import INTERPRETED
 
 import seqformats as sf
+from seqformats.beam.plan import NO_LIMITS
 from seqformats.launch.kernel import kernel
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
@@ -145,9 +146,8 @@ def test_log_probabilities_of_a_large_vocabulary(width):
     """A row of scores is added up 128 at a time."""
     scores = np.full(width, -0.1, "f4")
     scores[0] = 0
-    out, none, numbers = np.empty_like(scores), np.zeros(0, int), np.zeros(0, "f4")
-    run = kernel("log_probabilities").on("cpu")
-    run(scores, numbers, numbers, out, none, none, none, none, none, width, 0, 1)
+    out = np.empty_like(scores)
+    kernel("log_probabilities").on("cpu")(scores, out, NO_LIMITS, width, 0, 1)
     assert np.abs(out - (scores - np.log(np.exp(scores.astype("f8")).sum()))).max() < 2e-6
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from seqformats import kernels
+from seqformats.beam import rows
 from seqformats.kernels.parts.record import COMPLEX
 from seqformats.launch.kernel import kernel
 from seqformats.layout import Layout
@@ -45,6 +46,19 @@ def parameters(function):
     return {name: getattr(x.annotation, "__name__", "?") for name, x in inspect.signature(function).parameters.items()}
 
 
+ROWS = {name: kind for name, kind in vars(rows).items() if hasattr(kind, "_fields")}
+
+
+def fields(kind):
+    """The same for what is in a named tuple that the kernels of decoding take."""
+    return {name: word.__forward_arg__ for name, word in ROWS[kind].__annotations__.items()}
+
+
+def flat(kinds):
+    """These kinds, and in place of named tuples those in them."""
+    return [part for kind in kinds for part in (flat(fields(kind).values()) if kind in ROWS else [kind])]
+
+
 def test_every_kernel_that_moves_or_calculates_has_a_cuda_twin():
     """But for those of words: on CUDA `steps_to_blocks` and `blocks_to_steps` move words too."""
     alone = [name for name, spec in KERNELS.items() if spec.does != "host" and spec.cuda is None]
@@ -61,9 +75,9 @@ def test_a_kernel_says_what_it_is(name):
         assert spec.over in ("rows", "runs", "units", "sequences", "blocks")
         assert (spec.does == "moves") is ("move_word" in spec.cuda.__code__.co_names)
     if spec.does != "host":
-        assert list(parameters(spec.cpu))[-3:-2] in (["row"], ["width"], ["room"]), "the size comes last"
+        assert list(parameters(spec.cpu))[-3:-2] in (["row"], ["width"], ["places"]), "the size comes last"
     if spec.does == "calculates":
-        items = [kind for kind in parameters(spec.cpu).values() if kind == "Array"]
+        items = [kind for kind in flat(parameters(spec.cpu).values()) if kind == "Array"]
         assert spec.takes
         assert spec.over == "blocks" or {len(kinds) for kinds in spec.takes} == {len(items)}
     else:
@@ -98,20 +112,28 @@ def ptx_of(function, kinds, compute):
     integers, whole = types.int64[::1], types.int64
     layout = types.NamedTuple([integers] * 3 + [whole] * 4, Layout)
     known = {None: whole, "layout": layout}
-    arguments = [known[kind] if kind in known else getattr(types, TYPES[kind])[::1] for kind in kinds]
-    code, _ = cuda.compile_ptx(bound(function), types.void(*arguments), cc=compute)
+
+    def type_of(kind):
+        if isinstance(kind, tuple):
+            return types.BaseTuple.from_types([type_of(part) for part in kind], type(kind))
+        return known[kind] if kind in known else getattr(types, TYPES[kind])[::1]
+
+    code, _ = cuda.compile_ptx(bound(function), types.void(*map(type_of, kinds)), cc=compute)
     return code
 
 
 def kinds_of(function, items, addresses=False):
     """The kinds of its arguments; `items` are the dtypes of arrays that are not of int64, in their order."""
     left = iter(items)
-    found = []
-    for name, kind in parameters(function).items():
+
+    def kind_of(name, kind):
+        if kind in ROWS:
+            return ROWS[kind](**{field: kind_of(field, word) for field, word in fields(kind).items()})
         if kind == "int" or (name == "src" and addresses):
-            found.append(None)
-        else:
-            found.append({"Layout": "layout", "Integers": "i8"}.get(kind) or next(left))
+            return None
+        return {"Layout": "layout", "Integers": "i8"}.get(kind) or next(left)
+
+    found = [kind_of(name, kind) for name, kind in parameters(function).items()]
     assert not list(left)
     return found
 

@@ -5,18 +5,19 @@ from .constraints import (
     AllowedTokens,
     BannedTokens,
     Constraint,
-    DiverseGroups,
     ForcedPrefix,
     ForcedTokens,
     NoRepeatNgram,
     RepetitionPenalty,
-    Trie,
 )
-from .decoder import BeamDecoder, BeamResult, BeamState, BeamTrace, beam_search
+from .decoder import BeamDecoder, beam_search
+from .diverse import DiverseGroups
 from .lexical import LexicalConstraints
+from .result import BeamResult, BeamState, BeamTrace
 from .rules import RULES, Prune, Rule
 from .sampling import Stochastic
 from .step import BeamStep, beam_step
+from .trie import Trie
 
 __all__ = [
     "RULES",

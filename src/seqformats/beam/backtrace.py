@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,34 +20,60 @@ from .step import no_gradient, token
 
 @dataclass(frozen=True, eq=False)
 class Hypotheses:
-    """What `beam_backtrace` has found: `LoD` over ``[source -> hypotheses, hypothesis -> tokens]``, best first.
+    """What `beam_backtrace` has found, best first.
 
-    ids : the tokens
-    scores : the score of the hypothesis up to each token
+    Attributes
+    ----------
+    ids : LoD
+        The tokens, over ``[source -> hypotheses, hypothesis -> tokens]``.
+    scores : LoD
+        The score of the hypothesis up to each token.
     """
 
     ids: LoD
     scores: LoD
 
 
-def beam_backtrace(ids: Any, scores: Any, *, beam_size: int, end: int) -> Hypotheses:
+def beam_backtrace(
+    ids: TensorArray | Sequence[LoD], scores: TensorArray | Sequence[LoD], *, beam_size: int, end: int
+) -> Hypotheses:
     """The hypotheses that the steps of a beam search hold (Paddle's beam_search_decode).
 
     Parameters
     ----------
-    ids, scores : the results of the steps: sequences of 1-d `LoD`, or a `TensorArray`, over
-        ``[source -> prefixes, prefix -> selected]``, where the prefixes of a step are the rows of the step before; the
-        first holds the start tokens
-    beam_size : how many a source has kept at most, as given to `beam_step`; the steps themselves say how many there are
-    end : the token that ends a hypothesis; of several at the end one stays
+    ids, scores : TensorArray or sequence of LoD
+        The results of the steps: 1-d `LoD` over ``[source -> prefixes, prefix -> selected]``, where the prefixes of a
+        step are the rows of the step before; the first holds the start tokens.
+    beam_size : int
+        How many a source has kept at most, as given to `beam_step`; the steps themselves say how many there are.
+    end : int
+        The token that ends a hypothesis; of several at the end one stays.
 
+    Returns
+    -------
+    Hypotheses
+        Tokens and scores, best first.
+
+    Raises
+    ------
+    TypeError
+        For steps that are no `LoD`.
+    StructureError
+        For steps that do not follow each other.
+
+    See Also
+    --------
+    beam_step : one step
+
+    Notes
+    -----
     Hypotheses of a source are those of the last step in which it has any: any number, or none.  They are sorted by
     their last score, equal ones in the order of their rows.  Start tokens stay.
 
     Data on a GPU is copied to the host, and the result back.
 
-    Errors: TypeError for steps that are no `LoD`, StructureError for steps that do not follow each other.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> lods = [[[0, 1], [0, 1]], [[0, 1], [0, 2]]]
@@ -102,7 +127,7 @@ def beam_backtrace(ids: Any, scores: Any, *, beam_size: int, end: int) -> Hypoth
     )
 
 
-def _steps(given: Any, what: str) -> tuple[LoD, ...]:
+def _steps(given: object, what: str) -> tuple[LoD, ...]:
     steps = given.steps if isinstance(given, TensorArray) else given
     if not isinstance(steps, Sequence) or not all(isinstance(step, LoD) for step in steps):
         raise TypeError(f"{what} must be LoDs, one a step")

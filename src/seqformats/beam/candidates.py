@@ -1,4 +1,4 @@
-"""From the scores of all tokens to the candidates of each lane, on the device of the scores."""
+"""From the scores of all tokens to the candidates of each beam, on the device of the scores."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library
+from ..formats.structure import Structure
 from ..launch.kernel import Work, kernel, sent
-from .constraints import Plan
+from .plan import NO_LIMITS, Plan
+from .rows import Candidates, Limits, Lists, Scores, Wanted
 
-# What the rows of scores are: scores; log-probabilities; scores that limits act on before they become such
-SCORES, LOGS, MASKED = range(3)
+# What the rows of scores are: logits; log-probabilities; logits that limits act on before they become such
+LOGITS, LOGS, MASKED = range(3)
 
-_NO_FLOATS = np.empty(0, np.float32)
-_NO_NUMBERS = np.empty(0, np.int64)
-
-
-# Of how many lists of a row, and for how many rows at a time, a GPU needs room for the work.
-_LISTS, _MOST_ROOM = 128, 1 << 23
+# Of how many lists of a row, and for how many rows at a time, a GPU needs memory for the work.
+_LISTS, _MOST_WORK = 128, 1 << 23
 
 
-class Sent:
+class Uploaded:
     """The rows of a step beside the memories, and on a GPU what its kernels ask for too: all in one copy."""
 
     def __init__(self, library: Library, rows: tuple[Array, ...], more: tuple[Array, ...], like: Array) -> None:
         self._known: dict[tuple[int, int], Array] = {}
-        self.stream = 0
+        self.stream: int | None = None  # on a GPU
         if library.kind(like) == "cpu":
             self.arrays: Any = library.from_host(np.concatenate(rows).reshape(len(rows), -1), like)
         else:
             host = (*rows, *more)
             self._host = host  # an address means something only while its array is there
             self.stream = library.stream(like)
-            self.arrays = sent(library, host, like)
-            self._known = {_address(x): there for x, there in zip(host, self.arrays, strict=False)}
+            uploaded = sent(library, host, like)
+            self.arrays = uploaded[: len(rows)]
+            self._known = {_address(x): copy for x, copy in zip(host, uploaded, strict=True)}
 
-    def of(self, x: Array) -> Array:
-        """What was sent of an array of the host, or else itself."""
+    def of(self, x: Any) -> Any:
+        """What was uploaded of an array of the host, or of those in a named tuple; or else itself."""
+        if isinstance(x, tuple):
+            return type(x)(*map(self.of, x))
         return self._known.get(_address(x), x) if type(x) is np.ndarray else x
 
 
@@ -45,166 +46,164 @@ def _address(x: Array) -> tuple[int, int]:
     return x.__array_interface__["data"][0], x.size
 
 
-class Lanes(NamedTuple):
-    """Which rows a lane has, and how many candidates it wants: int64 on the host, and the most of both."""
+class Query(NamedTuple):
+    """What the candidates of a step are chosen from, and how many the beams ask for."""
 
-    begin: Array
-    end: Array
-    most: Array
-    longest: int
-    largest: int
-    sent: Sent | None = None
+    library: Library
+    x: Array  # (rows, width) float32
+    running: Array  # (rows,) float32 on the host, the score of each row so far
+    form: int  # what `x` holds
+    plan: Plan | None
+    wanted: Wanted  # on the host
+    longest: int  # the most rows of a beam
+    largest: int  # the most candidates that one asks for
+    uploaded: Uploaded | None
+
+    @property
+    def limits(self) -> Limits:
+        """What may follow."""
+        return NO_LIMITS if self.plan is None else self.plan.limits
 
     def places(self, width: int) -> int:
-        """The most candidates that any lane wants, and can have of so many tokens."""
-        return max(min(self.largest, self.longest * width), 1)
-
-
-class Found(NamedTuple):
-    """The candidates of all lanes on the host: those of lane l at ``l * places``, in falling order of their keys."""
-
-    values: Array  # scores of the hypotheses so far, float32
-    keys: Array  # what they are sorted by; mostly the same array
-    ids: Array  # row * width + token
-    counts: Array  # of each lane; -1 - row where that row is bad
-    places: int
-    width: int
+        """The most candidates that any beam asks for, and can have of so many tokens."""
+        return int(max(min(self.largest, self.longest * width), 1))  # a kernel that is interpreted returns NumPy's
 
 
 class RowLists(NamedTuple):
-    """The candidates of each row apart, beside the scores: those of row r at ``r * room``."""
+    """The candidates of each row apart, beside the scores."""
 
-    values: Array
-    ids: Array  # row * width + token
-    counts: Array  # -1 - r where row r is bad
-    room: int
+    lists: Lists
     width: int
     buffer: Array | None = None  # on a GPU they lie in one
 
     def on_host(self, library: Library) -> tuple[Array, Array, Array]:
         """Values and ids, of the candidates alone, and counts; one copy from a GPU.  Of none where a row is bad."""
-        values, ids, counts = self[:3]
+        values, ids, counts, places = self.lists
         if self.buffer is not None:
-            places = (counts.shape[0], ids.shape[0])
+            sizes = (counts.shape[0], ids.shape[0])
             found = library.to_numpy(self.buffer)
-            numbers = found[: 8 * sum(places)].view(np.int64)
-            counts, ids, values = numbers[: places[0]], numbers[places[0] :], found[8 * sum(places) :].view(np.float32)
-        there = (np.arange(self.room) < counts[:, None]).reshape(-1)
-        return values[there], ids[there], counts
+            numbers = found[: 8 * sum(sizes)].view(np.int64)
+            counts, ids, values = numbers[: sizes[0]], numbers[sizes[0] :], found[8 * sum(sizes) :].view(np.float32)
+        filled = (np.arange(places) < counts[:, None]).reshape(-1)
+        return values[filled], ids[filled], counts
 
 
 def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
     """The rows of `x`, float32, as log-probabilities; limits act on them before."""
-    out = library.empty(tuple(x.shape), x.dtype, x)
     rows, width = x.shape
-    floats, numbers = _limits(plan)
-    if library.kind(x) == "cpu":
-        kernel("log_probabilities").start(library, (x, *floats), (out,), numbers, width, None, Work(rows, rows))
-    else:
-        start("log_probabilities", library, (x, *floats), (out,), numbers, width, rows)
+    out = library.empty((rows, width), x.dtype, x)
+    limits = NO_LIMITS if plan is None else plan.limits
+    start("log_probabilities", library, (x,), (out,), (limits,), width, Work(rows, rows))
     return out
 
 
-def _limits(plan: Plan | None) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
-    """A plan as kernels take it."""
-    if plan is None:
-        return (_NO_FLOATS, _NO_FLOATS), (_NO_NUMBERS,) * 5
-    numbers = (plan.allowed_from, plan.allowed_to, plan.allowed, plan.edited_at, plan.edited)
-    return (plan.factors, plan.addends), numbers
+def select(query: Query) -> Candidates:
+    """The best candidates of every beam."""
+    if query.library.kind(query.x) != "cpu":
+        return merged(query, row_lists(query, None))
+    width = query.x.shape[1]
+    values, ids, counts, places = _best_tokens(query, query.wanted, query.places(width))
+    return Candidates(values, values, ids, counts, places, width)
 
 
-def select(library: Library, x: Array, form: int, running: Array, lanes: Lanes, plan: Plan | None) -> Found:
-    """The best candidates of every lane; `form` says what `x` holds, `running` are the scores of the rows so far."""
-    if library.kind(x) != "cpu":
-        return merged(library, row_lists(library, x, form, running, lanes, plan, None), lanes, x)
-    places = lanes.places(x.shape[1])
-    count = lanes.begin.size
-    values = np.empty(count * places, np.float32)
-    ids, counts = np.empty(count * places, np.int64), np.empty(count, np.int64)
-    _best_tokens(library.operand(x), x.shape, running, (values, ids, counts), lanes, plan, places, form)
-    return Found(values, values, ids, counts, places, x.shape[1])
-
-
-def row_lists(
-    library: Library,
-    x: Array,
-    form: int,
-    running: Array,
-    lanes: Lanes,
-    plan: Plan | None,
-    per_parent: int | None,
-) -> RowLists:
+def row_lists(query: Query, per_parent: int | None) -> RowLists:
     """The best candidates of every row, at most `per_parent`, where they are."""
+    library, x, running, form = query[:4]
     rows, width = x.shape
-    room = min(lanes.places(width), width, per_parent or width)
+    places = min(query.places(width), width, per_parent or width)
     if library.kind(x) == "cpu":
-        values, ids = np.empty(rows * room, np.float32), np.empty(rows * room, np.int64)
-        counts = np.zeros(rows, np.int64)  # not every row need be in a lane
-        _best_tokens(library.operand(x), x.shape, running, (values, ids, counts), lanes, plan, room, form, apart=True)
-        return RowLists(values, ids, counts, room, width)
-    int64, size = library.dtype("int64"), rows * room
+        return RowLists(_best_tokens(query, _each_row(query.wanted, rows, places), places), width)
+    int64, size = library.dtype("int64"), rows * places
     buffer = library.empty((8 * rows + 12 * size,), library.dtype("uint8"), x)
     counts, ids = buffer[: 8 * rows].view(int64), buffer[8 * rows : 8 * (rows + size)].view(int64)
-    values = buffer[8 * (rows + size) :].view(x.dtype)
-    lists = min(room, _LISTS) * room
-    units = min(rows, max(_MOST_ROOM // lists, _LISTS))
-    blocks = library.empty((units * lists,), int64, x)
-    edits, limits = _limits(plan)
-    args = (*lanes[:3], *limits, room, form, 1)
-    outputs = (values, ids, counts, blocks)
-    start("best_tokens", library, (x, running, *edits), outputs, args, width, units, lanes.sent)
-    return RowLists(values, ids, counts, room, width, buffer)
+    lists = Lists(buffer[8 * (rows + size) :].view(x.dtype), ids, counts, places)
+    each = min(places, _LISTS) * places
+    units = min(rows, max(_MOST_WORK // each, _LISTS))
+    blocks = library.empty((units * each,), int64, x)
+    args, work = (query.limits, query.wanted), Work(units, rows)
+    start(
+        "best_tokens",
+        library,
+        (Scores(x, running, form),),
+        (lists, blocks),
+        args,
+        width,
+        work,
+        uploaded=query.uploaded,
+    )
+    return RowLists(lists, width, buffer)
 
 
-def merged(library: Library, lists: RowLists, lanes: Lanes, like: Array) -> Found:
-    """The best candidates of every lane, of the lists of its rows; one copy from a GPU."""
-    places = lanes.places(lists.room)
-    count = lanes.begin.size
-    size = count * (2 * places + 1)
-    inputs: tuple[Array, ...] = (lists.values, lists.ids, lists.counts)
-    if type(lists.values) is np.ndarray:
-        out: Array = np.empty(size)
-        kernel("merge_tokens").start(NUMPY, inputs, (out,), (*lanes[:3], places), lists.room, None, Work(count, 0))
-    else:
-        there = library.empty((size,), library.dtype("float64"), like)
-        start("merge_tokens", library, inputs, (there,), (*lanes[:3], places), lists.room, count, lanes.sent)
-        out = library.to_numpy(there)
+def _each_row(wanted: Wanted, rows: int, places: int) -> Wanted:
+    """A beam for each row, which asks for as many candidates, of which there are places, as the beam it is in."""
+    begin, most = np.arange(rows), np.zeros(rows, np.int64)
+    lengths = wanted.end - wanted.begin
+    inside = np.repeat(wanted.begin - np.cumsum(lengths) + lengths, lengths)
+    most[inside + np.arange(inside.size)] = np.minimum(wanted.most, places).repeat(lengths)
+    return Wanted(begin, begin + (most > 0), most)
+
+
+def _best_tokens(query: Query, wanted: Wanted, places: int) -> Lists:
+    """A list for each beam, on the host."""
+    library, x, running, form = query[:4]
+    beams, (rows, width) = wanted.begin.size, x.shape
+    values, ids = np.empty(beams * places, np.float32), np.empty(beams * places, np.int64)
+    lists = Lists(values, ids, np.empty(beams, np.int64), places)
+    block = 16 if width <= 1024 else 128
+    blocks = np.empty(rows * (-(-width // block) + 2), np.float32)
+    args = (Scores(library.operand(x), running, form), lists, blocks, query.limits, wanted, width)
+    kernel("best_tokens").run_over(args, Work(beams, rows), 4 * rows * width)
+    return lists
+
+
+def merged(query: Query, found: RowLists) -> Candidates:
+    """The best candidates of every beam, of the lists of its rows; one copy from a GPU."""
+    library, like, wanted = query.library, query.x, query.wanted
+    places = query.places(found.lists.places)
+    count = wanted.begin.size
     size = count * places
+    if type(found.lists.values) is np.ndarray:
+        library, like = NUMPY, found.lists.values
+    merged = library.empty((2 * size + count,), library.dtype("float64"), like)
+    args, work = (wanted,), Work(count, 0)
+    start("merge_tokens", library, (found.lists,), (merged,), args, places, work, uploaded=query.uploaded)
+    out = library.to_numpy(merged)
     with np.errstate(invalid="ignore", over="ignore"):  # where there is no candidate there is nothing sensible
         values, ids = out[:size].astype(np.float32), out[size : 2 * size].astype(np.int64)
-    return Found(values, values, ids, out[2 * size :].astype(np.int64), places, lists.width)
+    return Candidates(values, values, ids, out[2 * size :].astype(np.int64), places, found.width)
 
 
-def ranked(values: Array, ids: Array, width: int, lanes: Lanes, before: tuple[Array, ...] = ()) -> Found:
+def ranked(values: Array, ids: Array, width: int, wanted: Wanted, before: tuple[Array, ...] = ()) -> Candidates:
     """The best of any candidates, on the host, as `select` has them: NaN and -inf are none.
 
     `before` are keys that count more than the values, the last one most; small ones first.
     """
-    count = lanes.begin.size
-    lane = np.full(int(lanes.end.max(initial=0)), -1)
-    for k in np.flatnonzero(lanes.end > lanes.begin).tolist():
-        lane[lanes.begin[k] : lanes.end[k]] = k
-    of = np.append(lane, -1)[np.minimum(ids // width, lane.size)]
+    begin, end, most = wanted
+    count = begin.size
+    beam = np.full(int(end.max(initial=0)), -1)
+    for b in np.flatnonzero(end > begin).tolist():
+        beam[begin[b] : end[b]] = b
+    of = np.append(beam, -1)[np.minimum(ids // width, beam.size)]
     order = np.lexsort((ids, -values, *before, of))
     order = order[(values[order] > -np.inf) & (of[order] >= 0)]
     of = of[order]
     rank = np.arange(order.size) - np.searchsorted(of, of)
-    kept = rank < lanes.most[of]
+    kept = rank < most[of]
     order, of, rank = order[kept], of[kept], rank[kept]
     places = max(int(rank.max(initial=0)) + 1, 1)
     best, names = np.empty(count * places, np.float32), np.empty(count * places, np.int64)
     best[of * places + rank], names[of * places + rank] = values[order], ids[order]
-    return Found(best, best, names, np.bincount(of, minlength=count).astype(np.int64), places, width)
+    return Candidates(best, best, names, np.bincount(of, minlength=count).astype(np.int64), places, width)
 
 
-def used(found: Found) -> Array:
-    """The places where there is a candidate, lane by lane, in their order."""
-    lane = np.repeat(np.arange(found.counts.size), found.counts)
-    return lane * found.places + np.arange(lane.size) - np.searchsorted(lane, lane)
+def used(found: Candidates) -> Array:
+    """The places where there is a candidate, beam by beam, in their order."""
+    beam = np.repeat(np.arange(found.counts.size), found.counts)
+    return beam * found.places + np.arange(beam.size) - np.searchsorted(beam, beam)
 
 
-def interleaved(parts: list[Found]) -> Found:
-    """The candidates of all lanes, of which each part has every so many."""
+def interleaved(parts: list[Candidates]) -> Candidates:
+    """The candidates of all beams, of which each part has every so many."""
     groups, places = len(parts), max(part.places for part in parts)
     count = parts[0].counts.size
 
@@ -218,41 +217,32 @@ def interleaved(parts: list[Found]) -> Found:
     for g, part in enumerate(parts):
         counts[g::groups] = part.counts[g::groups]
     values = joined("values")
-    return Found(values, values, joined("ids"), counts, places, parts[0].width)
+    return Candidates(values, values, joined("ids"), counts, places, parts[0].width)
 
 
-def _best_tokens(
-    x: Array,
-    shape: Any,
-    running: Array,
-    out: tuple[Array, ...],
-    lanes: Lanes,
-    plan: Plan | None,
-    room: int,
-    form: int,
-    apart: bool = False,
-) -> None:
-    rows, width = shape
-    block = 16 if width <= 1024 else 128
-    blocks = np.empty(rows * (-(-width // block) + 2), np.float32)
-    edits, limits = _limits(plan)
-    most = np.minimum(lanes.most, room) if apart else lanes.most  # a lane has room for all that it can find
-    args = (lanes.begin, lanes.end, most, *limits, room, form, int(apart))
-    work = Work(lanes.begin.size, rows)
-    kernel("best_tokens").start(NUMPY, (x, running, *edits), (*out, blocks), args, width, None, work)
+Arguments = tuple[Any, ...]
+"""Arrays, and named tuples of arrays and whole numbers."""
 
 
 def start(
     name: str,
     library: Library,
-    inputs: tuple[Array, ...],
-    outputs: tuple[Array, ...],
-    args: tuple[Any, ...],
+    inputs: Arguments,
+    outputs: Arguments,
+    args: Arguments,
     size: int,
-    units: int,
-    sent: Sent | None = None,
+    work: Work,
+    *,
+    uploaded: Uploaded | None = None,
+    structure: Structure | None = None,
 ) -> None:
-    """A kernel on a GPU, a block for each unit; inputs and arguments on the host go up in one copy, if not yet sent."""
-    if sent is not None and sent.stream == library.stream(outputs[0]):  # another stream might come too early
-        inputs, args = tuple(map(sent.of, inputs)), tuple(map(sent.of, args))
-    kernel(name).start(library, inputs, outputs, args, size, None, Work(units, units))
+    """Start a kernel where its first output is.
+
+    On a GPU what is on the host goes up in one copy, if it is not among what was `uploaded`, and arrays of the
+    `structure` stay there.
+    """
+    if uploaded is not None and uploaded.stream is not None:
+        first = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
+        if uploaded.stream == library.stream(first):  # another stream might come too early
+            inputs, args = tuple(map(uploaded.of, inputs)), tuple(map(uploaded.of, args))
+    kernel(name).start_named(library, inputs, outputs, args, size, work, structure)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, Library
+from ..arrays import Array
 from ..errors import StructureError, said
 from ..formats import Encoding, LoD
 from . import candidates
-from .candidates import Found, Lanes
-from .constraints import Beams, Constraint, Plan, Running, is_nested, is_token, token_lists, tokens_of
+from .candidates import Query
+from .constraints import Constraint, Running
+from .live import Live
+from .plan import Plan
+from .rows import Candidates
+from .tokens import is_nested, is_token, token_lists, tokens_of
 
 
 class LexicalConstraints(Constraint):
@@ -20,14 +24,26 @@ class LexicalConstraints(Constraint):
 
     Parameters
     ----------
-    phrases : a list of phrases (lists of tokens) for all sources; or for each its own (lists of lists of lists)
+    phrases : lists of tokens, or encoding
+        A list of phrases (lists of tokens) for all sources; or for each its own (lists of lists of lists).
 
+    Raises
+    ------
+    TypeError, StructureError
+        For what are no phrases.
+
+    Notes
+    -----
     An end is no candidate before all phrases are there.  The places of a beam are shared out by how much of the phrases
     a hypothesis has, so that those that have begun one are not crowded out.  A source whose phrases do not come to fit
     into `max_new_tokens` has no hypothesis.
 
-    Source: M. Post, D. Vilar, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation", arXiv 1804.06609.
+    References
+    ----------
+    M. Post, D. Vilar, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation", arXiv 1804.06609.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> found = sf.beam_search(
@@ -38,7 +54,7 @@ class LexicalConstraints(Constraint):
     (True, 8)
     """
 
-    def __init__(self, phrases: Any) -> None:
+    def __init__(self, phrases: object) -> None:
         self._each = is_nested(phrases)
         if isinstance(phrases, Encoding):
             phrases = phrases.to_nested() if isinstance(phrases, LoD) else token_lists(phrases, "the phrases")
@@ -142,16 +158,16 @@ class LexicalSearch(Running):
         self.met = [source.none for source in self.sources]
         self.largest = max((token for source in self.sources for token in source.tokens), default=-1)
 
-    def limit(self, beams: Beams, plan: Plan) -> None:
+    def limit(self, live: Live, plan: Plan) -> None:
         """No end before all phrases are there, and nothing behind which they cannot be any more."""
         if self.largest >= plan.width:
             raise StructureError(f"token {self.largest} is in a phrase, but scores have {plan.width} columns")
-        states = [(self.sources[s], met) for s, met in zip(beams.source.tolist(), self.met, strict=True)]
+        states = [(self.sources[s], met) for s, met in zip(live.source.tolist(), self.met, strict=True)]
         early = [source.early(met) for source, met in states]
         rows = np.repeat(np.arange(len(early)), [len(ends) for ends in early])
         plan.ban(rows, np.array([end for ends in early for end in ends], np.int64))
         in_time = [
-            source.in_time(met, left - 1) for (source, met), left in zip(states, beams.left.tolist(), strict=True)
+            source.in_time(met, left - 1) for (source, met), left in zip(states, live.left.tolist(), strict=True)
         ]
         if any(tokens is not None for tokens in in_time):
             ends = np.cumsum([len(tokens or ()) for tokens in in_time])
@@ -160,28 +176,20 @@ class LexicalSearch(Running):
             tokens = np.array([token for tokens in in_time for token in tokens or ()], np.int64)
             plan.allow(np.where(free, -1, begin), np.where(free, -1, ends), tokens)
 
-    def follow(self, beams: Beams) -> None:
+    def follow(self, live: Live) -> None:
         """The rows have become these."""
-        rows = zip(beams.parents.tolist(), beams.tokens.tolist(), beams.source.tolist(), strict=True)
+        rows = zip(live.parents.tolist(), live.tokens.tolist(), live.source.tolist(), strict=True)
         self.met = [self.sources[source].behind(self.met[parent], token) for parent, token, source in rows]
 
-    def found(
-        self,
-        library: Library,
-        x: Array,
-        running: Array,
-        lanes: Lanes,
-        plan: Plan | None,
-        beams: Beams,
-        per_parent: int | None,
-    ) -> Found:
+    def found(self, query: Query, live: Live, per_parent: int | None) -> Candidates:
         """The candidates of each source: of every degree of progress in turn the best one, the furthest first."""
+        library, x, running, _, plan = query[:5]
         width = x.shape[1]
-        lists = candidates.row_lists(library, x, candidates.LOGS, running, lanes, plan, per_parent)
-        values, ids, counts = lists.on_host(library)
+        found = candidates.row_lists(query, per_parent)
+        values, ids, counts = found.on_host(library)
         if counts.min() < 0:
-            return candidates.merged(library, lists, lanes, x)  # whose counts say which row is bad
-        of_rows = [self.sources[source] for source in beams.source.tolist()]
+            return candidates.merged(query, found)  # whose counts say which row is bad
+        of_rows = [self.sources[source] for source in live.source.tolist()]
         wanted = [(r, token) for r, source in enumerate(of_rows) for token in source.wanted(self.met[r])]
         more = np.setdiff1d(np.array([r * width + token for r, token in wanted], np.int64), ids)
         picked = library.to_numpy(library.take(x.reshape(-1), more, 0))
@@ -192,11 +200,11 @@ class LexicalSearch(Running):
         parents, tokens = np.divmod(ids, width)
         pairs = zip(parents.tolist(), tokens.tolist(), strict=True)
         far = np.array([of_rows[r].progress(of_rows[r].behind(self.met[r], token)) for r, token in pairs], np.int64)
-        of = beams.source[parents]
+        of = live.source[parents]
         order = np.lexsort((ids, -values, -far, of))
         bank = np.stack([of, far], 1)[order]
         fresh = np.append(True, (bank[1:] != bank[:-1]).any(1))
         first = np.maximum.accumulate(np.where(fresh, np.arange(fresh.size), 0))
         turn = np.empty_like(order)
         turn[order] = np.arange(order.size) - first
-        return candidates.ranked(values, ids, width, lanes, (-far, turn))
+        return candidates.ranked(values, ids, width, query.wanted, (-far, turn))

@@ -11,7 +11,7 @@ import dataclasses
 import numbers
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,11 +26,11 @@ _SCALARS = frozenset((str, int, float, bool, bytes, complex, type(None)))
 _CARRIED = (str, bytes, numbers.Number, np.generic, type(None), types.ModuleType)
 
 
-def _is_array(x: Any) -> bool:
+def _is_array(x: object) -> bool:
     return is_array(x) or isinstance(x, (Encoding, Pairs))
 
 
-def _telling(x: Any) -> Callable[[Any], Any] | None:
+def _telling(x: object) -> Callable[[Any], Any] | None:
     """The method by which an object wants to be told how rows go on."""
     if type(x) in _CONTAINERS or isinstance(x, type):
         return None
@@ -40,7 +40,7 @@ def _telling(x: Any) -> Callable[[Any], Any] | None:
     return method if callable(method) else None
 
 
-def _is_record(x: Any) -> bool:
+def _is_record(x: object) -> bool:
     """A dataclass or a named tuple, which has fields and not rows."""
     return hasattr(x, "_fields") if isinstance(x, tuple) else dataclasses.is_dataclass(x) and not isinstance(x, type)
 
@@ -89,18 +89,20 @@ def _is_row_list(x: Any, what: str) -> bool:
     return True
 
 
-def _holds_itself(what: str, x: Any) -> StructureError:
+def _holds_itself(what: str, x: object) -> StructureError:
     return StructureError(f"{what} holds a {type(x).__name__} that holds itself")
 
 
-def parts(memory: Any, what: str, *, known: bool = True) -> list[Any]:
+def parts(memory: object, what: str, *, known: bool = True) -> list[Any]:
     """The parts of a memory.  TypeError for objects of which nothing is known, unless `known` is False."""
     found: list[Any] = []
     _collect(memory, (), found, {}, what, known)
     return found
 
 
-def _collect(x: Any, path: tuple[int, ...], found: list[Any], seen: dict[int, Any], what: str, known: bool) -> None:
+def _collect(
+    x: object, path: tuple[int, ...], found: list[Any], seen: dict[int, object], what: str, known: bool
+) -> None:
     """The parts of `x`, which is in the containers of `path`; `seen` are those that were looked into, so that no
     other object takes their place."""
     if _is_array(x):
@@ -205,11 +207,12 @@ def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
     return rows
 
 
-def check_memory(memory: Any, rows: int, library: Library, like: Any) -> list[Any]:
+def check_memory(memory: Any, rows: int, place: Place) -> list[Any]:
     """The parts of a memory that must be told of every step.  Errors are raised before anything has changed."""
     if memory is None:
         return []
-    if type(memory) is np.ndarray and library is NUMPY and memory.shape[:1] == (rows,) and not memory.dtype.hasobject:
+    on_host = type(memory) is np.ndarray and place.library is NUMPY
+    if on_host and memory.shape[:1] == (rows,) and not memory.dtype.hasobject:
         return []
     found, told = parts(memory, "memory"), []
     check_rows(found, rows, "memory")
@@ -218,78 +221,68 @@ def check_memory(memory: Any, rows: int, library: Library, like: Any) -> list[An
             own, array = adopt(part, "memory")
             if own.autograd and own.wants_grad((array,)):
                 raise no_gradient_error()
-            if like is not None:
-                check_place(own, array, library, like, "a memory")
-            elif own is not library:
+            if place.like is None and own is not place.library:
                 raise DeviceError(f"a memory is an array of {own.name}, but at first there was none")
+            place.check(own, array, "a memory")
         elif not _is_array(part) and _telling(part) and not _is_cache(part):
             told.append(part)
     return told
 
 
-def _is_cache(x: Any) -> bool:
+def _is_cache(x: object) -> bool:
     """Does this move rows alone, so that it need not know of a step in which none moves?"""
     return callable(getattr(x, "reorder_cache", None))
-
-
-def check_place(library: Library, array: Array, other: Library, like: Array, what: str) -> None:
-    """DeviceError unless an array is where the memories are."""
-    if library is not other or library.device(array) != library.device(like):
-        raise DeviceError(
-            f"{what} is an array of {library.name} on {library.device(array)}, "
-            f"but the first memory one of {other.name} on {other.device(like)}"
-        )
 
 
 class Memories:
     """Moves memories to the rows of the next step, into two sets of buffers in turn."""
 
     def __init__(self) -> None:
-        self._rooms: dict[tuple[int, int], Any] = {}
+        self._buffers: dict[tuple[int, int], Any] = {}
         self._turn = 0
 
-    def follow(self, memory: Any, library: Library, parents: Array, there: Array, scores: Array) -> Any:
-        """Row i of the result is row ``parents[i]``; `there` are the same numbers as an array of `library`.
+    def follow(self, memory: Any, place: Place, parents: Array, at_place: Array, scores: Array) -> Any:
+        """Row i of the result is row ``parents[i]``; `at_place` are the same numbers there.
 
         A cache gets them beside the scores, since there may be no array in the memory to say where that is.
 
         What the last call but one has returned is overwritten, unless the memory given lies there.
         """
         self._turn ^= 1
-        number = -1
+        number, library = -1, place.library
 
         def moved(x: Any) -> Any:
             nonlocal number
             number += 1
             if is_array(x):
                 array = x if type(x) is np.ndarray else adopt(x, "memory")[1]
-                return library.gather(array, parents, there, self._room(number, library, array, parents.size))
+                return library.gather(array, parents, at_place, self._buffer(number, library, array, parents.size))
             if isinstance(x, (Encoding, Pairs)):
                 return x[parents]
             if _telling(x):
-                return told(x, beside(parents, scores) if _is_cache(x) else there)
+                return told(x, beside(parents, scores) if _is_cache(x) else at_place)
             return type(x)([x[i] for i in parents.tolist()]) if x else x
 
         return mapped(memory, moved)
 
-    def stay(self, memory: Any, there: Array) -> Any:
+    def stay(self, memory: Any, at_place: Array) -> Any:
         """The same where every row goes on from the row of the same number: only who follows every step is told."""
-        return mapped(memory, lambda x: x if _is_array(x) or not _telling(x) or _is_cache(x) else told(x, there))
+        return mapped(memory, lambda x: x if _is_array(x) or not _telling(x) or _is_cache(x) else told(x, at_place))
 
-    def _room(self, number: int, library: Library, x: Array, rows: int) -> Array:
+    def _buffer(self, number: int, library: Library, x: Array, rows: int) -> Array:
         """A buffer for `rows` rows like those of `x`, where `x` does not lie."""
-        room = self._rooms.get((number, self._turn))
+        buffer = self._buffers.get((number, self._turn))
         if (
-            room is None
-            or type(room) is not type(x)
-            or room.shape[0] < rows
-            or room.shape[1:] != x.shape[1:]
-            or room.dtype != x.dtype
-            or library.overlap(room, x)
+            buffer is None
+            or type(buffer) is not type(x)
+            or buffer.shape[0] < rows
+            or buffer.shape[1:] != x.shape[1:]
+            or buffer.dtype != x.dtype
+            or library.overlap(buffer, x)
         ):
-            room = library.empty((max(rows, 2 * x.shape[0]), *x.shape[1:]), x.dtype, x)
-            self._rooms[number, self._turn] = room
-        used: Array = room[:rows]
+            buffer = library.empty((max(rows, 2 * x.shape[0]), *x.shape[1:]), x.dtype, x)
+            self._buffers[number, self._turn] = buffer
+        used: Array = buffer[:rows]
         return used
 
 
@@ -299,7 +292,7 @@ def beside(parents: Array, scores: Array) -> Array:
     return library.from_host(parents, like)
 
 
-def told(x: Any, parents: Array) -> Any:
+def told(x: object, parents: Array) -> Any:
     """What takes the place of an object that has been told how rows go on: itself, or what its method returns."""
     method = _telling(x)
     assert method is not None
@@ -307,16 +300,37 @@ def told(x: Any, parents: Array) -> Any:
     return x if returned is None else returned
 
 
-def library_and_like(found: list[Any]) -> tuple[Library | None, Any]:
-    """The library of the first array among some parts, and that array; all must be on one device."""
-    library: Library | None = None
-    like: Any = None
+class Place(NamedTuple):
+    """Where the memories of a search are, and what it returns."""
+
+    library: Library
+    like: Array | None  # an array there; None where there is none, which is NumPy's
+
+    def check(self, library: Library, array: Array, what: str) -> None:
+        """DeviceError unless an array is there."""
+        if self.like is None:
+            return
+        here, place = library.device(array), self.library.device(self.like)
+        if library is not self.library or here != place:
+            raise DeviceError(
+                f"{what} is an array of {library.name} on {here}, but the first memory one of {self.library.name} on "
+                f"{place}"
+            )
+
+    def put(self, array: Array) -> Array:
+        """An array of the host, brought there."""
+        return array if self.library is NUMPY or self.like is None else self.library.from_host(array, self.like)
+
+
+def place_of(found: list[Any]) -> Place:
+    """The place of the first array among some parts; all must be on one device."""
+    place = Place(NUMPY, None)
     for part in found:
         if not _is_array(part) or isinstance(part, Pairs):
             continue
-        other, array = adopt(part if is_array(part) else part._like(), "memory")
-        if library is None:
-            library, like = other, array
+        library, array = adopt(part if is_array(part) else part._sample(), "memory")
+        if place.like is None:
+            place = Place(library, array)
         else:
-            check_place(other, array, library, like, "a memory")
-    return library, like
+            place.check(library, array, "a memory")
+    return place

@@ -1,12 +1,5 @@
 """What the options of other decoders are called here."""
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 _NAMES = {
     "beam_size": "num_beams beam_width beam beams width beam_num",
     "start": "bos_token_id decoder_start_token_id start_token start_id bos bos_id start_ids",
@@ -48,19 +41,3 @@ HINTS = {
     **{other: text for others, text in _WAYS.items() for other in others.split()},
 }
 """By the name of an option of another decoder: what to do here."""
-
-
-def hinted(function: F) -> F:
-    """Have an unknown keyword refused, with a TypeError that says what it is called here."""
-    known = inspect.signature(function).parameters
-
-    @functools.wraps(function)
-    def checked(*args: Any, **options: Any) -> Any:
-        for name in options:
-            if name not in known:
-                keywords = ", ".join(key for key, one in known.items() if one.kind is one.KEYWORD_ONLY)
-                told = f"{name} {HINTS[name]}" if name in HINTS else f"there is no option {name}"
-                raise TypeError(f"{told}; the options are: {keywords}")
-        return function(*args, **options)
-
-    return checked  # type: ignore[return-value]

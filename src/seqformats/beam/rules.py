@@ -20,7 +20,7 @@ OPEN, FULL, NEVER, COUNT, TOP, BOUND, EMPTY = range(7)  # see Rule.stop
 class Rule(NamedTuple):
     """How finished hypotheses are kept and scored, and when a source is done; k is its beam size.
 
-    The fields from `first_only` to `stop` go to the kernel `advance_beams` in this order.
+    Those from `first_only` to `stop` go to the kernel `advance_beams`, as `rows.Terms`.
     """
 
     candidates: int
@@ -65,7 +65,7 @@ RULES = {
 _EARLY = {False: OPEN, True: FULL, "never": NEVER}
 
 
-def rule_of(name: Any, early_stopping: Any) -> Rule:
+def rule_of(name: object, early_stopping: object) -> Rule:
     """The rule of this name; `early_stopping` belongs to "hf"."""
     if not isinstance(name, str) or name not in RULES:
         raise ConversionError(f"there is no rule {said(name)}; there are: {', '.join(RULES)}")
@@ -82,20 +82,34 @@ def rule_of(name: Any, early_stopping: Any) -> Rule:
 
 @dataclass(frozen=True)
 class Prune:
-    """Which candidates of a source are dropped, however many places its beam has (Freitag and Al-Onaizan 2017).
+    """Which candidates of a source are dropped, however many places its beam has.
 
     Parameters
     ----------
-    relative : a candidate needs this part of the probability of the best one; above 0, at most 1
-    absolute : a candidate's log-probability may be this far below that of the best one; at least 0
-    local : the token alone needs this part of the probability of the best candidate's token; above 0, at most 1
-    per_parent : a hypothesis has at most so many candidates; at least 1
-    safe : stop a source once its `n_best` best finished hypotheses cannot be beaten any more, as long as scores fall
+    relative : float, optional
+        A candidate needs this part of the probability of the best one; above 0, at most 1.
+    absolute : float, optional
+        A candidate's log-probability may be this far below that of the best one; at least 0.
+    local : float, optional
+        The token alone needs this part of the probability of the best candidate's token; above 0, at most 1.
+    per_parent : int, optional
+        A hypothesis has at most so many candidates; at least 1.
+    safe : bool
+        Stop a source once its `n_best` best finished hypotheses cannot be beaten any more, as long as scores fall.
 
-    Errors: ConversionError for numbers out of their range, TypeError for what is no number.
+    Raises
+    ------
+    ConversionError
+        For numbers out of their range.
+    TypeError
+        For what is no number.
 
-    Source: M. Freitag, Y. Al-Onaizan, "Beam Search Strategies for Neural Machine Translation", arXiv 1702.01806.
+    References
+    ----------
+    M. Freitag, Y. Al-Onaizan (2017), "Beam Search Strategies for Neural Machine Translation", arXiv 1702.01806.
 
+    Examples
+    --------
     >>> import seqformats as sf
     >>> sf.Prune(absolute=2.5, per_parent=3)
     Prune(relative=None, absolute=2.5, local=None, per_parent=3, safe=False)

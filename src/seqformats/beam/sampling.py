@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..arrays import Array, Library, is_array, shape_of
 from ..errors import StructureError
 from ..formats.structure import integers, whole
-from ..launch.kernel import Work, kernel
+from ..launch.kernel import Work
 from . import candidates
-from .constraints import Beams
+from .live import Live
 
 
 class Stochastic:
@@ -19,14 +19,26 @@ class Stochastic:
 
     Parameters
     ----------
-    seed : an integer for all sources, or one for each (a list or array)
+    seed : int or sequence of int
+        An integer for all sources, or one for each (a list or array).
 
+    Raises
+    ------
+    TypeError
+        For what is no integer.
+
+    Notes
+    -----
     What is drawn of a source depends on its seed and its scores alone: two sources with the same scores give the same
     sample, unless they have different seeds.  Hypotheses come in the order in which they were drawn; their scores are
     log-probabilities, which no length divides.  Whatever has ended stays in the sample.
 
-    Source: W. Kool, H. van Hoof, M. Welling, "Stochastic Beams and Where to Find Them", arXiv 1903.06059.
+    References
+    ----------
+    W. Kool, H. van Hoof, M. Welling, "Stochastic Beams and Where to Find Them", arXiv 1903.06059.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> scores = np.log([[0.5, 0.3, 0.2]])
@@ -37,7 +49,7 @@ class Stochastic:
     [[0], [1], [2]]
     """
 
-    def __init__(self, seed: Any) -> None:
+    def __init__(self, seed: int | Sequence[int] | Array) -> None:
         each = isinstance(seed, (list, tuple)) or (is_array(seed) and len(shape_of(seed)) == 1)
         self._seeds = integers(seed, "seed") if each else np.array([whole(seed, "seed") % (1 << 63)])
         self._each = each
@@ -55,21 +67,17 @@ class Sample:
     def __init__(self, seeds: Array) -> None:
         self._hashes = _mixed(_mixed(seeds & 0xFFFFFFFF) ^ (seeds >> 32 & 0x7FFFFFFF))
 
-    def perturbed(self, library: Library, x: Array, running: Array, limits: Array) -> Array:
+    def perturbed(self, library: Library, x: Array, running: Array, perturbed: Array) -> Array:
         """Log-probabilities of all candidates with noise; see the kernel."""
         rows, width = x.shape
         out = library.empty((rows, width), x.dtype, x)
-        if library.kind(x) == "cpu":
-            inputs = (x, running, limits)
-            kernel("perturb_scores").start(library, inputs, (out,), (self._hashes,), width, None, Work(rows, rows))
-        else:
-            inputs = (x, running, limits)
-            candidates.start("perturb_scores", library, inputs, (out,), (self._hashes,), width, rows)
+        work = Work(rows, rows)
+        candidates.start("perturb_scores", library, (x, running, perturbed), (out,), (self._hashes,), width, work)
         return out
 
-    def follow(self, beams: Beams) -> None:
+    def follow(self, live: Live) -> None:
         """The rows have become these."""
-        self._hashes = _mixed(_mixed(self._hashes[beams.parents]) ^ (beams.tokens + 1))
+        self._hashes = _mixed(_mixed(self._hashes[live.parents]) ^ (live.tokens + 1))
 
 
 def _mixed(x: Array) -> Array:

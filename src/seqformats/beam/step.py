@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,16 +13,23 @@ from ..errors import DeviceError, StructureError, said
 from ..formats import LoD, level_index, rows_of_level
 from ..formats.leaves import wants_grad
 from ..formats.structure import Structure, integers, whole
-from ..launch.kernel import kernel
+from ..launch.kernel import Work
+from .candidates import start
+from .rows import Prefixes, Selected
 
 
 @dataclass(frozen=True, eq=False)
 class BeamStep:
     """What `beam_step` has selected.
 
-    ids, scores : 1-d `LoD` over ``[source -> prefixes, prefix -> selected]``, grouped by prefix, best first
-    parents : ``(selected,)`` int64, the prefix that each goes on, in the library of the scores
-    next_lod : offsets ``[source -> prefixes, prefix -> one row]`` of the next step's input
+    Attributes
+    ----------
+    ids, scores : LoD
+        1-d, over ``[source -> prefixes, prefix -> selected]``, grouped by prefix, best first.
+    parents : array (selected,) of int64
+        The prefix that each goes on, in the library of the scores.
+    next_lod : tuple of two arrays
+        Offsets ``[source -> prefixes, prefix -> one row]`` of the next step's input.
     """
 
     ids: LoD
@@ -33,9 +39,9 @@ class BeamStep:
 
 
 def beam_step(
-    pre_ids: Any,
-    pre_scores: Any,
-    ids: Any,
+    pre_ids: LoD | Array,
+    pre_scores: LoD | Array,
+    ids: LoD | Array | None,
     scores: LoD,
     *,
     beam_size: int,
@@ -47,16 +53,45 @@ def beam_step(
 
     Parameters
     ----------
-    pre_ids, pre_scores : arrays ``(prefixes,)`` or ``(prefixes, 1)``, or `LoD` of such: the last token of each prefix,
-        and its score
-    ids : `LoD` or array ``(prefixes, K)``, the token of each candidate; None: the column is the token
-    scores : `LoD` of data ``(prefixes, K)``, floats
-    beam_size : how many candidates a source keeps at most
-    end : the token that ends a hypothesis
-    accumulated : are `scores` those of whole hypotheses?  Otherwise they are probabilities, and ``pre_scores +
-        log(scores)`` counts
-    level : the level of `scores` whose sequences are the sources
+    pre_ids, pre_scores : array (prefixes,) or (prefixes, 1), or LoD of such
+        The last token of each prefix, and its score.
+    ids : LoD or array (prefixes, K), or None
+        The token of each candidate; None: the column is the token.
+    scores : LoD
+        Of data ``(prefixes, K)``, floats.
+    beam_size : int
+        How many candidates a source keeps at most.
+    end : int
+        The token that ends a hypothesis.
+    accumulated : bool
+        Are `scores` those of whole hypotheses?  Otherwise they are probabilities, and ``pre_scores + log(scores)``
+        counts.
+    level : int
+        The level of `scores` whose sequences are the sources.
 
+    Returns
+    -------
+    BeamStep
+        What is selected of each prefix, and the structure of the next step's input.
+
+    Raises
+    ------
+    TypeError
+        For scores that are no `LoD` of floats.
+    StructureError
+        For arrays that do not fit each other.
+    ConversionError
+        For a `beam_size` below 1.
+    IndexError
+        For a level that does not exist.
+
+    See Also
+    --------
+    beam_backtrace : the hypotheses that the steps hold
+    beam_search : the whole search, for any model
+
+    Notes
+    -----
     A prefix whose last token is `end` has one candidate: itself.  The order is total: higher score, then earlier
     prefix, then earlier candidate.  NaN and -inf are never selected.  A source of which only ended prefixes are left
     selects nothing, so a hypothesis ends once.  A source may have any number of prefixes, or none.
@@ -64,9 +99,8 @@ def beam_step(
     How many are selected is copied from a GPU to the host once, since the result's structure depends on it.  There is
     no gradient.
 
-    Errors: TypeError for scores that are no `LoD` of floats, StructureError for arrays that do not fit each other,
-    ConversionError for a `beam_size` below 1, IndexError for a level that does not exist.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> import seqformats as sf
     >>> scores = sf.LoD(np.array([[0.6, 0.9], [0.5, 0.3]]), [[0, 2], [0, 1, 2]])
@@ -101,17 +135,18 @@ def beam_step(
         given = _integers(ids, library, scores, (rows, width), "ids")
     most = min(most, max(sources.longest * width, 1))  # no source has more candidates
     int64 = library.dtype("int64")
-    found = [library.empty((sources.n * most,), dtype, data) for dtype in (data.dtype, int64, int64)]
+    best, chosen, parents = (library.empty((sources.n * most,), kind, data) for kind in (data.dtype, int64, int64))
     counts = library.zeros((rows,), int64, data)
     if rows and width:
-        args = (sources.offsets, most, last, int(accumulated))
-        inputs, outputs = (data, given, tokens, before), (*found, counts)
-        kernel("select_beams").start(library, inputs, outputs, args, width, sources)
+        prefixes, out = Prefixes(data, given, tokens, before), Selected(best, chosen, parents, counts, most)
+        args = (sources.offsets, last, int(accumulated))
+        work = Work(sources.n, rows, sources.lengths)
+        start("select_beams", library, (prefixes,), (out,), args, width, work, structure=sources)
     selected = Structure.of_lengths(np.array(library.to_numpy(counts)))
     per_source = Structure.of_lengths(np.diff(selected.offsets[sources.offsets]))
     index = np.repeat(np.arange(sources.n) * most - per_source.offsets[:-1], per_source.lengths)
     index += np.arange(index.size)
-    values, chosen, parents = (library.take(array, index, 0) for array in found)
+    values, chosen, parents = (library.take(array, index, 0) for array in (best, chosen, parents))
     levels = (sources, selected)
     return BeamStep(
         LoD._over(chosen, levels),
@@ -121,13 +156,13 @@ def beam_step(
     )
 
 
-def token(end: Any) -> int:
+def token(end: object) -> int:
     """A token as an int."""
     whole(end, "end")
     return int(integers([end], "end")[0])
 
 
-def no_gradient(x: Any) -> None:
+def no_gradient(x: object) -> None:
     """Selection is no function that could be differentiated, and nothing detaches silently."""
     if wants_grad(x):
         raise no_gradient_error()
@@ -138,7 +173,7 @@ def no_gradient_error() -> TypeError:
     return TypeError("beam search has no gradient; give scores.detach(), or call it under torch.no_grad()")
 
 
-def _beside(x: Any, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
+def _beside(x: object, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
     """An array, or the data of a `LoD`, that stands beside the scores."""
     if isinstance(x, LoD):
         x._look()
@@ -155,7 +190,7 @@ def _beside(x: Any, library: Library, scores: LoD, shape: tuple[int, ...], what:
     return array.reshape(shape)
 
 
-def _integers(x: Any, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
+def _integers(x: object, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
     array = _beside(x, library, scores, shape, what)
     name = library.dtype_name(array.dtype)
     if SUMS_IN.get(name) not in ("int64", "uint64") or name == "bool":

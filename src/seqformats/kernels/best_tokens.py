@@ -1,21 +1,14 @@
 """The best candidates of beam search, from the scores of all tokens, in one pass over them.
 
-``x (rows * width,)`` float32 has the scores of every token behind each row, ``running (rows,)`` the score so far.
-A row is turned into log-probabilities, ``(x - max) - log(sum(exp(x - max)))``, unless it has them already, `form`
-being 1.  A candidate is worth that plus `running`; see `parts.put` for the order.
+A row of scores is turned into log-probabilities, ``(x - max) - log(sum(exp(x - max)))``, unless it has them already,
+``scores.form`` being 1.  A candidate is worth that plus the row's own score; see `put` for the order.  Limits act on
+log-probabilities; where `form` is 2 on the scores, before they become log-probabilities of what may follow.
 
-``allowed[allowed_from[r]:allowed_to[r]]``, which rise, are the only tokens that may follow row r, unless
-``allowed_from[r]`` is -1 or there are no such arrays.  The tokens of ``edited[edited_at[r]:edited_at[r + 1]]``, which
-rise too, have their log-probability multiplied by `factors` (divided, where it is above zero) and increased by
-`addends`, where `edited_at` is not empty.  Where `form` is 2, all this happens to the scores, before they become
-log-probabilities of what may follow.
+On the CPU every beam has a list of its candidates; a caller that wants one for each row makes each a beam.  On CUDA
+every row has a list, of as many as its beam asks for.  A row that holds NaN or +inf makes the count ``-1 - row``.
 
-Lane l has the rows ``begin[l]`` to ``end[l]`` and wants the ``most[l]`` best: they come to the places ``l * room`` on
-of ``values`` and ``ids``, best first, and ``counts[l]`` says how many; an id is ``row * width + token``.  Where `apart`
-is 1, every row has such a list of its own.  A row that holds NaN or +inf makes its count ``-1 - row``.
-
-``blocks`` is room for the work, ``rows * (ceil(width / block) + 2)`` numbers: what the best of each block is worth, and
-what turns the scores of each row into log-probabilities; a block is 16 up to a width of 1024, and 128 beyond.
+``blocks`` is for the work, ``rows * (ceil(width / block) + 2)`` numbers: what the best of each block is worth, and what
+turns the scores of each row into log-probabilities; a block is 16 up to a width of 1024, and 128 beyond.
 """
 
 import math
@@ -23,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..beam.rows import Limits, Lists, Scores, Wanted
 from .parts import (
     CALCULATES,
     Array,
@@ -43,35 +37,32 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @shared
-def normalise_limited(
-    x: Any,
-    begin: int,
-    width: int,
-    r: int,
-    factors: Any,
-    addends: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
-) -> Any:
+def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Limits) -> Any:
     """The largest of the scores that limits leave of a row, and the sum of ``exp(score - largest)``."""
+    factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits
+    first = edited_at[r] if edited_at.size != 0 else 0
+    edits = edited_at[r + 1] if edited_at.size != 0 else 0
+    chosen = allowed_from.size != 0 and allowed_from[r] >= 0
     top = np.float32(-np.inf)
-    for k in range(width):
-        top = max(
-            top, limited(x[begin + k], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
-        )
     total = np.float32(0)
-    for k in range(width):
-        value = limited(x[begin + k], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
-        if value > -np.inf:
-            total += exp(value - top)
+    for adding in range(2):
+        e = first
+        for j in range(allowed_from[r] if chosen else 0, allowed_to[r] if chosen else width):
+            token = allowed[j] if chosen else j
+            while e < edits and edited[e] < token:
+                e += 1
+            value = x[begin + token]
+            if e < edits and edited[e] == token:
+                value = edit(value, factors[e], addends[e])
+            if adding == 0:
+                top = max(top, value)
+            elif value > -np.inf:
+                total += exp(value - top)
     return top, total
 
 
 @shared
-def least_of_best(blocks: Any, lo: int, hi: int, values: Any, ids: Any, start: int, limit: int) -> Any:
+def least_of_best(blocks: Array, lo: int, hi: int, values: Array, ids: Integers, start: int, limit: int) -> Any:
     """The `limit` best candidates are worth at least this: the same of what the best of each block are worth."""
     low = np.float32(-np.inf)
     if hi - lo < limit:
@@ -94,26 +85,13 @@ def least_of_best(blocks: Any, lo: int, hi: int, values: Any, ids: Any, start: i
 
 @shared
 def best_of_rows(
-    x: Any,
-    running: Any,
-    factors: Any,
-    addends: Any,
-    allowed_from: Any,
-    allowed_to: Any,
-    allowed: Any,
-    edited_at: Any,
-    edited: Any,
-    values: Any,
-    ids: Any,
-    blocks: Any,
-    first: int,
-    last: int,
-    start: int,
-    limit: int,
-    width: int,
-    form: int,
+    scores: Scores, out: Lists, blocks: Array, limits: Limits, rows: tuple[int, int], start: int, limit: int, width: int
 ) -> int:
     """The `limit` best candidates of some rows, to the places from `start` on; how many, or -1 - r for a bad row."""
+    x, running, form = scores
+    values, ids = out.values, out.ids
+    factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits
+    first, last = rows
     none = np.float32(-np.inf)
     block = 16 if width <= 1024 else 128
     count = (width + block - 1) // block
@@ -125,9 +103,7 @@ def best_of_rows(
         if not total < np.inf:
             return -1 - r
         if form == 2 and not free:
-            top, total = normalise_limited(
-                x, r * width, width, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited
-            )
+            top, total = normalise_limited(x, r * width, width, r, limits)
         log = np.float32(np.log(total))
         if form == 1:
             top = np.float32(0)
@@ -174,63 +150,20 @@ def best_of_rows(
 
 @compiled
 def cpu(
-    x: Array,
-    running: Array,
-    factors: Array,
-    addends: Array,
-    values: Array,
-    ids: Integers,
-    counts: Integers,
-    blocks: Array,
-    begin: Integers,
-    end: Integers,
-    most: Integers,
-    allowed_from: Integers,
-    allowed_to: Integers,
-    allowed: Integers,
-    edited_at: Integers,
-    edited: Integers,
-    room: int,
-    form: int,
-    apart: int,
-    width: int,
-    lo: int,
-    hi: int,
+    scores: Scores, out: Lists, blocks: Array, limits: Limits, wanted: Wanted, width: int, lo: int, hi: int
 ) -> None:
-    """Lanes `lo` to `hi`."""
-    for lane in range(lo, hi):
-        first = begin[lane]
-        last = end[lane]
-        if not apart and first == last:
-            counts[lane] = 0
-        while first < last:
-            behind = first + 1 if apart else last
-            place = first if apart else lane
-            counts[place] = best_of_rows(
-                x,
-                running,
-                factors,
-                addends,
-                allowed_from,
-                allowed_to,
-                allowed,
-                edited_at,
-                edited,
-                values,
-                ids,
-                blocks,
-                first,
-                behind,
-                place * room,
-                most[lane],
-                width,
-                form,
-            )
-            first = behind
+    """Beams `lo` to `hi`."""
+    begin, end, most = wanted
+    for b in range(lo, hi):
+        found = 0
+        if begin[b] < end[b]:
+            rows = begin[b], end[b]
+            found = best_of_rows(scores, out, blocks, limits, rows, b * out.places, most[b], width)
+        out.counts[b] = found
 
 
 @shared
-def key_of(value: Any, token: int) -> Any:
+def key_of(value: float, token: int) -> Any:
     """A number that is the larger, the better a candidate is: the bits of a float32 in their order, then the token."""
     bits = bits_of(value + np.float32(0))  # -0.0 becomes 0.0, since they are equal
     return (bits if bits >= 0 else bits ^ 0x7FFFFFFF) << 32 | (0xFFFFFFFF - token)
@@ -244,39 +177,22 @@ def value_of(key: int) -> Any:
 
 
 @shared
-def token_of(key: int) -> Any:
+def token_of(key: int) -> int:
     """Its token."""
     return 0xFFFFFFFF - (key & 0xFFFFFFFF)
 
 
-def cuda(
-    x: Array,
-    running: Array,
-    factors: Array,
-    addends: Array,
-    values: Array,
-    ids: Integers,
-    counts: Integers,
-    blocks: Integers,
-    begin: Integers,
-    end: Integers,
-    most: Integers,
-    allowed_from: Integers,
-    allowed_to: Integers,
-    allowed: Integers,
-    edited_at: Integers,
-    edited: Integers,
-    room: int,
-    form: int,
-    apart: int,  # noqa: ARG001  they always are
-    width: int,
-) -> None:
+def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: Wanted, width: int) -> None:
     """All rows, a block each.
 
     Every thread looks for its best candidate.  Where as many as are wanted have a better one it is out; those that
     remain list, best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each
-    block of the grid ``min(room, 128)`` lists of `room`.  A candidate's place is the number of better ones in them all.
+    block of the grid ``min(places, 128)`` lists of `places`.  A candidate's place is the number of better ones in them
+    all.
     """
+    x, running, form = scores
+    values, ids, counts, places = out
+    begin, end, most = wanted
     largest = gpu.shared.array(128, x.dtype)
     sums = gpu.shared.array(128, x.dtype)
     keys = gpu.shared.array(128, ids.dtype)
@@ -285,19 +201,19 @@ def cuda(
     threads = gpu.blockDim.x
     infinite = x.dtype.type(math.inf)
     none = key_of(-infinite, 0xFFFFFFFF)
-    home = gpu.blockIdx.x * min(room, 128) * room
+    home = gpu.blockIdx.x * min(places, 128) * places
     r = gpu.blockIdx.x
     if me == 0:
         floors[0] = 0
     gpu.syncthreads()
     while r < counts.size:
-        lane = me
-        while lane < begin.size:
-            if begin[lane] <= r and r < end[lane]:
-                floors[0] = most[lane]
-            lane += threads
+        b = me
+        while b < begin.size:
+            if begin[b] <= r and r < end[b]:
+                floors[0] = most[b]
+            b += threads
         gpu.syncthreads()
-        limit = min(floors[0], room)  # 0 where the row is in no lane
+        limit = min(floors[0], places)  # 0 where the row is in no b
         row = r * width
         top = -infinite
         total = x.dtype.type(0)
@@ -307,7 +223,7 @@ def cuda(
             if value != value or value == infinite:
                 total = infinite
             if form == 2:
-                value = limited(value, k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+                value = limited(value, k, r, limits)
             if form != 1 and value > top:
                 total = total * exp(top - value) + x.dtype.type(1)
                 top = value
@@ -344,7 +260,7 @@ def cuda(
             value = x[row + k]
             if form != 2:
                 value = (value - top) - log
-            value = limited(value, k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+            value = limited(value, k, r, limits)
             if form == 2:
                 value = (value - top) - log
             value += running[r]
@@ -367,14 +283,14 @@ def cuda(
             floors[0] = best
         gpu.syncthreads()
         floor = floors[0]
-        mine = home + rank * room
+        mine = home + rank * places
         found = 0
         k = me
         while chosen and k < width:
             value = x[row + k]
             if form != 2:
                 value = (value - top) - log
-            value = limited(value, k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+            value = limited(value, k, r, limits)
             if form == 2:
                 value = (value - top) - log
             value += running[r]
@@ -392,14 +308,14 @@ def cuda(
             keys[rank] = found
         gpu.syncthreads()
         k = me
-        while k < lists * room:
-            own = k // room
-            place = k - own * room
+        while k < lists * places:
+            own = k // places
+            place = k - own * places
             if place < keys[own]:
                 key = blocks[home + k]
                 for other in range(lists):
                     if other != own:
-                        low = home + other * room
+                        low = home + other * places
                         high = low + keys[other]
                         while low < high:
                             middle = (low + high) >> 1
@@ -407,10 +323,10 @@ def cuda(
                                 low = middle + 1
                             else:
                                 high = middle
-                        place += low - (home + other * room)
+                        place += low - (home + other * places)
                 if place < limit:
-                    values[r * room + place] = value_of(key)
-                    ids[r * room + place] = row + token_of(key)
+                    values[r * places + place] = value_of(key)
+                    ids[r * places + place] = row + token_of(key)
             k += threads
         if me == 0:
             found = 0

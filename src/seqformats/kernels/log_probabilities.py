@@ -1,7 +1,6 @@
 """Log-probabilities of rows of scores: ``out = (x - max) - log(sum(exp(x - max)))``, as `best_tokens` has them.
 
-``x`` and ``out (rows * width,)`` float32; a row of -inf stays one.  The limits of `best_tokens`, where there are any,
-act on the scores.
+``x`` and ``out (rows * width,)`` float32; a row of -inf stays one.  `limits`, where there are any, act on the scores.
 """
 
 import math
@@ -9,35 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .parts import CALCULATES, Array, Integers, KernelSpec, alike, compiled, limited, powers_of_row
+from ..beam.rows import Limits
+from .parts import CALCULATES, Array, KernelSpec, alike, compiled, limited, powers_of_row
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import exp, gpu, ln, wide
 
 
 @compiled
-def cpu(
-    x: Array,
-    factors: Array,
-    addends: Array,
-    out: Array,
-    allowed_from: Integers,
-    allowed_to: Integers,
-    allowed: Integers,
-    edited_at: Integers,
-    edited: Integers,
-    width: int,
-    lo: int,
-    hi: int,
-) -> None:
+def cpu(x: Array, out: Array, limits: Limits, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
+    unlimited = limits.allowed_from.size == 0 and limits.edited_at.size == 0
     for r in range(lo, hi):
         begin = r * width
-        unlimited = allowed_from.size == 0 and edited_at.size == 0
         for k in range(0 if unlimited else width):
-            out[begin + k] = limited(
-                x[begin + k], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited
-            )
+            out[begin + k] = limited(x[begin + k], k, r, limits)
         if unlimited:
             top, total = powers_of_row(x, begin, width, out, -1, 128)
         else:
@@ -51,18 +36,7 @@ def cpu(
             out[k] = (value - top) - log
 
 
-def cuda(
-    x: Array,
-    factors: Array,
-    addends: Array,
-    out: Array,
-    allowed_from: Integers,
-    allowed_to: Integers,
-    allowed: Integers,
-    edited_at: Integers,
-    edited: Integers,
-    width: int,
-) -> None:
+def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
     """All rows, a block each."""
     parts = gpu.shared.array(128, x.dtype)
     me = gpu.threadIdx.x
@@ -73,7 +47,7 @@ def cuda(
         k = me
         while k < width:
             place = r * width + k
-            out[place] = limited(x[place], k, r, factors, addends, allowed_from, allowed_to, allowed, edited_at, edited)
+            out[place] = limited(x[place], k, r, limits)
             top = max(top, out[place])
             k += threads
         parts[me] = top

@@ -1,8 +1,8 @@
 """Gumbel noise for sampling without replacement (Kool, van Hoof and Welling 2019, "Stochastic Beams").
 
 ``x (rows * width,)`` float32 are log-probabilities, ``running (rows,)`` the log-probability of each row so far,
-``limits (rows,)`` its perturbed one; ``hashes (rows,)`` int64 stand for its tokens.  ``out (rows * width,)`` becomes
-the perturbed log-probability of every candidate, so shifted that the largest of a row is its limit.
+``perturbed (rows,)`` the same with its noise; ``hashes (rows,)`` int64 stand for its tokens.  ``out (rows * width,)``
+becomes the perturbed log-probability of every candidate, so shifted that the largest of a row is that of the row.
 """
 
 import math
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @shared
-def mixed(x: Any) -> Any:
+def mixed(x: int) -> int:
     """A hash of 32 bits, in an integer of 64: xor-shifts and multiplications (C. Wellons, hash-prospector)."""
     x ^= x >> 15
     x = (x * 0x2C1B3C6D) & 0xFFFFFFFF
@@ -27,7 +27,7 @@ def mixed(x: Any) -> Any:
 
 
 @shared
-def noisy(x: Any, running: Any, key: int, token: int) -> Any:
+def noisy(x: float, running: float, key: int, token: int) -> Any:
     """The log-probability of a candidate with Gumbel noise that depends on its tokens alone."""
     bits = mixed(mixed(key) ^ (token + 1))
     u = (np.float32(bits) + np.float32(0.5)) * np.float32(2.0**-32)  # fine near 0, where the noise is large
@@ -36,7 +36,7 @@ def noisy(x: Any, running: Any, key: int, token: int) -> Any:
 
 
 @shared
-def shifted(g: Any, top: Any, limit: Any) -> Any:
+def shifted(g: float, top: float, limit: float) -> Any:
     """A noisy value of a row whose largest is `top`, on condition that the largest were `limit`."""
     if not g < top:
         return limit
@@ -45,7 +45,7 @@ def shifted(g: Any, top: Any, limit: Any) -> Any:
 
 
 @compiled
-def cpu(x: Array, running: Array, limits: Array, out: Array, hashes: Integers, width: int, lo: int, hi: int) -> None:
+def cpu(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
     none = np.float32(-np.inf)
     for r in range(lo, hi):
@@ -60,10 +60,10 @@ def cpu(x: Array, running: Array, limits: Array, out: Array, hashes: Integers, w
                 top = max(top, out[place])
         for place in range(r * width, (r + 1) * width):
             if out[place] > none:
-                out[place] = shifted(out[place], top, limits[r])
+                out[place] = shifted(out[place], top, perturbed[r])
 
 
-def cuda(x: Array, running: Array, limits: Array, out: Array, hashes: Integers, width: int) -> None:
+def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers, width: int) -> None:
     """All rows, a block each."""
     parts = gpu.shared.array(128, x.dtype)
     me = gpu.threadIdx.x
@@ -92,7 +92,7 @@ def cuda(x: Array, running: Array, limits: Array, out: Array, hashes: Integers, 
         while token < width:
             place = r * width + token
             if out[place] > none:
-                out[place] = shifted(out[place], parts[0], limits[r])
+                out[place] = shifted(out[place], parts[0], perturbed[r])
             token += gpu.blockDim.x
         gpu.syncthreads()
         r += gpu.gridDim.x

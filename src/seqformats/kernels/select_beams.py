@@ -1,45 +1,34 @@
 """One step of beam search for every source: the best candidates of all its prefixes (Paddle's beam_search operator).
 
-``scores (rows * width,)`` are the candidates of each prefix, accumulated, or probabilities where `accumulated` is 0;
-``ids (rows * width,)`` their tokens, or empty: the column is the token; ``pre_ids`` and ``pre_scores (rows,)`` are the
-prefix's last token and score.  Source s has the rows ``cum[s]`` to ``cum[s + 1]``.  A prefix that has ended, its token
-being `end`, has one candidate, itself.  The order is total: higher score, then earlier row, then earlier candidate;
-NaN and -inf are no candidates.
+The scores of the candidates are accumulated, or probabilities where `accumulated` is 0.  Source s has the prefixes of
+the rows ``cum[s]`` to ``cum[s + 1]``.  A prefix that has ended, its token being `end`, has one candidate, itself.  The
+order is total: higher score, then earlier row, then earlier candidate; NaN and -inf are no candidates.
 
-Source s gets the places ``s * most`` on of ``values``, ``tokens`` and ``parents``, grouped by row, best first; ``counts
-(rows,)`` says how many each row has.  A source of which only ended prefixes are left gets none.
+What is selected of a source is grouped by row, best first; nothing where only ended prefixes are left.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled, shared
+from ..beam.rows import Prefixes, Selected
+from .parts import CALCULATES, FLOATS, Integers, KernelSpec, alike, compiled, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, ln
 
 
 @shared
-def group(
-    values: Any,
-    tokens: Any,
-    parents: Any,
-    pre_ids: Any,
-    counts: Any,
-    cum: Any,
-    s: int,
-    begin: int,
-    found: int,
-    end: int,
-) -> None:
+def group(before: Integers, out: Selected, cum: Integers, s: int, found: int, end: int) -> None:
     """The `found` best of a source, in their order, grouped by row; none where all have ended before."""
+    values, tokens, parents, counts, most = out
+    begin = s * most
     for r in range(cum[s], cum[s + 1]):
         counts[r] = 0
     ended = 0
     for j in range(found):
-        if pre_ids[parents[begin + j]] == end:
+        if before[parents[begin + j]] == end:
             ended += 1
     if ended < found:
         for j in range(found):
@@ -58,23 +47,11 @@ def group(
 
 @compiled
 def cpu(
-    scores: Array,
-    ids: Integers,
-    pre_ids: Integers,
-    pre_scores: Array,
-    values: Array,
-    tokens: Integers,
-    parents: Integers,
-    counts: Integers,
-    cum: Integers,
-    most: int,
-    end: int,
-    accumulated: int,
-    width: int,
-    lo: int,
-    hi: int,
+    prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated: int, width: int, lo: int, hi: int
 ) -> None:
     """Sources `lo` to `hi`."""
+    scores, ids, pre_ids, pre_scores = prefixes
+    values, tokens, parents, most = out.values, out.tokens, out.parents, out.places
     for s in range(lo, hi):
         begin = s * most
         found = 0
@@ -103,25 +80,13 @@ def cpu(
                     tokens[begin + j] = end
                 elif ids.size != 0:
                     tokens[begin + j] = ids[r * width + c]
-        group(values, tokens, parents, pre_ids, counts, cum, s, begin, found, end)
+        group(pre_ids, out, cum, s, found, end)
 
 
-def cuda(
-    scores: Array,
-    ids: Integers,
-    pre_ids: Integers,
-    pre_scores: Array,
-    values: Array,
-    tokens: Integers,
-    parents: Integers,
-    counts: Integers,
-    cum: Integers,
-    most: int,
-    end: int,
-    accumulated: int,
-    width: int,
-) -> None:
+def cuda(prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated: int, width: int) -> None:
     """All sources, a block each: as many rounds as places, each for the best candidate behind the last one."""
+    scores, ids, pre_ids, pre_scores = prefixes
+    values, tokens, parents, most = out.values, out.tokens, out.parents, out.places
     best = gpu.shared.array(128, values.dtype)
     place = gpu.shared.array(128, parents.dtype)
     me = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
@@ -187,7 +152,7 @@ def cuda(
                     tokens[begin + j] = ids[p]
                 else:
                     tokens[begin + j] = p - r * width
-            group(values, tokens, parents, pre_ids, counts, cum, s, begin, found, end)
+            group(pre_ids, out, cum, s, found, end)
         gpu.syncthreads()
         s += gpu.gridDim.x
 

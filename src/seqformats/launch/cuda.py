@@ -6,7 +6,7 @@ Importing it loads the package for CUDA but opens no context on a GPU.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -200,19 +200,23 @@ def start(
     kernel: Kernel,
     library: Library,
     inputs: tuple[Any, ...],
-    outputs: tuple[Array, ...],
+    outputs: tuple[Any, ...],
     args: tuple[Any, ...],
     size: int,
     work: Work,
     structure: Any,
 ) -> None:
-    """Start a kernel on the current stream of the array's library; nothing waits for it.  See `Kernel.start`."""
+    """Start a kernel on the current stream of the array's library; nothing waits for it.
+
+    See `Kernel.start` and `Kernel.start_named`.
+    """
     spec = kernel.load()
     if work.units == 0 or size == 0 or (spec.does == MOVES and work.rows == 0):
         return
     code = compiled(kernel.on("cuda"))
-    with gpu.gpus[_index(library, outputs[0])]:
-        begin = Start(library, outputs[0], structure, spec.takes)
+    out = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
+    with gpu.gpus[_index(library, out)]:
+        begin = Start(library, out, structure, spec.takes)
         prepare = _moved if spec.does == MOVES else _calculated
         data, size = prepare(begin, inputs, outputs, args, size)
         grid: tuple[int, int]
@@ -258,37 +262,43 @@ def _moved(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Array, ...], ar
     return [source, target, *_with(args, there)], size // word.itemsize
 
 
-def _calculated(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Array, ...], args: Any, size: int) -> Prepared:
+def _calculated(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Any, ...], args: Any, size: int) -> Prepared:
     """For a kernel that calculates: flat arrays; complex numbers are pairs of floats where it does not take them.
 
     Inputs may be on the host, and arrays among `args` on the device.
     """
     library = begin.library
-    given = (*inputs, *_arrays_of(args))
+    given, results = _arrays_of((*inputs, *args)), _arrays_of(outputs)
     host = iter(begin.uploaded([x for x in given if type(x) is np.ndarray])[0])
     views = [next(host) if type(x) is np.ndarray else begin.typed(library.aligned(x)) for x in given]
-    data = [*views[: len(inputs)], *[begin.typed(x) for x in outputs], *_with(args, views[len(inputs) :])]
-    return data, size * begin.kind_of(outputs[0])[1]
+    data = _with((*inputs, *args), views)
+    data[len(inputs) : len(inputs)] = _with(outputs, [begin.typed(x) for x in results])
+    return data, size * begin.kind_of(results[0])[1]
 
 
 def _arrays_of(args: tuple[Any, ...]) -> list[Array]:
-    """The arrays among arguments, those in layouts too."""
+    """The arrays among arguments, those in layouts and other named tuples too."""
     found: list[Array] = []
     for x in args:
         if type(x) is Layout:
             found += x[:3]
+        elif isinstance(x, tuple):
+            found += _arrays_of(x)
         elif not isinstance(x, (int, np.integer)):
             found.append(x)
     return found
 
 
-def _with(args: tuple[Any, ...], arrays: list[Any]) -> list[Any]:
+def _with(args: tuple[Any, ...], arrays: Iterable[Any]) -> list[Any]:
     """The arguments with others in place of these arrays, and whole numbers as Python's."""
     left = iter(arrays)
     made: list[Any] = []
     for x in args:
         if type(x) is Layout:
             made.append(Layout(next(left), next(left), next(left), *map(int, x[3:])))
+        elif isinstance(x, tuple):
+            kind: Any = type(x)
+            made.append(kind(*_with(x, left)))
         else:
             made.append(int(x) if isinstance(x, (int, np.integer)) else next(left))
     return made

@@ -51,6 +51,9 @@ class Work(NamedTuple):
     lengths: Array | None = None
 
 
+Change = Callable[[Array], Array]
+
+
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
@@ -183,6 +186,57 @@ class Kernel:
         if work is None:
             lengths = _lengths(args, structure)
         threads.run(code, (*data, *args, size), _cuts(units, lengths), (inputs, outputs))
+
+    def start_named(
+        self,
+        library: Library,
+        inputs: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        args: tuple[Any, ...],
+        size: int,
+        work: Work,
+        structure: Sequences | None = None,
+    ) -> None:
+        """`start` for a kernel that calculates, where any of these may be named tuples of arrays and whole numbers.
+
+        The kernel takes each as one argument.  Where it runs the first array of the outputs says.
+        """
+        out = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
+        device = "cpu" if type(out) is np.ndarray else library.kind(out)
+        if device != "cpu":
+            launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
+            return
+        seen: list[Array] = []
+        data = [_fields(x, NUMPY.operand, library.operand, seen) for x in inputs]
+        data += [_fields(x, NUMPY.result, library.result, seen) for x in outputs]
+        variant = 0
+        for x in seen:
+            variant = variant << 8 | x.dtype.num
+        self.run_over((*data, *args, size), work, work.rows * size * seen[0].itemsize, variant)
+
+    def run_over(self, args: tuple[Any, ...], work: Work, size: int, variant: int = 0) -> None:
+        """Run the kernel of the host over all units of `work`, `size` bytes; when it has ended, this returns.
+
+        The arguments are what it takes, but the units, and have the same types in all calls of a `variant`.
+        """
+        spec = self.spec or self.load()
+        code = self.code.get(variant) or functools.partial(self._first, variant)
+        if size < spec.threads_from:
+            code(*args, 0, work.units)
+        else:
+            threads.run(code, args, _cuts(work.units, work.lengths), args)
+
+
+def _fields(x: Any, own: Change, other: Change, seen: list[Array]) -> Any:
+    """An array, or those of a named tuple, as kernels of the host take it: `own` says it of NumPy's."""
+    if isinstance(x, tuple):
+        kind: Any = type(x)
+        return kind(*[_fields(part, own, other, seen) for part in x])
+    if isinstance(x, (int, np.integer)):
+        return x
+    x = (own if type(x) is np.ndarray else other)(x)
+    seen.append(x)
+    return x
 
 
 def _code_of(function: Any, args: tuple[Any, ...]) -> Callable[..., Any]:

@@ -1,5 +1,7 @@
 """What kernels are made of: they import this package and nothing else of the library (`Layout` comes through it).
 
+But those of decoding, which know by `beam.rows` the names of what they take.
+
 - `options`   how they are compiled
 - `cache`     where they are kept, and whose files are read
 - `common`    plain functions, on every device

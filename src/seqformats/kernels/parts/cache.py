@@ -1,7 +1,7 @@
 """The disk cache of kernels: Numba's, with a wider stamp, and only where nobody else may have written.
 
-Numba stamps a kernel with its own file alone, so the cache here adds a digest of this package, of `Layout` and of the
-flags that change the code; and it never raises into a call.
+Numba stamps a kernel with its own file alone, so the cache here adds a digest of this package, of the named tuples
+that kernels take and of the flags that change the code; and it never raises into a call.
 
 Numba's files are pickles, which run what their author wants.  So they are read, and written, only in folders that
 belong to this user or root and that neither a group nor others may write, and only if the same holds for the files.
@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import inspect
 import logging
 import os
 import re
@@ -31,13 +30,11 @@ from typing import Any
 from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 
-from ...layout import Layout
-
+_PACKAGE = Path(__file__).parents[2]
+# what kernels take from other files: functions of this package, and the names of what comes in one argument
+_SOURCES = (*sorted(Path(__file__).parent.glob("*.py")), _PACKAGE / "layout.py", _PACKAGE / "beam" / "rows.py")
 _STAMP = (
-    *(
-        hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(inspect.getfile(Layout)))
-    ),
+    *(hashlib.sha256(path.read_bytes()).hexdigest() for path in _SOURCES),
     config.BOUNDSCHECK,
     config.OPT,
 )

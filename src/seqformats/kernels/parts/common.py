@@ -110,26 +110,15 @@ def edit(value: Item, factor: Item, addend: Item) -> Any:
 
 
 @shared
-def limited(
-    value: Item,
-    token: int,
-    r: int,
-    factors: Array,
-    addends: Array,
-    allowed_from: Array,
-    allowed_to: Array,
-    allowed: Array,
-    edited_at: Array,
-    edited: Array,
-) -> Any:
-    """A score or log-probability of row r under its limits, -inf where the token must not follow."""
-    if edited_at.size != 0:
-        e = place_of(edited, edited_at[r], edited_at[r + 1], token)
+def limited(value: Item, token: int, r: int, limits: Any) -> Any:
+    """A score or log-probability of row r under its `Limits`, -inf where the token must not follow."""
+    if limits.edited_at.size != 0:
+        e = place_of(limits.edited, limits.edited_at[r], limits.edited_at[r + 1], token)
         if e >= 0:
-            value = edit(value, factors[e], addends[e])
-    chosen = allowed_from.size != 0 and allowed_from[r] >= 0
-    if chosen and place_of(allowed, allowed_from[r], allowed_to[r], token) < 0:
-        value = factors.dtype.type(-math.inf)  # a plain -math.inf would make everything float64
+            value = edit(value, limits.factors[e], limits.addends[e])
+    chosen = limits.allowed_from.size != 0 and limits.allowed_from[r] >= 0
+    if chosen and place_of(limits.allowed, limits.allowed_from[r], limits.allowed_to[r], token) < 0:
+        value = limits.factors.dtype.type(-math.inf)  # a plain -math.inf would make everything float64
     return value
 
 

@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -19,6 +20,9 @@ from hypothesis import strategies as st
 
 import seqformats as sf
 from seqformats.beam import names
+from seqformats.beam.options import Options as Keywords
+from seqformats.kernels.parts.record import KernelSpec
+from seqformats.launch import threads
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
@@ -940,6 +944,32 @@ def test_hints_name_what_there_is():
             assert name in options or hasattr(sf, name), (other, name)
 
 
+@pytest.mark.parametrize("door", [sf.beam_search, sf.BeamDecoder])
+def test_the_options_stand_in_one_place(door):
+    found = list(inspect.signature(door).parameters.values())[-len(dataclasses.fields(Keywords)) :]
+    assert [one.name for one in found] == [field.name for field in dataclasses.fields(Keywords)]
+    for one, field in zip(found, dataclasses.fields(Keywords), strict=True):
+        assert one.kind is one.KEYWORD_ONLY
+        assert one.default is (one.empty if field.default is dataclasses.MISSING else field.default)
+        assert re.search(rf"^ *(\w+, )*{one.name}(, \w+)* : ", sf.beam_search.__doc__, re.M), one.name
+
+
+@pytest.mark.parametrize("door", [lambda *args, **options: sf.beam_search(uniform, *args, **options), sf.BeamDecoder])
+def test_arguments_that_are_missing_or_too_many(door):
+    options = {"start": np.zeros(1, int), "end": 0, "beam_size": 1, "max_new_tokens": 2}
+    door(None, **options)
+    door(memory=None, **options)
+    for missing in options:
+        with pytest.raises(TypeError, match=missing):
+            door(None, **{name: value for name, value in options.items() if name != missing})
+    with pytest.raises(TypeError, match="memory"):
+        door(**options)
+    with pytest.raises(TypeError, match="memory"):
+        door(None, memory=None, **options)
+    with pytest.raises(TypeError, match="positional"):
+        door(None, 1, **options)
+
+
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])
 def test_a_beam_of_one_beside_greedy_search(early_stopping):
     """By "never" a longer hypothesis may beat a finished one: its mean is better."""
@@ -1100,3 +1130,36 @@ def test_candidates_that_are_no_numbers(value):
     decoder = sf.BeamDecoder(None, start=[1], end=0, beam_size=2, max_new_tokens=2, on_candidates=spoil)
     with pytest.raises(ValueError, match="on_candidates"):
         decoder.step(np.zeros((1, 5), np.float32))
+
+
+@pytest.mark.parametrize("sampling", [None, sf.Stochastic(seed=3)], ids=["best", "drawn"])
+def test_threads_change_nothing(monkeypatch, sampling):
+    """Work of any size is divided here."""
+    scores = np.random.default_rng(5).standard_normal((4, 12, 9)).astype(np.float32)
+    lists = sf.LoD(scores[0].astype(np.float64), [[0, 5, 5, 12], list(range(13))])
+
+    def found():
+        search = sf.beam_search(
+            lambda state: (scores[state.t][: len(state.tokens)], None),
+            None,
+            start=np.zeros(4, int),
+            end=1,
+            beam_size=3,
+            max_new_tokens=4,
+            sampling=sampling,
+        )
+        step = sf.beam_step(np.arange(2, 14), np.zeros(12), None, lists, beam_size=3, end=1)
+        return search.tokens.to_nested(), search.scores.tolist(), step.ids.to_nested(), step.parents.tolist()
+
+    expected = found()
+    cuts = []
+    run = threads.run
+    monkeypatch.setattr(threads, "run", lambda *args: (cuts.append(len(args[2])), run(*args)))
+    monkeypatch.setattr(KernelSpec, "threads_from", 1)
+    sf.set_num_threads(3)
+    try:
+        assert found() == expected
+    finally:
+        sf.set_num_threads(None)
+    assert len(cuts) >= 5
+    assert max(cuts) > 2

@@ -1,0 +1,61 @@
+"""Diverse beam search: several beams for each source, which avoid each other's tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array
+from ..converters.layouts import at_least
+from ..errors import ConversionError, said
+from .constraints import Constraint
+from .live import Live
+from .plan import Plan
+from .rules import number
+
+
+class DiverseGroups(Constraint):
+    """Several beams for each source, each avoiding what those before it have just chosen.
+
+    Parameters
+    ----------
+    groups : int
+        How many; every beam size must be a multiple of it.
+    penalty : float
+        What a token loses for each time that it was chosen, at least 0.
+
+    Raises
+    ------
+    TypeError, ConversionError
+        For numbers out of their range.
+
+    Notes
+    -----
+    Each group is a beam of its own; the hypotheses of all are put together at the end.  The diversity is that of
+    Hamming.
+
+    References
+    ----------
+    A. K. Vijayakumar et al. (2018), "Diverse Beam Search", arXiv 1610.02424.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> diverse = sf.DiverseGroups(groups=2, penalty=0.5)
+    """
+
+    def __init__(self, groups: int, penalty: float) -> None:
+        self.groups = at_least(groups, "groups", 1)
+        self.penalty = number(penalty, "penalty")
+        if not 0 <= self.penalty < 1e30:
+            raise ConversionError(f"penalty must be at least 0, and below 1e30, not {said(penalty)}")
+
+    def penalised(self, plan: Plan | None, live: Live, width: int, chosen: Array) -> Plan:
+        """The plan, and a penalty for every token, as ``source * width + token``, that was chosen before."""
+        pairs, counts = np.unique(chosen, return_counts=True)
+        changed = Plan(live.source.size, width) if plan is None else plan.copy()
+        # every row of a source meets all tokens chosen there
+        first, last = (np.searchsorted(pairs, (live.source + k) * width) for k in (0, 1))
+        rows = np.repeat(np.arange(first.size), last - first)
+        places = np.arange(rows.size) - np.searchsorted(rows, rows) + first[rows]
+        changed.change(rows, pairs[places] % width, addend=-self.penalty * counts[places])
+        return changed.done()

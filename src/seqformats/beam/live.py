@@ -1,0 +1,90 @@
+"""The live hypotheses of a search, and the tree of all tokens that were ever kept."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arrays import Array, frozen
+from ..launch.kernel import kernel
+from .rows import Rows, Tree
+
+if TYPE_CHECKING:
+    from .candidates import Uploaded
+
+
+class Nodes:
+    """The tree: what a kernel appends to, step by step."""
+
+    def __init__(self) -> None:
+        self._tokens, self._previous = np.empty(64, np.int64), np.empty(64, np.int64)
+        self._values = np.empty(64, np.float32)
+        self.steps = [0]
+        """Where each step begins, and where the last one ends."""
+
+    def tree(self, more: int = 0) -> Tree:
+        """All nodes, and room for more behind them."""
+        count = self.steps[-1]
+        if count + more > self._tokens.size:
+            size = 2 * (count + more)
+            self._tokens, self._previous, self._values = (
+                np.concatenate([old[:count], np.empty(size - count, old.dtype)])
+                for old in (self._tokens, self._previous, self._values)
+            )
+        return Tree(self._tokens, self._previous, self._values, count)
+
+    def lengths(self, nodes: Array) -> Array:
+        """How many tokens there are up to each node."""
+        return np.searchsorted(np.array(self.steps), nodes, "right").astype(np.int64)
+
+    def traced(self, nodes: Array, offsets: Array) -> tuple[Array, Array]:
+        """The tokens up to each node, one hypothesis after the other, and what each has added to the score."""
+        tokens, added = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]), np.float32)
+        kernel("trace_nodes")(self.tree(), nodes, tokens, added, offsets, 0, nodes.size)
+        return tokens, added
+
+
+class Live:
+    """The live hypotheses on the host, a row each.
+
+    Attributes
+    ----------
+    t : int
+        How many tokens each has.
+    rows : Rows
+        What is known of each.
+    source, parents, tokens, nodes : (rows,) int64
+        The same, of which these are used most: its source, its row in the step before, its last token (the start at
+        first), and the node of that.
+    uploaded : candidates.Uploaded, optional
+        The first three beside the memories, once they were brought there.
+    """
+
+    def __init__(self, t: int, rows: Rows, nodes: Nodes, limit: Array) -> None:
+        self.t, self.rows = t, rows
+        self.parents, self.tokens, self.nodes, self.source = rows[:4]
+        self.uploaded: Uploaded | None = None
+        self._nodes, self._limit = nodes, limit
+
+    @property
+    def left(self) -> Array:
+        """How many tokens each row may still have, ``(rows,)``."""
+        left: Array = self._limit[self.source] - self.t
+        return left
+
+    @cached_property
+    def prefixes(self) -> Array:
+        """All tokens so far, ``(rows, t)``, the start excluded."""
+        tokens: Array = self._nodes.traced(self.nodes, np.arange(self.nodes.size + 1) * self.t)[0]
+        return frozen(tokens.reshape(self.nodes.size, self.t))
+
+    def check(self, counts: Array) -> None:
+        """ValueError where a count of candidates says that a row is bad."""
+        if counts.size and counts.min() < 0:
+            raise self.bad(-1 - int(counts[counts < 0][0]))
+
+    def bad(self, row: int) -> ValueError:
+        """What to say of a row with scores that are none."""
+        return ValueError(f"the scores of source {self.source[row]} at step {self.t}, row {row}, hold NaN or +inf")

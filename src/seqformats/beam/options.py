@@ -1,0 +1,190 @@
+"""The options of beam search, once: what they are called, what they are if not given, and what is wrong with them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+import numpy as np
+
+from ..arrays import Array, has_items, is_array, to_host
+from ..converters.layouts import at_least
+from ..errors import ConversionError, StructureError, said
+from ..formats import LoD, Ragged
+from ..formats.structure import integers, whole
+from .constraints import Constraint
+from .names import HINTS
+from .result import BeamState
+from .rules import Prune, Rule, number, rule_of
+from .sampling import Stochastic
+from .tokens import ends_of
+
+_MOST = (1 << 31) - 1  # tokens of a hypothesis, places of a beam
+
+Whole: TypeAlias = int | Sequence[int] | Array
+"""A whole number, or one for each source."""
+Real: TypeAlias = float | Sequence[float] | Array
+"""A number, or one for each source."""
+OnScores: TypeAlias = Callable[[Array, BeamState], Array]
+OnCandidates: TypeAlias = Callable[[LoD, LoD, BeamState], tuple[LoD, LoD]]
+OnSelected: TypeAlias = Callable[[LoD, LoD, Array, BeamState], tuple[LoD | Array, LoD | Array, Array]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Options:
+    """What `beam_search` and `BeamDecoder` take by keyword; `beam_search` says what each is.
+
+    A new option is a field here and a line there.
+    """
+
+    start: Whole
+    end: Whole | Ragged
+    beam_size: Whole
+    max_new_tokens: Whole
+    rule: str = "hf"
+    n_best: int = 1
+    length_penalty: Real = 1.0
+    early_stopping: bool | str = False
+    min_new_tokens: Whole = 0
+    prune: Prune | None = None
+    sampling: Stochastic | None = None
+    constraints: Constraint | Sequence[Constraint] = ()
+    shared: object = None
+    on_scores: OnScores | Sequence[OnScores] | None = None
+    on_candidates: OnCandidates | Sequence[OnCandidates] | None = None
+    on_selected: OnSelected | Sequence[OnSelected] | None = None
+    trace: bool = False
+
+    def __post_init__(self) -> None:
+        if self.prune is not None and not isinstance(self.prune, Prune):
+            raise TypeError(f"prune must be a Prune, not {type(self.prune).__name__}")
+        if self.sampling is not None and not isinstance(self.sampling, Stochastic):
+            raise TypeError(f"sampling must be a Stochastic, not {type(self.sampling).__name__}")
+        if not isinstance(self.trace, (bool, np.bool_)):
+            raise TypeError(f"trace must be True or False, not {said(self.trace)}")
+
+    def made_rule(self) -> Rule:
+        """The rule; ConversionError where there is none of this name."""
+        return rule_of(self.rule, self.early_stopping)
+
+    def made_constraints(self) -> list[Constraint]:
+        """The constraints as a list."""
+        found = [self.constraints] if isinstance(self.constraints, Constraint) else self.constraints
+        if not isinstance(found, (list, tuple)) or not all(isinstance(one, Constraint) for one in found):
+            raise TypeError("constraints must be a list of constraints such as BannedTokens")
+        return list(found)
+
+
+class Sources(NamedTuple):
+    """What the options say of each source."""
+
+    n: int
+    start: Array  # the first token
+    width: Array  # the size of its beam
+    limit: Array  # the most tokens of a hypothesis
+    least: Array  # so many tokens come before an end
+    penalty: Array  # float64, the power of the length
+    ends: list[Array]  # the tokens that end a hypothesis
+    ends_at: Array  # where those of each source begin among all
+    all_ends: Array
+
+
+def per_source(options: Options, n: int | None) -> Sources:
+    """What the options say of each of `n` sources; where that is None, the start tokens say how many there are."""
+    start = _starts(options.start, n)
+    n = start.size
+    width = _whole(options.beam_size, n, "beam_size", 1)
+    limit = _whole(options.max_new_tokens, n, "max_new_tokens", 1)
+    least = _whole(options.min_new_tokens, n, "min_new_tokens", 0)
+    if at_least(options.n_best, "n_best", 1) > width.max(initial=1) and n:
+        raise ConversionError(f"n_best is {options.n_best}, but the beams have {width.max()} places at most")
+    ends = ends_of(options.end, n)
+    ends_at = np.cumsum([0, *[e.size for e in ends]]).astype(np.int64)
+    all_ends = np.concatenate([np.empty(0, np.int64), *ends])
+    return Sources(n, start, width, limit, least, _penalties(options.length_penalty, n), ends, ends_at, all_ends)
+
+
+def _starts(start: Whole, n: int | None) -> Array:
+    """The start token of each source."""
+    if has_items(start):
+        found = integers(start, "start")
+        if n is not None and found.size != n:
+            raise StructureError(f"start has {found.size} tokens, but the memories are for {n} sources")
+        return found
+    token = int(integers([whole(to_host(start).item() if is_array(start) else start, "start")], "start")[0])
+    if n is None:
+        raise StructureError("how many sources are there?  Without a memory give start as an array, one token a source")
+    return np.full(n, token, np.int64)
+
+
+def _whole(value: Whole, n: int, what: str, least: int) -> Array:
+    found = integers(value if has_items(value) else [value], what)
+    if has_items(value) and found.size != n:
+        raise StructureError(f"{what} has {found.size} numbers, but there are {n} sources")
+    if found.size:
+        at_least(int(found.min()), what, least)
+        if found.max() > _MOST:
+            raise ConversionError(f"{what} must be at most {_MOST}, not {found.max()}")
+    return found if has_items(value) else np.repeat(found, n)
+
+
+def _penalties(value: Real, n: int) -> Array:
+    if has_items(value):
+        values: Any = to_host(value).tolist() if is_array(value) else value
+        found = np.array([number(v, "length_penalty") for v in values], np.float64)
+        if found.size != n:
+            raise StructureError(f"length_penalty has {found.size} numbers, but there are {n} sources")
+    else:
+        found = np.full(n, number(value, "length_penalty"))
+    if not np.isfinite(found).all():
+        raise ConversionError("length_penalty must be finite")
+    return found
+
+
+P = ParamSpec("P")
+A = TypeVar("A")
+B = TypeVar("B")
+R = TypeVar("R")
+
+
+def with_options(
+    made: Callable[P, Options],
+) -> Callable[[Callable[[A, B, Options], R]], Callable[Concatenate[A, B, P], R]]:
+    """Have a function, whose last argument is an `Options`, take the fields of those as keywords.
+
+    They are in its signature, and type checkers know them.  An unknown one is refused, with a TypeError that says what
+    it is called here.
+    """
+    fields = inspect.signature(made).parameters
+    required = {name for name, field in fields.items() if field.default is field.empty}
+    keywords = ", ".join(fields)
+
+    def decorated(function: Callable[[A, B, Options], R]) -> Callable[Concatenate[A, B, P], R]:
+        signature = inspect.signature(function)
+        *first, _ = signature.parameters.values()
+        names = [one.name for one in first]
+        with_keywords = signature.replace(parameters=[*first, *fields.values()])
+        known = {*names, *fields}
+        call: Any = function
+        make: Any = made  # whose keywords are checked here and by type checkers, not in between
+
+        @functools.wraps(function)
+        def taking_keywords(*args: Any, **options: Any) -> Any:
+            for name in options:
+                if name not in known:
+                    told = f"{name} {HINTS[name]}" if name in HINTS else f"there is no option {name}"
+                    raise TypeError(f"{told}; the options are: {keywords}")
+            given = (*args, *[options.pop(name) for name in names[len(args) :] if name in options])
+            if len(given) != len(names) or not required <= options.keys() <= fields.keys():
+                with_keywords.bind(*given, **options)  # which says what is wrong
+            return call(*given, make(**options))
+
+        described: Any = taking_keywords
+        described.__signature__ = with_keywords
+        found: Callable[Concatenate[A, B, P], R] = described
+        return found
+
+    return decorated

@@ -1,0 +1,165 @@
+"""What a search shows: its state at every step, its hypotheses in the end, and its trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..formats import LoD, Ragged
+from ..formats.structure import Structure
+from ..operations.batch import inverse_order
+from ..operations.steps import TensorArray
+from .live import Live, Nodes
+from .memory import Place
+
+
+class BeamState:
+    """The live hypotheses of a search, a row each; rows of a source are neighbours.
+
+    Attributes
+    ----------
+    tokens : array (rows,) of int64
+        The last token of each; the start at first.
+    source : array (rows,) of int64
+        Of which source each is: at first each has one row, and none when it is done.
+    parents : array (rows,) of int64
+        The row of the step before that each goes on from.
+    memory : object
+        What the model has returned, in the order of these rows; its arrays are written again two steps later.
+    shared : object
+        The memory with one row a source, as it was given.
+    t : int
+        How many tokens each has.
+
+    Notes
+    -----
+    Arrays are of the library, and on the device, of the arrays in the memories; of `start` where there are none, and
+    NumPy's where that is no array either.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> decoder = sf.BeamDecoder(None, start=np.array([1, 2]), end=0, beam_size=2, max_new_tokens=5)
+    >>> decoder.step(np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), None)
+    >>> state = decoder.state
+    >>> state.t, state.tokens, state.source, state.parents
+    (1, array([1, 2, 1, 2]), array([0, 0, 1, 1]), array([0, 0, 1, 1]))
+    """
+
+    __slots__ = ("_live", "_place", "_prefixes", "memory", "parents", "shared", "source", "t", "tokens")
+
+    def __init__(self, live: Live, place: Place, arrays: tuple[Array, ...], memory: object, shared: object) -> None:
+        self._live, self._place = live, place
+        self._prefixes: Ragged | None = None
+        self.tokens, self.source, self.parents = arrays
+        self.memory: Any = memory
+        self.shared: Any = shared
+        self.t = live.t
+
+    @property
+    def prefixes(self) -> Ragged:
+        """The tokens of each row so far, without the start."""
+        if self._prefixes is None:
+            rows = self._live.source.size
+            structure = Structure.of_lengths(np.full(rows, self.t, np.int64))
+            self._prefixes = Ragged._sealed(self._place.put(self._live.prefixes.reshape(-1)), structure)
+        return self._prefixes
+
+    def __repr__(self) -> str:
+        return f"BeamState({self._live.source.size} rows at t = {self.t})"
+
+
+@dataclass(frozen=True, eq=False)
+class BeamTrace:
+    """Every step of a search, `LoD` over ``[source -> rows of the step before, row -> what was kept of it]``.
+
+    Attributes
+    ----------
+    ids, scores : TensorArray
+        The tokens and scores of each step; the first step holds the starts.
+
+    See Also
+    --------
+    beam_backtrace : the hypotheses that the steps hold
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
+    >>> found = sf.beam_search(
+    ...     lambda state: (table[state.tokens], None), None, start=np.array([1]), end=0, beam_size=2,
+    ...     max_new_tokens=5, trace=True)
+    >>> [step.to_nested() for step in found.trace.ids]
+    [[[[1]]], [[[0, 1, 2]]], [[[], [0, 1, 2], []]]]
+    """
+
+    ids: TensorArray
+    scores: TensorArray
+
+
+@dataclass(frozen=True, eq=False)
+class BeamResult:
+    """The hypotheses of a search, best first; a source may have none.
+
+    Attributes
+    ----------
+    tokens : LoD of int64
+        Over ``[source -> hypotheses, hypothesis -> tokens]``, without the start, with the end where there is one.
+    scores : array (hypotheses,) of float32
+        As the rule normalises them.
+    token_scores : LoD of float32
+        Like `tokens`: what each token has added to the log-probability.
+    rows : int
+        How many rows the model was asked for, in all steps together.
+    trace : BeamTrace, optional
+        The steps, where they were asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
+    >>> found = sf.beam_search(
+    ...     lambda state: (table[state.tokens], None), None, start=np.array([1, 2]), end=0, beam_size=2,
+    ...     max_new_tokens=5)
+    >>> found.tokens.to_nested(), np.exp(found.token_scores.data).round(2)
+    ([[[0]], [[0]]], array([0.6, 0.9], dtype=float32))
+    """
+
+    tokens: LoD
+    scores: Array
+    token_scores: LoD
+    rows: int
+    trace: BeamTrace | None = None
+
+
+def traced(nodes: Nodes, start: Array, place: Place) -> BeamTrace:
+    """Every step as the model's rows saw it."""
+    tree, n = nodes.tree(), start.size
+    before: Array = np.arange(n)  # the rows of the step before, as nodes or, at first, sources
+    ids, scores = [start], [np.zeros(n, np.float32)]
+    levels = [(Structure.of_lengths(np.ones(n, np.int64)), Structure.of_lengths(np.ones(n, np.int64)))]
+    source = before
+    base = None
+    for a, b in pairwise(nodes.steps):
+        previous = tree.previous[a:b]
+        parents = -1 - previous if base is None else before[previous - base]
+        order = np.argsort(parents, kind="stable")
+        counts = np.bincount(parents, minlength=source.size).astype(np.int64)
+        rows = np.bincount(source, minlength=n).astype(np.int64)
+        levels.append((Structure.of_lengths(rows), Structure.of_lengths(counts)))
+        ids.append(tree.tokens[a:b][order])
+        scores.append(tree.values[a:b][order])
+        source = source[parents[order]]
+        before, base = inverse_order(order), a
+    found = [
+        [LoD._over(place.put(array), level) for array, level in zip(arrays, levels, strict=True)]
+        for arrays in (ids, scores)
+    ]
+    return BeamTrace(TensorArray(tuple(found[0])), TensorArray(tuple(found[1])))

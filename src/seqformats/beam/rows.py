@@ -1,0 +1,154 @@
+"""What the kernels of decoding take: arrays that belong together, under their names.
+
+Each class is one argument of a kernel, on every device.  Nothing is imported here that a kernel could not import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from ..arrays import Array
+
+    Integers: TypeAlias = Array  # of int64; the other arrays are of floats
+
+
+class Limits(NamedTuple):
+    """What may follow each row; see `plan.Plan`, which makes it.
+
+    Row r goes on with ``allowed[allowed_from[r]:allowed_to[r]]`` alone, which rise, unless ``allowed_from[r]`` is -1 or
+    there are no such arrays.  The tokens ``edited[edited_at[r]:edited_at[r + 1]]``, which rise too, have their
+    log-probability multiplied by `factors` (divided, where it is above zero) and increased by `addends`, where
+    `edited_at` is not empty.
+    """
+
+    factors: Array  # float32
+    addends: Array  # float32
+    allowed_from: Integers
+    allowed_to: Integers
+    allowed: Integers
+    edited_at: Integers
+    edited: Integers
+
+
+class Scores(NamedTuple):
+    """What the model has said of each row."""
+
+    items: Array  # (rows * width,) float32, the scores of every token
+    running: Array  # (rows,) float32, the score of each row so far
+    form: int  # what `items` are: see candidates.LOGITS
+
+
+class Wanted(NamedTuple):
+    """The rows of each beam, and how many candidates it asks for."""
+
+    begin: Integers
+    end: Integers  # the row behind the last one; the same as `begin` where the beam is done
+    most: Integers
+
+
+class Lists(NamedTuple):
+    """Lists of candidates, best first: list l is at ``l * places``, and has ``counts[l]`` of them."""
+
+    values: Array  # float32
+    ids: Integers  # row * width + token
+    counts: Integers  # -1 - r where row r, which belongs to the list, holds NaN or +inf
+    places: int
+
+
+class Candidates(NamedTuple):
+    """The candidates of all beams on the host, as `Lists`, one a beam, but in falling order of `keys`."""
+
+    values: Array  # scores of the hypotheses so far, float32
+    keys: Array  # what they are sorted by; mostly the same array
+    ids: Integers  # row * width + token
+    counts: Integers
+    places: int
+    width: int
+
+
+class Beams(NamedTuple):
+    """The beams of a search: one a source, or one a group of each; ``(beams,)``."""
+
+    begin: Integers  # its first row
+    end: Integers  # the row behind its last one; the same where the beam is done
+    most: Integers  # how many candidates it asks for in the next step
+    width: Integers  # its size
+    limit: Integers  # the most tokens of a hypothesis
+    size: Integers  # how many finished hypotheses are kept
+    finished: Integers  # how many have ever finished
+    topped: Integers  # has the best candidate of a step been an end?
+    penalty: Array  # float64, the power of the length
+
+
+class Finished(NamedTuple):
+    """The finished hypotheses that are kept: those of beam l, best first, from ``l * places`` on."""
+
+    scores: Array  # float32
+    nodes: Integers
+    places: int
+
+
+class Tree(NamedTuple):
+    """All tokens that were kept: node i is a token behind another node.  The arrays have room for more than `size`."""
+
+    tokens: Integers
+    previous: Integers  # the node before; -1 - source at the start
+    values: Array  # float32, the score up to here
+    size: int
+
+
+class Rows(NamedTuple):
+    """The live hypotheses, a row each."""
+
+    parents: Integers  # the row of the step before
+    tokens: Integers  # the last token
+    nodes: Integers  # the node of that
+    source: Integers
+    values: Array  # float32, the score so far
+    keys: Array  # float32, what rows are sorted by
+
+
+class NewRows(NamedTuple):
+    """Where the rows of a step are written: room for more than there will be."""
+
+    numbers: Integers  # (4, most): parents, tokens, nodes and source of `Rows`
+    scores: Array  # (2, most) float32: values and keys
+
+
+class Terms(NamedTuple):
+    """How a search decides, in numbers; most are those of a `rules.Rule` or a `rules.Prune`."""
+
+    first_only: int
+    at_limit: int
+    pool: int
+    norm: int
+    shrinks: int
+    stop: int
+    groups: int  # beams of a source
+    n_best: int
+    safe: int
+    below: Array  # (2,) float32: how far a candidate, and its token, may be below the best one
+    ends_at: Integers  # source s ends with one of ends[ends_at[s]:ends_at[s + 1]]
+    ends: Integers
+
+
+class Prefixes(NamedTuple):
+    """What a step of `beam_step` reads."""
+
+    scores: Array  # (rows * width,) the candidates of each prefix
+    ids: Integers  # (rows * width,) their tokens; empty where the column is the token
+    pre_ids: Integers  # (rows,) the last token of each prefix
+    pre_scores: Array  # (rows,)
+
+
+class Selected(NamedTuple):
+    """What a step of `beam_step` writes; source s has the places from ``s * places`` on."""
+
+    values: Array
+    tokens: Integers
+    parents: Integers  # rows
+    counts: Integers  # (rows,) how many each row has
+    places: int

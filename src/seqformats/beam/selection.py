@@ -1,0 +1,211 @@
+"""From the scores of a model to the candidates of a step: limits, hooks, and the ways of choosing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, Library, adopt, is_array
+from ..errors import ConversionError, StructureError
+from . import candidates
+from .candidates import Query
+from .diverse import DiverseGroups
+from .hooks import Hooks
+from .lexical import LexicalSearch
+from .live import Live
+from .memory import Place
+from .options import Options, Sources
+from .plan import Plan
+from .result import BeamState
+from .rows import Candidates
+from .rules import BEAM, RULES, Prune
+from .search import Search
+from .step import no_gradient
+
+
+class Selection:
+    """How one search chooses candidates.
+
+    DiverseGroups, LexicalConstraints and sampling choose in ways of their own, of which there is one at most.
+    """
+
+    def __init__(self, options: Options, sources: Sources, place: Place) -> None:
+        self._sources, self._place = sources, place
+        self.rule = options.made_rule()
+        self.prune = options.prune or Prune()
+        self.hooks = Hooks(options)
+        given = options.made_constraints()
+        diverse = [one for one in given if isinstance(one, DiverseGroups)]
+        self._diverse = diverse[0] if diverse else None
+        self.groups = diverse[0].groups if diverse else 1
+        if (sources.width % self.groups).any():
+            wrong = int(sources.width[sources.width % self.groups > 0][0])
+            raise ConversionError(f"a beam_size of {wrong} cannot be divided into {self.groups} groups")
+        self._constraints = [one.begin(sources.n, sources.ends) for one in given if one not in diverse]
+        lexical = [one for one in self._constraints if isinstance(one, LexicalSearch)]
+        self._lexical = lexical[0] if lexical else None
+        self._sample = None
+        if options.sampling is not None:
+            self._sample = options.sampling.begin(sources.n)
+            # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
+            self.rule = RULES["paddle"]._replace(masks_first=True)
+        self._check_ways(len(diverse), len(lexical))
+        self._early = int(sources.least.max(initial=0))
+        self._last_end = int(sources.all_ends.max(initial=-1))
+
+    def _check_ways(self, diverse: int, lexical: int) -> None:
+        """ConversionError for what does not go together."""
+        own = {"DiverseGroups": diverse, "LexicalConstraints": lexical, "sampling": int(self._sample is not None)}
+        used = [name for name, count in own.items() for _ in range(count)]
+        if len(used) > 1:
+            raise ConversionError(f"{' and '.join(used)} do not go together: each chooses candidates in its own way")
+        if self.hooks.on_selected and used:
+            raise ConversionError(f"on_selected does not go with {used[0]}, which chooses candidates in its own way")
+        if self.hooks.on_candidates and lexical:
+            raise ConversionError(
+                "on_candidates does not go with LexicalConstraints, which chooses candidates in its own way"
+            )
+        if lexical and self.rule.pool == BEAM:
+            raise ConversionError('LexicalConstraints do not go with the rule "paddle", which compares scores alone')
+
+    def choose(self, scores: object, search: Search, state: BeamState) -> Candidates:
+        """The best candidates of each beam, after all hooks."""
+        live = search.live
+        library, x = self._scores(scores, live)
+        plan = self._plan(live, x.shape[1])
+        first = self.rule.masks_first
+        form = candidates.MASKED if first else candidates.LOGITS
+        if self.hooks.on_scores or self._lexical or self._sample:
+            x = candidates.log_probabilities(library, x, plan if first else None)
+            for hook in self.hooks.on_scores:
+                x = self._changed_scores(hook(x, state), library, x, live)
+            form = candidates.LOGS
+            if plan is not None and first:
+                plan = plan.bans()
+        wanted, longest, largest = search.wanted, search.longest, search.largest
+        query = Query(library, x, live.rows.values, form, plan, wanted, longest, largest, live.uploaded)
+        found = self._found(query, search, state)
+        if self.hooks.on_selected:
+            found = self.hooks.selected(query, found, live, self._sources.n, state)
+        return found
+
+    def follow(self, live: Live) -> None:
+        """The rows have become these."""
+        for constraint in self._constraints:
+            constraint.follow(live)
+        if self._sample is not None:
+            self._sample.follow(live)
+
+    # --- scores and limits -------------------------------------------------------------------------------------------
+
+    def _scores(self, scores: object, live: Live) -> tuple[Library, Array]:
+        """The scores as float32, beside the memories."""
+        if type(scores) is np.ndarray and self._place.library is NUMPY:
+            library: Library = NUMPY
+            x: Array = scores if scores.flags.c_contiguous else adopt(scores, "scores")[1]
+        else:
+            if not is_array(scores):
+                raise TypeError(f"scores must be an array (rows, vocabulary), not {type(scores).__name__}")
+            no_gradient(scores)
+            library, x = adopt(scores, "scores")
+            self._place.check(library, x, "scores")
+        rows = live.source.size
+        if len(x.shape) != 2 or x.shape[0] != rows or x.shape[1] == 0:
+            raise StructureError(f"scores must have shape ({rows}, vocabulary), but have {tuple(x.shape)}")
+        if not library.dtype_name(x.dtype).startswith(("float", "bfloat")):
+            raise TypeError(f"scores must be floats, not {library.dtype_name(x.dtype)}")
+        if self._last_end >= x.shape[1]:
+            raise StructureError(f"end is {self._last_end}, but scores have {x.shape[1]} columns")
+        return library, library.astype(x, "float32")
+
+    def _changed_scores(self, given: object, library: Library, x: Array, live: Live) -> Array:
+        """What a hook has made of the log-probabilities."""
+        found, y = self._scores(given, live)
+        if found is not library or tuple(y.shape) != tuple(x.shape):
+            raise StructureError(f"on_scores must return scores of shape {tuple(x.shape)}, not {tuple(y.shape)}")
+        return y
+
+    def _plan(self, live: Live, width: int) -> Plan | None:
+        """What may follow; None where anything may."""
+        t, sources = live.t, self._sources
+        if not (self._constraints or t < self._early or self.rule.forced_end):
+            return None
+        source = live.source
+        early = sources.least[source] > t
+        last = sources.limit[source] == t + 1 if self.rule.forced_end else early[:0]
+        if not (self._constraints or early.any() or last.any()):
+            return None
+        plan = Plan(source.size, width)
+        at, count = sources.ends_at[source], np.diff(sources.ends_at)[source]
+        if early.any():
+            rows = np.repeat(np.arange(source.size), np.where(early, count, 0))
+            first = np.searchsorted(rows, rows)
+            plan.ban(rows, sources.all_ends[at[rows] + np.arange(rows.size) - first])
+        if last.any():
+            plan.allow(np.where(last, at, -1), np.where(last, at + count, -1), sources.all_ends)
+        for constraint in self._constraints:
+            constraint.limit(live, plan)
+        return plan.done()
+
+    # --- the ways of choosing ----------------------------------------------------------------------------------------
+
+    def _found(self, query: Query, search: Search, state: BeamState) -> Candidates:
+        """The best candidates of each beam."""
+        if self._sample is not None:
+            return self._sampled(query, search, state)
+        if self._lexical is not None:
+            return self._lexical.found(query, search.live, self.prune.per_parent)
+        if self._diverse is not None:
+            return self._in_groups(self._diverse, query, search, state)
+        return self._best(query, search.live, state)
+
+    def _best(self, query: Query, live: Live, state: BeamState) -> Candidates:
+        """Those of some beams, each with its limits."""
+        if self.hooks.on_candidates:
+            return self.hooks.of_rows(query, self.prune.per_parent, live, self._sources.n, state)
+        if self.prune.per_parent is None:
+            return candidates.select(query)
+        return candidates.merged(query, candidates.row_lists(query, self.prune.per_parent))
+
+    def _sampled(self, query: Query, search: Search, state: BeamState) -> Candidates:
+        """The best with noise, and their log-probabilities without it."""
+        assert self._sample is not None
+        library, x, running = query.library, query.x, query.running
+        noisy = self._sample.perturbed(library, x, running, search.live.rows.keys)
+        alone = query._replace(x=noisy, running=np.zeros_like(running), form=candidates.LOGS)
+        found = self._best(alone, search.live, state)
+        search.live.check(found.counts)
+        used = candidates.used(found)
+        ids = found.ids[used]
+        values = np.zeros_like(found.keys)
+        values[used] = running[ids // found.width] + library.to_numpy(library.take(x.reshape(-1), ids, 0))
+        return found._replace(values=values)
+
+    def _in_groups(self, diverse: DiverseGroups, query: Query, search: Search, state: BeamState) -> Candidates:
+        """Group by group, each with a penalty for the tokens that those before it have chosen."""
+        live, wanted, width = search.live, query.wanted, query.x.shape[1]
+        parts: list[Candidates] = []
+        chosen: list[Array] = []
+        for g in range(self.groups):
+            mine = np.arange(wanted.begin.size) % self.groups == g
+            own = wanted._replace(begin=np.where(mine, wanted.begin, 0), end=np.where(mine, wanted.end, 0))
+            plan = query.plan
+            if parts:
+                chosen.append(self._going(parts[-1], search.beams.width, width))
+                plan = diverse.penalised(plan, live, width, np.concatenate(chosen))
+            asked = query._replace(wanted=own, plan=plan)
+            parts.append(self._best(asked, live, state))
+            live.check(parts[-1].counts)
+        return candidates.interleaved(parts)
+
+    def _going(self, found: Candidates, size: Array, width: int) -> Array:
+        """The tokens with which beams go on, of each as many as its size, as ``source * width + token``."""
+        used = candidates.used(found)
+        beam, tokens = used // found.places, found.ids[used] % width
+        places = beam // self.groups * width + tokens
+        sources = self._sources
+        ends = np.repeat(np.arange(sources.n), np.diff(sources.ends_at)) * width + sources.all_ends
+        going = ~np.isin(places, ends)
+        beam, places = beam[going], places[going]
+        rank = np.arange(beam.size) - np.searchsorted(beam, beam)
+        kept: Array = places[rank < size[beam]]
+        return kept

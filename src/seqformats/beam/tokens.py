@@ -1,0 +1,71 @@
+"""Tokens, and sequences of them, as users give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, is_array, shape_of, to_host
+from ..converters.convert import convert
+from ..converters.layouts import at_least
+from ..errors import StructureError
+from ..formats import Encoding, List, LoD, Ragged
+from ..formats.structure import integers
+from ..limits import OBJECT, check_room
+
+
+def tokens_of(values: object, what: str) -> Array:
+    """A sequence of tokens as int64; none is negative."""
+    found = integers(values, what)
+    if found.size and found.min() < 0:
+        raise StructureError(f"{what} must not be negative, but one of them is {found.min()}")
+    return found
+
+
+def is_token(x: object) -> bool:
+    """Is this one number, and no sequence?"""
+    return not isinstance(x, (list, tuple)) and not (is_array(x) and len(shape_of(x)))
+
+
+def is_nested(given: object) -> bool:
+    """Are these sequences of tokens for each source, and not for all?"""
+    if isinstance(given, LoD):
+        return len(given.lod) > 1
+    lists = (list, tuple)
+    return isinstance(given, lists) and any(isinstance(s, lists) and not all(map(is_token, s)) for s in given)
+
+
+def one_by_one(given: Any) -> Any:
+    """What holds tokens, or sequences of them, one by one; an array on the host."""
+    if is_array(given):
+        given = to_host(given)
+        if given.ndim < 1:
+            raise TypeError("tokens come in sequences, not as a single number")
+        check_room(given.shape[0], OBJECT, "sequences of tokens")
+    return given
+
+
+def token_lists(given: object, what: str) -> list[Array]:
+    """Sequences of tokens, from a list of lists, an encoding, ..."""
+    if isinstance(given, Encoding):
+        given = convert(given, Ragged if isinstance(given, LoD) else List)
+        given = convert(given, List).items
+    given = one_by_one(given)
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise TypeError(f"{what} must be sequences of tokens, not {type(given).__name__}")
+    return [tokens_of(x, what) for x in given]
+
+
+def ends_of(given: object, n: int) -> list[Array]:
+    """The tokens that end a hypothesis of each source."""
+    if isinstance(given, Encoding):
+        found = token_lists(given, "end")
+        if len(found) != n:
+            raise StructureError(f"end has the ids of {len(found)} sources, but there are {n} sources")
+    elif is_token(given):
+        found = [np.array([at_least(to_host(given).item() if is_array(given) else given, "end", 0)])] * n
+    else:
+        found = [tokens_of(given, "end")] * n
+    return [np.unique(e) for e in found]

@@ -1,0 +1,91 @@
+"""Sequences of tokens as a tree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array
+from .tokens import token_lists
+
+
+class Trie:
+    """Sequences of tokens as a tree held in arrays: the children of a node are neighbours, in rising order.
+
+    Parameters
+    ----------
+    sequences : lists or arrays of tokens, or encoding
+        Any length.
+
+    Attributes
+    ----------
+    tokens, begin, end : array (nodes,) of int64
+        Node 0 is the root; node i follows its parent with ``tokens[i]``, its children are ``begin[i]`` to ``end[i]``.
+
+    Raises
+    ------
+    TypeError
+        For tokens that are no integers.
+    StructureError
+        For negative ones.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> trie = sf.Trie([[3, 1], [3, 2], [5]])
+    >>> trie.tokens, trie.begin, trie.end
+    (array([-1,  3,  5,  1,  2]), array([1, 3, 5, 5, 5]), array([3, 5, 5, 5, 5]))
+    """
+
+    tokens: Array
+    begin: Array
+    end: Array
+
+    def __init__(self, sequences: object) -> None:
+        found = token_lists(sequences, "sequences")
+        self._build(found, np.zeros(len(found), np.int64), 1)
+
+    @classmethod
+    def _of(cls, sequences: list[Array], roots: Array, count: int) -> Trie:
+        """A tree for each of `count` roots, which are the first nodes."""
+        trie = cls.__new__(cls)
+        trie._build(sequences, roots, count)
+        return trie
+
+    def _build(self, sequences: list[Array], node: Array, count: int) -> None:
+        self._sequences = sequences
+        self._ended: dict[tuple[int, ...], Trie] = {}  # the same with ends behind them
+        lengths = np.array([s.size for s in sequences], np.int64)
+        starts = np.cumsum(lengths) - lengths
+        self._known, flat = np.unique(np.concatenate([np.empty(0, np.int64), *sequences]), return_inverse=True)
+        width = max(self._known.size, 1)
+        # one number for a node and a token: children of a node come one after the other, in rising order
+        self._keys = np.empty(0, np.int64)
+        size, depth, alive = count, 0, np.flatnonzero(lengths > 0)
+        while alive.size:
+            new, which = np.unique(node[alive] * width + flat[starts[alive] + depth], return_inverse=True)
+            self._keys = np.append(self._keys, new)
+            node = node.copy()
+            node[alive] = size + which
+            size += new.size
+            depth += 1
+            alive = alive[lengths[alive] > depth]
+        parents, known = np.divmod(self._keys, width)
+        self.tokens = np.concatenate([np.full(count, -1), self._known[known]])
+        self.begin, self.end = (count + np.searchsorted(parents, np.arange(size), side) for side in ("left", "right"))
+        self.begin[self.begin == self.end] = size
+        self.end[self.begin == size] = size
+
+    @property
+    def largest(self) -> int:
+        """The largest token; -1 where there is none."""
+        return int(self._known[-1]) if self._known.size else -1
+
+    def child(self, nodes: Array, tokens: Array) -> Array:
+        """The child of each node with each token; -1 where there is none, or no node."""
+        if not self._keys.size:
+            return np.full(nodes.shape, -1)
+        known = np.minimum(np.searchsorted(self._known, tokens), self._known.size - 1)
+        key = nodes * self._known.size + known
+        place = np.minimum(np.searchsorted(self._keys, key), self._keys.size - 1)
+        there = (nodes >= 0) & (self._known[known] == tokens) & (self._keys[place] == key)
+        return np.where(there, self.tokens.size - self._keys.size + place, -1)
