@@ -365,7 +365,6 @@ def test_typed():
 # --- how long, how wide, how plain -----------------------------------------------------------------------------------
 
 ENCODINGS = {"List", "Ragged", "Padded", "Packed", "Masked", "LoD"}
-being_mended = pytest.mark.xfail(strict=False, reason="what is above the limit is being cut down")
 
 
 def functions():
@@ -381,13 +380,11 @@ def positional(function):
     return [argument for argument in arguments if argument.arg not in ("self", "cls")]
 
 
-@being_mended
 def test_no_file_is_long():
     long = {dotted(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     assert {name: lines for name, lines in long.items() if lines > LINES} == {}
 
 
-@being_mended
 def test_functions_take_few_arguments_by_place():
     long = [(module, f.name, len(positional(f))) for module, f in functions() if len(positional(f)) > PARAMETERS]
     assert [found for found in long if not in_kernels(found[0])] == []
@@ -407,7 +404,6 @@ def type_tests(module):
             yield ast.unparse(node)
 
 
-@being_mended
 def test_encodings_are_asked_instead_of_told_apart():
     found = [(dotted(path), test) for path in MODULES for test in type_tests(tree(path))]
     found = [(name, test) for name, test in found if not name.startswith("formats")]
@@ -419,7 +415,6 @@ def test_type_tests_would_be_found():
     assert len(list(type_tests(ast.parse(text)))) == 3
 
 
-@being_mended
 def test_annotations_say_something():
     """`Any` is for what can be anything and is used as that."""
     said = [

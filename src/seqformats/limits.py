@@ -16,8 +16,10 @@ NO_ROOM = (MemoryError, ValueError, OverflowError, TypeError, RuntimeError)
 
 
 def no_room(shape: Sequence[int], error: Exception) -> Exception:
-    """The error for an array that could not be made, after one of `NO_ROOM`; another library's own, or one of this
-    library's, as it is."""
+    """The error for an array that could not be made, after one of `NO_ROOM`.
+
+    Another library's own, or one of this library's, stays as it is.
+    """
     if isinstance(error, SeqFormatError):
         return error
     ours = not isinstance(error, RuntimeError) or math.prod([k for k in shape if k]) >= _ADDRESSES
@@ -70,8 +72,9 @@ _DEEP, _MANY = 16, 1 << 24
 
 
 def check_finite(lists: Sequence[object], depth: int = _DEEP, count: int = _MANY) -> None:
-    """StructureError where a list is among its own items, OutOfMemory where there are too many; for those who walk
-    nested lists level by level, and are at this depth, where there are so many items.
+    """StructureError where a list is among its own items, OutOfMemory where there are too many.
+
+    It is for those who walk nested lists level by level, and are at this depth, where there are so many items.
 
     A list may be an item in many places, so few lists can stand for more than any memory holds.  Looking at each list
     once takes longer than many a walk, so it is done where that comes to be deep or wide, and only once.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, is_array
+from ..converters.convert import convert
 from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD
@@ -71,12 +72,13 @@ class AllowedTokens(Constraint):
             self._shared, self._ended = trie_or_lists._sequences, trie_or_lists._ended
             return
         each = is_nested(trie_or_lists)
-        if isinstance(trie_or_lists, LoD):
-            trie_or_lists = trie_or_lists.to_nested()
+        lists: Any = trie_or_lists
+        if isinstance(lists, Encoding) and lists.keeps_levels:
+            lists = convert(lists, list)
         if each:
-            self._own = [token_lists(part, "the allowed sequences") for part in trie_or_lists]
+            self._own = [token_lists(part, "the allowed sequences") for part in lists]
         else:
-            self._shared = token_lists(trie_or_lists, "the allowed sequences")
+            self._shared = token_lists(lists, "the allowed sequences")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """What one search needs of it."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Array, to_host
 from ..errors import StructureError, said
-from ..formats import LoD
+from ..formats import Encoding, LoD
 from ..formats.structure import Structure, integers
 from . import candidates
 from .candidates import Query
@@ -87,6 +87,7 @@ def _several_of(returned: object, name: str, parts: tuple[str, ...]) -> Any:
 
 def _two_levels(ids: object, scores: object, rows: Structure) -> tuple[Structure, Structure]:
     """The levels that candidates from a hook have in common."""
+    levels = []
     for x in (ids, scores):
         if not isinstance(x, LoD) or len(x.lod) != 2 or x.item_shape not in ((), (1,)):
             raise StructureError(
@@ -94,11 +95,11 @@ def _two_levels(ids: object, scores: object, rows: Structure) -> tuple[Structure
             )
         if not np.array_equal(x.lod[0], rows.offsets):
             raise StructureError("on_candidates must keep the rows of every source")
-    assert isinstance(ids, LoD)
-    assert isinstance(scores, LoD)
-    if not np.array_equal(ids.lod[1], scores.lod[1]):
+        levels.append(x._levels)
+    inner = levels[0][1]
+    if not inner.same_lengths(levels[1][1]):
         raise StructureError("on_candidates must return as many ids as scores for every row")
-    return rows, ids._levels[1]
+    return rows, inner
 
 
 def _rows_of_sources(live: Live, n: int) -> Structure:
@@ -126,7 +127,7 @@ def _ranked(
 
 def _data_of(x: object) -> object:
     """The data of a `LoD`, after a look at whether that is what was validated; an array as it is."""
-    if not isinstance(x, LoD):
+    if not isinstance(x, Encoding):
         return x
     x._look()
     return x.data

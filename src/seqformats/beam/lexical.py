@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Array
+from ..converters.convert import convert
 from ..errors import StructureError, said
-from ..formats import Encoding, LoD
+from ..formats import Encoding
 from . import candidates
 from .candidates import Query
 from .constraints import Constraint, Running
@@ -57,7 +58,7 @@ class LexicalConstraints(Constraint):
     def __init__(self, phrases: object) -> None:
         self._each = is_nested(phrases)
         if isinstance(phrases, Encoding):
-            phrases = phrases.to_nested() if isinstance(phrases, LoD) else token_lists(phrases, "the phrases")
+            phrases = convert(phrases, list) if phrases.keeps_levels else token_lists(phrases, "the phrases")
         if not isinstance(phrases, (list, tuple)):
             raise TypeError(f"phrases must be lists of tokens, not {type(phrases).__name__}")
         if phrases and all(is_token(x) for x in phrases):

@@ -103,8 +103,10 @@ def parts(memory: object, what: str, *, known: bool = True) -> list[Any]:
 def _collect(
     x: object, path: tuple[int, ...], found: list[Any], seen: dict[int, object], what: str, known: bool
 ) -> None:
-    """The parts of `x`, which is in the containers of `path`; `seen` are those that were looked into, so that no
-    other object takes their place."""
+    """The parts of `x`, which is in the containers of `path`.
+
+    `seen` are those that were looked into, so that no other object takes their place.
+    """
     if _is_array(x):
         found.append(x)
         return

@@ -11,7 +11,7 @@ from ..arrays import Array, is_array, shape_of, to_host
 from ..converters.convert import convert
 from ..converters.layouts import at_least
 from ..errors import StructureError
-from ..formats import Encoding, List, LoD, Ragged
+from ..formats import Encoding, List, Ragged
 from ..formats.structure import integers
 from ..limits import OBJECT, check_room
 
@@ -31,8 +31,8 @@ def is_token(x: object) -> bool:
 
 def is_nested(given: object) -> bool:
     """Are these sequences of tokens for each source, and not for all?"""
-    if isinstance(given, LoD):
-        return len(given.lod) > 1
+    if isinstance(given, Encoding):
+        return len(given._levels) > 1
     lists = (list, tuple)
     return isinstance(given, lists) and any(isinstance(s, lists) and not all(map(is_token, s)) for s in given)
 
@@ -50,7 +50,7 @@ def one_by_one(given: Any) -> Any:
 def token_lists(given: object, what: str) -> list[Array]:
     """Sequences of tokens, from a list of lists, an encoding, ..."""
     if isinstance(given, Encoding):
-        given = convert(given, Ragged if isinstance(given, LoD) else List)
+        given = convert(given, Ragged if given.keeps_levels else List)
         given = convert(given, List).items
     given = one_by_one(given)
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):

@@ -94,7 +94,8 @@ def back_to(y: Any, x: Any, level: int) -> Any:
 
 def in_kind_of(y: object, x: list[Any] | tuple[Any, ...]) -> Any:
     """An encoding as the bare list or tuple that `x` was."""
-    if isinstance(y, List):
-        return type(x)(y.items) if type(x) in (list, tuple) else list(y.items)
+    if isinstance(y, Encoding) and not y._in_one_array:
+        items = y._leaves()
+        return type(x)(items) if type(x) in (list, tuple) else items
     nested = convert(y, list)
     return tuple(nested) if type(x) is tuple else nested

@@ -1,5 +1,6 @@
-"""Give one row of every sequence, column by column, the sequence's own item, and the others zeros: the gradient of a
-maximum.
+"""Give one row of every sequence, column by column, the sequence's own item: the gradient of a maximum.
+
+The others get zeros.
 
 ``x (n * width,)``; ``places (n * width,)``: the place in the sequence, -1 for none; `out` holds the sequences in any
 layout, see `Layout`.

@@ -1,5 +1,6 @@
-"""Give the largest items of every sequence their part of the gradient of `topk_rows`, whose `places` and `ks` these
-are.
+"""Give the largest items of every sequence their part of the gradient of `topk_rows`.
+
+`places` and `ks` are those of that kernel.
 
 ``x (n * q * width,)`` is the gradient; `out`, zero before, holds the sequences in any layout, see `Layout`.
 """

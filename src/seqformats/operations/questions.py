@@ -169,7 +169,7 @@ def to_device(x: X, device: object) -> X:
     """
     if not is_array(x) and not is_encoding(x) and not (isinstance(x, (list, tuple)) and is_list_of_arrays(x)):
         raise TypeError(f"{type(x).__name__} is neither an encoding nor an array nor a list of arrays")
-    if isinstance(x, List) and not x.items:
+    if isinstance(x, Encoding) and not x._leaves():  # a list of no arrays
         return cast(X, List._of((), x._structure, to_device(x._sample(), device)))
     if isinstance(x, Encoding):
         x._look()

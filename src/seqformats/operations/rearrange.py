@@ -236,9 +236,9 @@ def slice(x: B, start: Counts, length: Counts) -> Call[B]:
     def cut(z: Encoding) -> Any:
         if kept.same_lengths(structure):
             return z
-        if isinstance(z, List):
+        if not z._in_one_array:
             z._look()
-            items = tuple([a[i : i + k] for a, i, k in zip(z.items, begin.tolist(), size.tolist(), strict=True)])
+            items = tuple([a[i : i + k] for a, i, k in zip(z._leaves(), begin.tolist(), size.tolist(), strict=True)])
             return List(items, z._sample())
         source = Source(*(z if z._flat else convert(z, Ragged))._read())
         return convert_like(lay_out(source.restricted(kept, starts), Ragged), shape)

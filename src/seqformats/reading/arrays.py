@@ -45,8 +45,10 @@ def _read(items: tuple[object, ...]) -> tuple[Array, Array, Array, int] | None:
 
 
 def read(items: tuple[object, ...]) -> tuple[Array, Array, Array, int] | None:
-    """Lengths, offsets, addresses and the greatest length of plain C-contiguous arrays of one library, device, dtype
-    and item shape, where they can be read natively and want no gradient; else None."""
+    """Lengths, offsets, addresses and the greatest length of plain arrays alike, where they can be read natively.
+
+    They are C-contiguous, of one library, device, dtype and item shape, and want no gradient; None for others.
+    """
     global _works
     if not items:
         return None

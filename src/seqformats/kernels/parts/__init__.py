@@ -16,6 +16,7 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 """
 
 from ...layout import Layout
+from . import powers  # noqa: F401  exponentials and logarithms of lanes
 from .common import Columns, along, begin_of, best_of_column, beyond, edit, item_at, limited, locate, put
 from .lanes import (
     choose,

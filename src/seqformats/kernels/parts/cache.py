@@ -248,6 +248,7 @@ class Cache(FunctionCache):
         return (*super()._index_key(sig, codegen), _STAMP)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled code for these types, None where there is none that may be read."""
         try:
             found = super().load_overload(sig, target_context)
         except Exception:
@@ -258,6 +259,7 @@ class Cache(FunctionCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep compiled code, if there is a place for it."""
         if self._cache_file.touched:
             return
         try:

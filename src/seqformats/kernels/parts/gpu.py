@@ -29,8 +29,10 @@ simulated = not hasattr(gpu, "as_cuda_array")
 
 
 def _with_all_names() -> None:
-    """Import what numba-cuda, up to 0.30, needs `numpy.row_stack` for, another name of `vstack`: NumPy 2.5 has it no
-    more, and no kernel could be compiled."""
+    """Import what numba-cuda, up to 0.30, needs `numpy.row_stack` for, another name of `vstack`.
+
+    NumPy 2.5 has it no more, and no kernel could be compiled.
+    """
     if simulated or hasattr(np, "row_stack"):
         return
     names: Any = np
