@@ -158,8 +158,8 @@ def pool(x: Any, sentences_per_document: list[int]) -> tuple[np.ndarray, np.ndar
     """The means of words by sentence, and of sentences by document."""
     sentences = sf.reduce_mean(x)
     if isinstance(sentences, sf.LoD):  # a LoD knows its documents: pooling takes one level off at a time
-        return sentences.data, sf.reduce_mean(sentences)
-    return sentences, sf.reduce_mean(sf.Ragged(sentences, sentences_per_document))
+        return sentences.data, np.asarray(sf.reduce_mean(sentences))
+    return np.asarray(sentences), np.asarray(sf.reduce_mean(sf.Ragged(sentences, sentences_per_document)))
 
 
 def median_time(function: Callable[[], Any]) -> tuple[Any, float]:

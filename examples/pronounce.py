@@ -130,7 +130,7 @@ def load_model() -> Pronouncer:
 def decode(model: Pronouncer, states: np.ndarray, **options: Any) -> Any:
     """The result of `sf.beam_search`; its tokens are a LoD [word -> pronunciations, pronunciation -> phonemes]."""
     return sf.beam_search(
-        lambda state: model.step(state.tokens, state.memory),
+        lambda state: model.step(np.asarray(state.tokens), state.memory),
         states,
         start=START,
         end=END,

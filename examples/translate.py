@@ -106,7 +106,7 @@ def generate(model: Model, encoder_ctx: np.ndarray, beam_size: int, max_length: 
     """The translations of each source, best first, and their scores up to each word."""
     sources = np.arange(len(encoder_ctx))
     decoder_mem = np.tanh(encoder_ctx @ model.encoder_ctx_proj)  # one row a prefix: so far one a source
-    prefixes = (np.arange(len(sources) + 1),) * 2  # [source -> prefixes, prefix -> one word]
+    prefixes: tuple[Any, ...] = (np.arange(len(sources) + 1),) * 2  # [source -> prefixes, prefix -> one word]
     generated_ids = [sf.LoD(np.full(len(sources), START), prefixes)]
     generated_scores = [sf.LoD(np.zeros(len(sources), np.float32), prefixes)]
     for _ in range(max_length):

@@ -11,8 +11,8 @@ from .parts import (
 def cpu(lengths: Integers, longest: int, order: Integers) -> None:
     """Write four arrays, one after the other into ``order (2 * n + 2 * longest + 1,)``.
 
-    These are the sorted lengths ``(n,)``, the positions they had ``(n,)``, how many sequences are longer than t ``(longest,)``,
-    and the rows before time step t ``(longest + 1,)``.
+    These are the sorted lengths ``(n,)``, the positions they had ``(n,)``, how many sequences are longer than t
+    ``(longest,)``, and the rows before time step t ``(longest + 1,)``.
     """
     n = lengths.size
     sizes = 2 * n
