@@ -59,16 +59,16 @@ def numbers(x):
 # What is prepared from a Ragged, what is called with it, and what that costs.
 CALLS = {
     "Ragged": (lambda x: (x.data, x.lengths), lambda p: sf.Ragged(*p), Cost("check_lengths", 1, 9, 0.10)),
-    "list -> Ragged": (arrays_of, lambda x: sf.convert(x, sf.Ragged), Cost("scan_list copy_blocks", 2, 13, 1.10)),
+    "list -> Ragged": (arrays_of, lambda x: sf.convert(x, sf.Ragged), Cost("scan_list copy_blocks", 2, 12, 1.10)),
     "list -> Padded": (
         arrays_of,
         lambda x: sf.convert(x, sf.Padded),
-        Cost("scan_list sort_lengths blocks_to_steps pad_blocks", 3, 17, 2.20),
+        Cost("scan_list sort_lengths blocks_to_steps pad_blocks", 3, 16, 2.20),
     ),
     "list -> Masked": (
         arrays_of,
         lambda x: sf.convert(x, sf.Masked),
-        Cost("scan_list copy_blocks pad_blocks", 2, 16, 2.20),
+        Cost("scan_list copy_blocks pad_blocks", 2, 14, 2.20),
     ),
     "Ragged -> List": (fresh, lambda x: sf.convert(x, sf.List), Cost("", 0, 7, 0.10)),
     "Ragged -> LoD": (fresh, lambda x: sf.convert(x, sf.LoD), Cost("", 0, 6, 0.10)),
@@ -78,7 +78,7 @@ CALLS = {
         Cost("sort_lengths blocks_to_steps pad_blocks", 2, 16, 2.20),
     ),
     "Ragged -> Packed": (fresh, lambda x: sf.convert(x, sf.Packed), Cost("sort_lengths blocks_to_steps", 2, 15, 1.10)),
-    "Ragged -> Masked": (fresh, lambda x: sf.convert(x, sf.Masked), Cost("copy_blocks pad_blocks", 1, 15, 2.20)),
+    "Ragged -> Masked": (fresh, lambda x: sf.convert(x, sf.Masked), Cost("copy_blocks pad_blocks", 1, 14, 2.20)),
     "Padded -> Ragged": (
         lambda x: sf.convert(x, sf.Padded),
         lambda x: sf.convert(x, sf.Ragged),
@@ -104,7 +104,7 @@ CALLS = {
         lambda x: x.to_nested(),
         Cost("list_rows list_rows", 2, 16, 10.10),
     ),
-    "x[index]": (fresh, lambda x: x[[3, 0, 2, 7, 9]], Cost("pick_sequences copy_blocks", 2, 18, 0.20)),
+    "x[index]": (fresh, lambda x: x[[3, 0, 2, 7, 9]], Cost("pick_sequences copy_blocks", 2, 17, 0.20)),
     "x[a:b]": (fresh, lambda x: x[2:40], Cost("", 0, 12, 0.10)),
     "reduce_sum": (fresh, sf.reduce_sum, Cost("sum_rows", 1, 9, 0.40)),
     "reduce_sum of Padded": (lambda x: sf.convert(x, sf.Padded), sf.reduce_sum, Cost("sum_rows", 1, 9, 0.40)),

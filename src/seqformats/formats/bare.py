@@ -11,7 +11,6 @@ from ..arrays import NUMPY, is_array_type, library_of
 from ..reading import read
 from .list import List
 from .lod import LoD
-from .rows import Source, make_source
 from .structure import Structure, make_layout
 
 Items: TypeAlias = tuple[Any, ...]
@@ -35,8 +34,8 @@ def list_of(items: Items) -> List:
     return List(items) if found is None else List._of(items, Structure(found[0], found[1], found[3]), items[0])
 
 
-def read_list(items: Items) -> Source | None:
-    """The rows of plain arrays alike that want no gradient, after one look; None for what is not."""
+def read_list(items: Items) -> tuple[Any, ...] | None:
+    """The rows of plain arrays alike that want no gradient, after one look, as the fields of a `Source`; else None."""
     found = read(items)
     if found is None:
         return None
@@ -44,6 +43,4 @@ def read_list(items: Items) -> Source | None:
     at = make_layout((addresses, offsets, offsets, -1, 0, 1, 1))
     sample = items[0]
     library = NUMPY if type(sample) is np.ndarray else library_of(sample)
-    structure = Structure(lengths, offsets, longest)
-    source: Source = make_source((library, items, at, structure, sample, sample.shape[1:], None))
-    return source
+    return library, items, at, Structure(lengths, offsets, longest), sample, sample.shape[1:], None

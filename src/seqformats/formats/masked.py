@@ -162,7 +162,7 @@ class Masked(Encoding[Data]):
         n = structure.n
         if width is None:
             width = structure.longest
-        at = structure.rooms.get((width, side)) or structure.in_rooms(width, side)
+        at = structure.in_rooms(width, side)
         return (n, width), at, None if structure.rows == n * width else (at[1], n, width, at[4])
 
     @classmethod

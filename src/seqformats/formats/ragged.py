@@ -12,7 +12,7 @@ from ..errors import StructureError
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, picked, with_axes
-from .rows import Room, lay_out, make_source
+from .rows import Room, lay_out
 from .structure import Structure, integers, make_layout
 
 
@@ -154,7 +154,7 @@ def gathered(library: Library, data: Array, item: Shape, chosen: Structure, star
         return Ragged._sealed(library.take(data, shift + np.arange(chosen.rows), 0), chosen)
     cum = chosen.offsets
     at = make_layout((starts, cum, cum, -1, 0, 1, 0))
-    return lay_out(make_source((library, data, at, chosen, data, item, None)), Ragged)
+    return lay_out((library, data, at, chosen, data, item, None), Ragged)
 
 
 def ends_at(structure: Structure, end: int, what: str, have: str) -> None:

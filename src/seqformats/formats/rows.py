@@ -88,12 +88,12 @@ Room = tuple[Shape, Layout, Gaps | None]
 """What an encoding wants for some sequences: the axes of its data before those of an item, where rows go, and gaps."""
 
 
-def lay_out(x: Readable, kind: type[E], form: tuple[Any, ...] = (), fill: object = 0) -> E:
-    """The rows of an encoding, or a `Source`, as an encoding of `kind` over the same structure.
+def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] = (), fill: object = 0) -> E:
+    """The rows of an encoding, or those that the fields of a `Source` tell, as an encoding of `kind`.
 
     `form` is what the encoding's layout depends on beside the structure; `fill` pads a rectangle.
     """
-    library, data, at, structure, sample, item, begins = x._read()
+    library, data, at, structure, sample, item, begins = x if isinstance(x, tuple) else x._read()
     target: Any = kind
     lead, to, gaps = target._room(structure, *form)
     dtype = sample.dtype

@@ -108,7 +108,7 @@ class Structure:
         "offsets",
         "order",
         "packed",
-        "rooms",
+        "room",
         "rows",
         "stable",
     )
@@ -119,7 +119,7 @@ class Structure:
     rows: int
     longest: int
     device: dict[Any, Any]  # copies of the arrays on other devices
-    rooms: dict[tuple[int, str], Layout]  # a sequence to a room of one width, by that and the side of the padding
+    room: tuple[int, str, Layout] | None  # the rooms that were last asked for
     stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
     flat: Layout  # sequences one after the other
     # Computed when one of them is first asked for:
@@ -141,6 +141,7 @@ class Structure:
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
         self.flat = make_layout((offsets, offsets, offsets, -1, 0, 1, 0))
         self.device = {}
+        self.room = None
         self.stable = True
 
     @classmethod
@@ -210,9 +211,6 @@ class Structure:
         Python comes here only where a slot is still empty, so the order costs nothing where nobody needs it, and
         nothing more than any attribute once it is there.
         """
-        if name == "rooms":
-            self.rooms = {}
-            return self.rooms
         if name not in ("order", "packed", "by_steps"):
             raise AttributeError(f"a Structure has no {name}")
         lengths, longest, n = self.lengths, self.longest, self.n
@@ -234,12 +232,13 @@ class Structure:
 
     def in_rooms(self, width: int, side: str) -> Layout:
         """Each sequence in a room of the same width, its padding on this side."""
-        try:
-            return self.rooms[width, side]
-        except KeyError:
-            cum = self.offsets
-            at: Layout = make_layout((cum, cum, cum, width, int(side == "left"), 1, 0))
-            return self.rooms.setdefault((width, side), at)
+        room = self.room
+        if room is not None and room[0] == width and room[1] == side:
+            return room[2]
+        cum = self.offsets
+        at: Layout = make_layout((cum, cum, cum, width, 1 if side == "left" else 0, 1, 0))
+        self.room = width, side, at
+        return at
 
     def known_order(self) -> Order | None:
         """The order, if it has been asked for."""
