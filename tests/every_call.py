@@ -646,6 +646,7 @@ def beam_step(b):
 
 
 def names_called():
-    """The public names that stand in this file."""
+    """The public names that stand in this file, and those of the reductions."""
     text = inspect.getsource(inspect.getmodule(names_called))
+    text += "".join(f'"reduce_{name}"' for name in REDUCTIONS)
     return {name for name in sf.__all__ if re.search(rf'(sf\.|"){name}\b', text)} | set(map(oracle.format_name, FLAT))

@@ -360,7 +360,7 @@ def test_without_a_native_reader(monkeypatch):
 def test_lists_that_change_between_two_looks(monkeypatch):
     """As another thread may do: nothing is read beyond what is there, and the lists as they are now are the result."""
     lists = [[1, 2], [3]]
-    read = reading.numbers.scan_nested
+    read = reading.numbers.scan_nested.run
     for change in (lambda: lists[1].append(4), lambda: lists[1].pop(), lambda: lists[1].append(0.5), lists[0].clear):
 
         def changing(*args, change=change):
@@ -368,7 +368,7 @@ def test_lists_that_change_between_two_looks(monkeypatch):
                 change()
             return read(*args)
 
-        monkeypatch.setattr(reading.numbers, "scan_nested", changing)
+        monkeypatch.setattr(reading.numbers.scan_nested, "run", changing)
         found = sf.LoD.from_nested(lists)
         monkeypatch.undo()
         assert found.to_nested() == lists
