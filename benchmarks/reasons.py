@@ -79,9 +79,8 @@ LOST = (
         """Python decides here. The kernels of list -> ragged at `tiny` take 2 of 7.5 µs, those of ragged -> padded 3 of
         12, and the check of a new `Ragged` 5 before that. The rest is Python: looking whether the data is still what
         was validated and whether it wants a gradient, finding the kernel, allocating, building a valid result; 10 to 65
-        functions, which `tests/test_costs.py` counts. Plain batches have a short way: a sum takes 4.6 µs, 1.6 of it the
-        kernel, and 11.5 the long way; ragged -> padded 17 instead of 25, selection 8 instead of 19. A peer that is one
-        C function, checks nothing and knows no structure (a NumPy index, `segment_reduce`) has none of that. Of the 12
+        functions, which `tests/test_costs.py` counts. A sum takes 4.6 µs, 1.6 of it the kernel. A peer that is one C
+        function, checks nothing and knows no structure (a NumPy index, `segment_reduce`) has none of that. Of the 12
         µs of a sum of tensors 8 go into PyTorch's own calls: is the memory still there, a new tensor, two views.""",
         lambda cell: cell["shape"] in ("tiny", "small"),
     ),

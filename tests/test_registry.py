@@ -475,7 +475,7 @@ def test_kernels_by_name_and_device():
     assert kernel("copy_blocks").on("cpu") is kernel("copy_blocks").on("cpu")
     for nonsense in (kernel("nonsense"), kernel("parts")):
         with pytest.raises(sf.DeviceError, match=f"no kernel is called {nonsense.name}"):
-            nonsense()
+            nonsense.run()
     with pytest.raises(sf.DeviceError, match="no kernel copy_blocks for the device 'tpu'; there is one for: cpu, cuda"):
         kernel("copy_blocks").on("tpu")
     with pytest.raises(sf.DeviceError, match="no kernel sort_lengths for the device 'cuda'; there is one for: cpu"):
@@ -487,15 +487,15 @@ def test_kernels_by_name_and_device():
 def test_the_code_of_a_kernel_is_found_once():
     lengths, offsets = np.array([2, 0, 3]), np.empty(4, np.int64)
     check = Kernel("check_lengths")
-    assert check(lengths, offsets, 10) == 3
+    assert check.run(lengths, offsets, 10) == 3
     code = check.code[None]
-    assert check(lengths, offsets, 4) == -3  # which goes past 4 rows
+    assert check.run(lengths, offsets, 4) == -3  # which goes past 4 rows
     assert offsets[:3].tolist() == [0, 2, 2]
     assert check.code == {None: code}
     if hasattr(check.on("cpu"), "overloads"):
         assert code is not check.on("cpu"), "Numba's dispatcher looks at the type of every argument"
         with pytest.raises(TypeError):  # compiled code looks at the size of items
-            check(lengths.astype(np.int8), offsets, 10)
+            check.run(lengths.astype(np.int8), offsets, 10)
 
 
 def test_the_code_of_a_kernel_that_calculates_is_found_once_for_each_dtype():
@@ -520,7 +520,7 @@ def test_a_kernel_that_meets_several_types_looks_at_each():
     for items in ([1.5, 2.5], [1, 2], [3.5, 4.5]):
         outermost = [None]
         parents[0] = id(outermost)
-        assert write(parents, cum, offsets, np.array(items), made, list.__basicsize__ - 16) == 1
+        assert write.run(parents, cum, offsets, np.array(items), made, list.__basicsize__ - 16) == 1
         assert outermost == [items]
 
 

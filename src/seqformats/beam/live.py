@@ -42,7 +42,7 @@ class Nodes:
     def traced(self, nodes: Array, offsets: Array) -> tuple[Array, Array]:
         """The tokens up to each node, one hypothesis after the other, and what each has added to the score."""
         tokens, added = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]), np.float32)
-        kernel("trace_nodes")(self.tree(), nodes, tokens, added, offsets, 0, nodes.size)
+        kernel("trace_nodes").run(self.tree(), nodes, tokens, added, offsets, 0, nodes.size)
         return tokens, added
 
 

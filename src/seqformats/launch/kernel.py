@@ -107,10 +107,6 @@ class Kernel:
             raise DeviceError(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
         return self.functions.setdefault(device, there[device])
 
-    def __call__(self, *args: Any) -> Any:
-        """Run a kernel of the host.  The arguments have the same types each time, its numbers are whole."""
-        return self.run(*args)
-
     def _first(self, variant: int | None, *args: Any) -> Any:
         """A call before the code for its arguments is known.
 

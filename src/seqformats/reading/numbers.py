@@ -93,7 +93,7 @@ def write_numbers(x: Array, lod: tuple[Array, ...]) -> list[Any] | None:
     for level, offsets in enumerate(lod, 1):
         n = offsets.size - 1
         made = np.empty(n if level < len(lod) else 0, np.int64)
-        if list_rows(parents, cum, offsets, x, made, HEAD + 8) < n:
+        if list_rows.run(parents, cum, offsets, x, made, HEAD + 8) < n:
             raise MemoryError(f"no memory holds lists of {x.size} numbers")
         parents, cum = made, offsets
     return outermost
