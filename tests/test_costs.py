@@ -273,6 +273,6 @@ def test_signatures():
     """In a process of its own, which has compiled nothing else."""
     run = subprocess.run([sys.executable, "-c", CALLED], capture_output=True, text=True, check=True)
     found = {name: int(count) for name, count in map(str.split, run.stdout.splitlines())}
-    assert sorted(found) == STARTED.split()
+    assert set(STARTED.split()) <= found.keys()
     most = {name: 2 if launch.kernel(name).load().does == "calculates" else 1 for name in found}
     assert {name: count for name, count in found.items() if count > most[name]} == {}
