@@ -145,13 +145,13 @@ def move(
     host = library is NUMPY or library.kind(out) == "cpu"
     args: tuple[Any, ...] = (at, to)
     units, lengths = structure.n, None
-    if at[5] == 1:
+    if at.step == 1:
         mover = copy_blocks
-        if to[5] != 1:  # steps of a single column are a block
+        if to.step != 1:  # steps of a single column are a block
             mover = words_to_steps if host and row in WORDS else blocks_to_steps
-    elif to[5] == 1:
+    elif to.step == 1:
         mover = steps_to_words if host and row in WORDS else steps_to_blocks
-        args = (at[2] if begins is None else begins, at, to)
+        args = (at.steps if begins is None else begins, at, to)
     else:  # the same steps on both sides: a step is a block
         mover, units = copy_blocks, structure.longest
         cum, lengths = structure.order.steps[: units + 1], structure.order.size_at_t[:units]
