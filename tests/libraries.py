@@ -145,7 +145,13 @@ class OnOther(OnNumPy):
         if not self.held(there):
             return sf.vjp(function, *args, **options)
         y, pullback = sf.vjp(function, *there, **self.options(options))
-        return self.down(self.checked(y)), lambda dy: self.down(self.checked(pullback(self.up(dy))))
+
+        def pulled(dy):
+            slopes = self.up(dy)
+            dx = pullback(slopes)
+            return self.down(self.checked(dx) if self.held(slopes) else dx)  # else bare lists without numbers
+
+        return self.down(self.checked(y)), pulled
 
     def holds(self, leaf):
         """Is it an array of the library, where the library calculates?"""
