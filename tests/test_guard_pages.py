@@ -202,6 +202,7 @@ def compare(side, dtypes, seed, forms=None, plain=every_call.copied, longest=40,
     import guard_pages
 
     met = collections.Counter()
+    without = guard_pages.count()[2]  # a test before this one may have had too many arrays
     for number in range(batches):
         rng = np.random.default_rng([seed, number])
         for call in every_call.draw(rng, dtypes, longest):
@@ -216,7 +217,7 @@ def compare(side, dtypes, seed, forms=None, plain=every_call.copied, longest=40,
                     found = call.on(form(call.args))()
                 every_call.assert_same_bits(found, wanted, what)
                 del found
-    assert guard_pages.count()[2] == 0, "some arrays had no protected page"
+    assert guard_pages.count()[2] == without, "some arrays had no protected page"
     print("none of:", sorted(set(every_call.MAKERS) - set(met)))
 
 
