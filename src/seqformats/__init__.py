@@ -3,26 +3,9 @@
 See `convert` for conversions, `with_padded` for wrappers, `vjp` for gradients.
 """
 
-from .beam import (
-    AllowedTokens,
-    BannedTokens,
-    BeamDecoder,
-    BeamResult,
-    BeamState,
-    BeamTrace,
-    DiverseGroups,
-    ForcedPrefix,
-    ForcedTokens,
-    LexicalConstraints,
-    NoRepeatNgram,
-    Prune,
-    RepetitionPenalty,
-    Stochastic,
-    Trie,
-    beam_backtrace,
-    beam_search,
-    beam_step,
-)
+import importlib
+from typing import TYPE_CHECKING
+
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .converters.convert import convert
 from .converters.explain import explain
@@ -65,6 +48,28 @@ from .wrap import (
     with_padded,
     with_ragged,
 )
+
+if TYPE_CHECKING:  # what decodes is a third of the files, and few scripts need it
+    from .beam import (
+        AllowedTokens,
+        BannedTokens,
+        BeamDecoder,
+        BeamResult,
+        BeamState,
+        BeamTrace,
+        DiverseGroups,
+        ForcedPrefix,
+        ForcedTokens,
+        LexicalConstraints,
+        NoRepeatNgram,
+        Prune,
+        RepetitionPenalty,
+        Stochastic,
+        Trie,
+        beam_backtrace,
+        beam_search,
+        beam_step,
+    )
 
 __version__ = "0.1.0"
 
@@ -162,3 +167,16 @@ __all__ = [
     "with_padded",
     "with_ragged",
 ]
+
+if not TYPE_CHECKING:  # else a checker would believe in every name
+
+    def __getattr__(name):
+        """What decodes, loaded when it is first asked for."""
+        if name != "beam" and name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        beam = importlib.import_module(".beam", __name__)
+        globals()[name] = found = beam if name == "beam" else getattr(beam, name)
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
