@@ -14,7 +14,7 @@ WORKERS ?= 2
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
 
-.PHONY: help demo test lint jit interpreted bounds test-peers bench clean
+.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -45,6 +45,11 @@ endef
 	@.venv-peers/bin/python $(PIP) --editable '.[peers]' '$(TORCH)'
 	@touch $@
 
+.venv-bridges/test.stamp: pyproject.toml
+	$(new_environment)
+	@.venv-bridges/bin/python $(PIP) --editable '.[bridges]' '$(TORCH)'
+	@touch $@
+
 .venv-bench/bench.stamp: pyproject.toml
 	$(new_environment)
 	@.venv-bench/bin/python $(PIP) --editable '.[bench]' '$(TORCH)'
@@ -70,13 +75,13 @@ PYTEST = pytest -n $(WORKERS) --dist worksteal
 
 # Kernels of other flags lie in other folders of .cache/: a cached kernel does not know the flags it was compiled with.
 jit: .venv/test.stamp
-	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv/bin/python -m $(PYTEST) -m 'not peers'
+	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv/bin/python -m $(PYTEST) -m 'not peers and not bridges'
 
 interpreted: .venv/test.stamp
 	rm -rf .cache/coverage
 	mkdir -p .cache/coverage
 	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 NUMBA_CACHE_DIR="$$PWD/.cache/interpreted" \
-		.venv/bin/python -m coverage run -m $(PYTEST) -m 'not peers'
+		.venv/bin/python -m coverage run -m $(PYTEST) -m 'not peers and not bridges'
 	.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report --fail-under=$(COVERAGE)
 
@@ -84,12 +89,16 @@ interpreted: .venv/test.stamp
 bounds: .venv/test.stamp
 	rm -rf .cache/bounds
 	NUMBA_BOUNDSCHECK=1 SEQFORMATS_GUARD=both NUMBA_CACHE_DIR="$$PWD/.cache/bounds" \
-		.venv/bin/python -m $(PYTEST) -m 'not peers'
+		.venv/bin/python -m $(PYTEST) -m 'not peers and not bridges'
 
 # The comparisons with PyTorch, Thinc, transformers and CTranslate2, in an environment of their own; the kernels are
 # those of the compiled pass, where the releases of Numba are the same.
 test-peers: .venv-peers/test.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv-peers/bin/python -m $(PYTEST) -m peers
+
+# The bridges beside the libraries that they lead to: Arrow, Hugging Face, the loaders, Ray, Spark and others.
+test-bridges: .venv-bridges/test.stamp
+	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv-bridges/bin/python -m $(PYTEST) -m bridges
 
 # Kernels are measured as a user has them, compiled by the same process or read from its cache.
 # `make bench BENCH=--report` measures nothing and makes the pages anew from docs/benchmarks.json.
@@ -97,5 +106,5 @@ bench: .venv-bench/bench.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/bench" .venv-bench/bin/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
 clean:
-	rm -rf .venv .venv-peers .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .venv-peers .venv-bridges .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 	find src tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -19,12 +19,49 @@ import sys
 import time
 import warnings
 
-from . import beam, growth, memory, moves, nested, reduce, report, sequence, startup, steps, wrap
+from . import (
+    arrow,
+    beam,
+    distance,
+    growth,
+    join,
+    memory,
+    moves,
+    nested,
+    parts,
+    pipeline,
+    reduce,
+    report,
+    rows,
+    sequence,
+    startup,
+    steps,
+    training,
+    wrap,
+)
 from .cells import OPERATIONS, Effort, measure
 from .data import LARGE, Batch
 from .peers import remember_threads, set_threads, torch, versions
 
-FAMILIES = [module.__name__.rpartition(".")[2] for module in (moves, reduce, sequence, nested, steps, wrap, beam)]
+FAMILIES = [
+    module.__name__.rpartition(".")[2]
+    for module in (
+        moves,
+        reduce,
+        sequence,
+        rows,
+        parts,
+        join,
+        distance,
+        nested,
+        steps,
+        training,
+        pipeline,
+        arrow,
+        wrap,
+        beam,
+    )
+]
 EXTRAS = ("startup", "memory", "growth", "threads", "callers")
 
 

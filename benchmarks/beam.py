@@ -47,7 +47,7 @@ def _(b: Batch) -> Case:
     rows = np.random.default_rng(1).normal(0, 2, (b.n * BEAMS, words)).astype(np.float32)
     rows[:, END] = -100
     scores = b.put(rows)
-    before = decoder(b, scores)._values[0].reshape(b.n, BEAMS, 1)
+    before = decoder(b, scores)._search.live.rows.values.reshape(b.n, BEAMS, 1)
 
     def ours(search: sf.BeamDecoder) -> Any:
         search.step(scores)

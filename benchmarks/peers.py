@@ -59,6 +59,7 @@ class _NumpyOps:
 torch: Any = _Peer("torch")
 ak: Any = _Peer("awkward")
 pa: Any = _Peer("pyarrow")
+rapidfuzz: Any = _Peer("rapidfuzz")
 thinc: Any = _Peer("thinc.api")
 transformers: Any = _Peer("transformers")
 ops: Any = _NumpyOps()
@@ -69,7 +70,7 @@ _defaults: dict[str, int] = {}
 def versions() -> dict[str, str]:
     """What is compared, by name."""
     found = {}
-    for name in ("numpy", "numba", "seqformats", "torch", "thinc", "awkward", "pyarrow", "transformers"):
+    for name in ("numpy", "numba", "seqformats", "torch", "thinc", "awkward", "pyarrow", "rapidfuzz", "transformers"):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

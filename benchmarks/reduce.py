@@ -13,6 +13,7 @@ from .data import FLOATS, Batch
 from .peers import ak, ops, torch
 
 SEGMENT = ("sum", "mean", "prod", "max", "min")  # torch.segment_reduce
+AWKWARD = {name: name for name in (*SEGMENT, "var", "std", "any", "all")} | {"count": "count_nonzero"}
 
 
 def first(x: Any) -> Any:
@@ -44,12 +45,43 @@ def numpy_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
             return np.log(np.add.reduceat(np.exp(flat - np.repeat(most, b.lengths, 0)), begin)) + most
 
         found["NumPy reduceat"] = composed
+    elif name in ("var", "std"):
+
+        def moment() -> np.ndarray:
+            beside = flat - np.repeat((np.add.reduceat(flat, begin) / lengths).astype(flat.dtype), b.lengths, 0)
+            found = np.add.reduceat(beside * beside, begin) / lengths
+            return found if name == "var" else np.sqrt(found)
+
+        found["NumPy reduceat"] = moment
+    elif name == "count":
+        found["NumPy reduceat"] = lambda: np.add.reduceat(flat != 0, begin, dtype=np.int64)
+    elif name in ("any", "all"):
+        joined = np.logical_or if name == "any" else np.logical_and
+        found["NumPy reduceat"] = lambda: joined.reduceat(flat, begin)
+    elif name in ("median", "nunique") and b.name != "skewed":
+        found["NumPy sort, padded"] = sorted_peer(name, b)
     if name in ("sum", "mean", "max", "first", "last"):
         theirs = getattr(ops, f"reduce_{name}")
         found["Thinc"] = Peer(lambda: theirs(flat2, counts), first)
-    if name in SEGMENT and b.name != "many":  # seconds a call there
-        found["Awkward"] = lambda: getattr(ak, name)(b.awkward, axis=1)
+    if name in AWKWARD and b.name != "many":  # seconds a call there
+        found["Awkward"] = lambda: getattr(ak, AWKWARD[name])(b.awkward, axis=1)
     return found
+
+
+def sorted_peer(name: str, b: Batch) -> Callable[[], Any]:
+    """Medians, or numbers of different items, of a padded batch that is sorted whole."""
+    masked = sf.convert(b.ragged, sf.Masked, fill=np.inf).data
+    lengths = b.lengths.reshape(-1, 1, *[1] * len(b.item))
+    middle = np.concatenate([(lengths - 1) // 2, lengths // 2], 1)
+    inside = np.arange(1, b.longest).reshape(1, -1, *[1] * len(b.item)) < lengths
+
+    def run() -> np.ndarray:
+        ordered = np.sort(masked, 1)
+        if name == "median":
+            return np.take_along_axis(ordered, middle, 1).mean(1)
+        return ((ordered[:, 1:] != ordered[:, :-1]) & inside).sum(1) + 1
+
+    return run
 
 
 def torch_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
@@ -74,6 +106,22 @@ def torch_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
     if name == "last":
         return {"index_select": lambda: flat.index_select(0, ends[1:] - 1)}
 
+    if name in ("var", "std"):
+
+        def moment() -> Any:
+            mean = torch.segment_reduce(flat, "mean", lengths=counts, axis=0, unsafe=True)
+            beside = flat - torch.repeat_interleave(mean, counts, dim=0, output_size=b.rows)
+            found = torch.segment_reduce(beside * beside, "mean", lengths=counts, axis=0, unsafe=True)
+            return found if name == "var" else found.sqrt()
+
+        return {"segment_reduce": moment}
+    if name in ("count", "any", "all"):
+        kind = {"count": "sum", "any": "max", "all": "min"}[name]
+        return {
+            "segment_reduce": lambda: torch.segment_reduce(
+                (flat != 0).float(), kind, lengths=counts, axis=0, unsafe=True
+            )
+        }
     if name != "logsumexp":
         return {}
 
@@ -102,7 +150,7 @@ def gradient(name: str, b: Batch) -> Case:
     y, pullback = sf.vjp(getattr(sf, f"reduce_{name}"), x)
     few = b.n * b.row_bytes
     limit = Limit(few, b.bytes)
-    if name in ("prod", "max", "min", "logsumexp"):
+    if name not in ("sum", "mean", "sqrt", "first", "last"):
         limit = Limit(few + b.bytes, b.bytes)
     lengths = b.lengths.reshape(-1, *[1] * len(b.item))
     peers: dict[str, Callable[[], Any] | Peer] = {}
@@ -120,6 +168,14 @@ def gradient(name: str, b: Batch) -> Case:
                 return out
 
             peers["NumPy index"] = placed
+        elif name in ("var", "std"):
+            scale = (dy * 2 / lengths if name == "var" else dy / lengths / np.where(y == 0, 1, y)).astype(dy.dtype)
+
+            def beside() -> np.ndarray:
+                mean = (np.add.reduceat(flat, b.offsets[:-1]) / lengths).astype(flat.dtype)
+                return (flat - np.repeat(mean, b.lengths, 0)) * np.repeat(scale, b.lengths, 0)
+
+            peers["NumPy repeat"] = beside
         elif name == "logsumexp":
             peers["NumPy repeat"] = lambda: np.exp(flat - np.repeat(y, b.lengths, 0)) * np.repeat(dy, b.lengths, 0)
         dy2 = dy.reshape(b.n, -1)
@@ -173,11 +229,52 @@ def through_autograd(name: str, b: Batch) -> Case:
     return Case(ours, {"segment_reduce": theirs}, limit, exact=False)
 
 
-for _name in REDUCTIONS:
+for _name, _record in REDUCTIONS.items():
     operation(f"reduce_{_name}", FLOATS)(lambda b, name=_name: reduction(name, b))
-    operation(f"reduce_{_name} gradient", FLOATS)(lambda b, name=_name: gradient(name, b))
+    if _record.pullback is not None:
+        operation(f"reduce_{_name} gradient", FLOATS)(lambda b, name=_name: gradient(name, b))
 for _name in SEGMENT:
     operation(f"reduce_{_name} with autograd", FLOATS, ["PyTorch"])(lambda b, name=_name: through_autograd(name, b))
+
+
+def weighted(name: str, b: Batch) -> Case:
+    """With a weight for each item."""
+    ours, x, flat, begin, counts = getattr(sf, f"reduce_{name}"), b.ragged, b.flat, b.offsets[:-1], b.counts
+    weights = b.put(np.random.default_rng(3).random(b.rows, np.float32))
+    column = weights.reshape(-1, *[1] * len(b.item))
+
+    def numpys() -> np.ndarray:
+        sums = np.add.reduceat(flat * column, begin)
+        return sums if name == "sum" else sums / np.add.reduceat(column, begin)
+
+    def torchs() -> Any:
+        sums = torch.segment_reduce(flat * column, "sum", lengths=counts, axis=0, unsafe=True)
+        return (
+            sums if name == "sum" else sums / torch.segment_reduce(column, "sum", lengths=counts, axis=0, unsafe=True)
+        )
+
+    peers = {"NumPy reduceat": numpys} if b.arrays == "NumPy" else {"segment_reduce": torchs}
+    limit = Limit(b.bytes + 4 * b.rows, b.n * b.row_bytes)
+    return Case(lambda: ours(x, weights=weights), peers, limit, exact=False)
+
+
+for _name in ("sum", "mean"):
+    operation(f"reduce_{_name}, weighted", FLOATS)(lambda b, name=_name: weighted(name, b))
+
+
+@operation("reduce_quantile", FLOATS)
+def _(b: Batch) -> Case:
+    """Three of them."""
+    x, levels = b.ragged, [0.1, 0.5, 0.9]
+    peers: dict[str, Callable[[], Any] | Peer] = {}
+    if b.name not in ("skewed", "many"):
+        masked = sf.convert(x, sf.Masked, fill=np.nan).data
+        if b.arrays == "NumPy":
+            peers["NumPy nanquantile, padded"] = lambda: np.nanquantile(masked, levels, axis=1).swapaxes(0, 1)
+        else:
+            q = b.put(np.array(levels, np.float32))
+            peers["nanquantile, padded"] = lambda: masked.nanquantile(q, dim=1).swapaxes(0, 1).contiguous()
+    return Case(lambda: sf.reduce_quantile(x, levels), peers, Limit(b.bytes, 3 * b.n * b.row_bytes), exact=False)
 
 
 @operation("argmax", FLOATS)
@@ -189,6 +286,15 @@ def _(b: Batch) -> Case:
     if b.arrays == "NumPy":
         peers["Thinc reduce_max"] = Peer(lambda: ops.reduce_max(b.flat2, b.lengths32)[1])
     return Case(lambda: sf.argmax(x), peers, Limit(b.bytes, 2 * b.n * b.row_bytes))
+
+
+@operation("argmin", FLOATS)
+def _(b: Batch) -> Case:
+    x, peers = b.ragged, {}
+    if b.name != "skewed":
+        masked = sf.convert(x, sf.Masked, fill=np.inf).data
+        peers["padded with inf"] = lambda: masked.argmin(1)
+    return Case(lambda: sf.argmin(x), peers, Limit(b.bytes, 2 * b.n * b.row_bytes))
 
 
 @operation("topk_mean", FLOATS)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import oracle
+import own_kernels
 import strategies
 from beam_oracle import RULES
 
@@ -22,8 +23,9 @@ from seqformats.operations.reduce import REDUCTIONS
 FLAT = oracle.FLAT
 WITHOUT_ITEMS = {  # public names that no call here needs
     *("conversion", "conversions", "explain", "is_valid_lod", "num_threads", "set_num_threads", "to_device"),
+    *("batches", "from_arrow", "from_awkward", "from_table", "to_arrow", "to_awkward"),  # of another library
     *("ConversionError", "DeviceError", "OutOfMemory", "SeqFormatError", "StructureError"),
-    *("BeamResult", "BeamState", "BeamTrace"),
+    *("BeamResult", "BeamState", "BeamTrace", "MaskedTokens", "SpanCorrupted", "Templated", "TopK", "Unique"),
 }
 
 
@@ -143,15 +145,20 @@ def ascending(array):
 def gradient(operation, *args, **options):
     """The gradients of an operation."""
     y, pullback = sf.vjp(operation, *args, **options)
+    return pullback(slopes_of(y))
+
+
+def slopes_of(y):
+    """A gradient for a result."""
+    if type(y) is tuple:
+        return tuple(slopes_of(part) for part in y)
+    if isinstance(y, sf.TopK):
+        return slopes_of(y.values)
     if isinstance(y, sf.TensorArray):
-        dy = y.with_steps([ascending(step) if hasattr(step, "shape") else step for step in y.steps])
-    elif isinstance(y, sf.List):
-        dy = sf.List([ascending(item) for item in y.items], y.like)
-    elif dataclasses.is_dataclass(y) and hasattr(y, "data"):
-        dy = ascending(y.data)
-    else:
-        dy = ascending(y)
-    return pullback(dy)
+        return y.with_steps([ascending(step) if hasattr(step, "shape") else step for step in y.steps])
+    if isinstance(y, sf.List):
+        return sf.List([ascending(item) for item in y.items], y.like)
+    return ascending(y.data if dataclasses.is_dataclass(y) and hasattr(y, "data") else y)
 
 
 # ------------------------------------------------------------------------------------------------------ batches
@@ -262,9 +269,11 @@ def calls_of_one(names, also_gradient=True):
             )
 
 
-calls_of_one([f"reduce_{name}" for name in REDUCTIONS])
-calls_of_one(["softmax", "log_softmax", "cumsum", "reverse"])
+calls_of_one([f"reduce_{name}" for name, record in REDUCTIONS.items() if record.pullback])
+calls_of_one([f"reduce_{name}" for name, record in REDUCTIONS.items() if not record.pullback], False)
+calls_of_one(["softmax", "log_softmax", "cumsum", "reverse", "sort"])
 calls_of_one(["argmax", "lengths", "mask", "position_ids", "segment_ids", "cu_seqlens", "block_mask"], False)
+calls_of_one(["argmin", "argsort", "run_starts", "unique"], False)
 calls_of_one(["sort_by_length"], False)
 
 # ------------------------------------------------------------------------------------------------------ moves
@@ -325,7 +334,40 @@ def convert_numbers(b):
 
 @call
 def to_nested(b):
-    return (lambda x: x.to_nested(), b.x) if not b.flat else None
+    return lambda x: (x.to_nested(), list(x.sequences()), x.sequences()[::-1]), b.x
+
+
+@differentiable(sf.astype)
+def astype(b):
+    return (b.x, "float64") if b.data.dtype.kind == "f" else None
+
+
+@call
+def to(b):
+    return (lambda x: sf.to(x, "numpy", device="cpu", dtype=x.dtype), b.x) if type(b.data) is np.ndarray else None
+
+
+@call
+def map_sequences(b):
+    return lambda x: (sf.map_sequences(lambda s: s[::2], x, result="sequence"), sf.map_sequences(len, x)), b.x
+
+
+@call
+def model_inputs(b):
+    if b.data.ndim > 1 or b.data.dtype.kind not in "iu":
+        return None
+    options = {"side": ["left", "right"][b.rng.integers(2)], "most": int(b.rng.integers(0, 40))}
+    return lambda x: list(sf.model_inputs(x, library=None, multiple_of=3, **options).values()), b.x
+
+
+@call
+def to_arrays(b):
+    return lambda x: sf.from_arrays(sf.to_arrays(x, "a."), "a."), b.x
+
+
+@call
+def numbers_in_layout(b):
+    return lambda x: (sf.position_ids(x, 3, layout=True), sf.segment_ids(x, layout=True)), b.x
 
 
 @call
@@ -347,9 +389,158 @@ def slice_(b):
     return b.x, start, count
 
 
+@differentiable(sf.cut)
+def cut(b):
+    n = len(b.lengths)
+    start, stop = b.rng.integers(-9, 9, (2, n))
+    return b.x, start, stop
+
+
+@differentiable(sf.cut)
+def cut_by_steps(b):
+    return b.x, None, None, b.rng.integers(1, 4, b.n) * b.rng.choice([-1, 1], b.n)
+
+
+@differentiable(sf.truncate)
+def truncate(b):
+    sides = ("right", "left", "middle")
+    side = sides[b.rng.integers(3)]
+    return b.x, b.rng.integers(0, 9, b.n), side
+
+
+@differentiable(sf.truncate_pair)
+def truncate_pair(b):
+    if not b.flat:
+        return None
+    most = b.rng.integers(0, 9, b.n)
+    return b.x, sf.Ragged(b.data, b.lengths), most
+
+
+@differentiable(sf.shift)
+def shift(b):
+    by = b.rng.integers(-9, 9, b.n)
+    return b.x, by
+
+
+@differentiable(sf.chunk)
+def chunk(b):
+    size = int(b.rng.integers(1, 9))
+    return b.x, size, int(b.rng.integers(0, size))
+
+
+@call
+def chunks_at_the_end(b):
+    size, fill = int(b.rng.integers(1, 9)), 1 if b.data.dtype.kind in "biufc" else 0
+    last = ("drop", "pad", "shift")[b.rng.integers(3)]
+    return lambda x: sf.chunk(x, size, size // 2, last=last, fill=fill), b.x
+
+
+@differentiable(sf.unchunk)
+def unchunk(b):
+    if b.data.dtype.kind not in "biuf":
+        return None
+    size, way = int(b.rng.integers(2, 9)), ("first", "mean", "max", "last")[b.rng.integers(4)]
+    return sf.chunk(b.x, size, size // 2, last=("keep", "drop", "pad")[b.rng.integers(3)]), way
+
+
+@call
+def some_chunks(b):
+    x = sf.chunk(b.x, 3, 1)
+    return lambda x: (
+        sf.Chunks(x.data, x.lod, x.starts, x.sequence_lengths)[::-1],
+        x[1:],
+        sf.convert_like(sf.convert(x, sf.Masked), x),
+    ), x
+
+
+@differentiable(sf.filter)
+def filter_(b):
+    return b.x, b.rng.integers(0, 2, len(b.data)).astype(bool)
+
+
+@differentiable(sf.gather)
+def gather(b):
+    chosen = b.rng.integers(0, 4, b.n) * (b.lengths > 0)
+    index = sf.Ragged(b.rng.integers(-1, 1, int(chosen.sum())), chosen)
+    return b.x, sf.convert(index, FLAT[b.rng.integers(len(FLAT))])
+
+
+@differentiable(sf.topk)
+def topk(b):
+    return b.x, b.rng.integers(0, 20, b.n)
+
+
+@call
+def unique_counts(b):
+    return lambda x: sf.unique(x, counts=True), b.x
+
+
+@call
+def cross(b):
+    y = encoded(b.rng, b.data, b.lengths) if b.flat else b.x
+    return sf.cross, b.x, y if len(y) == len(b.x) else b.x
+
+
+@call
+def gradient_of_cross(b):
+    def back(x):
+        pairs, pullback = sf.vjp(sf.cross, x, x)
+        return pullback(pairs)
+
+    return back, b.x
+
+
 @differentiable(sf.concat)
 def concat(b):
     return ([b.x, b.x],)
+
+
+@differentiable(sf.concat)
+def concat_items(b):
+    item = np.zeros(b.data.shape[1:], b.data.dtype)
+    return ([item, b.x, item],)
+
+
+@differentiable(sf.interleave)
+def interleave(b):
+    return ([b.x, sf.Ragged(b.data[: sum(b.lengths // 2)], b.lengths // 2), b.x],)
+
+
+@call
+def template(b):
+    ids = sf.convert(sf.Ragged(b.rng.integers(0, 9, int(b.lengths.sum())), b.lengths), FLAT[b.n % len(FLAT)])
+    return lambda x, y: list(sf.Template([7, "a", 8, "b"])(x, y)), ids, ids
+
+
+@call
+def split_at(b):
+    ids = sf.convert(sf.Ragged(b.rng.integers(0, 4, int(b.lengths.sum())), b.lengths), FLAT[b.n % len(FLAT)])
+    return lambda x: [sf.split_at(x, [1, 2], keep) for keep in ("end", "start", "drop")], ids
+
+
+@differentiable(sf.split)
+def split(b):
+    return b.x, b.rng.integers(0, 2, int(b.lengths.sum())).astype(bool)
+
+
+@call
+def split_drop(b):
+    return (
+        lambda x, where: sf.split(x, where, keep="drop"),
+        b.x,
+        b.rng.integers(0, 2, int(b.lengths.sum())).astype(bool),
+    )
+
+
+@differentiable(sf.nest)
+def nest(b):
+    first = int(b.rng.integers(0, len(b.x) + 1))
+    return b.x, [first, len(b.x) - first]
+
+
+@call
+def flatten_levels(b):
+    return lambda x: sf.flatten_levels(sf.nest(x, [len(x)]), outermost=True), b.x
 
 
 @differentiable(sf.expand)
@@ -440,6 +631,36 @@ def erase(b):
     if b.data.ndim > 1 or b.data.dtype.kind not in "iu":
         return None
     return lambda x: sf.erase(x, [1, 3, 4]), b.x
+
+
+@call
+def mask_tokens(b):
+    if b.data.ndim > 1 or b.data.dtype.kind not in "iu":
+        return None
+    whole, special = sf.Ragged(b.rng.integers(0, 2, len(b.data)) == 0, b.lengths), b.rng.integers(0, 9, 3)
+    options = {"rate": 0.5, "mask_id": 4, "vocabulary": 99, "seed": int(b.rng.integers(1 << 40)), "special": special}
+    return lambda x, whole: [tuple(sf.mask_tokens(x, whole=words, **options)) for words in (None, whole)], b.x, whole
+
+
+@call
+def corrupt_spans(b):
+    if b.data.ndim > 1 or b.data.dtype.kind not in "iu":
+        return None
+    options = {"rate": float(b.rng.random()), "mean": 1.5, "sentinel": 127, "seed": int(b.rng.integers(99))}
+    return lambda x: tuple(sf.corrupt_spans(x, **options)), b.x
+
+
+@differentiable(sf.shuffle)
+def shuffle(b):
+    return b.x, int(b.rng.integers(99))
+
+
+@differentiable(sf.cross_entropy)
+def cross_entropy(b):
+    if b.data.ndim != 2 or not b.data.shape[1] or b.data.dtype.kind in "cUSM":
+        return None
+    targets = b.rng.integers(0, b.data.shape[1], len(b.data))
+    return b.x, sf.convert(sf.Ragged(targets, b.lengths), FLAT[b.rng.integers(len(FLAT))])
 
 
 @differentiable(sf.scatter)
@@ -542,6 +763,54 @@ def reduce(b):
     kinds = ("sum", "average", "sqrt", "max", "min", "first", "last")
     kind = kinds[b.rng.integers(len(kinds))]
     return b.x, kind
+
+
+weigh = sf.kernel(own_kernels.weigh)
+weighed = sf.operation(weigh, transpose=weigh)
+total = sf.kernel(own_kernels.total, gives="rows")
+spread = sf.kernel(own_kernels.spread, takes="rows")
+
+
+@differentiable(weighed)
+def own_operation(b):
+    return (b.x, np.arange(3).astype(b.data.dtype), 1) if b.data.dtype.str[1:] in ("f4", "f8", "i8") else None
+
+
+@call
+def own_kernels_of_rows(b):
+    return (lambda x: spread(total(x), x), b.x) if b.data.dtype.str[1:] in ("f4", "f8", "i8") else None
+
+
+@call
+def levenshtein(b):
+    if b.data.ndim > 1 or b.data.dtype.kind not in "biu":
+        return None
+    return sf.levenshtein, b.x, sf.reverse(b.x)
+
+
+@differentiable(sf.reduce_quantile)
+def reduce_quantile(b):
+    return b.x, np.round(b.rng.random(int(b.rng.integers(0, 12))), 1).tolist()
+
+
+@call
+def std_of_a_sample(b):
+    return lambda x: (sf.reduce_std(x, ddof=1), gradient(sf.reduce_std, x, ddof=1)), b.x
+
+
+@call
+def weighted(b):
+    if b.data.dtype.kind not in "biuf":
+        return None
+    weights = b.rng.integers(-2, 5, b.data.shape if b.rng.integers(2) else b.data.shape[:1]).astype("f4")
+    operation = [sf.reduce_sum, sf.reduce_mean][b.rng.integers(2)]
+    floats = b.data.dtype.kind == "f"
+
+    def forth_and_back(x, weights):
+        y = operation(x, weights=weights)
+        return (y, gradient(operation, x, weights=weights)) if floats else y
+
+    return forth_and_back, b.x, encoded(b.rng, weights, b.lengths) if b.rng.integers(2) and b.flat else weights
 
 
 @differentiable(sf.topk_mean)

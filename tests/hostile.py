@@ -16,6 +16,7 @@ import traceback
 import warnings
 
 import example_encoding
+import numba
 import numpy as np
 import odd_values
 from odd_values import (
@@ -73,6 +74,37 @@ def differentiated(rng):
     op, args, more = pick(rng, list(DIFFERENTIABLE))(rng)
     y, pullback = sf.vjp(op, *args, **more)
     return pullback(y if rng.integers(3) else given(rng, batch))
+
+
+def nested_lengths(rng):
+    return [integers(rng) for _ in range(small(rng))]
+
+
+def some(rng, makers):
+    """A few of these options, each made or odd."""
+    return {name: given(rng, make) for name, make in makers.items() if rng.integers(3) == 0}
+
+
+def mask_options(rng):
+    makers = {
+        "rate": lambda rng: 0.5,
+        "special": pick(rng, [integers, batch]),
+        "whole": pick(rng, [lambda rng: True, batch]),
+        "spans": lambda rng: pick(rng, [None, 2.5]),
+        "split": lambda rng: (0.5, 0.25, 0.25),
+        "ignore": small,
+    }
+    every = {"mask_id": small, "seed": small, "vocabulary": pick(rng, [lambda rng: 99, integers])}
+    return {**{name: given(rng, make) for name, make in every.items()}, **some(rng, makers)}
+
+
+def loss_options(rng):
+    makers = {
+        "ignore": small,
+        "label_smoothing": lambda rng: 0.5,
+        "reduction": lambda rng: pick(rng, ["none", "sequence", "mean"]),
+    }
+    return some(rng, makers)
 
 
 def scores(rng, rows, width):
@@ -156,27 +188,73 @@ def stepped(rng):
     )
 
 
+def own(rng):
+    """A kernel that fits every call: what it is given beside its batch is an error, or not looked at."""
+    asked = {"takes": "items", "gives": "rows", "dtype": "f8", "over": "units"}
+    made = {name: given(rng, lambda rng, word=word: word) for name, word in asked.items() if rng.integers(4) == 0}
+    return sf.kernel(given(rng, lambda rng: write_nothing), **made)
+
+
+@numba.njit(nogil=True)  # once for all calls
+def write_nothing(*_):
+    """A kernel that leaves undefined what it should write."""
+
+
+def damaged(rng):
+    """What a batch is stored as, with some of it changed."""
+    found = sf.to_arrays(sf.convert(batch(rng), pick(rng, ENCODINGS)))
+    for key in list(found):
+        if rng.integers(6) == 0:
+            found[key] = given(rng, array)
+    return found
+
+
 DIFFERENTIABLE = [
     lambda rng: (sf.convert, (batch(rng), target(rng)), options(rng)),
     lambda rng: (sf.convert_like, (batch(rng), batch(rng)), {}),
     lambda rng: (getattr(sf, pick(rng, REDUCTIONS)), (batch(rng),), empty(rng)),
+    lambda rng: (pick(rng, [sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse, sf.sort]), (batch(rng),), {}),
     lambda rng: (pick(rng, [sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse]), (batch(rng),), {}),
+    lambda rng: (sf.reduce_quantile, (batch(rng), [0.5, 0.9]), empty(rng)),
+    lambda rng: (sf.reduce_std, (batch(rng),), {"ddof": small(rng), **empty(rng)}),
+    lambda rng: (sf.reduce_mean, (batch(rng),), {"weights": batch(rng), **empty(rng)}),
     lambda rng: (sf.window, (batch(rng), small(rng), small(rng)), {}),
+    lambda rng: (sf.shuffle, (batch(rng), small(rng)), {}),
+    lambda rng: (sf.cross_entropy, (batch(rng), pick(rng, [batch, integers])(rng)), loss_options(rng)),
     lambda rng: (sf.ngrams, (batch(rng), 2), {}),
     lambda rng: (sf.select, (batch(rng), index(rng)), {}),
     lambda rng: (sf.repeat, (batch(rng), small(rng)), {}),
     lambda rng: (sf.expand_as, (plain(rng, (2, 2)), batch(rng, [2, 1])), {}),
     lambda rng: (sf.concat, (several(rng),), {}),
+    lambda rng: (sf.concat, ([*several(rng), small(rng), plain(rng, ())],), {}),
+    lambda rng: (sf.interleave, (several(rng),), {}),
+    lambda rng: (sf.split, (batch(rng, [2, 1]), np.array([True, False, True])), {"keep": pick(rng, KEEP)}),
+    lambda rng: (sf.split, (batch(rng, [2, 1]),), {"lengths": [[1, 1], [1]]}),
+    lambda rng: (sf.nest, (batch(rng, [2, 1]), [1, 1]), {}),
+    lambda rng: (sf.flatten_levels, (batch(rng),), {"outermost": bool(rng.integers(2))}),
+    lambda rng: (sf.astype, (batch(rng), pick(rng, ["f4", "f8", "c8", "i4"])), {}),
     lambda rng: (sf.join_batches, (several(rng),), {}),
     lambda rng: (sf.reshape, (batch(rng), 2), {}),
     lambda rng: (sf.topk_mean, (batch(rng), [1, 2]), {}),
     lambda rng: (sf.slice, (batch(rng, [2, 3]), [0, 1], [1, 2]), {}),
+    lambda rng: (sf.cut, (batch(rng), small(rng), None, pick(rng, [1, -1, 2])), {}),
+    lambda rng: (sf.truncate, (batch(rng), small(rng), pick(rng, ["right", "left", "middle"])), {}),
+    lambda rng: (sf.truncate_pair, (batch(rng, [2, 3]), batch(rng, [1, 4]), 4), {}),
+    lambda rng: (sf.shift, (batch(rng), small(rng)), {}),
+    lambda rng: (sf.chunk, (batch(rng), 3, 1), {"last": pick(rng, LAST)}),
+    lambda rng: (sf.unchunk, (sf.chunk(batch(rng), 3, 1), pick(rng, WAYS)), {}),
     lambda rng: (sf.sort_by_length, (batch(rng),), {}),
+    lambda rng: (sf.filter, (batch(rng, [2, 1]), [[True, False], [True]]), {}),
+    lambda rng: (sf.gather, (batch(rng, [2, 1]), [[0, 1, -1], [0, 0]]), {}),
+    lambda rng: (sf.topk, (batch(rng), small(rng)), {}),
+    lambda rng: (sf.cross, (batch(rng, [2, 1]), batch(rng, [1, 2])), {}),
     lambda rng: (sf.TensorArray.unpack, (batch(rng),), {}),
 ]
+LAST, WAYS = ["keep", "drop", "pad", "shift"], ["first", "mean", "max", "last"]
+KEEP = ["end", "start", "drop"]
 REDUCTIONS = [f"reduce_{name}" for name in reduce.REDUCTIONS]
 EVERY = [sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse, sf.argmax, sf.lengths, sf.segment_ids, sf.cu_seqlens]
-EVERY += [sf.sort_by_length, sf.TensorArray.unpack]
+EVERY += [sf.sort_by_length, sf.TensorArray.unpack, sf.argmin, sf.run_starts]
 CALLS = {
     "Ragged": lambda rng: sf.Ragged(given(rng, array), given(rng, integers)),
     "List": lambda rng: sf.List(given(rng, lambda rng: [array(rng) for _ in range(small(rng))]), given(rng, array)),
@@ -186,6 +264,11 @@ CALLS = {
     "LoD": lambda rng: sf.LoD(given(rng, array), given(rng, lambda rng: [integers(rng) for _ in range(small(rng))])),
     "Pairs": lambda rng: sf.Pairs(given(rng, batch), given(rng, pick(rng, [batch, array]))),
     "from_offsets": lambda rng: sf.Ragged.from_offsets(given(rng, array), given(rng, integers)),
+    "from_row_splits": lambda rng: sf.Ragged.from_row_splits(given(rng, array), given(rng, integers)),
+    "from_row_lengths": lambda rng: sf.Ragged.from_row_lengths(given(rng, array), given(rng, integers)),
+    "from_value_rowids": lambda rng: sf.Ragged.from_value_rowids(
+        given(rng, array), given(rng, integers), given(rng, small)
+    ),
     "from_mask": lambda rng: sf.Masked.from_mask(given(rng, array), given(rng, array)),
     "from_lengths": lambda rng: sf.LoD.from_lengths(given(rng, array), [given(rng, integers)]),
     "from_absolute": lambda rng: sf.LoD.from_absolute(given(rng, array), [given(rng, integers)], given(rng, odd)),
@@ -208,6 +291,16 @@ CALLS = {
         given(rng, batch), given(rng, lambda rng: pick(rng, ["max", "average"])), **empty(rng)
     ),
     "reductions": lambda rng: getattr(sf, pick(rng, REDUCTIONS))(given(rng, batch), **empty(rng)),
+    "quantile": lambda rng: sf.reduce_quantile(
+        given(rng, batch),
+        given(rng, lambda rng: pick(rng, [0.5, [0, 0.3, 1]])),
+        interpolation=given(rng, lambda rng: pick(rng, ["linear", "nearest"])),
+        **empty(rng),
+    ),
+    "var": lambda rng: sf.reduce_var(given(rng, batch), ddof=given(rng, small), **empty(rng)),
+    "weighted": lambda rng: pick(rng, [sf.reduce_sum, sf.reduce_mean])(
+        given(rng, batch), weights=given(rng, pick(rng, [batch, array])), **empty(rng)
+    ),
     "every": lambda rng: pick(rng, EVERY)(given(rng, batch)),
     "own": lambda rng: pick(rng, [list, repr, len, np.asarray])(sf.convert(batch(rng), pick(rng, ENCODINGS))),
     "lengths": lambda rng: sf.lengths(given(rng, batch), given(rng, small)),
@@ -219,15 +312,85 @@ CALLS = {
     ),
     "repeat": lambda rng: sf.repeat(given(rng, pick(rng, [batch, array])), given(rng, integers), **options(rng, "out")),
     "concat": lambda rng: sf.concat(given(rng, several)),
+    "concat_items": lambda rng: sf.concat(
+        [given(rng, small), *several(rng), given(rng, pick(rng, [array, small, odd])), given(rng, odd)]
+    ),
+    "interleave": lambda rng: sf.interleave(given(rng, several)),
+    "Template": lambda rng: sf.Template(
+        given(rng, lambda rng: [small(rng), "a", "b", small(rng)]),
+        pick(rng, [None, [0, 0, 1, 1], odd(rng)]),
+    )(given(rng, batch), b=given(rng, batch)),
+    "split_at": lambda rng: sf.split_at(
+        given(rng, pick(rng, [batch, array])), given(rng, integers), given(rng, lambda rng: pick(rng, KEEP))
+    ),
+    "split": lambda rng: sf.split(
+        given(rng, pick(rng, [batch, array])),
+        given(rng, lambda rng: rng.integers(0, 2, small(rng)).astype(bool)),
+        keep=given(rng, lambda rng: pick(rng, KEEP)),
+    ),
+    "split_lengths": lambda rng: sf.split(
+        given(rng, pick(rng, [batch, array])), lengths=given(rng, pick(rng, [integers, batch, nested_lengths]))
+    ),
+    "nest": lambda rng: sf.nest(given(rng, batch), given(rng, integers)),
+    "flatten_levels": lambda rng: sf.flatten_levels(
+        given(rng, batch), given(rng, small), outermost=given(rng, lambda rng: True)
+    ),
     "join_batches": lambda rng: sf.join_batches(given(rng, several)),
     "split_batches": lambda rng: sf.split_batches(given(rng, batch), given(rng, integers)),
     "slice": lambda rng: sf.slice(given(rng, batch), given(rng, integers), given(rng, integers)),
+    "cut": lambda rng: sf.cut(
+        given(rng, batch), *[given(rng, pick(rng, [integers, small])) for _ in range(int(rng.integers(4)))]
+    ),
+    "truncate": lambda rng: sf.truncate(
+        given(rng, batch), given(rng, pick(rng, [integers, small])), given(rng, lambda rng: "middle")
+    ),
+    "truncate_pair": lambda rng: sf.truncate_pair(
+        given(rng, batch), given(rng, batch), given(rng, small), given(rng, lambda rng: "only_first")
+    ),
+    "shift": lambda rng: sf.shift(given(rng, batch), given(rng, pick(rng, [integers, small])), **options(rng, "fill")),
+    "chunk": lambda rng: sf.chunk(
+        given(rng, batch),
+        given(rng, small),
+        given(rng, small),
+        last=given(rng, lambda rng: pick(rng, LAST)),
+        **options(rng, "fill"),
+    ),
+    "unchunk": lambda rng: sf.unchunk(
+        given(rng, lambda rng: sf.chunk(batch(rng), 3, 1)),
+        given(rng, lambda rng: pick(rng, WAYS)),
+        like=given(rng, lambda rng: pick(rng, [None, sf.chunk(batch(rng), 2)])),
+    ),
+    "Chunks": lambda rng: sf.Chunks(
+        given(rng, lambda rng: plain(rng, 4)),
+        given(rng, lambda rng: [[0, 1, 2], [0, 2, 4]]),
+        given(rng, integers),
+        given(rng, lambda rng: [3, 2]),
+    ),
+    "filter": lambda rng: sf.filter(given(rng, batch), given(rng, pick(rng, [batch, array]))),
+    "gather": lambda rng: sf.gather(given(rng, batch), given(rng, pick(rng, [batch, nested]))),
+    "sort": lambda rng: pick(rng, [sf.sort, sf.argsort])(given(rng, batch), descending=given(rng, lambda rng: True)),
+    "topk": lambda rng: sf.topk(given(rng, batch), given(rng, integers), largest=given(rng, lambda rng: False)),
+    "unique": lambda rng: sf.unique(given(rng, batch), counts=given(rng, lambda rng: True)),
+    "cross": lambda rng: sf.cross(given(rng, batch), given(rng, batch)),
     "reshape": lambda rng: sf.reshape(given(rng, batch), given(rng, small)),
     "erase": lambda rng: sf.erase(given(rng, batch), given(rng, integers)),
+    "mask_tokens": lambda rng: sf.mask_tokens(given(rng, batch), **mask_options(rng)),
+    "corrupt_spans": lambda rng: sf.corrupt_spans(
+        given(rng, batch),
+        sentinel=given(rng, lambda rng: 99),
+        seed=given(rng, small),
+        rate=given(rng, lambda rng: 0.5),
+        mean=given(rng, lambda rng: 2.5),
+    ),
+    "shuffle": lambda rng: sf.shuffle(given(rng, batch), given(rng, small)),
+    "cross_entropy": lambda rng: sf.cross_entropy(
+        given(rng, batch), given(rng, pick(rng, [batch, integers])), **loss_options(rng)
+    ),
     "scatter": lambda rng: sf.scatter(given(rng, array), given(rng, batch), given(rng, batch)),
     "window": lambda rng: sf.window(given(rng, batch), given(rng, small), given(rng, small)),
     "ngrams": lambda rng: sf.ngrams(given(rng, batch), given(rng, small), **options(rng, "fill")),
     "conv": lambda rng: sf.conv(given(rng, batch), given(rng, array), given(rng, small), given(rng, small)),
+    "levenshtein": lambda rng: sf.levenshtein(given(rng, batch), given(rng, batch)),
     "topk_mean": lambda rng: sf.topk_mean(given(rng, batch), given(rng, integers)),
     "mask": lambda rng: sf.mask(given(rng, pick(rng, [integers, batch])), **options(rng, "width", "side")),
     "position_ids": lambda rng: sf.position_ids(given(rng, batch), given(rng, integers)),
@@ -240,6 +403,37 @@ CALLS = {
     "inverse_order": lambda rng: sf.inverse_order(given(rng, integers)),
     "equal": lambda rng: sf.equal(
         given(rng, batch), given(rng, batch), *([given(rng, small)] if rng.integers(2) else [])
+    ),
+    "astype": lambda rng: sf.astype(given(rng, batch), given(rng, lambda rng: pick(rng, ["f4", "i8", "?", "U3"]))),
+    "to": lambda rng: sf.to(
+        given(rng, batch),
+        given(rng, lambda rng: pick(rng, ["numpy", None])),
+        dtype=given(rng, lambda rng: pick(rng, [None, "f4", "i8"])),
+    ),
+    "sequences": lambda rng: sf.convert(sf.Ragged(plain(rng, 3), [2, 0, 1]), pick(rng, ENCODINGS)).sequences()[
+        given(rng, index)
+    ],
+    "map_sequences": lambda rng: sf.map_sequences(
+        given(rng, lambda rng: pick(rng, [len, np.sum, np.sort, np.atleast_2d])),
+        given(rng, batch),
+        result=given(rng, lambda rng: pick(rng, ["auto", "item", "sequence"])),
+        like=given(rng, lambda rng: pick(rng, [None, plain(rng, 2)])),
+    ),
+    "model_inputs": lambda rng: sf.model_inputs(
+        given(rng, batch),
+        side=given(rng, lambda rng: "left"),
+        pad_id=given(rng, small),
+        multiple_of=given(rng, lambda rng: 1 + small(rng)),
+        most=given(rng, lambda rng: pick(rng, [None, 2])),
+        truncation_side=given(rng, lambda rng: "left"),
+        labels=given(rng, lambda rng: True),
+        ignore=given(rng, small),
+        library=given(rng, lambda rng: "numpy"),
+    ),
+    "to_arrays": lambda rng: sf.to_arrays(given(rng, pick(rng, [batch, array])), given(rng, lambda rng: "a.")),
+    "from_arrays": lambda rng: sf.from_arrays(given(rng, lambda rng: damaged(rng)), given(rng, lambda rng: "")),
+    "numbers": lambda rng: pick(rng, [sf.position_ids, sf.segment_ids])(
+        given(rng, batch), layout=given(rng, lambda rng: True)
     ),
     "to_device": lambda rng: sf.to_device(given(rng, batch), given(rng, lambda rng: "cpu")),
     "TensorArray": lambda rng: sf.TensorArray(
@@ -258,6 +452,8 @@ CALLS = {
     "backprop": lambda rng: wrapped(rng, sf.with_padded, backprop=given(rng, lambda rng: True)),
     "vjp": lambda rng: sf.vjp(odd(rng), given(rng, batch)),
     "gradients": differentiated,
+    "operation": lambda rng: sf.operation(given(rng, function), given(rng, function))(given(rng, batch)),
+    "kernel": lambda rng: own(rng)(given(rng, batch), *([given(rng, integers)] if rng.integers(2) else [])),
     "conversion": lambda rng: sf.conversion(odd(rng), odd(rng)),
     "constraints": constraint,
     "Prune": pruned,

@@ -71,6 +71,13 @@ class Unknown:
     lengths: object = None
 
 
+def _within():
+    """A dict within itself."""
+    tree = {"ids": [[1]]}
+    tree["tree"] = tree
+    return tree
+
+
 NUMBERS = [0, 1, 2, 3, -1, -2, 7, 2**31, 2**40, 2**62, 2**63 - 1, 2**63, 2**64, 2**65, -(2**63), -(2**65), 10**400]
 NUMBERS += [
     10**5000,
@@ -119,6 +126,10 @@ OBJECTS = [
     set(),
     {},
     {1: 2},
+    {"ids": [[1], [2, 3]], "labels": [0, 1]},
+    {"ids": [[1]], "labels": [0, 1], "text": "x"},
+    (sf.Ragged(np.arange(3.0), [1, 2]), np.arange(2), None),
+    _within(),
     range(3),
 ]
 OBJECTS += [slice(None), slice(None, None, -1), slice(2**65, None), slice("a"), lambda *a, **k: None, lambda x: x]

@@ -9,6 +9,7 @@ encoding by reading nothing but the fields, and checks on the way that the field
 `assert_layout` compare two encodings.
 """
 
+import fractions
 import itertools
 import math
 import operator
@@ -394,6 +395,7 @@ READERS = {
     sf.Packed: read_packed,
     sf.Masked: read_masked,
     sf.LoD: read_lod,
+    sf.Chunks: read_lod,
 }
 
 
@@ -421,9 +423,12 @@ class Reduction:
     calculate: Callable | None = None  # the number that they come to
     pick: Callable | None = None  # or the place of the one that is picked
     ordered: bool = False  # is it for numbers with an order alone?
+    real: bool = False  # or for real ones?
     whole: bool = False  # are results of integers integers?
+    made: str | None = None  # the dtype of the results of all numbers
     rounds: Callable = roundings
     passes: Callable = lambda column: ()  # what it comes to on its way: beyond the dtype, the end is not to be told
+    scale: Callable | None = None  # by which rounding is measured; None for the same of the numbers without their signs
 
 
 def product(column):
@@ -456,6 +461,39 @@ def first_least(column):
     return first_largest([number if number != number else -number for number in column])
 
 
+def squares(column):
+    return [number * number for number in column]
+
+
+def variance(column):
+    mean = sum(column) / len(column)
+    return sum(squares([number - mean for number in column])) / len(column)
+
+
+def quantile(column, level):
+    """Between two items in proportion; in fractions, so that no rank is rounded."""
+    if any(number != number for number in column):
+        return math.nan
+    ordered = sorted(column)
+    low = int(level * (len(column) - 1))
+    share = level * (len(column) - 1) - low
+    below, above = ordered[low], ordered[min(low + 1, len(column) - 1)]
+    return below if share == 0 or below == above else (1 - share) * below + share * above
+
+
+def different(column):
+    return len({number for number in column if number == number}) + any(number != number for number in column)
+
+
+def most_frequent(column):
+    """The first of the items that are there most often, of several the least."""
+
+    def how_often(number):
+        return sum(other == number or (other != other and number != number) for other in column)
+
+    return min(range(len(column)), key=lambda t: (-how_often(column[t]), rank(column[t]), t))
+
+
 REDUCTIONS = {
     "sum": Reduction(sum, whole=True),
     "mean": Reduction(lambda column: sum(column) / len(column)),
@@ -466,6 +504,25 @@ REDUCTIONS = {
     "first": Reduction(pick=lambda column: 0),
     "last": Reduction(pick=lambda column: len(column) - 1),
     "logsumexp": Reduction(logsumexp, ordered=True),
+    "var": Reduction(
+        variance, real=True, passes=lambda column: [sum(squares(column))], scale=lambda column: sum(squares(column))
+    ),
+    "std": Reduction(
+        lambda column: math.sqrt(variance(column)),
+        real=True,
+        passes=lambda column: [sum(squares(column))],
+        scale=lambda column: math.sqrt(sum(squares(column))),
+    ),
+    "median": Reduction(
+        lambda column: quantile(column, fractions.Fraction(1, 2)),
+        ordered=True,
+        scale=lambda column: max(map(abs, column)),
+    ),
+    "mode": Reduction(pick=most_frequent, ordered=True),
+    "count": Reduction(lambda column: sum(number != 0 for number in column), made="i8"),
+    "nunique": Reduction(different, ordered=True, made="i8"),
+    "any": Reduction(lambda column: any(number != 0 for number in column), made="?"),
+    "all": Reduction(lambda column: all(number != 0 for number in column), made="?"),
 }
 
 

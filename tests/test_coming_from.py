@@ -1,43 +1,24 @@
 """The page for those who come from another library: the snippet of every row is true."""
 
 import re
-from pathlib import Path
 
+import coming_from
 import pytest
+from coming_from import LIBRARIES, PAGE, ROWS, SECTIONS, SETUP, holds, label
 
-PAGE = (Path(__file__).parent.parent / "docs" / "coming-from.md").read_text(encoding="utf-8")
-SETUP = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-LIBRARIES = ["Thinc", "Paddle", "PyTorch", "TensorFlow"]
-
-
-def rows_of(library):
-    """Their name, our snippet and what differs, row by row."""
-    section = re.search(rf"^## {library}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)[1]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    assert lines[:2] == [f"| {library} | here | what differs |", "|---|---|---|"]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+EVERYWHERE = [row for row in ROWS if not row.setup]
 
 
-ROWS = [(library, *row) for library in LIBRARIES for row in rows_of(library)]
+@pytest.mark.parametrize("row", EVERYWHERE, ids=map(label, EVERYWHERE))
+def test_snippet(row):
+    assert holds(row.ours) is True
 
 
-def names():
-    found = {}
-    exec(compile(SETUP[0], "coming-from.md", "exec"), found)
-    return found
-
-
-def holds(snippet):
-    return eval(compile(snippet, snippet, "eval"), names())
-
-
-@pytest.mark.parametrize(("library", "theirs", "ours", "differs"), ROWS, ids=[f"{row[0]}: {row[1]}" for row in ROWS])
-def test_snippet(library, theirs, ours, differs):
-    assert theirs
-    assert differs
-    assert re.fullmatch(r"`[^`]+`", ours)
-    assert re.search(r"\b(sf|x|deep|wide|padded|packed|masked)[.[]", ours)
-    assert holds(ours.strip("`")) is True
+@pytest.mark.parametrize("row", ROWS, ids=map(label, ROWS))
+def test_row(row):
+    assert row.theirs
+    assert row.differs
+    assert re.search(r"\b(sf|x|deep|wide|padded|packed|masked)[.[]", row.ours + row.setup)
 
 
 def test_a_wrong_snippet_would_be_seen():
@@ -50,10 +31,26 @@ def test_a_wrong_snippet_would_be_seen():
 def test_every_row_is_in_a_table_that_is_read():
     tables = [line for line in PAGE.splitlines() if line.startswith("|")]
     assert len(tables) == len(ROWS) + 2 * len(LIBRARIES)
-    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == LIBRARIES
+    assert len(set(LIBRARIES)) == len(LIBRARIES)
     assert len(SETUP) == 1
 
 
 def test_no_row_is_there_twice():
-    known = [row[:2] for row in ROWS]
+    known = [(row.library, row.theirs) for row in ROWS]
     assert sorted(set(known)) == sorted(known)
+
+
+def test_rows_that_need_a_library_are_told_apart():
+    section = "Things\n```python\nimport things.of as t\nmade = t.make()\n```\n"
+    section += "| Things | here | what differs |\n|---|---|---|\n"
+    section += "| `f(x)` | `sf.lengths(made) == 1` | no |\n| `g(x)` | `sf.lengths(x) == t.n` | no |\n"
+    section += "| `h(x)` | `sf.lengths(x).sum() == 7` | no |\n"
+    assert [bool(row.setup) for row in coming_from.rows_of(section)] == [True, True, False]
+    assert len(EVERYWHERE) > 200
+    with pytest.raises(AssertionError):
+        coming_from.rows_of(section.replace("| Things |", "| Other |"))
+
+
+def test_every_set_up_of_a_section_is_used():
+    with_setup = {section.partition("\n")[0] for section in SECTIONS if "```python" in section}
+    assert {row.library for row in ROWS if row.setup} == with_setup

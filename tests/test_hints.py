@@ -30,11 +30,14 @@ def foreign(module, name, *bases):
 # ------------------------------------------------------------------------------------- batches of other libraries
 
 FOREIGN = {
-    ("pyarrow.lib", "ListArray"): "value_lengths",
-    ("pyarrow.lib", "ChunkedArray"): "combine_chunks",
+    ("pyarrow.lib", "RecordBatch"): "sf.from_table(x)",
+    ("pyarrow.lib", "Table"): "sf.from_table(x)",
+    ("pandas.core.frame", "DataFrame"): "sf.from_table(x)",
+    ("polars.dataframe.frame", "DataFrame"): "sf.from_table(x)",
+    ("datasets.arrow_dataset", "Dataset"): 'with_format("arrow")',
     ("pandas.core.series", "Series"): "x.tolist()",
     ("polars.series.series", "Series"): "x.to_list()",
-    ("awkward.highlevel", "Array"): "ak.num(x)",
+    ("awkward.highlevel", "Array"): "sf.from_awkward(x)",
     ("thinc.types", "Ragged"): "sf.Ragged(x.dataXd, x.lengths)",
     ("thinc.types", "Padded"): "sf.Padded(x.data, x.size_at_t, x.lengths, x.indices)",
     ("thinc.types", "Pairs"): "sf.Pairs(one, two)",
@@ -63,11 +66,19 @@ def test_a_batch_of_another_library(module, name, use):
 
 
 def test_columns():
-    said = sentence(TypeError, lambda: sf.convert({"ids": X}, sf.Masked))
-    assert said.startswith("dict is no encoding; ")
-    assert "for name, column in x.items()" in said
+    """A dict is a batch where something is done column by column, and an error elsewhere."""
+    said = sentence(TypeError, lambda: sf.reduce_sum({"ids": X}))
+    assert said.startswith("dict is no single batch; ")
+    assert 'x["ids"]' in said
     batch = foreign("transformers.tokenization_utils_base", "BatchEncoding", collections.UserDict)
     assert 'from_mask(x["input_ids"], x["attention_mask"])' in sentence(TypeError, lambda: sf.convert(batch, sf.Ragged))
+
+
+def test_a_dataclass_of_another_library():
+    """It holds no columns, whatever its fields are."""
+    kind = dataclasses.make_dataclass("Ragged", [("dataXd", object), ("lengths", object)])
+    kind.__module__ = "thinc.types"
+    assert "x.dataXd" in sentence(TypeError, lambda: sf.convert(kind([[1, 2]], [2]), sf.Masked))
 
 
 def test_a_packed_sequence_is_no_tuple_of_arrays():
@@ -81,8 +92,8 @@ def test_a_packed_sequence_is_no_tuple_of_arrays():
 def test_an_array_of_arrays():
     x = np.empty(2, object)
     x[:] = [np.zeros(1), np.zeros(2)]
-    assert "list(x)" in sentence(TypeError, lambda: sf.convert(x, sf.Ragged))
-    assert sf.convert(list(x), sf.Ragged).lengths.tolist() == [1, 2]
+    assert sf.convert(x, sf.Ragged).lengths.tolist() == [1, 2]
+    assert "x.tolist()" in sentence(TypeError, lambda: sf.reduce_sum(x))
 
 
 def test_what_is_nothing_of_the_kind():
@@ -143,16 +154,20 @@ def test_registered_classes_of_the_same_name():
         ("side", sf.Padded, "Masked takes side="),
         ("batch_first", sf.Padded, "sf.Masked is batch-major"),
         ("device", sf.Masked, "sf.to_device"),
-        ("dtype", sf.Masked, "lists of Python numbers"),
     ],
 )
 def test_options(option, target, hint):
     said = sentence(TypeError, lambda: sf.convert([np.arange(3), np.arange(1)], target, **{option: 2}))
     assert hint in said
     assert f"no option {option!r}" in said
-    if option not in ("dtype", "width", "truncate", "fill"):
+    if option not in ("width", "truncate", "fill"):
         wrapper = {sf.Masked: sf.with_masked, sf.Padded: sf.with_padded}[target]
         assert hint in sentence(TypeError, lambda: wrapper(lambda m: m, **{option: 2}))
+
+
+@pytest.mark.parametrize(("option", "hint"), [("dtype", "sf.astype(x, dtype)"), ("library", "sf.to(x, ")])
+def test_options_of_bare_lists(option, hint):
+    assert hint in sentence(TypeError, lambda: sf.convert(X, sf.Masked, **{option: "numpy"}))
 
 
 def test_the_cut_that_is_suggested():

@@ -34,8 +34,14 @@ LAYERS = [
     ["operations"],
     ["wrapping"],
     ["beam", "wrap"],
+    ["arrow", "awkward"],
+    ["loading"],
+    ["engines", "hf", "torch"],
     ["__init__", "__main__"],
 ]
+# Modules that speak to other libraries, which they import when they are called.
+BRIDGES = {"arrow", "awkward", "engines", "hf", "loading", "torch"}
+FOREIGN = {"pyarrow", "awkward", "datasets", "transformers", "tokenizers", "ray", "pyspark", "polars", "duckdb", "tqdm"}
 # What takes something from kernels: their starters, Numba's own arrays, and the command that says what is installed.
 NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda"}
 
@@ -231,15 +237,17 @@ def test_numba_is_loaded_in_its_places_alone(path):
 
 @every_module
 def test_no_array_library_is_imported(path):
-    """Only the caller does that."""
+    """Only the caller does that, and bridges when they are called."""
     found = [
-        name for name in imports(path, everywhere=True) if re.match(r"(torch|cupy|ml_dtypes|jax|thinc|paddle)\b", name)
+        name
+        for name in imports(path, everywhere=dotted(path).partition(".")[0] not in BRIDGES)
+        if re.match(r"(torch|cupy|ml_dtypes|jax|thinc|paddle)\b", name) or name.partition(".")[0] in FOREIGN
     ]
     assert not found
 
 
 # Where an array library but NumPy may be named: a file of its own, the table of the libraries, what is a fact about
-# that library alone, or a table of words.
+# that library alone, a default, or a table of words.
 NAMES_A_LIBRARY = {
     "arrays/torch.py": {"torch"},
     "arrays/cupy.py": {"cupy"},
@@ -247,6 +255,10 @@ NAMES_A_LIBRARY = {
     "reading/tensors.py": {"torch"},
     "formats/packed.py": {"torch"},
     "hints.py": {"torch"},
+    "operations/model_inputs.py": {"torch"},
+    "torch.py": {"torch"},
+    "hf/collator.py": {"torch"},
+    "__init__.py": {"torch"},
     "__main__.py": {"torch", "cupy"},
 }
 
@@ -299,7 +311,7 @@ def test_exports():
     names = [
         alias.asname or alias.name
         for node in ast.walk(tree(SOURCE / "__init__.py"))
-        if isinstance(node, ast.ImportFrom) and node.level
+        if isinstance(node, ast.ImportFrom) and node.module and node.level
         for alias in node.names
     ]
     public = [name for name in names if not name.startswith("_")]
@@ -399,10 +411,18 @@ def test_no_file_is_long():
     assert {name: lines for name, lines in long.items() if lines > LINES} == {}
 
 
+COMMON = ("width", "row", "lo", "hi")
+"""What all kernels take at their end: the size of a row, and the units."""
+
+
 def test_functions_take_few_arguments_by_place():
-    long = [(module, f.name, len(positional(f))) for module, f in functions() if len(positional(f)) > PARAMETERS]
+    taken = [
+        (module, f.name, [a for a in positional(f) if not in_kernels(module) or a.arg not in COMMON])
+        for module, f in functions()
+    ]
+    long = [(module, name, len(arguments)) for module, name, arguments in taken if len(arguments) > PARAMETERS]
     assert [found for found in long if not in_kernels(found[0])] == []
-    assert len([found for found in long if in_kernels(found[0])]) < LONG_KERNELS
+    assert len([found for found in long if in_kernels(found[0])]) <= LONG_KERNELS
 
 
 def type_tests(module):

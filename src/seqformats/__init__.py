@@ -11,31 +11,43 @@ from .converters.convert import convert
 from .converters.explain import explain
 from .converters.like import convert_like
 from .errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError
-from .formats import List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
+from .formats import Chunks, List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
+from .gradients.own import operation
 from .gradients.vjp import vjp
 from .launch.threads import num_threads, set_num_threads
 from .operations.attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
 from .operations.batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
+from .operations.chunks import chunk, unchunk
+from .operations.counts import reduce_all, reduce_any, reduce_count, reduce_mode, reduce_nunique
+from .operations.cross import cross
+from .operations.cut import cut, shift, truncate, truncate_pair
+from .operations.distance import levenshtein
 from .operations.expand import expand, expand_as, repeat
-from .operations.questions import equal, lengths, to_device
-from .operations.rearrange import concat, erase, reshape, reverse, slice
-from .operations.reduce import (
-    reduce,
-    reduce_first,
-    reduce_last,
-    reduce_logsumexp,
-    reduce_max,
-    reduce_mean,
-    reduce_min,
-    reduce_prod,
-    reduce_sqrt,
-    reduce_sum,
-)
+from .operations.extremes import reduce_first, reduce_last, reduce_max, reduce_min
+from .operations.filter import filter, run_starts
+from .operations.join import concat, interleave
+from .operations.levels import flatten_levels, nest, split, split_at
+from .operations.library import astype, to, to_device
+from .operations.loss import cross_entropy
+from .operations.map_sequences import map_sequences
+from .operations.masking import MaskedTokens, SpanCorrupted, corrupt_spans, mask_tokens
+from .operations.model_inputs import model_inputs
+from .operations.moments import reduce_std, reduce_var
+from .operations.order import TopK, Unique, argsort, sort, topk, unique
+from .operations.own import kernel
+from .operations.pick import gather
+from .operations.quantiles import reduce_median, reduce_quantile
+from .operations.questions import equal, lengths
+from .operations.rearrange import erase, reshape, reverse, slice
+from .operations.reduce import reduce, reduce_logsumexp, reduce_mean, reduce_prod, reduce_sqrt, reduce_sum
 from .operations.scatter import scatter
 from .operations.select import select
+from .operations.shuffle import shuffle
 from .operations.softmax import cumsum, log_softmax, softmax
 from .operations.steps import TensorArray, shrink
-from .operations.topk import argmax, topk_mean
+from .operations.storage import from_arrays, to_arrays
+from .operations.template import Template, Templated
+from .operations.topk import argmax, argmin, topk_mean
 from .operations.windows import conv, ngrams, window
 from .registry import conversion, conversions
 from .wrap import (
@@ -49,7 +61,16 @@ from .wrap import (
     with_ragged,
 )
 
-if TYPE_CHECKING:  # what decodes is a third of the files, and few scripts need it
+if TYPE_CHECKING:  # loaded when it is first asked for: few scripts need what decodes, and bridges need their libraries
+    from . import arrow as arrow
+    from . import awkward as awkward
+    from . import beam as beam
+    from . import engines as engines
+    from . import hf as hf
+    from . import loading as loading
+    from . import torch as torch
+    from .arrow import from_arrow, from_table, to_arrow
+    from .awkward import from_awkward, to_awkward
     from .beam import (
         AllowedTokens,
         BannedTokens,
@@ -70,6 +91,7 @@ if TYPE_CHECKING:  # what decodes is a third of the files, and few scripts need 
         beam_search,
         beam_step,
     )
+    from .loading import batches
 
 __version__ = "0.1.0"
 
@@ -80,6 +102,7 @@ __all__ = [
     "BeamResult",
     "BeamState",
     "BeamTrace",
+    "Chunks",
     "ConversionError",
     "DeviceError",
     "DiverseGroups",
@@ -89,6 +112,7 @@ __all__ = [
     "List",
     "LoD",
     "Masked",
+    "MaskedTokens",
     "NoRepeatNgram",
     "OutOfMemory",
     "Packed",
@@ -98,64 +122,117 @@ __all__ = [
     "Ragged",
     "RepetitionPenalty",
     "SeqFormatError",
+    "SpanCorrupted",
     "Stochastic",
     "StructureError",
+    "Template",
+    "Templated",
     "TensorArray",
+    "TopK",
     "Trie",
+    "Unique",
     "argmax",
+    "argmin",
+    "argsort",
+    "astype",
+    "batches",
     "beam_backtrace",
     "beam_search",
     "beam_step",
     "block_mask",
     "buckets",
+    "chunk",
     "concat",
     "conv",
     "conversion",
     "conversions",
     "convert",
     "convert_like",
+    "corrupt_spans",
+    "cross",
+    "cross_entropy",
     "cu_seqlens",
     "cumsum",
+    "cut",
     "equal",
     "erase",
     "expand",
     "expand_as",
     "explain",
+    "filter",
+    "flatten_levels",
+    "from_arrays",
+    "from_arrow",
+    "from_awkward",
+    "from_table",
+    "gather",
+    "interleave",
     "inverse_order",
     "is_valid_lod",
     "join_batches",
+    "kernel",
     "lengths",
+    "levenshtein",
     "log_softmax",
+    "map_sequences",
     "mask",
+    "mask_tokens",
+    "model_inputs",
+    "nest",
     "ngrams",
     "num_threads",
+    "operation",
     "pack_bins",
     "position_ids",
     "reduce",
+    "reduce_all",
+    "reduce_any",
+    "reduce_count",
     "reduce_first",
     "reduce_last",
     "reduce_logsumexp",
     "reduce_max",
     "reduce_mean",
+    "reduce_median",
     "reduce_min",
+    "reduce_mode",
+    "reduce_nunique",
     "reduce_prod",
+    "reduce_quantile",
     "reduce_sqrt",
+    "reduce_std",
     "reduce_sum",
+    "reduce_var",
     "reorder",
     "repeat",
     "reshape",
     "reverse",
+    "run_starts",
     "scatter",
     "segment_ids",
     "select",
     "set_num_threads",
+    "shift",
     "shrink",
+    "shuffle",
     "slice",
     "softmax",
+    "sort",
     "sort_by_length",
+    "split",
+    "split_at",
     "split_batches",
+    "to",
+    "to_arrays",
+    "to_arrow",
+    "to_awkward",
     "to_device",
+    "topk",
     "topk_mean",
+    "truncate",
+    "truncate_pair",
+    "unchunk",
+    "unique",
     "vjp",
     "window",
     "with_array",
@@ -168,15 +245,26 @@ __all__ = [
     "with_ragged",
 ]
 
+# Where the names are that are loaded later; what is not named here is in `beam`.
+_LATER = {
+    "batches": "loading",
+    "from_arrow": "arrow",
+    "from_awkward": "awkward",
+    "from_table": "arrow",
+    "to_arrow": "arrow",
+    "to_awkward": "awkward",
+}
+_MODULES = ("arrow", "awkward", "beam", "engines", "hf", "loading", "torch")
+
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __getattr__(name):
-        """What decodes, loaded when it is first asked for."""
-        if name != "beam" and name not in __all__:
+        """What is loaded when it is first asked for."""
+        if name not in _MODULES and name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        beam = importlib.import_module(".beam", __name__)
-        globals()[name] = found = beam if name == "beam" else getattr(beam, name)
+        module = importlib.import_module(f".{name if name in _MODULES else _LATER.get(name, 'beam')}", __name__)
+        globals()[name] = found = module if name in _MODULES else getattr(module, name)
         return found
 
     def __dir__():
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *_MODULES, *__all__})

@@ -4,7 +4,9 @@ A wrong type or an unknown option raises TypeError and a wrong index IndexError,
 may end in a MemoryError, where the system has less than it takes.
 """
 
+import importlib
 import reprlib
+from types import ModuleType
 
 import numpy as np
 
@@ -53,3 +55,15 @@ def said(value: object) -> str:
         return _words.repr(value)
     except Exception:  # foreign code may raise anything
         return f"a {type(value).__name__}"
+
+
+def needed(module: str, extra: str) -> ModuleType:
+    """A library that may be absent, imported now; ModuleNotFoundError with what installs it where it is."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:  # it is there, but lacks something itself
+            raise
+        raise ModuleNotFoundError(
+            f"{error.name} is needed here; pip install 'seqformats[{extra}]'", name=error.name
+        ) from None

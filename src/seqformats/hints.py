@@ -3,28 +3,35 @@
 Tables of names alone.  No library is imported; a class is known by where its module is and what it is called.
 """
 
+import difflib
+from collections.abc import Sequence
+
 # The first part of a module and the name of a class, or "*" -> how its batches come in.
 _BATCHES = {
-    ("awkward", "Array"): "sf.Ragged(ak.to_numpy(ak.flatten(x)), ak.to_numpy(ak.num(x))) takes one of two axes, "
-    "sf.convert(ak.to_list(x), ...) any",
+    ("awkward", "Array"): "sf.from_awkward(x) takes one",
+    # Without the Arrow PyCapsule interface, as older ones are.
     ("pandas", "Series"): "sf.convert(x.tolist(), ...) takes one whose elements are arrays or lists",
     ("polars", "Series"): "sf.convert(x.to_list(), ...) takes one of lists",
-    ("pyarrow", "*"): "an array of lists comes in as sf.Ragged(x.flatten().to_numpy(), x.value_lengths().to_numpy()), "
-    "a chunked one after x.combine_chunks()",
+    ("pyarrow", "RecordBatch"): "sf.from_table(x) gives its columns as batches",
+    ("pyarrow", "Table"): "sf.from_table(x) gives its columns as batches",
     ("scipy", "csr_array"): "its rows are sf.Ragged.from_offsets(x.data, x.indptr)",
     ("scipy", "csr_matrix"): "its rows are sf.Ragged.from_offsets(x.data, x.indptr)",
-    ("tensorflow", "RaggedTensor"): "sf.Ragged.from_offsets(x.flat_values.numpy(), x.row_splits.numpy()) takes one",
+    ("tensorflow", "RaggedTensor"): "sf.LoD(x.flat_values.numpy(), [splits.numpy() for splits in x.nested_row_splits]) "
+    "takes one, sf.Ragged.from_row_splits(x.values.numpy(), x.row_splits.numpy()) one of one ragged axis",
     ("thinc", "Padded"): "sf.Padded(x.data, x.size_at_t, x.lengths, x.indices) has the same fields",
     ("thinc", "Pairs"): "sf.Pairs(one, two) takes two batches",
     ("thinc", "Ragged"): "sf.Ragged(x.dataXd, x.lengths) has the same fields",
     ("torch", "PackedSequence"): "sf.Packed.from_torch(x) takes one",
     ("transformers", "BatchEncoding"): 'sf.Masked.from_mask(x["input_ids"], x["attention_mask"]) takes padded arrays, '
-    'sf.convert(x["input_ids"], ...) lists',
-    ("builtins", "dict"): "convert its columns one by one: "
-    "{name: sf.convert(column, ...) for name, column in x.items()}",
-    ("datasets", "Dataset"): "convert its columns one by one, as sf.convert(list(x[name]), ...)",
-    ("pandas", "DataFrame"): "convert its columns one by one, as sf.convert(x[name].tolist(), ...)",
-    ("polars", "DataFrame"): "convert its columns one by one, as sf.convert(x[name].to_list(), ...)",
+    "sf.convert(x, ...) lists",
+    (
+        "builtins",
+        "dict",
+    ): "convert, to, select, reorder, join_batches, split_batches, sort_by_length and the wrappers take "
+    'a dict of columns, everything else one of them, as x["ids"]',
+    ("datasets", "Dataset"): 'sf.from_table(x.with_format("arrow")[:]) gives its columns as batches',
+    ("pandas", "DataFrame"): "sf.from_table(x) gives its columns as batches",
+    ("polars", "DataFrame"): "sf.from_table(x) gives its columns as batches",
     ("builtins", "generator"): "give list(x)",
     ("builtins", "range"): "one sequence alone is [np.arange(...)], a list with one array in it",
 }
@@ -47,8 +54,28 @@ _OPTIONS |= dict.fromkeys(("padding_side", "side"), 'Masked takes side="right" o
 _OPTIONS |= {
     "batch_first": "sf.Masked is batch-major, sf.Padded time-major",
     "device": "sf.to_device(x, device) moves a batch",
-    "dtype": "dtype= is for lists of Python numbers; arrays keep theirs",
+    "dtype": "sf.astype(x, dtype) casts a batch",
+    "library": 'sf.to(x, "torch") brings a batch to a library',
     "like": "sf.List((), like=array) says what an empty list holds",
+}
+
+# A function by its name elsewhere -> the operation that does it along sequences.
+_OPERATIONS = {
+    "amax": "reduce_max",
+    "amin": "reduce_min",
+    "average": "reduce_mean",
+    "cat": "concat",
+    "concatenate": "concat",
+    "conv1d": "conv",
+    "convolve": "conv",
+    "flip": "reverse",
+    "index_select": "select",
+    "pack_padded_sequence": "convert",
+    "pack_sequence": "convert",
+    "pad_packed_sequence": "convert",
+    "pad_sequence": "convert",
+    "repeat_interleave": "repeat",
+    "take": "select",
 }
 
 
@@ -65,3 +92,13 @@ def for_batch(x: object) -> str:
 def for_option(name: str) -> str:
     """What does what an unknown option would do, as the end of an error's sentence."""
     return f"; {_OPTIONS[name]}" if name in _OPTIONS else ""
+
+
+def for_operation(name: str, known: Sequence[str]) -> str:
+    """How a function that is no operation gets a gradient, as the end of an error's sentence; `known` have one."""
+    found = _OPERATIONS.get(name) or f"reduce_{name}"
+    near = [found] if found in known else difflib.get_close_matches(name, known, 1)
+    nearest = f"; the nearest one is sf.{near[0]}" if near and near[0] != name else ""
+    if near and near[0] == name:
+        nearest = f"; give sf.{name}"
+    return f"{nearest}; sf.operation makes one of a function and its gradient"

@@ -6,6 +6,7 @@ can add to each of them.
 
 import functools
 import heapq
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
@@ -60,7 +61,7 @@ class Route:
     @property
     def options(self) -> tuple[str, ...]:
         """The options that `place` accepts."""
-        names = {name for leg in self.legs[:-1] for name in leg.options if name in _OF_THE_SOURCE}
+        names = {name for leg in self.legs[:-1] for name in leg.options if name in OF_THE_SOURCE}
         return tuple(sorted(names.union(*[leg.options for leg in self.legs[-1:]])))
 
     def place(self, options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -76,14 +77,14 @@ class Route:
                     f"options there: {known}{hints.for_option(name)}"
                 )
             at = len(self.legs) - 1
-            if name in _OF_THE_SOURCE:
+            if name in OF_THE_SOURCE:
                 at = next(i for i, leg in enumerate(self.legs) if name in leg.options)
             placed[at][name] = value
         return placed
 
 
-# options that say what is read, not what is made of it
-_OF_THE_SOURCE = frozenset(("level", "dtype"))
+OF_THE_SOURCE = frozenset(("level", "dtype", "library"))
+"""Options that say what is read, not what is made of it."""
 
 _conversions: dict[tuple[type, type], Conversion] = {}
 _routes: dict[tuple[type, type, str], Route | None] = {}
@@ -220,7 +221,7 @@ def route(source: type, target: type, device: str = "cpu", options: Iterable[str
     found = _routes.get((source, target, device if _bound_to_devices else "")) or find_route(source, target, device)
     if found is None:
         raise ConversionError(_no_route(source, target, device))
-    if options and source is not target and not _OF_THE_SOURCE.union(found.options).issuperset(options):
+    if options and source is not target and not OF_THE_SOURCE.union(found.options).issuperset(options):
         return Route(source, target, (*found.legs, *(_search(target, target, device) or ())))
     return found
 
@@ -317,19 +318,25 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
     try:
         return _gradients[operation]
     except (KeyError, TypeError, ValueError):
-        known = ", ".join(sorted(operation.__qualname__ for operation in _gradients))
+        own = [operation for operation in _gradients if operation.__module__.partition(".")[0] == __package__]
+        known = sorted(operation.__qualname__ for operation in own)
         name = getattr(operation, "__name__", None) or said(operation)
-        raise TypeError(f"{name} has no gradient rule; operations that have one: {known}") from None
+        hint = hints.for_operation(name, known)
+        raise TypeError(f"{name} has no gradient rule{hint}") from None
 
 
 # --- services --------------------------------------------------------------------------------------------------------
 # What an encoding needs from further out (indexing, nested lists) it asks for by name, so that imports point one way.
 
 _services: dict[str, Callable[..., Any]] = {}
+_PROVIDED_LATER = {"from_arrow": "arrow", "to_capsules": "arrow"}
+"""The modules that provide what is asked for by few, which are imported when that is first asked for."""
 
 
 def service(name: str) -> Callable[..., Any]:
     """A function registered by `provides`."""
+    if name not in _services and name in _PROVIDED_LATER:
+        importlib.import_module(f".{_PROVIDED_LATER[name]}", __package__)
     return _services[name]
 
 

@@ -13,7 +13,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, ov
 from .formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
 from .formats.annotations import Shaped
 from .wrapping.flatten import flattening
-from .wrapping.wrapper import Function, Wrapper, is_asked
+from .wrapping.trees import TreeWrapper
+from .wrapping.wrapper import Function, is_asked
 
 # --- what a type checker sees ----------------------------------------------------------------------------------------
 # A wrapped function takes any batch X where the function itself wants its own, its first argument or the one behind
@@ -111,7 +112,7 @@ def _seen_as_rows(wrapper: Any) -> _WrappingRows:
 
 
 def _with(name: str, To: type[Encoding], fn: Function | None, options: dict[str, Any], **how: Any) -> Any:
-    wrapper = Wrapper(name, To, options, **how)
+    wrapper = TreeWrapper(name, To, options, **how)
     return wrapper.wrap if fn is None else wrapper.wrap(fn)
 
 
@@ -186,7 +187,13 @@ def with_padded(
         It converts every argument that is an encoding (a bare list only as the first one, after `self`) and passes the
         others on.  The result comes back in the encoding of the first one, with its own structure, all levels of a
         `LoD` included.  What `fn` writes into the padding is dropped; sequences that an option (`truncate`) has cut
-        come back cut.
+        come back cut.  A column of Arrow, whatever `from_arrow` takes, counts as the `Ragged` or `LoD` that it is
+        there, and that comes back; Arrow takes it as it is.
+
+        The first argument may be a tree of columns (see `convert`): `fn` sees it with its batches converted, its rows
+        in the caller's order.  What `fn` returns in a tree goes back by name, each batch to the kind of the column that
+        was given under its name, of a new name to that of the first one; an array with one row a sequence, a number or
+        None stays.  A batch alone goes back as the first one.
 
     Raises
     ------
@@ -251,6 +258,14 @@ def with_masked(
     ...     return x.data * (np.arange(x.data.shape[1]) == x.data.shape[1] - 1)
     >>> last([np.array([1, 2]), np.array([3])])
     [array([0, 2]), array([3])]
+
+    Columns by name:
+
+    >>> @sf.with_masked
+    ... def model(batch):
+    ...     return {"scores": batch["ids"].data * batch["weights"].data, "pooled": batch["ids"].data.sum(axis=1)}
+    >>> model({"ids": [[1, 2], [3]], "weights": [[0.5, 0.5], [2.0]], "label": [0, 1]})
+    {'scores': [[0.5, 1.0], [6.0]], 'pooled': array([3, 3])}
     """
     return _with("with_masked", Masked, fn, options, backprop=backprop, like=like)
 

@@ -21,16 +21,29 @@ def other(x):
     return sf.Ragged(OTHER.to(x.dtype), [1, 2, 2, 0])
 
 
-REDUCTIONS = {name: getattr(sf, f"reduce_{name}") for name in reduce.REDUCTIONS}
+REDUCTIONS = {name: getattr(sf, f"reduce_{name}") for name, record in reduce.REDUCTIONS.items() if record.pullback}
 OPERATIONS = {
     **{f"reduce_{name}": function for name, function in REDUCTIONS.items()},
     "reduce_logsumexp": lambda x: sf.reduce_logsumexp(x, empty=0.0),
+    "var of a sample": lambda x: sf.reduce_var(x, ddof=1),
+    "quantile": lambda x: sf.reduce_quantile(x, [0.1, 0.5, 0.77]),
     "topk_mean": lambda x: sf.topk_mean(x, [1, 2, 4]),
     "softmax": sf.softmax,
     "log_softmax": sf.log_softmax,
     "cumsum": sf.cumsum,
     "reverse": sf.reverse,
+    "shuffle": lambda x: sf.shuffle(x, 5),
+    "cross_entropy": lambda x: sf.cross_entropy(x, torch.tensor([1, 0, -1, 0, 1, 1]), ignore=-1),
     "slice": lambda x: sf.slice(x, [1, 0, 0, 0], [2, 0, 0, 2]),
+    "cut": lambda x: sf.cut(x, 1, -1),
+    "cut by steps": lambda x: sf.cut(x, -1, None, -2),
+    "truncate": lambda x: sf.truncate(x, 2, "middle"),
+    "truncate_pair": lambda x: sf.truncate_pair(x, other(x), 3)[0],
+    "shift": lambda x: sf.shift(x, -1, fill=7.0),
+    "chunk": lambda x: sf.chunk(x, 2, 1),
+    "padded chunks": lambda x: sf.chunk(x, 2, last="pad"),
+    "unchunk": lambda x: sf.unchunk(sf.chunk(x, 2, 1), "mean"),
+    "largest of chunks": lambda x: sf.unchunk(sf.chunk(x, 2, 1), "max"),
     "reshape": lambda x: sf.reshape(x, 1),
     "window": lambda x: sf.window(x, 1, 2),
     "ngrams": lambda x: sf.ngrams(x, 2, fill=7.0),
@@ -83,6 +96,45 @@ def test_first_derivatives(name, kind):
 @every_operation
 def test_second_derivatives(name, kind):
     assert torch.autograd.gradgradcheck(function_of(name, kind), rows())
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("name", ["sum", "mean"])
+@every_format
+def test_weights_learn(kind, name, own):
+    """Given in an encoding, and as a tensor beside it."""
+    weights = (rows(1) if own else torch.rand(6, dtype=torch.float64)).detach().requires_grad_()
+
+    def function(x, weights):
+        return REDUCTIONS[name](sf.convert(sf.Ragged(x, LENGTHS), kind), weights=weights)
+
+    assert torch.autograd.gradcheck(function, (rows(), weights))
+    assert torch.autograd.gradgradcheck(function, (rows(), weights))
+    encoded = lambda x, w: function(x, sf.convert(sf.Ragged(w, LENGTHS), kind))  # noqa: E731
+    assert torch.autograd.gradcheck(encoded, (rows(), weights))
+    half = function(rows().half(), weights.half())
+    assert half.dtype == torch.float16
+    half.sum().backward()
+    assert weights.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("values", [[1.0, 3.0, 2.0, 2.0], [5.0, 5.0, 5.0], [4.0, 1.0]], ids=str)
+@pytest.mark.parametrize("level", [0.0, 0.3, 0.5, 1.0])
+def test_quantiles_and_their_gradients_are_torch_s(values, level):
+    mine, theirs = (torch.tensor(values, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    y, wanted = sf.reduce_quantile(sf.Ragged(mine, [len(values)]), level)[0], theirs.quantile(level)
+    assert torch.allclose(y, wanted)
+    y.backward()
+    wanted.backward()
+    assert mine.grad.sum() == theirs.grad.sum() == 1
+    assert torch.allclose((mine.grad * mine).sum(), (theirs.grad * theirs).sum())  # of equal items any
+
+
+@pytest.mark.parametrize("name", ["any", "all", "count", "nunique"])
+def test_counts_are_in_no_graph(name):
+    found = getattr(sf, f"reduce_{name}")(sf.Ragged(rows(), LENGTHS))
+    assert not found.requires_grad
+    assert found.dtype == (torch.bool if name in ("any", "all") else torch.int64)
 
 
 def test_the_weight_of_a_convolution_learns():
@@ -138,6 +190,12 @@ def test_reductions_and_softmax_are_torch_s_on_each_sequence(lengths):
         (sf.reduce_min(x), lambda p: p.min(0).values),
         (sf.reduce_logsumexp(x), lambda p: p.logsumexp(0)),
         (sf.argmax(x), lambda p: p.argmax(0)),
+        (sf.reduce_var(x), lambda p: p.var(0, correction=0)),
+        (sf.reduce_std(x), lambda p: p.std(0, correction=0)),
+        (sf.reduce_median(x), lambda p: p.quantile(0.5, 0)),
+        (sf.reduce_quantile(x, 0.3, interpolation="nearest"), lambda p: p.quantile(0.3, 0, interpolation="nearest")),
+        (sf.reduce_mode(x), lambda p: p.mode(0).values),
+        (sf.reduce_count(x), lambda p: (p != 0).sum(0)),
     ):
         assert torch.allclose(mine, torch.stack([theirs(p) for p in parts]))
     for mine, theirs in (

@@ -984,3 +984,53 @@ def test_lengths_of_arrays_without_items_do_not_overflow():
     huge = np.empty((1 << 62, 0), np.int8)
     with pytest.raises(sf.StructureError, match="more than int64"):
         sf.convert([huge] * 4, sf.Ragged)
+
+
+# --- arrays of objects -----------------------------------------------------------------------------------------------
+
+
+def objects(*parts):
+    """As pandas, NumPy files and datasets hold sequences of different lengths."""
+    x = np.empty(len(parts), object)
+    x[:] = parts
+    return x
+
+
+@pytest.mark.parametrize("To", [sf.List, sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.LoD, list])
+def test_an_array_of_objects_is_a_list_of_what_it_holds(To):
+    parts = [np.array([1, 2]), np.array([3, 4, 5]), np.array([], int)]
+    x = sf.convert(objects(*parts), To)
+    assert sf.convert(x, sf.LoD).to_nested() == [[1, 2], [3, 4, 5], []]
+    assert sf.convert(sf.convert(objects([1, 2], [3]), To), sf.LoD).to_nested() == [[1, 2], [3]]
+    assert len(sf.convert(objects(), To)) == 0
+
+
+def test_arrays_of_objects_in_each_other_are_levels():
+    x = objects(objects(np.array([1, 2]), np.array([3])), objects(np.array([4])), objects())
+    assert sf.convert(x, sf.LoD).to_nested() == [[[1, 2], [3]], [[4]], []]
+    assert sf.convert(objects(objects([1], [2, 3]), [[4]]), sf.LoD).to_nested() == [[[1], [2, 3]], [[4]]]
+    square = np.empty((2, 2), object)
+    square[:] = [[1, 2], [3, 4]]
+    assert sf.convert(square, sf.Ragged).lengths.tolist() == [2, 2]
+
+
+def test_options_for_arrays_of_objects():
+    x = objects(np.array([1, 2]), np.array([3]))
+    assert sf.convert(x, sf.Masked, fill=-1, dtype="float32").data.tolist() == [[1, 2], [3, -1]]
+    assert np.shares_memory(sf.convert(x, sf.List).items[0], x[0])
+    assert not np.shares_memory(sf.convert(x, sf.List, copy=True).items[0], x[0])
+
+
+def test_arrays_of_objects_that_hold_no_sequences():
+    own = np.empty(1, object)
+    own[0] = own
+    with pytest.raises(sf.StructureError, match="more than 64 deep"):
+        sf.convert(own, sf.Ragged)
+    with pytest.raises(sf.StructureError, match="element 0 is 1, a single item"):
+        sf.convert(objects(1, 2), sf.Ragged)
+    with pytest.raises(sf.StructureError, match="element 1 is None"):
+        sf.convert(objects([1], None), sf.Ragged)
+    with pytest.raises(TypeError, match=r"x.tolist\(\)"):
+        sf.convert(np.array(None, object), sf.Ragged)
+    with pytest.raises(TypeError, match=r"x.tolist\(\)"):
+        sf.reverse(objects([1], [2]))

@@ -535,11 +535,40 @@ def test_options_beside_the_dtype():
     assert found.dtype == np.float32
 
 
+@pytest.mark.parametrize("dtype", ["f4", np.int32, "U3"])
+@pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+@pytest.mark.parametrize("lengths", [[2, 0, 1], [0], []], ids=repr)
+def test_conversions_take_the_dtype_of_arrays(lengths, kind, dtype):
+    """Before anything is made of them, so that the padding is exact in the new one."""
+    items = [np.arange(length) for length in lengths]
+    found = sf.convert(items, kind, dtype=dtype)
+    assert found.dtype == np.dtype(dtype)
+    oracle.assert_same(
+        found, sf.convert([item.astype(dtype) for item in items] or sf.List([], np.empty(0, dtype)), kind)
+    )
+    y, pullback = sf.vjp(sf.convert, items, kind, dtype=dtype)
+    oracle.assert_same(y, found)
+    assert [item.dtype for item in pullback(y)] == [np.dtype(dtype)] * len(items)
+
+
+def test_the_padding_is_one_of_the_dtype_asked_for():
+    assert sf.convert([np.arange(1), np.arange(2)], sf.Masked, dtype="f4", fill=0.5).data[0, 1] == 0.5
+    with pytest.raises(sf.ConversionError, match="fill=0.5 is not exact in int32"):
+        sf.convert([np.arange(1.0), np.arange(2.0)], sf.Masked, dtype="i4", fill=0.5)
+
+
 def test_a_dtype_for_what_has_one():
-    for x in ([np.arange(2)], sf.Ragged(np.arange(2), [2])):
-        for use in (
-            lambda x=x: sf.convert(x, sf.Masked, dtype="f4"),
-            lambda x=x: sf.vjp(sf.convert, x, sf.Masked, dtype="f4"),
-        ):
-            with pytest.raises(TypeError, match="no option 'dtype'.*arrays keep theirs"):
-                use()
+    x = sf.Ragged(np.arange(2), [2])
+    for options in ({"dtype": "f4"}, {"library": "numpy"}):
+        for use in (sf.convert, lambda *args, **given: sf.vjp(sf.convert, *args, **given)):
+            with pytest.raises(TypeError, match=f"no option '{next(iter(options))}'.*sf[.](astype|to)"):
+                use(x, sf.Masked, **options)
+
+
+@pytest.mark.parametrize("x", [[[1, 2], [3]], [np.arange(2)], [], [[[1]], []]], ids=repr)
+def test_conversions_take_a_library(x):
+    for kind in oracle.ENCODINGS:
+        oracle.assert_same(sf.convert(x, kind, library="numpy"), sf.convert(x, kind))
+    for wrong, error in (("abacus", sf.ConversionError), (3, TypeError)):
+        with pytest.raises(error, match="library must be"):
+            sf.convert(x, sf.Ragged, library=wrong)

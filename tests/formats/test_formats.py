@@ -367,6 +367,53 @@ def test_from_offsets_refuses(offsets):
         sf.Ragged.from_offsets(np.zeros(5), offsets)
 
 
+def test_the_names_of_tensorflow():
+    data = np.arange(5.0)
+    x = sf.Ragged(data, [2, 0, 3])
+    for made in (
+        sf.Ragged.from_row_splits(data, np.array([0, 2, 2, 5], np.int32)),
+        sf.Ragged.from_row_lengths(data, [2, 0, 3]),
+        sf.Ragged.from_value_rowids(data, [0, 0, 2, 2, 2]),
+        sf.Ragged.from_value_rowids(data, sf.segment_ids(x), len(x)),
+    ):
+        assert sf.equal(made, x)
+        assert made.data is data
+    assert sf.Ragged.from_value_rowids(data, [1] * 5, nrows=4).lengths.tolist() == [0, 5, 0, 0]
+    assert len(sf.Ragged.from_value_rowids(np.zeros(0), [])) == 0
+    assert sf.Ragged.from_value_rowids(np.zeros(0), [], nrows=3).lengths.tolist() == [0, 0, 0]
+
+
+@given(data=st.data())
+def test_segment_ids_and_from_value_rowids_undo_each_other(data):
+    _, x = data.draw(strategies.encoded(sf.Ragged))
+    oracle.assert_layout(sf.Ragged.from_value_rowids(x.data, sf.segment_ids(x), len(x)), x)
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: sf.Ragged.from_row_splits(np.zeros(5), [0, 4]), sf.StructureError, "row_splits must end with 5"),
+        (lambda: sf.Ragged.from_row_splits(np.zeros(5), [1, 5]), sf.StructureError, "row_splits must begin with 0"),
+        (lambda: sf.Ragged.from_row_splits(5, [0, 5]), TypeError, "values must be an array"),
+        (lambda: sf.Ragged.from_row_lengths(np.zeros(5), [2, 2]), sf.StructureError, "row_lengths add up to 4"),
+        (lambda: sf.Ragged.from_row_lengths(np.zeros(5), [6, -1]), sf.StructureError, r"row_lengths\[1\] is -1"),
+        (lambda: sf.Ragged.from_value_rowids(np.zeros(2), [0]), sf.StructureError, "are 1, but values has 2 rows"),
+        (lambda: sf.Ragged.from_value_rowids(np.zeros(2), [1, 0]), sf.StructureError, r"\[1\] is 0 after 1"),
+        (lambda: sf.Ragged.from_value_rowids(np.zeros(2), [-1, 0]), sf.StructureError, r"\[0\] is -1"),
+        (lambda: sf.Ragged.from_value_rowids(np.zeros(2), [0, 3], nrows=3), sf.StructureError, "at least 4, not 3"),
+        (lambda: sf.Ragged.from_value_rowids(np.zeros(0), [], nrows=-1), sf.StructureError, "at least 0, not -1"),
+        (lambda: sf.Ragged.from_value_rowids(np.zeros(1), [2**63 - 1]), sf.OutOfMemory, "no memory"),
+        (lambda: sf.Ragged.from_value_rowids(np.zeros(1), [0], nrows=10**30), sf.OutOfMemory, "no memory"),
+        (lambda: sf.Ragged.from_value_rowids(np.zeros(1), [0.0]), TypeError, "integers"),
+        (lambda: sf.Ragged.from_value_rowids(np.zeros(1), [0], nrows=1.0), TypeError, "nrows must be an integer"),
+    ],
+    ids=range(14),
+)
+def test_the_names_of_tensorflow_refuse(build, error, message):
+    with pytest.raises(error, match=message):
+        build()
+
+
 def test_from_mask():
     data = np.arange(6).reshape(2, 3)
     right = sf.Masked.from_mask(data, np.array([[True, True, False], [True, False, False]]))
@@ -1049,6 +1096,9 @@ def batches_of_every_make():
     yield "constructor", x
     yield "constructor of a list", sf.Ragged(rows, [3, 1, 2])
     yield "from_offsets", sf.Ragged.from_offsets(rows, np.array([0, 3, 4, 6]))
+    yield "from_row_splits", sf.Ragged.from_row_splits(rows, np.array([0, 3, 4, 6]))
+    yield "from_row_lengths", sf.Ragged.from_row_lengths(rows, np.array([3, 1, 2]))
+    yield "from_value_rowids", sf.Ragged.from_value_rowids(rows, np.array([0, 0, 0, 1, 2, 2]))
     yield "from_lengths", sf.LoD.from_lengths(rows, [[2, 1], [3, 1, 2]])
     yield "from_absolute", sf.LoD.from_absolute(rows, [[0, 4, 6], [0, 3, 4, 6]])
     yield "from_nested", sf.LoD.from_nested([[[1, 2], [3]], [[4]]])

@@ -97,6 +97,10 @@ OPERATIONS = {
     "reverse": sf.reverse,
     "window": lambda x: sf.window(x, 1, 1),
     "slice": lambda x: sf.slice(x, [0] * 4, [1, 0, 2, 1]),
+    "cut": lambda x: sf.cut(x, 1),
+    "cut by steps": lambda x: sf.cut(x, step=-2),
+    "truncate": lambda x: sf.truncate(x, 2, "middle"),
+    "shift": lambda x: sf.shift(x, 1, fill=3),
     "select": lambda x: sf.select(x, [3, 0, 3]),
     "mask": lambda x: sf.select(x, [True, False, True, True]),
     "expand": lambda x: sf.repeat(x, [1, 2, 0, 1]),
@@ -138,6 +142,9 @@ def test_reductions(name):
         (sf.select, ([3, 0, 3],)),
         (sf.slice, ([0] * 4, [1, 0, 2, 1])),
         (sf.repeat, ([1, 2, 0, 1],)),
+        (sf.cut, (1, -1)),
+        (sf.truncate, (3, "middle")),
+        (sf.shift, (-1,)),
     ],
 )
 def test_gradients(operation, arguments):

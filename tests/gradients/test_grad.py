@@ -304,7 +304,7 @@ def test_a_gradient_of_another_dtype(dtype):
 
 @pytest.mark.parametrize("op", [sf.lengths, sf.equal, np.sum, len, sf.explain, "convert", None, 3, []])
 def test_operations_without_a_gradient(op):
-    with pytest.raises(TypeError, match=r"no gradient rule.*convert, convert_like, .*reduce_mean.*reduce_sum"):
+    with pytest.raises(TypeError, match=r"has no gradient rule; .*sf\.operation makes one"):
         sf.vjp(op, example(sf.Ragged))
 
 
@@ -374,7 +374,7 @@ def test_a_rule_of_ones_own():
 
     _, pullback = sf.vjp(double, 1)
     assert pullback(4) == 8
-    with pytest.raises(TypeError, match="double"):
+    with pytest.raises(TypeError, match="len has no gradient rule"):
         sf.vjp(len, 1)
 
 

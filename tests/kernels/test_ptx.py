@@ -25,11 +25,17 @@ ON_CUDA = MOVES + CALCULATE
 COMPUTE = [(7, 5), (8, 0), (9, 0)]
 
 # What adds up float32 in blocks, and the blocks in float64.
-IN_BLOCKS = {"cumsum_rows", "log_probabilities", "logsumexp_rows", "scatter_rows", "softmax_back", "softmax_rows"}
-IN_BLOCKS |= {"sum_copies", "sum_rows", "topk_rows"}
+IN_BLOCKS = {
+    *("add_rows", "class_losses", "cumsum_rows", "fold_chunks", "log_probabilities", "logsumexp_rows", "scatter_rows"),
+    *("softmax_back", "softmax_rows", "sum_copies", "sum_rows", "topk_rows", "var_back", "var_rows"),
+    *("weigh_back", "weigh_rows"),
+}
 
 # Where the threads of a block that has a row to itself work together.
-TOGETHER = {"best_tokens", "log_probabilities", "perturb_scores"}
+TOGETHER = {"best_tokens", "class_losses", "log_probabilities", "mask_items", "perturb_scores"}
+
+# Where the threads of a sequence meet in the memory of their results.
+IN_RESULTS = {"order_rows"}
 
 needs_compiler = pytest.mark.skipif(
     any(
@@ -131,7 +137,7 @@ def kinds_of(function, items, addresses=False):
             return ROWS[kind](**{field: kind_of(field, word) for field, word in fields(kind).items()})
         if kind == "int" or (name == "src" and addresses):
             return None
-        return {"Layout": "layout", "Integers": "i8"}.get(kind) or next(left)
+        return {"Layout": "layout", "Integers": "i8", "Bytes": "u1"}.get(kind) or next(left)
 
     found = [kind_of(name, kind) for name, kind in parameters(function).items()]
     assert not list(left)
@@ -210,8 +216,8 @@ def test_arithmetic(name, kinds, compute):
     rooms = re.findall(r"\.shared \.align (\d+) \.b8 \w+\[(\d+)\]", code)
     if spec.over == "sequences" or name in TOGETHER:
         assert "bar.sync" in code
-        assert rooms, "threads of a block share no memory"
-        parts = 2 if kinds[0] in COMPLEX else 1  # a complex number lies as one of its floats may
+        assert rooms or name in IN_RESULTS, "threads of a block share no memory"
+        parts = 2 if kinds[-1] in COMPLEX else 1  # a complex number lies as one of its floats may
         for item, room in rooms:
             assert int(room) == parts * int(item) * SUM_THREADS
     else:

@@ -79,31 +79,59 @@ def assert_near(found, wanted):
 
 # ------------------------------------------------------------------------------------------- operations
 
+
 # An operation, and what it is called with.
+def ends_of(x):
+    """The places of the first and of the last item of every sequence that has one."""
+    some = sf.lengths(x) > 0
+    return sf.Ragged(np.tile([0, -1], some.sum()), 2 * some)
+
+
 MOVES = {
     "reverse": (sf.reverse, lambda x: (x,)),
+    "shuffle": (sf.shuffle, lambda x: (x, 7)),
     "slice": (sf.slice, lambda x: (x, sf.lengths(x) // 2, (sf.lengths(x) + 1) // 2)),
+    "cut": (sf.cut, lambda x: (x, 1, -1)),
+    "cut by steps": (sf.cut, lambda x: (x, None, None, -2)),
+    "truncate": (sf.truncate, lambda x: (x, 3, "middle")),
+    "shift": (sf.shift, lambda x: (x, np.arange(len(sf.lengths(x))) % 4 - 2)),
+    "shift and fill": (sf.shift, lambda x: (x, 1, 3)),
+    "chunk": (sf.chunk, lambda x: (x, 3)),
+    "unchunk": (sf.unchunk, lambda x: (sf.chunk(x, 3, 1, last="pad"), "last")),
     "reshape": (sf.reshape, lambda x: (x, 1)),
+    "astype": (sf.astype, lambda x: (x, x.dtype)),
     "window": (sf.window, lambda x: (x, 2, 1)),
     "ngrams": (sf.ngrams, lambda x: (x, 3)),
     "concat": (sf.concat, lambda x: ([x, sf.reverse(x), x],)),
+    "items": (sf.concat, lambda x: ([1, x, 0, sf.reverse(x), 1],)),
+    "interleave": (sf.interleave, lambda x: ([x, sf.slice(x, 0, sf.lengths(x) // 2), x],)),
+    "parts": (sf.split, lambda x: (x, np.arange(x.rows) % 2 == 1)),
+    "nest": (sf.nest, lambda x: (x, [len(x) // 2, len(x) - len(x) // 2])),
     "join": (sf.join_batches, lambda x: ([x, sf.reverse(x)],)),
     "split": (sf.split_batches, lambda x: (x, [len(x) // 2, len(x) - len(x) // 2])),
     "reorder": (sf.reorder, lambda x: (x, np.arange(len(x))[::-1].copy())),
     "select": (sf.select, lambda x: (x, np.arange(len(x)) // 2)),
     "shrink": (sf.shrink, lambda x: (x, sf.Ragged(np.zeros(len(x)), np.ones(len(x), int)), 0)),
     "repeat": (sf.repeat, lambda x: (x, np.arange(len(x)) % 3)),
+    "filter": (sf.filter, lambda x: (x, np.arange(sf.lengths(x).sum()) % 3 > 0)),
     "expand": (sf.expand, lambda x: (x, [np.zeros(i % 3) for i in range(len(x))] or sf.Ragged(np.zeros(0), []))),
-    **{name: (getattr(sf, f"reduce_{name}"), lambda x: (x,)) for name in REDUCTIONS if REDUCTIONS[name].what is None},
+    **{name: (getattr(sf, f"reduce_{name}"), lambda x: (x,)) for name in ("first", "last")},
 }
 ALONG = {
     **{name: (getattr(sf, f"reduce_{name}"), lambda x: (x,)) for name in REDUCTIONS if REDUCTIONS[name].what},
+    "quantile": (sf.reduce_quantile, lambda x: (x, [0.1, 0.5, 1.0])),
     "topk": (sf.topk_mean, lambda x: (x, [1, 4, 2])),
+    "overlapping chunks": (sf.chunk, lambda x: (x, 3, 2)),
+    "mean of chunks": (sf.unchunk, lambda x: (sf.chunk(x, 3, 2), "mean")),
+    "largest of chunks": (sf.unchunk, lambda x: (sf.chunk(x, 3, 2, last="drop"), "max")),
     "softmax": (sf.softmax, lambda x: (x,)),
     "log_softmax": (sf.log_softmax, lambda x: (x,)),
     "cumsum": (sf.cumsum, lambda x: (x,)),
+    "sort": (sf.sort, lambda x: (x,)),
+    "gather": (sf.gather, lambda x: (x, ends_of(x))),
 }
 OPERATIONS = {**MOVES, **ALONG}
+COUNTS = [getattr(sf, f"reduce_{name}") for name, record in REDUCTIONS.items() if record.pullback is None]
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
 each_along = pytest.mark.parametrize("name", ALONG)
 
@@ -154,6 +182,9 @@ def sent(gpu, x):
 
 def assert_found(gpu, found, wanted, exact=False):
     """The same on the device, bit for bit or nearly, padding too."""
+    if wanted is None:  # there is no gradient
+        assert found is None
+        return
     if isinstance(wanted, (list, tuple)):
         assert type(found) is type(wanted)
         for one, other in zip(found, wanted, strict=True):
@@ -247,6 +278,43 @@ def test_a_result_does_not_depend_on_the_rest_of_the_batch(gpu, name, width):
     x = numbers([3, 0, 9, 2] if SIMULATED else [3, 0, 333, 2], (width,))
     together, alone = (operation(*arguments(gpu.up(y))) for y in (x, x[2:3]))
     oracle.assert_bits(*(leaves(gpu.down(y))[0] for y in (alone, together[2:3])))
+
+
+@on_each_library
+@pytest.mark.parametrize("operation", COUNTS, ids=lambda operation: operation.__name__)
+def test_counts(gpu, operation):
+    """Of numbers of every kind, equal ones and NaN among them."""
+    for dtype in ("f4", "i8", "u1", "?", "f2"):
+        for lengths, item in (EMPTY, FEW, ([5, 0, 1, 9], ())):
+            x = numbers(lengths, item, dtype)
+            if dtype == "f4" and x.rows:
+                x.data[::3] = np.nan
+            for layout in ("Padded", "List"):
+                y = LAYOUTS[layout](x)
+                assert_found(gpu, operation(sent(gpu, y)), operation(y), exact=True)
+    if operation is not sf.reduce_nunique:
+        x = numbers([3, 0, 2], (3,), "c8")
+        x.data[1] = 0
+        assert_found(gpu, operation(gpu.up(x)), operation(x), exact=True)
+
+
+@on_each_library
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("operation", [sf.reduce_sum, sf.reduce_mean], ids=lambda operation: operation.__name__)
+def test_weights(gpu, operation, own):
+    for lengths, item in (EMPTY, FEW, MANY, ([5, 0, 1, 9], ())):
+        for dtype in ("f4", "f8"):
+            x, shape = numbers(lengths, item, dtype), item if own else ()
+            weights = sf.Ragged(np.abs(numbers(lengths, shape, "f8").data), lengths)
+            weights.data[:2] = 0
+            for layout in ("Ragged", "Packed"):
+                y = LAYOUTS[layout](x)
+                wanted, pullback = sf.vjp(operation, y, weights=weights)
+                found, on_gpu = sf.vjp(operation, sent(gpu, y), weights=gpu.up(weights))
+                assert_found(gpu, found, wanted)
+                assert_found(gpu, on_gpu(sent(gpu, wanted)), pullback(wanted))
+            x = sf.Ragged(np.arange(len(x.data)), lengths) if not item else x
+            assert_found(gpu, operation(gpu.up(x), weights=gpu.up(weights)), operation(x, weights=weights))
 
 
 @on_each_library

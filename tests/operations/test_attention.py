@@ -155,6 +155,42 @@ def test_segments(arrays, kind, data):
     assert_array(arrays.on(sf.block_mask)(x, causal=True), before, bool, (len(rows), len(rows)))
 
 
+@every_format
+@given(data=st.data())
+def test_numbers_in_the_layout_of_the_batch(arrays, kind, data):
+    truth, x = data.draw(encoded(arrays, kind))
+    lengths = truth.lengths()
+    positions = [[np.int64(t + 7) for t in range(length)] for length in lengths]
+    segments = [[np.int64(i)] * length for i, length in enumerate(lengths)]
+    for op, wanted in ((lambda y: sf.position_ids(y, 7, layout=True), positions), (segmented, segments)):
+        found = arrays.on(op)(x)
+        flat = [number for sequence in wanted for number in sequence]
+        if kind is list:
+            assert type(found) is list
+            assert sf.convert(found, sf.Ragged, dtype="i8").data.tolist() == flat
+            continue
+        rows = oracle.read(found)
+        assert (type(found), rows.dtype, rows.counts()) == (kind, np.int64, oracle.read(x).counts())
+        assert [int(item) for sequence in rows.sequences() for item in sequence] == flat
+        if kind in oracle.PADDED:
+            assert found.data.shape == x.data.shape[:2]
+            assert found.data.sum() == sum(flat)
+
+
+def segmented(x):
+    return sf.segment_ids(x, layout=True)
+
+
+def test_a_layout_is_that_of_a_batch():
+    for op in (sf.position_ids, sf.segment_ids):
+        assert op([], layout=True) == []
+        for wrong in ([2, 1], np.array([2, 1]), 3):
+            with pytest.raises(TypeError, match="layout=True is for a batch|give it lengths"):
+                op(wrong, layout=True)
+        with pytest.raises(TypeError, match="layout must be"):
+            op(X, layout=1)
+
+
 @pytest.mark.parametrize("lengths", [[], [0], [0, 0], [1], [2, 0]])
 def test_odd_shapes(lengths):
     rows = sum(lengths)

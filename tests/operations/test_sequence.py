@@ -309,61 +309,6 @@ def test_reshape_is_a_view(kind):
     assert oracle.shares(sf.reshape(x, 2), x)
 
 
-def relengthed(nesting, lengths):
-    """The same nesting around other lengths."""
-    if isinstance(nesting, list):
-        return [relengthed(part, lengths) for part in nesting]
-    return next(lengths)
-
-
-@st.composite
-def same_sequences(draw, kinds=None, shapes=None):
-    """Two or three batches, ``(truths, encodings)``, of as many sequences, of any encodings.
-
-    Those that are `LoD` have the same outer levels.
-    """
-    dtype = draw(strategies.dtypes() if kinds is None else st.sampled_from(kinds))
-    item_shape = draw(strategies.item_shapes() if shapes is None else st.sampled_from(shapes))
-    levels = draw(st.integers(1, 3))
-    nesting = draw(strategies.nestings(levels))
-    n = len(strategies.innermost(nesting))
-    truths, encodings = [], []
-    for _ in range(draw(st.integers(2, 3))):
-        lengths = draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
-        if levels > 1 and (not truths or draw(st.booleans())):
-            kind, shape = sf.LoD, relengthed(nesting, iter(lengths))
-        else:
-            kind, shape = draw(st.sampled_from(oracle.FLAT if levels > 1 else oracle.ENCODINGS)), lengths
-        truth = strategies.truth_from(shape, dtype, item_shape, levels=levels if shape is not lengths else 1)
-        truths.append(truth)
-        encodings.append(oracle.build(kind, truth))
-    return truths, encodings
-
-
-@given(data=st.data())
-def test_concat(arrays, data):
-    truths, xs = data.draw(same_sequences(arrays.dtypes))
-    sequences = [truth.sequences() for truth in truths]
-    for turn in range(len(xs)):  # each comes first once
-        order = [*range(turn, len(xs)), *range(turn)]
-        wanted = mapped(truths[turn], lambda _, i, order=order: [item for k in order for item in sequences[k][i]])
-        assert_result(arrays.on(sf.concat)([xs[k] for k in order]), xs[turn], wanted)
-
-
-@every_encoding
-def test_concat_of_one(kind):
-    truth = strategies.truth_from([2, 0, 1], "f4", (2,))
-    x = oracle.build(kind, truth)
-    assert_result(sf.concat((x,)), x, truth)
-
-
-def test_concat_of_bare_lists():
-    assert sf.concat([[[1], [2, 3]], [[], [4]]]) == [[1], [2, 3, 4]]
-    assert sf.concat([[[[1]], [[2], []]], [[[5]], [[6], [7, 8]]]]) == [[[1, 5]], [[2, 6], [7, 8]]]
-    x = sf.concat(([np.array([1]), np.array([2, 3])], sf.Ragged(np.array([9]), [0, 1])))
-    oracle.assert_nested(x, [np.array([1]), np.array([2, 3, 9])])
-
-
 def cast(value, dtype):
     return np.array(value, dtype) if dtype not in HALF else np.array(value, float).astype(dtype)
 
@@ -661,12 +606,6 @@ def test_slopes(arrays, op, data):
 
 
 @given(data=st.data())
-def test_slopes_of_concat(arrays, data):
-    _, xs = data.draw(same_sequences(kinds=DOUBLE))
-    assert_slopes(lambda *parts: arrays.vjp(sf.concat, list(parts)), tuple(noise(x, k) for k, x in enumerate(xs)))
-
-
-@given(data=st.data())
 def test_slopes_of_scatter(arrays, data):
     base, index, updates, _, _ = data.draw(scatters(DOUBLE))
     assert_slopes(lambda b, u: arrays.vjp(sf.scatter, b, index, u), (base, updates))
@@ -841,11 +780,11 @@ def test_what_is_no_encoding(op, x):
 
 def test_different_libraries(monkeypatch):
     """Arrays of two libraries are not mixed; float32 stands for the other one here."""
-    from seqformats.operations import rearrange, scatter, windows
+    from seqformats.operations import join, scatter, windows
 
-    known = rearrange.library_of
+    known = join.library_of
     other = types.SimpleNamespace(name="other")
-    for module in (rearrange, scatter, windows):
+    for module in (join, scatter, windows):
         monkeypatch.setattr(module, "library_of", lambda array: other if array.dtype == "f4" else known(array))
     for call in (
         lambda: sf.concat([ragged(1), ragged(1, dtype="f4")]),

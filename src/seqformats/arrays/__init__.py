@@ -1,6 +1,19 @@
 """The seam to array libraries: whose array is this, where does it live, allocate one like it, see its bytes."""
 
-from .known import adopt, has_items, is_array, is_array_type, library_of, library_of_type, plain, shape_of, to_host
+from .known import (
+    adopt,
+    dtype_in,
+    has_items,
+    is_array,
+    is_array_type,
+    library_named,
+    library_of,
+    library_of_type,
+    offers_column,
+    plain,
+    shape_of,
+    to_host,
+)
 from .library import (
     LAZY_ZEROS,
     Array,
@@ -25,12 +38,15 @@ __all__ = [
     "Shape",
     "adopt",
     "device_name",
+    "dtype_in",
     "frozen",
     "has_items",
     "is_array",
     "is_array_type",
+    "library_named",
     "library_of",
     "library_of_type",
+    "offers_column",
     "plain",
     "same_values",
     "shape_of",

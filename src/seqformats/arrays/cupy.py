@@ -40,7 +40,7 @@ class CuPy(Library):
         with like.device:
             return self.cupy.zeros(shape, dtype)
 
-    def astype(self, x: CuPyArray, dtype: str) -> CuPyArray:
+    def astype(self, x: CuPyArray, dtype: DType) -> CuPyArray:
         return x.astype(dtype, copy=False)
 
     def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
@@ -74,6 +74,14 @@ class CuPy(Library):
     def to_numpy(self, x: CuPyArray) -> Array:
         host: Array = self.cupy.asnumpy(x)
         return host
+
+    def taken(self, x: Array, source: Library) -> CuPyArray:
+        try:
+            if source.kind(x) == "cpu":
+                return self.cupy.asarray(source.to_numpy(x))
+            return self.adopt(self.cupy.from_dlpack(x) if hasattr(x, "__dlpack__") else self.cupy.asarray(x), "x")
+        except (ValueError, RuntimeError) as error:
+            raise TypeError(f"CuPy has no dtype for {x.dtype}: {error}") from None
 
     def from_host(self, x: Array, like: CuPyArray) -> CuPyArray:
         with like.device:

@@ -1,18 +1,20 @@
 """Whose array is this?  The table of the libraries, and how arrays of all others come in.
 
-No array library but NumPy is ever imported: one is known only if the caller has imported it already.  Adding a library
+No array library but NumPy is imported unless the caller names it: else one is known only if it has been imported
+already.  Adding a library
 means adding a file to this folder and a line to `_KNOWN`.
 """
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any, TypeGuard, TypeVar, cast
 
 import numpy as np
 
-from ..errors import DeviceError
-from ..limits import remember
+from ..errors import ConversionError, DeviceError, said
+from ..limits import check_finite, remember
 from .library import Array, DType, Library, Shape, part
 from .numpy import NUMPY
 
@@ -20,16 +22,19 @@ T = TypeVar("T")
 X = TypeVar("X")
 
 
-def _from(package: str, array: str, library: str) -> Callable[[type], Library | None]:
-    """Who knows the arrays of a package that the caller has imported: a class of the file of that name here."""
+@functools.cache  # one object a library, whatever the types of its arrays (torch.Tensor, torch.nn.Parameter)
+def _made(package: str, library: str) -> Library:
+    """The library of a package: a class of the file of that name here."""
+    importlib.import_module(package)
+    return cast("Library", getattr(part(package), library)())
 
-    @functools.cache  # one object a library, whatever the types of its arrays (torch.Tensor, torch.nn.Parameter)
-    def made() -> Library:
-        return cast("Library", getattr(part(package), library)())
+
+def _from(package: str, array: str, library: str) -> Callable[[type], Library | None]:
+    """Who knows the arrays of a package that the caller has imported."""
 
     def ask(kind: type) -> Library | None:
         owner = getattr(sys.modules.get(package), array, None)  # None while the package is being imported, too
-        return made() if owner is not None and issubclass(kind, owner) else None
+        return _made(package, library) if owner is not None and issubclass(kind, owner) else None
 
     return ask
 
@@ -38,13 +43,8 @@ def _is_numpy(kind: type) -> Library | None:
     return NUMPY if issubclass(kind, np.ndarray) else None
 
 
-@functools.cache
-def _numba_device() -> Library:
-    return cast("Library", part("numba").NumbaDevice())
-
-
 def _is_numba_device(kind: type) -> Library | None:
-    return _numba_device() if getattr(kind, "__cuda_ndarray__", False) else None
+    return _made("numba", "NumbaDevice") if getattr(kind, "__cuda_ndarray__", False) else None
 
 
 # In this order an array's type is asked whose it is; each answers None unless its library is loaded and owns the type.
@@ -54,6 +54,10 @@ _KNOWN: list[Callable[[type], Library | None]] = [
     _from("cupy", "ndarray", "CuPy"),
     _is_numba_device,
 ]
+
+_CLASSES = {"torch": "Torch", "cupy": "CuPy", "numba": "NumbaDevice"}
+"""Of the libraries that a caller may name beside NumPy."""
+_TITLES = {"numpy": "NumPy", "torch": "PyTorch", "cupy": "CuPy", "numba": "Numba"}
 
 _by_type: dict[type, Library | None] = {np.ndarray: NUMPY}
 
@@ -70,6 +74,43 @@ def library_of_type(kind: type) -> Library | None:
             remember(_by_type, kind, library)
             return library
     return None
+
+
+def library_named(name: object) -> Library:
+    """The library that a caller names, which is imported for it; ConversionError where there is none."""
+    if not isinstance(name, str):
+        raise TypeError(f"library must be a name, not {said(name)}")
+    if name == NUMPY.name:
+        return NUMPY
+    if name not in _CLASSES:
+        raise ConversionError(f"library must be one of {', '.join([NUMPY.name, *_CLASSES])}, not {said(name)}")
+    try:
+        return _made(name, _CLASSES[name])
+    except ImportError as error:
+        package = "numba-cuda" if name == "numba" else name
+        raise ConversionError(f"{name} cannot be imported ({error}); pip install {package}") from None
+
+
+def dtype_in(library: Library, given: object) -> DType:
+    """The dtype in `library` that a caller means by one of any library, or by what NumPy takes for one."""
+    if isinstance(given, (list, tuple)):
+        check_finite(given)
+    meant: Any = given
+    for package, kind in _CLASSES.items():
+        if type(given).__module__ == package and package in sys.modules:
+            other = _made(package, kind)
+            meant = other.dtype_name(given) if other.has_dtype(given) else given
+    why = ""
+    try:
+        dtype = None if meant is None else np.dtype(meant)
+    except Exception as error:  # NumPy calls what it finds there
+        dtype, why = None, f": {error}"
+    if dtype is not None and dtype.hasobject:
+        raise TypeError(f"dtype cannot be {dtype}, whose items are Python objects")
+    found = library.dtype_like(meant if dtype is None else dtype)
+    if found is None:
+        raise TypeError(f"dtype must be a dtype of {_TITLES[library.name]}, not {said(given)}{why}")
+    return found
 
 
 def library_of(x: Array) -> Library:
@@ -106,10 +147,25 @@ def is_array_type(kind: type) -> bool:
         known = not issubclass(kind, (type, np.generic)) and (
             any(hasattr(kind, name) for name in _PROTOCOLS) or library_of_type(kind) is not None
         )
+        known = known and not offers_column(kind)
         remember(_array_types, kind, known)
     return known
 
 
+def offers_column(kind: type) -> bool:
+    """Do objects of this type offer one column by the Arrow PyCapsule interface?
+
+    A table offers several.  Columns of plain numbers are arrays, where they offer themselves as those too.
+    """
+    return (
+        any(hasattr(kind, name) for name in _CAPSULES)
+        and not any(hasattr(kind, name) for name in _OF_TABLES)
+        and not any(base.__name__ in _PLAIN for base in kind.__mro__)
+    )
+
+
+_CAPSULES, _OF_TABLES = ("__arrow_c_array__", "__arrow_c_stream__"), ("columns", "column_names")
+_PLAIN = ("NumericArray", "BooleanArray")
 _array_types: dict[type, bool] = {}
 _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 

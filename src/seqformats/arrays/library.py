@@ -191,8 +191,12 @@ class Library:
         """Is this a dtype as this library has them?"""
         return isinstance(dtype, np.dtype)
 
-    def astype(self, x: Array, dtype: str) -> Array:
-        """`x` in the dtype of this NumPy name ("float32"), itself where it has it."""
+    def dtype_like(self, given: object) -> DType:
+        """The dtype of this library for one of NumPy, or a name that NumPy does not know; None where there is none."""
+        return given if self.has_dtype(given) else None
+
+    def astype(self, x: Array, dtype: DType) -> Array:
+        """`x` in the dtype of this NumPy name ("float32"), or in this of the library, itself where it has it."""
         raise NotImplementedError
 
     def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
@@ -274,6 +278,13 @@ class Library:
 
     def to_numpy(self, x: Array) -> Array:
         """A NumPy array with the same values, copied to the host where need be."""
+        raise NotImplementedError
+
+    def taken(self, x: Array, source: Library) -> Array:
+        """An array of another library as one of this, over the same memory where both can reach it.
+
+        TypeError where this library has no such dtype, DeviceError where it does not reach the device.
+        """
         raise NotImplementedError
 
     def from_host(self, x: Array, like: Array) -> Array:

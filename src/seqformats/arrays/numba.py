@@ -50,7 +50,7 @@ class NumbaDevice(Library):
     def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
         return NUMPY.item(fill, dtype, item_shape)
 
-    def astype(self, x: DeviceArray, dtype: str) -> DeviceArray:
+    def astype(self, x: DeviceArray, dtype: DType) -> DeviceArray:
         wanted = np.dtype(dtype)
         if x.dtype == wanted:
             return x
@@ -76,6 +76,9 @@ class NumbaDevice(Library):
                 return np.ascontiguousarray(x.copy_to_host())
             host: Array = x.reshape(-1).view(_BYTE).copy_to_host().view(x.dtype).reshape(tuple(x.shape))
             return host
+
+    def taken(self, x: Array, source: Library) -> DeviceArray:
+        return from_host(source.to_numpy(x), at("cuda")) if source.kind(x) == "cpu" else foreign(x)
 
     def from_host(self, x: Array, like: DeviceArray) -> DeviceArray:
         return from_host(x, index_of(like))

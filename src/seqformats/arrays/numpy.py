@@ -89,8 +89,8 @@ class NumPy(Library):
         assert dtype.isnative, "a kernel would write into a copy"
         return x.reshape(-1).view(np.uint8) if dtype.kind == "b" else x.reshape(-1)
 
-    def astype(self, x: Array, dtype: str) -> Array:
-        if x.dtype is DTYPES.get(dtype) and x.flags.aligned:
+    def astype(self, x: Array, dtype: DType) -> Array:
+        if type(dtype) is str and x.dtype is DTYPES.get(dtype) and x.flags.aligned:
             return x
         with np.errstate(all="ignore"):  # sums that are too large for float16 are infinite there
             return np.require(x, dtype, ["C", "A"])
@@ -148,6 +148,9 @@ class NumPy(Library):
 
     def to_numpy(self, x: Array) -> Array:
         return x
+
+    def taken(self, x: Array, source: Library) -> Array:
+        return source.to_numpy(x)
 
     def from_host(self, x: Array, like: Array) -> Array:
         return x

@@ -90,8 +90,8 @@ class Torch(Library):
     def native(self, x: Tensor) -> Array:
         return NUMPY.native((x.detach() if x.requires_grad else x).numpy())
 
-    def astype(self, x: Tensor, dtype: str) -> Tensor:
-        wanted = getattr(self.torch, dtype)
+    def astype(self, x: Tensor, dtype: DType) -> Tensor:
+        wanted = getattr(self.torch, dtype) if type(dtype) is str else dtype
         return x if x.dtype is wanted else x.to(wanted)
 
     def dtype_name(self, dtype: DType) -> str:
@@ -102,6 +102,11 @@ class Torch(Library):
 
     def dtype(self, name: str) -> DType:
         return getattr(self.torch, name)
+
+    def dtype_like(self, given: object) -> DType:
+        name = NUMPY.dtype_name(given) if isinstance(given, np.dtype) else given
+        found = getattr(self.torch, name, None) if isinstance(name, str) and name.isidentifier() else None
+        return found if self.has_dtype(found) else None
 
     def has_dtype(self, dtype: DType) -> bool:
         return isinstance(dtype, self.torch.dtype)
@@ -210,6 +215,24 @@ class Torch(Library):
         except TypeError:
             raise TypeError(f"NumPy has no dtype for {x.dtype}; give a tensor of another one") from None
         return host
+
+    def taken(self, x: Array, source: Library) -> Tensor:
+        torch = self.torch
+        if source.kind(x) != "cpu":
+            try:
+                return torch.as_tensor(x, device=source.device(x))
+            except (TypeError, ValueError, RuntimeError, AssertionError) as error:
+                raise DeviceError(f"torch cannot reach the device {source.device(x)}: {error}") from None
+        host = source.to_numpy(x)
+        dtype = self.dtype_like(host.dtype)
+        if dtype is None:
+            raise TypeError(f"torch has no dtype for {host.dtype}; give items of another one")
+        if not (host.flags.carray and host.dtype.isnative):
+            # torch warns of memory that nobody may write to, and knows no other order of bytes
+            host = np.require(host, host.dtype.newbyteorder("="), ["C", "A", "W"])
+        if dtype is torch.bfloat16:  # NumPy has it from another package
+            return torch.from_numpy(host.view(np.int16)).view(dtype)
+        return torch.from_numpy(host)
 
     def from_host(self, x: Array, like: Tensor) -> Tensor:
         return self.torch.from_numpy(np.array(x)).to(like.device, non_blocking=True)

@@ -13,7 +13,7 @@ from ..converters.layouts import at_least
 from ..errors import StructureError, said
 from ..formats import LoD
 from ..formats.structure import Structure
-from ..operations.rearrange import check_alike
+from ..operations.join import check_alike
 from ..operations.steps import TensorArray
 from .step import no_gradient, token
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
 from .. import hints, registry
-from ..arrays import Array, frozen, is_array, library_of, with_autograd
+from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
-from ..formats.bare import as_encoding, is_list_of_arrays, list_of, read_list
+from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
 from ..formats.leaves import connected, leaves, rebuild, wants_grad, without_data
+from ..formats.objects import as_list, is_array_of_objects
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
+from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, mapped, options_of
 from ..limits import check_finite
 from ..registry import direct
 from .layouts import MOVES, is_already
+from .library import brought
 
+K = TypeVar("K")
 T = TypeVar("T")
 E = TypeVar("E", bound=Encoding)
 
@@ -28,7 +32,15 @@ E = TypeVar("E", bound=Encoding)
 def as_own(x: object) -> Encoding:
     """An encoding, a user's dataclass or a bare list as an encoding of this library; TypeError for anything else."""
     x = as_encoding(x)
+    if is_tree(x):
+        raise no_encoding(x, "no single batch")
     return x if isinstance(x, Encoding) else convert(x, _own_kind(x))
+
+
+@registry.provides("in_pieces")
+def in_pieces(x: Encoding) -> Encoding:
+    """The encoding with each sequence in one piece."""
+    return x if x._in_pieces else convert(x, Ragged)
 
 
 def _own_kind(x: object) -> type[Encoding]:
@@ -59,15 +71,22 @@ def convert(x: Encoding[Data], To: type[List], *, copy: bool = ..., **options: A
 @overload
 def convert(x: Encoding[Data], To: type[LoD], *, copy: bool = ..., **options: Any) -> LoD[Data]: ...
 @overload
+def convert(x: Mapping[K, Any], To: type, *, copy: bool = ..., **options: Any) -> dict[K, Any]: ...
+@overload
 def convert(x: object, To: type[list[Any]], *, copy: bool = ..., **options: Any) -> list[Any]: ...
 @overload
 def convert(x: object, To: type[T], *, copy: bool = ..., **options: Any) -> T: ...
+@registry.provides("convert")
 def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     """The same sequences in another encoding.
 
     Parameters
     ----------
-    x : an encoding, a list or tuple of arrays, or nested lists
+    x : an encoding, a list or tuple of arrays, nested lists, a column, or a tree of these
+        A column is whatever `from_arrow` takes, or a NumPy array of arrays or lists (dtype object).
+        A tree is a mapping, a tuple or NamedTuple that holds an encoding or a tree, or a dataclass that is no encoding.
+        What stands in it are columns over the same sequences: batches, which are converted; rows (an array, or a flat
+        list of numbers, with one row a sequence), which stay; trees; and None, which stays.
     To : `List`, `Ragged`, `Padded`, `Packed`, `Masked`, `LoD`, `list` (nested), or another dataclass
         Another one must have been registered by `conversion`.
     copy : bool
@@ -80,19 +99,28 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             For `Masked`, "right" or "left".
         level
             From a `LoD` or nested lists: the level whose sequences the target has, each with all its rows; negative
-            from the innermost.
-        dtype
-            From nested lists: of their numbers; NumPy's choice without it, and float64 where there is no number.
+            from the innermost.  A target of one level has the innermost without it: of documents of sentences the
+            sentences, and with ``level=0`` the documents.
+        dtype, library
+            From bare lists and columns: of their numbers and arrays, as `astype` and `to` take them.  Without a dtype
+            numbers get NumPy's choice, and float64 where there is none; without a library they become NumPy arrays.
+
+        Of a tree they are for every batch that has them.  One that is a dict says it by the names of columns:
+        ``fill={"labels": -100}``; a batch that is not in it has the default.
 
     Returns
     -------
     what `To` says
-        `x` itself where nothing changes.  dtype, item shape, array library and device stay.
+        `x` itself where nothing changes.  dtype, item shape, array library and device stay.  Of a tree one like it, as
+        a dict of any mapping; a batch that stands in it twice is converted once.
 
     Raises
     ------
     TypeError
-        For what is no encoding and for an option that the route does not know.
+        For what is no encoding and for an option that the route does not know; for a tree without a batch, and for what
+        is no column.
+    StructureError
+        For columns with different numbers of sequences; both are named, as the column is in every error about one.
     ConversionError
         Where there is no route or an option's value is impossible.
     IndexError
@@ -100,8 +128,13 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
 
     See Also
     --------
-    convert_like : back to the encoding and the structure that something came from.
+    convert_like : back to the encoding and the structure that something came from, with the levels it had.
+    flatten_levels : less levels, and more than one.
     explain : the route as text.
+
+    Notes
+    -----
+    A NumPy array of arrays or lists (dtype object) is taken for a list of them.
 
     Examples
     --------
@@ -113,6 +146,15 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
            [ 3,  4,  5]])
     >>> sf.convert(x, list)
     [[1, 2], [3, 4, 5]]
+    >>> documents = [[[1, 2], [3]], [[4]]]
+    >>> sf.convert(documents, sf.Masked).data.tolist()
+    [[1, 2], [3, 0], [4, 0]]
+    >>> sf.convert(documents, sf.Masked, level=0).data.tolist()
+    [[1, 2, 3], [4, 0, 0]]
+    >>> columns = {"ids": [[5, 6, 7], [8]], "tags": [[1, 1, 2], [3]], "label": [0, 1]}
+    >>> batch = sf.convert(columns, sf.Masked, fill={"tags": -100})
+    >>> batch["tags"].data.tolist(), batch["label"]
+    ([[1, 1, 2], [3, -100, -100]], array([0, 1]))
     """
     kind: Any = type(x)
     if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
@@ -133,15 +175,22 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     if not isinstance(copy, (bool, np.bool_)):
         raise TypeError(f"copy must be True or False, not {said(copy)}")
     if not registry.is_encoding_type(kind):
+        if kind is not list and is_tree(x):
+            return _tree(x, To, copy, options)
         if kind is Pairs:
             return Pairs(*[m if is_array(m) else convert(m, To, copy=copy, **options) for m in (x.one, x.two)])
+        if is_column(x):
+            return _of_column(read_column(x), To, copy, options)
+        if is_array_of_objects(x):
+            return convert(as_list(x), To, copy=copy, **options)
         kind = _kind_of(x)
-        if kind is List and not x and ("level" in options or "dtype" in options):
+        if kind is List and not x and not options.keys().isdisjoint(registry.OF_THE_SOURCE):
             kind = list  # no sequences, on whatever level
         if kind is List:
             if To is list and not options:
                 return copied(x) if copy else x
-            return convert(list_of(tuple(x)), To, copy=copy, **options)
+            wanted = {name: options.pop(name) for name in ("library", "dtype") if name in options}
+            return convert(_list_in(list_of(tuple(x)), **wanted), To, copy=copy, **options)
     check_target(To)
     if kind is To and not options:
         return copied(x) if copy else x
@@ -153,6 +202,68 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     for leg, given in zip(route.legs, placed, strict=True):
         y = _run(leg, y, given)
     return copied(y) if copy and (route.shares or y is x) else y
+
+
+def _tree(x: object, To: type, copy: bool, options: Options) -> Any:
+    """A tree, batch by batch; rows stay."""
+    check_target(To)
+    tree = columns_of(x)
+    check_batches(tree, "convert needs")
+    each = source_options(tree, To, options)
+
+    def converted(column: Any, k: int) -> Any:
+        if is_array(column):
+            return converted_rows(tree, k, each[k], copy)
+        return _of_column(column, To, copy, each[k]) if k in tree.read else convert(column, To, copy=copy, **each[k])
+
+    return mapped(tree, converted, each)
+
+
+def converted_rows(tree: Tree, k: int, options: Options, copy: bool) -> Array:
+    """The rows of a column; `library` and `dtype` are of those that were numbers in a list."""
+    rows: Array = tree.columns[k]
+    if k in tree.read:
+        return cast(Array, brought(rows, options.get("library"), options.get("dtype")))
+    return cast(Array, copied(rows)) if copy else rows
+
+
+def source_options(tree: Tree, To: type, options: Options) -> list[Options]:
+    """The options of each column; those that say what is read go to the columns that have it."""
+    each = options_of(tree, options)
+    of_the_source = registry.OF_THE_SOURCE.intersection(options)
+    if not of_the_source:
+        return each
+    numbers = registry.OF_THE_SOURCE - {"level"}
+    known = [_readable(x, To) | numbers if k in tree.read else _readable(x, To) for k, x in enumerate(tree.columns)]
+    anywhere = frozenset().union(*known)
+    return [
+        {name: value for name, value in own.items() if name not in anywhere or name in have}
+        for own, have in zip(each, known, strict=True)
+    ]
+
+
+def _readable(column: Any, To: type) -> frozenset[str]:
+    """The options of the source that a column has."""
+    if column is None or is_array(column):
+        return frozenset()
+    if isinstance(column, (list, tuple)):
+        return registry.OF_THE_SOURCE
+    kind: Any = registry.kind_of(column)
+    return registry.OF_THE_SOURCE.intersection(registry.route(kind, To, device_kind(column)).options)
+
+
+def _list_in(x: List, library: object = None, dtype: DType = None) -> Encoding:
+    """A list of arrays in another library and dtype: in one array, which is cast at once."""
+    return x if library is None and dtype is None else brought(convert(x, Ragged), library, dtype)
+
+
+def _of_column(x: Encoding, To: type, copy: bool, options: Options) -> Any:
+    """A column, whose memory nobody may write: another library, which must be able to, gets what has been laid out."""
+    library, dtype = options.get("library"), options.get("dtype")
+    late = dtype is None and To is not list
+    others = {name: value for name, value in options.items() if name not in ("library", "dtype")}
+    y = convert(x if late else brought(x, library, dtype), To, copy=copy, **others)
+    return brought(y, library, None) if late else y
 
 
 def check_target(To: object) -> None:
@@ -182,7 +293,7 @@ def no_encoding(x: object, what: str = "no encoding") -> TypeError:
     """The error for an object that is none, with the way in for what has one."""
     hint = f"; the batch comes first: convert(x, {x.__name__})" if isinstance(x, type) else hints.for_batch(x)
     if not hint and getattr(getattr(x, "dtype", None), "hasobject", False):
-        hint = "; list(x) is a list of what it holds"
+        hint = "; x.tolist() is a list of what it holds"
     elif not hint:
         hint = f"; give it lengths, Ragged(data, lengths), or a list of {'such ' * is_array(x)}arrays"
     return TypeError(f"{registry.label(type(x))} is {what}{hint}")

@@ -28,6 +28,19 @@ def at_least(value: object, name: str, least: int) -> int:
     return number
 
 
+def one_of(value: object, name: str, choices: tuple[str, ...]) -> None:
+    """ConversionError for an option that is none of these words."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be {_words(choices)}, not {said(value)}")
+    if value not in choices:
+        raise ConversionError(f"{name} must be {_words(choices)}, not {said(value)}")
+
+
+def _words(choices: tuple[str, ...]) -> str:
+    *others, last = [f'"{choice}"' for choice in choices]
+    return f"{', '.join(others)} or {last}"
+
+
 def _width(structure: Structure, width: object, multiple_of: object, truncate: object) -> tuple[int, int]:
     """The width of the rectangle, and the longest length that is kept."""
     longest = structure.longest
@@ -130,14 +143,8 @@ def steps_to_list(x: Encoding) -> List:
 def masked_to_list(x: Masked) -> List:
     """Views of the rows of each sequence, without the padding."""
     source = Source(*x._read())
-    data, structure = x.data, source.structure
-    lengths = structure.lengths.tolist()
-    if x.side == "left":
-        width = data.shape[1]
-        items = [data[i, width - length :] for i, length in enumerate(lengths)]
-    else:
-        items = [data[i, :length] for i, length in enumerate(lengths)]
-    return List._of(tuple(items), structure, items[0] if items else source.empty(0))
+    items = tuple(x._all_pieces())
+    return List._of(items, source.structure, items[0] if items else source.empty(0))
 
 
 def lod_to_ragged(x: LoD, *, level: int = -1) -> Ragged:

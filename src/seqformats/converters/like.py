@@ -8,8 +8,9 @@ from .. import registry
 from ..arrays import is_array
 from ..errors import StructureError
 from ..formats import Encoding, List, Pairs, Ragged, level_index, structure_of
-from ..formats.bare import as_encoding, is_list_of_arrays
+from ..formats.bare import as_encoding, is_column, is_list_of_arrays
 from ..formats.pairs import is_encoding
+from ..formats.trees import Tree, columns_of, is_tree, mapped, matched
 from .convert import as_own, convert, no_encoding, relaid, rows_of
 
 X = TypeVar("X")
@@ -20,7 +21,7 @@ def convert_like(y: object, x: X) -> X:
 
     Parameters
     ----------
-    y, x : encodings, lists of arrays or nested lists
+    y, x : encodings, lists of arrays or nested lists, or two trees with the same columns
 
     Returns
     -------
@@ -32,8 +33,9 @@ def convert_like(y: object, x: X) -> X:
     Raises
     ------
     TypeError
-        For what is no encoding, and where one of the two alone is Pairs.
+        For what is no encoding, and where one of the two alone is Pairs or a tree.
     StructureError
+        For trees with other columns.
         Where `y` has another number of sequences than the innermost level of `x`.
 
     Examples
@@ -45,8 +47,23 @@ def convert_like(y: object, x: X) -> X:
     >>> sf.convert_like(y, x).to_nested()
     [[[0.0], [1.0, 2.0]]]
     """
-    z: X = back_to(y, x, -1)
+    z: X
+    if not (isinstance(x, Encoding) and isinstance(y, Encoding)) and (is_tree(x) or is_tree(y)):
+        tree, alike = like_columns(y, x)
+        z = mapped(tree, lambda column, k: column if is_array(column) else back_to(column, alike[k], -1), alike)
+    else:
+        z = back_to(y, x, -1)
     return z
+
+
+def like_columns(y: Any, x: Any) -> tuple[Tree, list[Any]]:
+    """A tree, and what each of its columns shall be like."""
+    for one in (y, x):
+        if not is_tree(one):
+            raise TypeError(f"a tree of columns goes back to one alone, not to {registry.label(type(one))}")
+    tree = columns_of(y)
+    columns_of(x)
+    return tree, matched(x, y, "the second tree")
 
 
 def back_to(y: Any, x: Any, level: int) -> Any:
@@ -56,6 +73,8 @@ def back_to(y: Any, x: Any, level: int) -> Any:
             level_index(y, level)
             return in_kind_of(convert(y, List), x)
         return in_kind_of(back_to(y, as_encoding(x), level), x)
+    if is_column(x):
+        x = as_encoding(x)
     if isinstance(x, Pairs):
         if not isinstance(y, Pairs):
             raise TypeError(f"only Pairs go back to Pairs, not {type(y).__name__}")

@@ -13,14 +13,27 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from .. import hints, registry
-from ..arrays import Array, DType, adopt, has_items, is_array, library_of, library_of_type, same_values
+from ..arrays import (
+    NUMPY,
+    Array,
+    DType,
+    adopt,
+    dtype_in,
+    has_items,
+    is_array,
+    library_named,
+    library_of,
+    library_of_type,
+    same_values,
+)
 from ..errors import ConversionError, StructureError, said
 from ..formats import List, LoD, Ragged
-from ..formats.lod import to_nested
+from ..formats.lod import lod_to_nested
 from ..formats.structure import Structure, whole
 from ..limits import check_finite
 from ..reading import read_numbers
 from .convert import convert
+from .library import brought
 
 _MOST_LEVELS = 1 << 20  # that may be asked for; lists themselves may be as deep as there is memory
 
@@ -30,18 +43,6 @@ def _is_level(x: object) -> TypeGuard[Sequence[Any]]:
 
 
 _COMMON: dict[type, DType] = {kind: np.dtype(kind) for kind in (np.float16, np.float32, np.float64, np.int32, np.int64)}
-
-
-def _dtype_of(name: Any) -> DType:
-    if isinstance(name, (list, tuple)):
-        check_finite(name)
-    try:
-        dtype = np.dtype(name)
-    except Exception as error:  # NumPy calls what it finds there
-        raise TypeError(f"dtype must be a dtype of NumPy, not {said(name)}: {error}") from None
-    if dtype.hasobject:
-        raise TypeError(f"the dtype of leaves cannot be {dtype}, whose items are Python objects")
-    return dtype
 
 
 @registry.provides("from_nested")
@@ -56,7 +57,7 @@ def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -
         if levels > _MOST_LEVELS:
             raise ConversionError(f"levels must be at most {_MOST_LEVELS}, not {said(levels)}")
     if dtype is not None:
-        dtype = (_COMMON.get(dtype) if type(dtype) is type else None) or _dtype_of(dtype)
+        dtype = (_COMMON.get(dtype) if type(dtype) is type else None) or dtype_in(NUMPY, dtype)
     read = read_numbers(tuple(lists))
     if read is not None and (levels is None or levels == len(read[1])):
         data = _cast(read[0], dtype)
@@ -210,11 +211,19 @@ def _beside(sequence: Sequence[object], first: Array, dtype: DType) -> Array:
     return cast
 
 
-def _list_to_lod(x: Sequence[object], *, level: int | None = None, dtype: DType = None) -> LoD:
+def _list_to_lod(
+    x: Sequence[object], *, level: int | None = None, dtype: DType = None, library: str | None = None
+) -> LoD:
     """All levels, or one alone."""
-    y: LoD = from_nested(x, dtype)
+    if library is None:
+        y: LoD = from_nested(x, dtype)
+    else:  # which may have dtypes that NumPy has not
+        target = library_named(library)
+        wanted = None if dtype is None else dtype_in(target, dtype)
+        y = from_nested(x, wanted if NUMPY.has_dtype(wanted) else None)
+        y = brought(y, library, wanted)
     return y if level is None else convert(y, LoD, level=level)
 
 
 registry.conversion(list, LoD)(_list_to_lod)
-registry.conversion(LoD, list, shares=True)(to_nested)
+registry.conversion(LoD, list, shares=True)(lod_to_nested)

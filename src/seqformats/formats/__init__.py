@@ -1,5 +1,6 @@
 """The encodings: frozen dataclasses, valid once built, one file each."""
 
+from .chunks import Chunks
 from .encoding import Encoding
 from .list import List
 from .lod import LoD, is_valid_lod, level_index, rows_of_level, structure_of
@@ -9,7 +10,7 @@ from .padded import Padded
 from .pairs import Pairs
 from .ragged import Ragged
 
-for _kind in (Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged):
+for _kind in (Chunks, Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged):
     _kind.__module__ = __name__  # where users find them, and pickles too
 
 NATIVE: tuple[type[Encoding], ...] = (List, Ragged, Masked, Padded, Packed)
@@ -17,6 +18,7 @@ NATIVE: tuple[type[Encoding], ...] = (List, Ragged, Masked, Padded, Packed)
 
 __all__ = [
     "NATIVE",
+    "Chunks",
     "Encoding",
     "List",
     "LoD",

@@ -1,4 +1,4 @@
-"""Bare lists: arrays or numbers in lists and tuples, which are no encodings yet."""
+"""What is no encoding yet: arrays or numbers in lists and tuples, and columns of other libraries."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..arrays import NUMPY, is_array_type, library_of
+from .. import registry
+from ..arrays import NUMPY, is_array_type, library_of, offers_column
+from ..limits import remember
 from ..reading import read
+from .encoding import Encoding
 from .list import List
 from .lod import LoD
 from .structure import Structure, make_layout
@@ -17,10 +20,29 @@ Items: TypeAlias = tuple[Any, ...]
 
 
 def as_encoding(x: object) -> Any:
-    """A bare list or tuple as an encoding: of arrays as `List`, of lists as `LoD`; everything else unchanged."""
+    """A bare list or tuple as an encoding, of arrays as `List`, of lists as `LoD`; a column as `Ragged` or `LoD`.
+
+    Everything else is unchanged.
+    """
     if isinstance(x, (list, tuple)):
         return list_of(tuple(x)) if is_list_of_arrays(x) else LoD.from_nested(x)
-    return x
+    return read_column(x) if is_column(x) else x
+
+
+def is_column(x: object) -> bool:
+    """Is this a column of another library, which offers its items by the Arrow PyCapsule interface?"""
+    kind = type(x)
+    known = _columns.get(kind)
+    return remember(_columns, kind, offers_column(kind) and not issubclass(kind, Encoding)) if known is None else known
+
+
+_columns: dict[type, bool] = {}
+
+
+def read_column(x: object) -> Encoding[Any]:
+    """A column as the `Ragged` or `LoD` that `from_arrow` gives."""
+    own: Encoding[Any] = registry.service("from_arrow")(x)
+    return own
 
 
 def is_list_of_arrays(x: Sequence[object]) -> bool:

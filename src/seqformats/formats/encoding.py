@@ -7,12 +7,13 @@ and `Packed` are sorted by falling length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Generic, NoReturn, Self
 
 import numpy as np
 
+from .. import registry
 from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
 from ..errors import StructureError
 from ..launch.kernel import kernel
@@ -20,6 +21,7 @@ from ..layout import Layout
 from .annotations import Data, Index, Shaped
 from .index import places
 from .rows import Room
+from .sequences import Sequences
 from .structure import Structure
 
 pick_sequences = kernel("pick_sequences")
@@ -49,6 +51,8 @@ class Encoding(Generic[Data]):
         whether `data` may have places that no row takes; an operation fills them with zeros
     ``_in_one_array``
         False for a `List` alone, whose items are arrays of their own
+    ``_in_pieces``
+        whether each sequence lies in one piece, of which `_piece` and `_all_pieces` give views
     ``_moved_to``
         False where rows cannot be moved to it by `_room` and `_sealed`
     ``_form_options``
@@ -77,6 +81,8 @@ class Encoding(Generic[Data]):
         the sequences at some places, in that order: ``x[[3, 0]]``
     ``_sliced(start, stop)``
         the same for a range, where views will do; without it `_chosen` is asked
+    ``_piece(i)``, ``_all_pieces()``
+        the array of sequence i, and those of all, where each lies in one piece; else those of a `Ragged` do
 
     The constructor checks what it is given, since kernels check nothing, and fills `_structure`, `_shape` and `_dtype`
     beside its own fields.  The other questions have answers here for every encoding with its data in one array.
@@ -94,6 +100,7 @@ class Encoding(Generic[Data]):
     _by_steps: ClassVar[bool] = False
     _gapped: ClassVar[bool] = False
     _in_one_array: ClassVar[bool] = True
+    _in_pieces: ClassVar[bool] = False
     _moved_to: ClassVar[bool] = True
     _form_options: ClassVar[tuple[str, ...]] = ()
 
@@ -137,8 +144,108 @@ class Encoding(Generic[Data]):
         where = places(index, len(self))
         return self._sliced(where.start, where.stop) if type(where) is slice else self._chosen(where)
 
+    def sequences(self) -> Sequences[Data]:
+        """The (innermost) sequences in the caller's order, each as an array ``(length, *item)``.
+
+        Returns
+        -------
+        a sequence of arrays
+            With `len`, ``[i]``, slices and iteration; nothing is made before it is asked for.  The arrays are views,
+            those of a `Padded` strided; those of a `Packed` are views of one copy.
+
+        See Also
+        --------
+        seqformats.map_sequences : A function of every sequence.
+
+        Notes
+        -----
+        ``x[i]`` is a batch of one sequence, which is what a layer takes; this is for code that takes arrays.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> x = sf.convert([np.array([1, 2]), np.array([3, 4, 5])], sf.Masked)
+        >>> [sequence.tolist() for sequence in x.sequences()]
+        [[1, 2], [3, 4, 5]]
+        >>> x.sequences()[-1]
+        array([3, 4, 5])
+        """
+        return Sequences(self, self._structure.n)
+
+    def to_nested(self) -> list[Any]:
+        """Nested lists, a list a sequence of each level; the leaves are Python scalars for item shape (), else arrays.
+
+        Returns
+        -------
+        list
+
+        See Also
+        --------
+        seqformats.LoD.from_nested : The way back.
+
+        Notes
+        -----
+        The same as ``sf.convert(x, list)``; data on a GPU is copied to the host.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.LoD(np.arange(3), [[0, 1, 3]]).to_nested()
+        [[0], [1, 2]]
+        """
+        nested: list[Any] = registry.service("convert")(self, list)
+        return nested
+
+    def pin_memory(self, device: object = None) -> Self:
+        """The same batch in page-locked memory, from which tensors go to a GPU while the host goes on.
+
+        Parameters
+        ----------
+        device : optional
+            As the tensors' own method takes it.
+
+        Returns
+        -------
+        the same encoding
+
+        Raises
+        ------
+        TypeError
+            For arrays that have no such method; those of PyTorch have.
+
+        Notes
+        -----
+        ``DataLoader(pin_memory=True)`` calls it.  Without a GPU it does what the tensors do.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged(np.arange(3), [1, 2]).pin_memory()
+        Traceback (most recent call last):
+            ...
+        TypeError: ndarray has no page-locked memory; sf.to(x, "torch") has
+        """
+        self._look()
+        leaves = self._leaves()
+        for leaf in leaves:
+            if not hasattr(leaf, "pin_memory"):
+                raise TypeError(f'{type(leaf).__name__} has no page-locked memory; sf.to(x, "torch") has')
+        where = () if device is None else (device,)
+        return self._with([leaf.pin_memory(*where) for leaf in leaves])
+
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.data, dtype, copy=copy)
+        try:
+            return np.array(self.data, dtype, copy=copy)
+        except RuntimeError as error:  # a tensor that asks for a gradient
+            raise TypeError(f"these items cannot become a NumPy array: {error}") from None
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """The batch as a column of lists, by the Arrow PyCapsule interface; see `to_arrow`."""
+        capsules: tuple[object, object] = registry.service("to_capsules")(self, requested_schema)
+        return capsules
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         own: Any = self  # a dataclass, as every encoding is
@@ -233,6 +340,19 @@ class Encoding(Generic[Data]):
     def _chosen(self, where: Array) -> Self:
         """Its sequences at the places `where`, in that order."""
         raise NotImplementedError
+
+    def _piece(self, i: int) -> Array:
+        """Sequence i, a view; here of data that is `_flat`."""
+        data: Any = self.data
+        offsets = self._structure.offsets
+        piece: Array = data[offsets.item(i) : offsets.item(i + 1)]
+        return piece
+
+    def _all_pieces(self) -> Iterable[Array]:
+        """All of them."""
+        data: Any = self.data
+        structure = self._structure
+        return library_of(data).split(data, structure.lengths, structure.offsets)
 
     def _set(self, **values: object) -> None:
         """Fill the fields of a frozen dataclass during construction."""

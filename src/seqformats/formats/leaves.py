@@ -16,6 +16,7 @@ import numpy as np
 
 from ..arrays import Array, DType, Library, Shape, is_array, library_of, library_of_type, with_autograd
 from ..limits import check_finite
+from ..reading import are_numbers
 from .annotations import Shaped
 from .encoding import Encoding
 from .pairs import Pairs
@@ -120,18 +121,44 @@ def _shape_of(x: Any, shape: Shape, dtype: DType) -> Any:
     return ShapeDtype(shape, dtype)
 
 
+def _all_numbers(x: Any) -> bool:
+    """Is there no array in these lists, or in the operands of a call?  A walk over each number takes far longer."""
+    return are_numbers(tuple(x)) or (
+        type(x) is tuple and all(type(part) in (list, tuple) and (not part or are_numbers(tuple(part))) for part in x)
+    )
+
+
 def wants_grad(x: object) -> bool:
     """Does any leaf of `x` ask for a gradient right now?"""
     if not with_autograd or type(x) is np.ndarray:
         return False
-    if isinstance(x, Encoding):  # one library, so a look at one array is mostly enough
-        own = library_of(x._sample())
-        return own.autograd and own.wants_grad(x._leaves())
+    if isinstance(x, Encoding):
+        return _asks(x)
+    if type(x) is tuple:  # the operands of a call
+        for part in x:
+            if isinstance(part, Encoding):
+                if _asks(part):
+                    return True
+            elif type(part) is not np.ndarray:
+                break
+        else:
+            return False
+    if type(x) in (list, tuple) and _all_numbers(x):
+        return False
     for leaf in leaves(x):
         library = library_of_type(type(leaf))
         if library is not None and library.autograd and library.wants_grad((leaf,)):
             return True
     return False
+
+
+def _asks(x: Encoding) -> bool:
+    """The same of an encoding: one library, so a look at one array is mostly enough."""
+    sample = x._sample()
+    if type(sample) is np.ndarray:
+        return False
+    own = library_of(sample)
+    return own.autograd and own.wants_grad(x._leaves())
 
 
 def connected(rule: Rule, x: object, second_order: SecondOrder | None = None) -> Any:

@@ -62,6 +62,7 @@ class List(Encoding[Data]):
 
     __setstate__ = no_state
     _in_one_array: ClassVar[bool] = False
+    _in_pieces: ClassVar[bool] = True
     _moved_to: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -147,6 +148,14 @@ class List(Encoding[Data]):
             return self._of(items, structure, items[0])
         like = self._sample()
         return self._of((), structure, library_of(like).empty((0, *self.item_shape), self.dtype, like))
+
+    def _piece(self, i: int) -> Array:
+        items: Any = self.items
+        piece: Array = items[i]
+        return piece
+
+    def _all_pieces(self) -> tuple[Any, ...]:
+        return self.items
 
     @classmethod
     def _of(cls, items: tuple[Shaped, ...], structure: Structure, like: Shaped) -> Self:

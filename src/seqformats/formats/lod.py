@@ -82,6 +82,7 @@ class LoD(_Deep[Data]):
     keeps_levels: ClassVar[bool] = True
     __setstate__ = no_state
     _flat: ClassVar[bool] = True
+    _in_pieces: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
@@ -217,22 +218,6 @@ class LoD(_Deep[Data]):
             below = offsets
         _check_levels(tuple(levels), rows.shape[0], "lod")
         return cls._over(rows, tuple(levels))
-
-    def to_nested(self) -> list[Any]:
-        """Nested lists; the leaves are Python scalars for item shape (), else arrays.
-
-        Returns
-        -------
-        list
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import seqformats as sf
-        >>> sf.LoD(np.arange(3), [[0, 1, 3]]).to_nested()
-        [[0], [1, 2]]
-        """
-        return to_nested(self)
 
     def lengths(self) -> list[list[int]]:
         """The lengths of every level, outermost first (Paddle's recursive_sequence_lengths).
@@ -468,8 +453,8 @@ def structure_of(x: Encoding, level: int = -1) -> Structure:
     return Structure.of_offsets(rows_of_level(x, k))
 
 
-def to_nested(x: LoD) -> list[Any]:
-    """See `LoD.to_nested`; data on a GPU is copied to the host."""
+def lod_to_nested(x: LoD) -> list[Any]:
+    """See `Encoding.to_nested`."""
     library = x._look()
     inner = x._structure
     nested: list[Any]

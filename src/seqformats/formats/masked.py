@@ -67,6 +67,7 @@ class Masked(Encoding[Data]):
     __setstate__ = no_state
     _lead: ClassVar[int] = 2
     _gapped: ClassVar[bool] = True
+    _in_pieces: ClassVar[bool] = True
     _form_options: ClassVar[tuple[str, ...]] = ("width", "side")
 
     def __post_init__(self) -> None:
@@ -189,6 +190,18 @@ class Masked(Encoding[Data]):
         self._look()
         data: Any = self.data
         return self._sealed(data[start:stop], cut_range(self._structure, start, stop), *self._form())
+
+    def _piece(self, i: int) -> Array:
+        data: Any = self.data
+        length = self.lengths.item(i)
+        piece: Array = data[i, self._shape[1] - length :] if self.side == "left" else data[i, :length]
+        return piece
+
+    def _all_pieces(self) -> list[Array]:
+        data: Any = self.data
+        if self.side == "left":
+            return [data[i, begin:] for i, begin in enumerate((self._shape[1] - self.lengths).tolist())]
+        return [data[i, :length] for i, length in enumerate(self.lengths.tolist())]
 
     def _chosen(self, where: Array) -> Self:
         given: Any = self.data

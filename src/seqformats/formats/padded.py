@@ -74,6 +74,7 @@ class Padded(Encoding[Data]):
     _lead: ClassVar[int] = 2
     _by_steps: ClassVar[bool] = True
     _gapped: ClassVar[bool] = True
+    _in_pieces: ClassVar[bool] = True
     _form_options: ClassVar[tuple[str, ...]] = ("width",)
 
     def __post_init__(self) -> None:
@@ -143,6 +144,17 @@ class Padded(Encoding[Data]):
         x.__class__ = Padded
         made: Self = x
         return made
+
+    def _piece(self, i: int) -> Array:
+        data: Any = self.data
+        piece: Array = data[: self._structure.lengths.item(i), int((self.indices == i).argmax())]
+        return piece
+
+    def _all_pieces(self) -> list[Array]:
+        data: Any = self.data
+        column = np.empty(len(self), np.int64)
+        column[self.indices] = np.arange(len(self))
+        return [data[:length, j] for length, j in zip(self._structure.lengths.tolist(), column.tolist(), strict=True)]
 
     def _chosen(self, where: Array) -> Self:
         library = self._look()

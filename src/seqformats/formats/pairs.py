@@ -10,8 +10,8 @@ from .. import registry
 from ..arrays import Array, DType, adopt, is_array, library_of_type, shape_of
 from ..errors import StructureError
 from .annotations import Index
-from .bare import as_encoding
-from .encoding import Encoding, no_state
+from .bare import as_encoding, is_column
+from .encoding import Encoding, no_state, opened
 from .index import place, places
 
 
@@ -51,7 +51,7 @@ class Pairs:
     def __post_init__(self) -> None:
         for name in ("one", "two"):
             member = getattr(self, name)
-            if isinstance(member, (list, tuple)):
+            if isinstance(member, (list, tuple)) or is_column(member):
                 object.__setattr__(self, name, as_encoding(member))
             elif is_array(member):
                 if not shape_of(member, name):
@@ -89,6 +89,18 @@ class Pairs:
             library, array = adopt(self.one)
             return library.device(array)
         return str(getattr(self.one, "device", "cpu"))
+
+
+_open = opened(Pairs)
+
+
+def pair(one: Encoding, two: Encoding) -> Pairs:
+    """Two encodings over the same sequences, without a check."""
+    x: Any = _open()
+    x.one, x.two = one, two
+    x.__class__ = Pairs
+    made: Pairs = x
+    return made
 
 
 def is_encoding(x: object) -> bool:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from ..arrays import Array, Library, Shape, adopt, has_items
-from ..errors import StructureError
+from ..errors import StructureError, said
 from ..layout import Layout
+from ..limits import check_room
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, picked, with_axes
 from .rows import Room, lay_out
-from .structure import Structure, integers, make_layout
+from .structure import Structure, integers, make_layout, whole
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -60,6 +61,7 @@ class Ragged(Encoding[Data]):
 
     __setstate__ = no_state
     _flat: ClassVar[bool] = True
+    _in_pieces: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         given: object = self.data
@@ -103,9 +105,122 @@ class Ragged(Encoding[Data]):
         >>> sf.Ragged.from_offsets(np.arange(5), [0, 2, 2, 5]).lengths
         array([2, 0, 3])
         """
-        array = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
-        structure = Structure.of_offsets(integers(offsets, "offsets"))
-        ends_at(structure, array.shape[0], "offsets", "data has {} rows")
+        return cls._from_offsets(data, offsets, "data", "offsets")
+
+    @classmethod
+    def from_row_splits(cls, values: Shaped, row_splits: Integers) -> Ragged:
+        """`from_offsets` by the name that TensorFlow has for it.
+
+        Parameters
+        ----------
+        values : array ``(rows, *item)``
+        row_splits : ``(n + 1,)`` integers: 0 first, never falling, `rows` last
+
+        Returns
+        -------
+        Ragged
+
+        Raises
+        ------
+        StructureError
+            Where the splits do not fit.
+
+        See Also
+        --------
+        LoD : Of more ragged axes than one: ``LoD(flat_values, nested_row_splits)``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged.from_row_splits(np.arange(5), [0, 2, 2, 5]).lengths
+        array([2, 0, 3])
+        """
+        return cls._from_offsets(values, row_splits, "values", "row_splits")
+
+    @classmethod
+    def from_row_lengths(cls, values: Shaped, row_lengths: Integers) -> Ragged:
+        """``Ragged(values, row_lengths)`` by the name that TensorFlow has for it.
+
+        Parameters
+        ----------
+        values : array ``(rows, *item)``
+        row_lengths : n integers, not negative, with the sum `rows`
+
+        Returns
+        -------
+        Ragged
+
+        Raises
+        ------
+        StructureError
+            For lengths that do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged.from_row_lengths(np.arange(5), [2, 0, 3]).offsets
+        array([0, 2, 2, 5])
+        """
+        array = with_axes(adopt(values, "values")[1], 1, "values", "(rows, *item)")
+        return cls._sealed(
+            array, Structure.of_lengths(integers(row_lengths, "row_lengths"), array.shape[0], "row_lengths")
+        )
+
+    @classmethod
+    def from_value_rowids(cls, values: Shaped, value_rowids: Integers, nrows: int | None = None) -> Ragged:
+        """From the number of the sequence that each item is in, as in TensorFlow; `segment_ids` gives these numbers.
+
+        Parameters
+        ----------
+        values : array ``(rows, *item)``
+        value_rowids : `rows` integers, not negative, never falling
+        nrows : int, optional
+            How many sequences there are: so many that the last ones may be empty.  Without it the last item is in the
+            last sequence.
+
+        Returns
+        -------
+        Ragged
+
+        Raises
+        ------
+        StructureError
+            For numbers that fall or do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged.from_value_rowids(np.arange(5), [0, 0, 2, 2, 2], nrows=4).lengths
+        array([2, 0, 3, 0])
+        """
+        array = with_axes(adopt(values, "values")[1], 1, "values", "(rows, *item)")
+        numbers = integers(value_rowids, "value_rowids")
+        if numbers.size != array.shape[0]:
+            raise StructureError(f"value_rowids are {numbers.size}, but values has {array.shape[0]} rows")
+        falls = numbers[1:] < numbers[:-1]
+        if falls.any():
+            i = int(falls.argmax()) + 1
+            raise StructureError(
+                f"value_rowids must never fall, but value_rowids[{i}] is {numbers[i]} after {numbers[i - 1]}"
+            )
+        if numbers.size and numbers[0] < 0:
+            raise StructureError(f"value_rowids must not be negative, but value_rowids[0] is {numbers[0]}")
+        least = int(numbers[-1]) + 1 if numbers.size else 0
+        n = least if nrows is None else whole(nrows, "nrows")
+        if n < least or n < 0:
+            raise StructureError(f"nrows must be at least {least}, not {said(nrows)}")
+        check_room(n, 32, "sequences")
+        return cls._sealed(array, Structure.of_lengths(np.bincount(numbers, minlength=n)))
+
+    @classmethod
+    def _from_offsets(cls, data: Shaped, offsets: Integers, rows: str, what: str) -> Ragged:
+        """`rows` and `what` are the names of both to the caller."""
+        array = with_axes(adopt(data, rows)[1], 1, rows, "(rows, *item)")
+        structure = Structure.of_offsets(integers(offsets, what), what)
+        ends_at(structure, array.shape[0], what, f"{rows} has {{}} rows")
         return cls._sealed(array, structure)
 
     def _layout(self) -> Layout:

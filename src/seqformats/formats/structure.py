@@ -253,6 +253,11 @@ class Structure:
         return self is other or (self.n == other.n and same_numbers(self.lengths, other.lengths))
 
 
+def same_levels(a: Sequence[Structure], b: Sequence[Structure]) -> bool:
+    """Have both the same lengths, level by level?"""
+    return len(a) == len(b) and all(s.same_lengths(t) for s, t in zip(a, b, strict=True))
+
+
 def _fault(place: int, kind: int, lengths: Array, indices: Array, size_at_t: Array) -> str:
     if kind == 1:
         length = lengths[place]

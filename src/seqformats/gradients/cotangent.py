@@ -16,7 +16,12 @@ from ..formats.pairs import count, is_encoding
 
 
 def fitting(dy: object, y: object) -> Any:
-    """`cotangent`; DeviceError for one of another library."""
+    """`cotangent`; DeviceError for one of another library.  A result of several batches has a gradient for each."""
+    if type(y) is tuple:
+        if not isinstance(dy, (list, tuple)) or len(dy) != len(y):
+            found = f"{len(dy)}" if isinstance(dy, (list, tuple)) else f"a {type(dy).__name__}"
+            raise StructureError(f"the gradient must be {len(y)} batches, one for each result, not {found}")
+        return tuple([fitting(one, like) for one, like in zip(dy, y, strict=True)])
     if isinstance(y, ShapeDtype) and is_array(dy):
         dy = adopt(dy, "the gradient")[1]
         if dy.dtype == y.dtype and dy.shape == y.shape:
@@ -68,7 +73,7 @@ def _laid_out(dy: object, y: Any) -> Any:
     if is_rows and (is_encoding(dy) or isinstance(dy, (list, tuple))):
         shape = tuple(y.shape)
         raise StructureError(f"the gradient must be an array of shape {shape} as the result, not {type(dy).__name__}")
-    dy = as_encoding(dy)
+    bare, dy = isinstance(dy, (list, tuple)), as_encoding(dy)
     if not is_encoding(dy):
         raise TypeError(f"a gradient must be an encoding or an array, not {registry.label(type(dy))}")
     if isinstance(y, Pairs) or isinstance(dy, Pairs):
@@ -79,6 +84,8 @@ def _laid_out(dy: object, y: Any) -> Any:
     if not have._structure.same_lengths(need._structure):
         given, lengths = (shown(z._structure.lengths) for z in (have, need))
         raise StructureError(f"the gradient has sequences of lengths {given}, but the result has {lengths}")
+    if bare and have.rows == 0:
+        return y  # lists that hold nothing say nothing of a library, a dtype or an item shape
     if have.item_shape != need.item_shape:
         raise StructureError(f"the gradient has item shape {have.item_shape}, but the result has {need.item_shape}")
     laid = restored(have, need)

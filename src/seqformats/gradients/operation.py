@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from .. import registry
 from ..arrays import adopt, is_array, with_autograd
@@ -13,9 +13,11 @@ from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
 from ..errors import StructureError
 from ..formats import Encoding, Pairs
-from ..formats.bare import as_encoding
+from ..formats.bare import as_encoding, is_column, read_column
 from ..formats.leaves import connected, wants_grad, without_data
 from ..formats.pairs import is_encoding
+from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
+from .columns import tree_vjp
 from .cotangent import fitting
 from .vjp import vjp
 
@@ -35,12 +37,18 @@ class Operand(NamedTuple):
     gradient: Pullback | None = None  # the same for a gradient
 
 
+# The constructor of a tuple, in half the time of that of a named tuple, which is a Python function.
+make_operand: Callable[[tuple[object, ...]], Operand] = functools.partial(tuple.__new__, Operand)
+
+
 def operand(x: object, what: str = "take x.one and x.two") -> Operand:
     """A batch of the caller's as an encoding of this library, and the ways back; `what` helps where it is Pairs."""
     if isinstance(x, Encoding):
-        return Operand(x)
+        return make_operand((x, None, None))
     if isinstance(x, (list, tuple)):
         return Operand(as_encoding(x), *(2 * (lambda y: in_kind_of(y, x),)))
+    if is_column(x):
+        return make_operand((read_column(x), None, None))
     if isinstance(x, Pairs) or not is_encoding(x):
         raise (
             TypeError(f"Pairs are no single batch; {what}")
@@ -60,6 +68,13 @@ def rows_or_batch(x: object) -> Operand:
     if len(rows.shape) < 1:
         raise StructureError("x must have the axes (n, *item), but is a single number")
     return Operand(rows)
+
+
+def each_gradient(batches: Sequence[Operand]) -> Pullback:
+    """The way back of gradients for several batches, each to its caller's kind."""
+    return lambda dxs: tuple(
+        [dx if batch.gradient is None else batch.gradient(dx) for dx, batch in zip(dxs, batches, strict=True)]
+    )
 
 
 class Call(NamedTuple, Generic[R]):
@@ -99,6 +114,49 @@ class Call(NamedTuple, Generic[R]):
             return dx if self.gradient is None else self.gradient(dx)
 
         return y if self.result is None else self.result(y), pullback
+
+
+class Columns(NamedTuple):
+    """What an operation is about to do with the columns of a tree: a `Call` for each, None for None."""
+
+    tree: Tree
+    calls: Sequence[Call[Any] | None]
+
+    def run(self) -> Any:
+        """The tree of the results."""
+        return mapped(self.tree, lambda _, k: cast(Call[Any], self.calls[k]).run())
+
+    def vjp(self) -> tuple[Any, Pullback]:
+        """The same and its pullback, of trees; what has no gradient, as integers may, may have None."""
+        return tree_vjp(self.tree, lambda _, k: _vjp_if_asked(cast(Call[Any], self.calls[k])))
+
+
+def _vjp_if_asked(call: Call[Any]) -> tuple[Any, Pullback]:
+    """The same of a call that may have no gradient, which is an error only where one is asked for."""
+    try:
+        return call.vjp()
+    except TypeError as error:
+        refused = error
+
+    def pullback(dy: object) -> Any:  # noqa: ARG001  there is none
+        raise TypeError(str(refused))
+
+    return call.run(), pullback
+
+
+def each_column(x: object, meant: Callable[[int], Y], prepare: Callable[[Any, Y], Call[Any]]) -> Any:
+    """The `Columns` of a tree, all of which are checked before anything is done.
+
+    Each is by ``prepare(column, meant(n))``: what the arguments say of the n sequences is found out once.
+    """
+    tree = columns_of(x)
+    check_columns(tree)
+    shared = meant(tree.n)
+    calls = [
+        None if column is None else at_column(path, prepare, column, shared)
+        for path, column in zip(tree.paths, tree.columns, strict=True)
+    ]
+    return Columns(tree, calls)
 
 
 def operation(prepare: Callable[P, Call[R]]) -> Callable[P, R]:

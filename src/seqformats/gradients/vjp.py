@@ -8,21 +8,25 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from .. import registry
-from ..arrays import DType, is_array
+from ..arrays import Array, is_array
 from ..converters.convert import (
     check_target,
     conversion_vjp,
     convert,
+    converted_rows,
     device_kind,
     no_encoding,
     restored,
+    source_options,
 )
 from ..converters.layouts import is_already
-from ..converters.like import convert_like
+from ..converters.like import convert_like, like_columns
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Pairs
-from ..formats.bare import as_encoding, is_list_of_arrays
+from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import wants_grad, without_data
+from ..formats.trees import check_batches, columns_of, is_tree
+from .columns import tree_vjp
 from .cotangent import cotangent
 
 Pullback = Callable[[Any], Any]
@@ -48,7 +52,8 @@ def vjp(op: Callable[P, R], *args: P.args, **options: P.kwargs) -> tuple[R, Pull
         `concat` and `join_batches` (one a part), `conv` (x, weight) and `scatter` (base, updates).  `dy` is an encoding
         over the same sequences as the result, or an array laid out like the result's data; one that does not fit raises
         StructureError; for no sequences at all ``[]`` will do.  `dy` is cast to the result's dtype, so that a gradient
-        has the dtype of what it is for; where that is one of integers, it keeps its own.
+        has the dtype of what it is for; where that is one of integers, it keeps its own.  Of a tree of columns (see
+        `convert`) it takes and gives trees; a column whose gradient is None, or missing in a dict, has None.
 
     Raises
     ------
@@ -68,14 +73,17 @@ def vjp(op: Callable[P, R], *args: P.args, **options: P.kwargs) -> tuple[R, Pull
     return registry.gradient_rule(op)(args, options)
 
 
-def bared(x: object, dtype: DType = None) -> tuple[Any, Callable[[Any], Any]]:
-    """A bare list as an encoding, and the way to give its gradient back as a bare list; `dtype` of numbers in it."""
+def bared(x: object, **asked: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """A bare list as an encoding, and the way to give its gradient back as a bare list.
+
+    `asked` says in which dtype and library.
+    """
     if not isinstance(x, (list, tuple)):
-        return x, lambda dx: dx
+        return (read_column(x) if is_column(x) else x), lambda dx: dx
     kind = type(x)
-    if dtype is None and is_list_of_arrays(x):
-        return List(tuple(x)), lambda dx: kind(dx.items)
-    return LoD.from_nested(x, dtype), lambda dx: kind(convert(dx, list))
+    if is_list_of_arrays(x) and (x or not asked):
+        return convert(x, List, **asked) if asked else List(tuple(x)), lambda dx: kind(dx.items)
+    return convert(x, LoD, **asked), lambda dx: kind(convert(dx, list))
 
 
 @registry.gradient(convert)
@@ -89,9 +97,13 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
     copy = options.pop("copy", False)
     if not isinstance(copy, (bool, np.bool_)):
         raise TypeError(f"copy must be True or False, not {said(copy)}")
-    if isinstance(given, (list, tuple)) and (not given or not is_list_of_arrays(given)):
-        levels = not given and "level" in options  # no sequences, on whatever level
-        x, bare_again = bared(given, options.pop("dtype", np.float64 if levels else None))
+    if is_tree(given):
+        return _convert_tree(given, To, options, copy)
+    if isinstance(given, (list, tuple)):
+        read = {name: options.pop(name) for name in ("dtype", "library") if name in options}
+        if not given and "level" in options:  # no sequences, on whatever level
+            read.setdefault("dtype", np.float64)
+        x, bare_again = bared(given, **read)
     else:
         x, bare_again = bared(given)
     if isinstance(x, Pairs):
@@ -126,6 +138,26 @@ def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, 
     return result, pull
 
 
+def _convert_tree(x: object, To: type, options: registry.Options, copy: object) -> tuple[Any, Pullback]:
+    """Batch by batch; the gradient of rows is what comes back for them."""
+    tree = columns_of(x)
+    check_batches(tree, "convert needs")
+    each = source_options(tree, To, options)
+
+    def rule(column: Any, k: int) -> tuple[Any, Pullback]:
+        if not is_array(column):
+            return _convert((column, To), {**each[k], "copy": copy})
+        return _rows(column, converted_rows(tree, k, each[k], bool(copy)))
+
+    return tree_vjp(tree, rule)
+
+
+def _rows(x: Array, y: Array) -> tuple[Array, Pullback]:
+    """Rows that stay as they are, and a gradient that does too."""
+    like = without_data(x)
+    return y, lambda dy: cotangent(dy, like)
+
+
 def _member(x: object, To: type, options: registry.Options) -> tuple[Any, Pullback]:
     """One of a pair; an array stays as it is."""
     return (x, lambda dy: dy) if is_array(x) else _convert((x, To), options)
@@ -143,6 +175,9 @@ def _convert_like(args: registry.Arguments, options: registry.Options) -> tuple[
     if len(args) != 2 or options:
         raise TypeError("vjp(convert_like, y, x) takes y and x")
     given, like = args
+    if is_tree(given) or is_tree(like):
+        tree, alike = like_columns(given, like)
+        return tree_vjp(tree, lambda y, k: _rows(y, y) if is_array(y) else _convert_like((y, alike[k]), {}))
     y, bare_again = bared(given)
     result = convert_like(y, like)
     encoded = as_encoding(result)

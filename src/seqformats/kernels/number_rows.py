@@ -1,6 +1,6 @@
 """Number the rows of every sequence: ``first[i] + t`` for item t of sequence i, or i itself where `segments` is 1.
 
-``out (rows,)``; sequence i has the rows ``cum[i]`` to ``cum[i + 1]``; `first` is not looked at for segments.
+`out` has the places of the rows in any layout, see `Layout`; `first` is not looked at for segments.
 """
 
 from typing import TYPE_CHECKING
@@ -10,29 +10,37 @@ from .parts import (
     Array,
     Integers,
     KernelSpec,
+    Layout,
+    along,
     compiled,
+    locate,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, search
+    from .parts.gpu import find, gpu
 
 
 @compiled
-def cpu(out: Array, cum: Integers, first: Integers, segments: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
-    """Sequences `lo` to `hi`."""
-    for i in range(lo, hi):
-        part = out[cum[i] : cum[i + 1]]
+def cpu(out: Array, at: Layout, first: Integers, segments: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, place, length = locate(at, u)
         begin = i if segments else first[i]
-        for t in range(part.size):
-            part[t] = begin + (0 if segments else t)
+        if at.step == 1:
+            part = out[place : place + length]
+            for t in range(part.size):
+                part[t] = begin + (0 if segments else t)
+        else:
+            for t in range(length):
+                out[place + along(at, t)] = begin + (0 if segments else t)
 
 
-def cuda(out: Array, cum: Integers, first: Integers, segments: int, width: int) -> None:  # noqa: ARG001  as in every kernel
+def cuda(out: Array, at: Layout, first: Integers, segments: int, width: int) -> None:  # noqa: ARG001  as in every kernel
     """All rows, a thread each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
-        i = search(cum, r)
-        out[r] = i if segments else first[i] + r - cum[i]
+    while r < at.cum[at.cum.size - 1]:
+        i, t, place = find(at, r)
+        out[place] = i if segments else first[i] + t
         r += gpu.gridDim.x * gpu.blockDim.y
 
 

@@ -241,14 +241,20 @@ Prepared = tuple[list[Any], int]
 
 
 def _moved(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Array, ...], args: Any, size: int) -> Prepared:
-    """For a kernel that moves rows: machine words, as wide as the rows and every address allow."""
+    """For a kernel that moves rows: machine words, as wide as the rows and every address allow.
+
+    Arrays among `args` may be on the device.
+    """
     library, src, out = begin.library, inputs[0], outputs[0]
     item = None
     if type(src) is np.ndarray and src.any():
         item = src
     elif type(src) is np.ndarray or (type(src) is tuple and not src):  # zeros
         src = library.zeros((size // library.itemsize(out.dtype),), out.dtype, out)
-    there, buffer = begin.uploaded(_arrays_of(args), item)
+    given = _arrays_of(args)
+    sent, buffer = begin.uploaded([x for x in given if type(x) is np.ndarray], item)
+    host = iter(sent)
+    there = [next(host) if type(x) is np.ndarray else begin.typed(x) for x in given]
     if item is not None:
         src = buffer
     bits = 16 | size | library.address(out)

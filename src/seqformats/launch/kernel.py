@@ -181,7 +181,7 @@ class Kernel:
                 return
         if work is None:
             lengths = _lengths(args, structure)
-        threads.run(code, (*data, *args, size), _cuts(units, lengths), (inputs, outputs))
+        threads.run(code, (*data, *args, size), cuts(units, lengths), (inputs, outputs))
 
     def start_named(
         self,
@@ -220,7 +220,7 @@ class Kernel:
         if size < spec.threads_from:
             code(*args, 0, work.units)
         else:
-            threads.run(code, args, _cuts(work.units, work.lengths), args)
+            threads.run(code, args, cuts(work.units, work.lengths), args)
 
 
 def _fields(x: Any, own: Change, other: Change, seen: list[Array]) -> Any:
@@ -251,7 +251,7 @@ def _lengths(args: tuple[Any, ...], structure: Any) -> Array:
     return lengths
 
 
-def _cuts(units: int, lengths: Array | None) -> list[int]:
+def cuts(units: int, lengths: Array | None) -> list[int]:
     """Where to divide the units so that every block has about the same rows."""
     blocks = min(4 * threads.num_threads(), units)
     if blocks < 2 or threads.num_threads() < 2:
@@ -286,6 +286,14 @@ def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
     found.functions[device] = function
     if device == "cpu":
         found.forget()
+
+
+def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | None, over: str) -> Kernel:
+    """A kernel of a user's functions, which is in no table."""
+    made = Kernel(name)
+    with loading:
+        made.spec = importlib.import_module("..kernels.parts.own", __package__).spec_of(cpu, cuda, over)
+    return made
 
 
 # --- other devices ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
@@ -31,6 +31,8 @@ Counts: TypeAlias = SupportsIndex | Integers
 """A whole number for all sequences, or one for each."""
 Lengths: TypeAlias = Integers | Batch
 """Lengths, or a batch that has them."""
+Weights: TypeAlias = Batch | Shaped
+"""A weight for each item, in a batch or in an array."""
 Value: TypeAlias = SupportsFloat | complex | np.datetime64 | np.timedelta64
 """A number, or what stands for one."""
 Empty: TypeAlias = Value | Literal["raise"]
@@ -38,7 +40,11 @@ Empty: TypeAlias = Value | Literal["raise"]
 
 B = TypeVar("B", bound=Batch)
 """A batch, which comes back as it is: the same encoding, or bare lists."""
+T = TypeVar("T", bound=Batch | Mapping[Any, Any])
+"""The same, or a tree of columns."""
 X = TypeVar("X", bound=Batch | Shaped)
 """The same, or an array of rows."""
+XT = TypeVar("XT", bound=Batch | Shaped | Mapping[Any, Any])
+"""Any of these."""
 E = TypeVar("E", bound=Encoding)
 """An encoding, which comes back as it is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal, overload
+
 import numpy as np
 
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of
@@ -11,10 +13,11 @@ from ..errors import ConversionError, StructureError, said
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
 from ..formats.structure import MOST, Structure, integers
-from ..gradients.operation import operand
+from ..gradients.operation import Operand, operand
 from ..launch.kernel import kernel
 from ..limits import allocated
-from .annotations import Counts, Lengths
+from .annotations import B, Counts, Lengths
+from .over import flat_layout, layout_for, rows_like
 from .questions import is_batch
 from .rearrange import per_sequence
 
@@ -79,7 +82,11 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None)
     return mask_beside(library, like, structure.lengths, room, side).reshape((*lead, room))
 
 
-def position_ids(x: Lengths, start: Counts = 0) -> Array:
+@overload
+def position_ids(x: Lengths, start: Counts = ..., *, layout: Literal[False] = ...) -> Array: ...
+@overload
+def position_ids(x: B, start: Counts = ..., *, layout: Literal[True]) -> B: ...
+def position_ids(x: Any, start: Counts = 0, *, layout: bool = False) -> Any:
     """The place of every item in its (innermost) sequence.
 
     Parameters
@@ -87,16 +94,21 @@ def position_ids(x: Lengths, start: Counts = 0) -> Array:
     x : an encoding, a list of arrays, nested lists, or n lengths
     start : int or n integers
         Where to begin: for all sequences, or for each.
+    layout : bool
+        Is the result laid out as `x`, which must then be a batch?
 
     Returns
     -------
-    array
-        ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+    array, or what `x` is
+        ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`; or with `layout`
+        a batch as `x` is, of such numbers, its padding 0.
 
     Raises
     ------
     StructureError
         For positions beyond int64.
+    TypeError
+        For a `layout` of lengths alone.
 
     See Also
     --------
@@ -109,26 +121,38 @@ def position_ids(x: Lengths, start: Counts = 0) -> Array:
     >>> sf.position_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 1, 2, 0, 1])
     """
-    structure, like = _counted(x)
+    own, structure, like = _asked(x, layout)
     first = per_sequence(start, structure.n, "start")
     beyond = first > MOST - np.maximum(structure.lengths - 1, 0)
     if beyond.any():
         i = int(beyond.argmax())
         raise StructureError(f"start[{i}] is {first[i]}; {structure.lengths[i]} positions from there go beyond int64")
-    return _numbered(structure, like, frozen(first), 0)
+    return _numbered(own, structure, like, (frozen(first), 0))
 
 
-def segment_ids(x: Lengths) -> Array:
+@overload
+def segment_ids(x: Lengths, *, layout: Literal[False] = ...) -> Array: ...
+@overload
+def segment_ids(x: B, *, layout: Literal[True]) -> B: ...
+def segment_ids(x: Any, *, layout: bool = False) -> Any:
     """The (innermost) sequence of every item, by its number.
 
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or n lengths
+    layout : bool
+        Is the result laid out as `x`, which must then be a batch?
 
     Returns
     -------
-    array
-        ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`.
+    array, or what `x` is
+        ``(rows,)`` int64, in the caller's order of sequences, in the library and on the device of `x`; or with `layout`
+        a batch as `x` is, of such numbers, its padding 0.
+
+    Raises
+    ------
+    TypeError
+        For a `layout` of lengths alone.
 
     See Also
     --------
@@ -141,7 +165,19 @@ def segment_ids(x: Lengths) -> Array:
     >>> sf.segment_ids(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 0, 0, 2, 2])
     """
-    return _numbered(*_counted(x), frozen(np.zeros(1, np.int64)), 1)
+    return _numbered(*_asked(x, layout), (frozen(np.zeros(1, np.int64)), 1))
+
+
+def _asked(x: Lengths, layout: bool) -> tuple[Operand | None, Structure, Array]:
+    """The batch, where the result is laid out as it is; its structure; an array beside which the result stands."""
+    if not isinstance(layout, (bool, np.bool_)):
+        raise TypeError(f"layout must be True or False, not {said(layout)}")
+    if not layout:
+        return (None, *_counted(x))
+    if not is_batch(x) and not (isinstance(x, (list, tuple)) and not x):
+        raise TypeError(f"layout=True is for a batch, which has a layout, and not for {type(x).__name__}")
+    batch = operand(x)
+    return batch, batch.own._structure, batch.own._sample()
 
 
 def _counted(x: Lengths) -> tuple[Structure, Array]:
@@ -156,12 +192,17 @@ def _counted(x: Lengths) -> tuple[Structure, Array]:
     return own._structure, own._sample()
 
 
-def _numbered(structure: Structure, like: Array, first: Array, segments: int) -> Array:
+def _numbered(batch: Operand | None, structure: Structure, like: Array, args: tuple[Array, int]) -> Any:
     library = library_of(like)
-    out = allocated(library.empty, (structure.rows,), library.dtype("int64"), like)
+    dtype = library.dtype("int64")
+    at = flat_layout(structure, (), dtype) if batch is None else layout_for(batch.own, (), dtype)
+    out = rows_like(library, at, (), dtype, like)
     if structure.rows:
-        number_rows.start(library, (), (out,), (structure.offsets, first, segments), 1, structure)
-    return out
+        number_rows.start(library, (), (out,), (at._layout(), *args), 1, structure)
+    if batch is None:
+        return out
+    y = batch.own._with_data(out)
+    return y if batch.result is None else batch.result(y)
 
 
 def cu_seqlens(x: Lengths) -> Array:

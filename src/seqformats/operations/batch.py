@@ -18,25 +18,28 @@ from ..formats.annotations import Integers
 from ..formats.leaves import wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.structure import Order, Structure, integers
+from ..formats.trees import check_batches, columns_of, is_tree, name_of
 from ..gradients.cotangent import fitting
-from ..gradients.operation import Call, Pullback, operand, operation, rows_or_batch
+from ..gradients.operation import Call, Pullback, each_column, each_gradient, operand, operation, rows_or_batch
 from ..launch.kernel import kernel
-from .annotations import B, Batch, Lengths, X
+from .annotations import XT, Lengths, T
+from .join import check_alike
 from .questions import lengths, lengths_given
-from .rearrange import check_alike, each_gradient
-from .select import selected
+from .select import select, selected
+from .trees import joined_trees, split_trees
 
 cut_buckets, fill_bins = kernel("cut_buckets"), kernel("fill_bins")
 
 
 @operation
-def join_batches(batches: Sequence[B]) -> Call[B]:
+def join_batches(batches: Sequence[T]) -> Call[T]:
     """One batch of all sequences of several, in their order; any dtype.
 
     Parameters
     ----------
-    batches : a list of encodings, lists of arrays or nested lists
-        All of the same dtype and item shape, a `LoD` with as many levels as the first.
+    batches : a list of encodings, lists of arrays or nested lists, or of trees of columns
+        All of the same dtype and item shape, a `LoD` with as many levels as the first.  Trees (see `convert`) with the
+        same columns are joined column by column, rows too.
 
     Returns
     -------
@@ -66,6 +69,12 @@ def join_batches(batches: Sequence[B]) -> Call[B]:
         raise TypeError(f"join_batches takes a list of batches, not {type(batches).__name__}")
     if not batches:
         raise StructureError("join_batches needs at least one batch")
+    if is_tree(batches[0]):
+        return cast(Call[T], joined_trees(batches, _join))
+    return _join(batches)
+
+
+def _join(batches: Sequence[Any]) -> Call[Any]:
     given = [operand(batch) for batch in batches]
     owns = tuple([batch.own for batch in given])
     check_alike(owns, "batch")
@@ -110,12 +119,12 @@ def _one_after_the_other(structures: Sequence[Structure]) -> Structure:
     return Structure.of_lengths(np.concatenate([structure.lengths for structure in structures]))
 
 
-def split_batches(x: B, sizes: Integers) -> list[B]:
+def split_batches(x: T, sizes: Integers) -> list[T]:
     """Several batches of consecutive sequences.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists
+    x : an encoding, a list of arrays, nested lists, or a tree of columns
     sizes : integers
         How many (outermost) sequences each batch has; their sum is all of them.
 
@@ -140,22 +149,31 @@ def split_batches(x: B, sizes: Integers) -> list[B]:
     >>> [len(batch) for batch in sf.split_batches(sf.Ragged(np.arange(3), [1, 0, 2]), [2, 1])]
     [2, 1]
     """
+    if not isinstance(x, Encoding) and is_tree(x):
+        return [select(x, part) for part in _ranges(sizes, columns_of(x).n)]
     own, result, _ = operand(x)
-    counts = Structure.of_lengths(integers(sizes, "sizes"), None, "sizes")
-    if counts.rows != len(own):
-        raise StructureError(f"sizes add up to {counts.rows}, but there are {len(own)} sequences")
-    ends = counts.offsets.tolist()
-    parts = [own[a:b] for a, b in pairwise(ends)]
+    parts = [own[part] for part in _ranges(sizes, len(own))]
     return parts if result is None else [result(part) for part in parts]
 
 
-def _split_with_pullback(x: Batch, sizes: Integers) -> tuple[Any, Pullback]:
+def _ranges(sizes: object, n: int) -> list[slice]:
+    """Consecutive ranges of these sizes, which add up to n."""
+    counts = Structure.of_lengths(integers(sizes, "sizes"), None, "sizes")
+    if counts.rows != n:
+        raise StructureError(f"sizes add up to {counts.rows}, but there are {n} sequences")
+    return [slice(a, b) for a, b in pairwise(counts.offsets.tolist())]
+
+
+def _split_with_pullback(x: Any, sizes: Integers) -> tuple[Any, Pullback]:
+    if not isinstance(x, Encoding) and is_tree(x):
+        tree = columns_of(x)
+        return split_trees(tree, _ranges(sizes, tree.n), lambda column: _split_with_pullback(column, sizes))
     own, _, gradient = operand(x)
     parts = split_batches(x, sizes)
     shapes = [without_data(operand(part).own) for part in parts]
     shape = without_data(own)
 
-    def pullback(dys: Sequence[Batch]) -> Any:
+    def pullback(dys: Sequence[Any]) -> Any:
         if len(dys) != len(shapes):
             raise StructureError(f"there are {len(shapes)} batches, but {len(dys)} gradients")
         given = [fitting(dy, like) for dy, like in zip(dys, shapes, strict=True)]
@@ -169,12 +187,12 @@ registry.gradient(split_batches)(lambda args, options: _split_with_pullback(*arg
 
 
 @operation
-def reorder(x: X, permutation: Integers) -> Call[X]:
+def reorder(x: XT, permutation: Integers) -> Call[XT]:
     """The (outermost) sequences, or the rows of a plain array, in another order; any dtype.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays, nested lists, or an array ``(n, *item)``
+    x : an encoding, a list of arrays, nested lists, an array ``(n, *item)``, or a tree of columns
     permutation : n integers
         Every position from 0 to n - 1 once; new position i holds what was at ``permutation[i]``.
 
@@ -200,6 +218,11 @@ def reorder(x: X, permutation: Integers) -> Call[X]:
     >>> sf.reorder(sf.Ragged(np.arange(3), [1, 2]), [1, 0]).data
     array([1, 2, 0])
     """
+    if not isinstance(x, Encoding) and is_tree(x):
+        columns = each_column(
+            x, lambda n: _permutation(permutation, n), lambda c, order: selected(rows_or_batch(c), order)
+        )
+        return cast(Call[XT], columns)
     batch = rows_or_batch(x)
     return selected(batch, _permutation(permutation, len(batch.own)))
 
@@ -217,12 +240,14 @@ def _permutation(given: object, n: int) -> Array:
     return frozen(index)
 
 
-def sort_by_length(x: B) -> tuple[B, Array]:
+def sort_by_length(x: T, by: object = None) -> tuple[T, Array]:
     """The (outermost) sequences by falling length, equal lengths in the order they had.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists
+    x : an encoding, a list of arrays, nested lists, or a tree of columns
+    by : name of a column, optional
+        Of a tree, the batch whose lengths count; its first one without this.  In trees within it a tuple of names.
 
     Returns
     -------
@@ -253,16 +278,37 @@ def sort_by_length(x: B) -> tuple[B, Array]:
     >>> y.lengths, order
     (array([3, 1]), array([1, 0]))
     """
-    order = Structure.of_lengths(lengths(x, 0).copy()).order.indices
+    order = Structure.of_lengths(lengths(_column_by(x, by), 0).copy()).order.indices
     if isinstance(x, Padded) and x._structure.stable and not wants_grad(x):
         x._look()
         structure = Structure.of_lengths(x.lengths.copy())
-        return cast(B, Padded._sealed(x.data, structure, *x._form())), order  # its columns are in that order
+        return cast(T, Padded._sealed(x.data, structure, *x._form())), order  # its columns are in that order
     return reorder(x, order), order
 
 
-def _sort_with_pullback(x: Batch) -> tuple[Any, Pullback]:
-    _, order = sort_by_length(x)
+def _column_by(x: Any, by: object) -> Any:
+    """The batch whose lengths are sorted by."""
+    if isinstance(x, Encoding) or not is_tree(x):
+        if by is not None:
+            raise TypeError(f"by={said(by)} names a column, but {registry.label(type(x))} is no tree of columns")
+        return x
+    tree = columns_of(x)
+    check_batches(tree, "sort_by_length needs")
+    found = [k for k in tree.batches() if by is None or _names(by, tree.paths[k])]
+    if not found:
+        raise TypeError(
+            f"by={said(by)} is no batch among the columns; those are: "
+            + ", ".join([name_of(tree.paths[k]) for k in tree.batches()])
+        )
+    return tree.columns[found[0]]
+
+
+def _names(by: object, path: tuple[object, ...]) -> bool:
+    return any(type(by) is type(name) and by == name for name in (path, path[0]))
+
+
+def _sort_with_pullback(x: Any, by: object = None) -> tuple[Any, Pullback]:
+    _, order = sort_by_length(x, by)
     y, pullback = registry.gradient_rule(reorder)((x, order), {})
     return (y, order), lambda dy: pullback(dy[0] if isinstance(dy, tuple) and len(dy) == 2 else dy)
 

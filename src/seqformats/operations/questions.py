@@ -1,22 +1,22 @@
-"""Questions about a batch: its lengths, its equal, its device."""
+"""Questions about a batch: its lengths, its equal."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, adopt, has_items, is_array, library_of_type, to_host
+from ..arrays import Array, has_items, is_array, library_of_type, to_host
 from ..converters.convert import as_own, rows_of
-from ..formats import Encoding, List, Pairs, level_index
+from ..formats import Encoding, Pairs, level_index
 from ..formats.annotations import Shaped
-from ..formats.bare import as_encoding, is_list_of_arrays
-from ..formats.leaves import leaves, rebuild
-from ..formats.pairs import is_encoding
-from ..formats.structure import integers
-from .annotations import Batch, Lengths, X
+from ..formats.bare import as_encoding, is_column
+from ..formats.structure import integers, same_levels
+from ..formats.trees import columns_of, is_tree
+from .annotations import Batch, Lengths
 
 
 def lengths(x: Lengths, level: int = -1) -> Array:
@@ -66,24 +66,27 @@ def lengths_given(given: Lengths) -> Array:
 
 def is_batch(given: object) -> bool:
     """Is this a batch, and not the lengths of one?  Of a list its first element says so."""
-    return (
-        bool(given) and has_items(given[0]) if isinstance(given, (list, tuple)) else registry.kind_of(given) is not None
-    )
+    if isinstance(given, (list, tuple)):
+        return bool(given) and has_items(given[0])
+    return registry.kind_of(given) is not None or is_column(given)
 
 
-def equal(a: Batch | Shaped, b: Batch | Shaped, equal_nan: bool = False) -> bool:
+def equal(
+    a: Batch | Shaped | Mapping[Any, Any], b: Batch | Shaped | Mapping[Any, Any], equal_nan: bool = False
+) -> bool:
     """Are these the same encoding, with the same structure, dtype and items?
 
     Parameters
     ----------
-    a, b : encodings, lists of arrays or nested lists, or arrays
+    a, b : encodings, lists of arrays or nested lists, arrays, or trees of columns
     equal_nan : bool
         Is a NaN equal to a NaN?
 
     Returns
     -------
     bool
-        The same structure in the caller's order, dtype, device and items.  Padding never counts.
+        The same structure in the caller's order, dtype, device and items.  Padding never counts, nor does where
+        `Chunks` begin.
 
     Raises
     ------
@@ -103,6 +106,8 @@ def equal(a: Batch | Shaped, b: Batch | Shaped, equal_nan: bool = False) -> bool
     >>> sf.equal(a, b)
     True
     """
+    if not (isinstance(a, Encoding) and isinstance(b, Encoding)) and (is_tree(a) or is_tree(b)):
+        return _equal_trees(a, b, equal_nan)
     return _equal(as_encoding(a), as_encoding(b), equal_nan)
 
 
@@ -110,13 +115,12 @@ def _equal(a: Any, b: Any, equal_nan: bool) -> bool:
     for x in (a, b):
         if not isinstance(x, (Encoding, Pairs)) and not is_array(x):
             raise TypeError(f"equal compares encodings, not {type(x).__name__}")
-    if type(a) is not type(b):
+    if (registry.kind_of(a) or type(a)) is not (registry.kind_of(b) or type(b)):
         return False
     if isinstance(a, Pairs):
         return equal(a.one, b.one, equal_nan) and equal(a.two, b.two, equal_nan)
     if isinstance(a, Encoding):
-        levels = a._levels, b._levels
-        if len(levels[0]) != len(levels[1]) or not all(s.same_lengths(t) for s, t in zip(*levels, strict=True)):
+        if not same_levels(a._levels, b._levels):
             return False
         if a.dtype != b.dtype or a.item_shape != b.item_shape or a.device != b.device:
             return False
@@ -135,47 +139,16 @@ def _equal(a: Any, b: Any, equal_nan: bool) -> bool:
     return bool(same.all())
 
 
-def to_device(x: X, device: object) -> X:
-    """The same encoding on another device.
+def _equal_trees(a: Any, b: Any, equal_nan: bool) -> bool:
+    """The same kind of tree, whose columns have the same names and are equal; their order in a dict does not count."""
+    mappings = isinstance(a, Mapping) and isinstance(b, Mapping)
+    if not (is_tree(a) and is_tree(b)) or not (mappings or type(a) is type(b)):
+        return False
+    one, two = (dict(zip(tree.paths, tree.columns, strict=True)) for tree in map(columns_of, (a, b)))
+    if one.keys() != two.keys():
+        return False
+    return all(_equal_columns(x, two[path], equal_nan) for path, x in one.items())
 
-    Parameters
-    ----------
-    x : an encoding, a list of arrays, or an array
-    device : "cpu", "cuda", "cuda:1", or what the array library takes
 
-    Returns
-    -------
-    what `x` is
-        torch stays torch and CuPy stays CuPy; NumPy arrays become Numba device arrays on a GPU and come back as NumPy
-        arrays.  The structure is on the host anyhow and is shared.
-
-    Raises
-    ------
-    TypeError
-        For what is none of these.
-    DeviceError
-        For a device that there is not.
-
-    See Also
-    --------
-    Ragged.device : Where a batch is.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import seqformats as sf
-    >>> sf.to_device(sf.Ragged(np.arange(3), [1, 2]), "cpu").device
-    'cpu'
-    """
-    if not is_array(x) and not is_encoding(x) and not (isinstance(x, (list, tuple)) and is_list_of_arrays(x)):
-        raise TypeError(f"{type(x).__name__} is neither an encoding nor an array nor a list of arrays")
-    if isinstance(x, Encoding) and not x._leaves():  # a list of no arrays
-        return cast(X, List._of((), x._structure, to_device(x._sample(), device)))
-    if isinstance(x, Encoding):
-        x._look()
-    moved = []
-    for leaf in leaves(x):
-        library, array = adopt(leaf)
-        moved.append(library.to_device(array, device))
-    there: X = rebuild(x, moved)
-    return there
+def _equal_columns(x: Any, y: Any, equal_nan: bool) -> bool:
+    return x is y if x is None or y is None else equal(x, y, equal_nan)

@@ -1,9 +1,9 @@
-"""Rows of a sequence in another order, cut, joined, picked."""
+"""Rows of a sequence in another order, cut, picked."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,17 @@ from ..arrays import Array, frozen, is_array, library_of, to_host
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
-from ..errors import DeviceError, StructureError, said
-from ..formats import Encoding, List, Ragged
+from ..errors import StructureError, said
+from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
-from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, integers, whole
-from ..gradients.operation import Call, Operand, Operation, Pullback, linear, operand, operation
+from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
 from ..limits import no_room
 from .annotations import B, Counts
 from .over import in_one_array, name_of, rows_like
+from .runs import Runs, rule_of_parts, taken
 
 keep_rows, reverse_rows = kernel("keep_rows"), kernel("reverse_rows")
 
@@ -77,118 +77,26 @@ def reverse(x: B) -> B:
     return REVERSE(x)
 
 
-@operation
-def concat(parts: Sequence[B]) -> Call[B]:
-    """Sequence by sequence, the items of all parts one after the other.
-
-    Parameters
-    ----------
-    parts : a list of encodings, lists of arrays or nested lists
-        Over the same number of innermost sequences, with the same dtype, which may be any, and item shape; where
-        several are `LoD`, with the same outer levels.
-
-    Returns
-    -------
-    what the first part is
-        Its pullback gives a tuple, a gradient for each part.
-
-    Raises
-    ------
-    StructureError
-        For parts that do not fit each other.
-    DeviceError
-        For different libraries or devices.
-
-    See Also
-    --------
-    join_batches : The sequences of one batch after those of another.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import seqformats as sf
-    >>> x, y = sf.Ragged(np.array([1, 2]), [2, 0]), sf.Ragged(np.array([7, 8]), [1, 1])
-    >>> sf.concat([x, y])
-    Ragged(shape (4,), int64, cpu, 2 sequences of lengths [3, 1])
-    """
-    if not isinstance(parts, (list, tuple)):
-        raise TypeError(f"concat takes a list of batches, not {type(parts).__name__}")
-    if not parts:
-        raise StructureError("concat needs at least one batch")
-    batches = [operand(part) for part in parts]
-    owns = tuple([batch.own for batch in batches])
-    check_alike(owns, "part")
-    first = owns[0]
-    for k, own in enumerate(owns):
-        if own._structure.n != first._structure.n:
-            raise StructureError(f"part {k} has {own._structure.n} sequences, but part 0 has {first._structure.n}")
-        if own.keeps_levels and first.keeps_levels and not _same_outside(own, first):
-            raise StructureError(f"part {k} has other outer levels than part 0")
-    structures = [own._structure for own in owns]
-    lengths = sum((s.lengths for s in structures[1:]), structures[0].lengths)
-    whole_one = Structure.of_lengths(lengths.copy())
-    starts, at = [], whole_one.offsets[:-1]
-    for s in structures:
-        starts.append(frozen(at.copy()))
-        at = at + s.lengths
-    shapes = tuple([without_data(own) for own in owns])
-
-    def joined(zs: Sequence[Encoding]) -> Any:
-        sources = [_in_blocks(z) for z in zs]
-        out = sources[0].empty(whole_one.rows)
-        for source, begin in zip(sources, starts, strict=True):
-            put_rows(source, out, begin)
-        return convert_like(Ragged._sealed(out, whole_one), shapes[0] if zs[0].keeps_levels else zs[0])
-
-    def parted(dy: Encoding) -> tuple[Encoding, ...]:
-        source = Source(*convert(dy, Ragged)._read())
-        parts = [
-            lay_out(source.restricted(structure, begin), Ragged)
-            for structure, begin in zip(structures, starts, strict=True)
-        ]
-        return tuple([restored(part, shape) for part, shape in zip(parts, shapes, strict=True)])
-
-    return Call(
-        owns,
-        lambda zs, _: (joined(zs), lambda dy: linear(parted, joined, dy)),
-        batches[0].result,
-        each_gradient(batches),
-    )
+def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
+    structure = x._structure
+    begin = per_sequence(start, structure.n, "start")
+    size = per_sequence(length, structure.n, "length")
+    wrong = (begin < 0) | (size < 0) | (begin > structure.lengths) | (size > structure.lengths - begin)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise StructureError(
+            f"sequence {i} has {structure.lengths[i]} items; start {begin[i]} and length {size[i]} do not lie in it; "
+            "sf.cut(x, start, stop) takes what there is"
+        )
+    kept = Structure.of_lengths(size)
+    return (Runs(kept, kept, frozen(structure.offsets[:-1] + begin)),)
 
 
-def each_gradient(batches: Sequence[Operand]) -> Pullback:
-    """The way back of gradients for several batches, each to its caller's kind."""
-    return lambda dxs: tuple(
-        [dx if batch.gradient is None else batch.gradient(dx) for dx, batch in zip(dxs, batches, strict=True)]
-    )
+SLICE = Operation(taken, rule_of_parts, check=_ranges)
 
 
-def check_alike(parts: Sequence[Encoding | Array], what: str) -> None:
-    """StructureError or DeviceError where batches, or arrays of rows, differ in what one array must have in common."""
-    arrays = [part._sample() if isinstance(part, Encoding) else part for part in parts]
-    items = [part.item_shape if isinstance(part, Encoding) else tuple(part.shape[1:]) for part in parts]
-    library, first = library_of(arrays[0]), arrays[0]
-    for k, (array, item) in enumerate(zip(arrays, items, strict=True)):
-        other = library_of(array)
-        if other is not library:
-            raise DeviceError(f"{what} {k} holds arrays of {other.name}, but {what} 0 of {library.name}")
-        if library.device(array) != library.device(first):
-            raise DeviceError(f"{what} {k} is on {library.device(array)}, but {what} 0 on {library.device(first)}")
-        if array.dtype != first.dtype:
-            raise StructureError(f"{what} {k} has dtype {array.dtype}, but {what} 0 has {first.dtype}")
-        if item != items[0]:
-            raise StructureError(f"{what} {k} has item shape {item}, but {what} 0 has {items[0]}")
-
-
-def _same_outside(a: Encoding, b: Encoding) -> bool:
-    levels = a._levels, b._levels
-    return len(levels[0]) == len(levels[1]) and all(
-        s.same_lengths(t) for s, t in zip(levels[0][:-1], levels[1][:-1], strict=True)
-    )
-
-
-@operation
-def slice(x: B, start: Counts, length: Counts) -> Call[B]:
+@SLICE.of
+def slice(x: B, start: Counts, length: Counts) -> B:
     """Of every (innermost) sequence the items `start` to ``start + length``.
 
     Parameters
@@ -210,6 +118,7 @@ def slice(x: B, start: Counts, length: Counts) -> Call[B]:
 
     See Also
     --------
+    cut : The same as Python slices, which take what there is.
     select : Whole sequences.
 
     Examples
@@ -219,37 +128,7 @@ def slice(x: B, start: Counts, length: Counts) -> Call[B]:
     >>> sf.slice(sf.Ragged(np.arange(5), [3, 2]), [1, 0], [2, 1]).data
     array([1, 2, 3])
     """
-    own, result, gradient = operand(x)
-    structure = own._structure
-    begin = per_sequence(start, structure.n, "start")
-    size = per_sequence(length, structure.n, "length")
-    wrong = (begin < 0) | (size < 0) | (begin > structure.lengths) | (size > structure.lengths - begin)
-    if wrong.any():
-        i = int(wrong.argmax())
-        raise StructureError(
-            f"sequence {i} has {structure.lengths[i]} items; start {begin[i]} and length {size[i]} do not lie in it"
-        )
-    kept = Structure.of_lengths(size)
-    starts = frozen(structure.offsets[:-1] + begin)
-    shape = without_data(own)
-
-    def cut(z: Encoding) -> Any:
-        if kept.same_lengths(structure):
-            return z
-        if not z._in_one_array:
-            z._look()
-            items = tuple([a[i : i + k] for a, i, k in zip(z._leaves(), begin.tolist(), size.tolist(), strict=True)])
-            return List(items, z._sample())
-        source = Source(*(z if z._flat else convert(z, Ragged))._read())
-        return convert_like(lay_out(source.restricted(kept, starts), Ragged), shape)
-
-    def placed(dy: Encoding) -> Any:
-        source = Source(*convert(dy, Ragged)._read())
-        out = source.empty(structure.rows, zeros=True)
-        put_rows(source, out, starts)
-        return restored(Ragged._sealed(out, structure), shape)
-
-    return Call(own, lambda z, _: (cut(z), lambda dy: linear(placed, cut, dy)), result, gradient)
+    return SLICE(x, start, length)
 
 
 def per_sequence(value: object, n: int, what: str) -> Array:
@@ -368,31 +247,47 @@ def erase(x: B, tokens: Integers | Set[int] | int) -> B:
     Ragged(shape (2,), int64, cpu, 2 sequences of lengths [2, 0])
     """
     own, result, _ = operand(x)
-    if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
-        raise StructureError(f"erase is for tokens, items of shape () or (1,), but they have shape {own.item_shape}")
-    if isinstance(tokens, (set, frozenset)):
-        tokens = list(tokens)
-    wanted = frozen(np.unique(integers([tokens] if isinstance(tokens, (int, np.integer)) else tokens, "tokens")))
-    name = name_of(own)
     if own.rows == 0 and not isinstance(x, Encoding):
+        one_token_an_item(own, "erase")
+        tokens_wanted(tokens)
         return x  # nested lists without items have no dtype
+    r, kept = without_tokens(own, tokens, "erase")
+    kept = np.flatnonzero(kept)
+    ends = np.searchsorted(kept, own._structure.offsets)
+    data = library_of(r.data).take(r.data, kept, 0)
+    y = convert_like(Ragged._sealed(data, Structure.of_offsets(np.asarray(ends, np.int64))), own)
+    found: B = y if result is None else result(y)
+    return found
+
+
+def without_tokens(x: Encoding, tokens: Integers | Set[int] | int, what: str) -> tuple[Encoding, Array]:
+    """A batch of integers in one array, sequence by sequence, and on the host 1 for each row that is no token, else 0.
+
+    Data on a GPU is marked there, and the marks are copied once.
+    """
+    one_token_an_item(x, what)
+    wanted = tokens_wanted(tokens)
+    name = name_of(x)
     if not name.startswith(("int", "uint")):
         raise TypeError(f"tokens are integers, but the items have dtype {name}")
-    r = in_one_array(convert(own, Ragged))
+    r = in_one_array(convert(x, Ragged))
     library, items = library_of(r.data), r.data
     if name == "uint64":  # beside int64 it would be compared as float64; no token is over int64
         items = library.astype(items, name).view(library.dtype("int64"))
         wanted = frozen(wanted[wanted >= 0])
     flags = library.empty((r.rows,), library.dtype("uint8"), items)
     keep_rows.start(library, (items,), (flags,), (wanted,), 1, None, Work(r.rows, r.rows))
-    kept = np.flatnonzero(library.to_numpy(flags))
-    ends = np.searchsorted(kept, own._structure.offsets)
-    data = library.take(r.data, kept, 0)
-    y = convert_like(Ragged._sealed(data, Structure.of_offsets(np.asarray(ends, np.int64))), own)
-    found: B = y if result is None else result(y)
-    return found
+    return r, library.to_numpy(flags)
 
 
-def _in_blocks(x: Encoding) -> Source:
-    """Its rows, to be put anywhere: those in time steps by way of a `Ragged`."""
-    return Source(*(convert(x, Ragged) if x._by_steps else x)._read())
+def one_token_an_item(x: Encoding, what: str) -> None:
+    """StructureError for items that are no tokens by their shape."""
+    if math.prod(x.item_shape) != 1 or len(x.item_shape) > 1:
+        raise StructureError(f"{what} is for tokens, items of shape () or (1,), but they have shape {x.item_shape}")
+
+
+def tokens_wanted(tokens: Integers | Set[int] | int) -> Array:
+    """Some tokens, or one, sorted."""
+    if isinstance(tokens, (set, frozenset)):
+        tokens = list(tokens)
+    return frozen(np.unique(integers([tokens] if isinstance(tokens, (int, np.integer)) else tokens, "tokens")))

@@ -6,21 +6,26 @@ go through, is in the records.
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from typing import Any, overload
 
 from .. import registry
 from ..arrays import Array, library_of
-from ..arrays.dtypes import SUMS_IN, Dtypes, exponentials, same, sums
+from ..arrays.dtypes import SUMS_IN, Dtypes, exponentials, sums
 from ..converters.convert import convert, restored, without_padding
 from ..errors import ConversionError, said
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
-from ..gradients.operation import Call, Pullback
-from .annotations import Batch, Empty, Flat, Nested, Reduced
+from ..gradients.operation import Call, Pullback, with_rule
+from .annotations import Batch, Empty, Flat, Nested, Reduced, Weights
+from .counts import ALL, ANY, COUNT, MODE, NUNIQUE
+from .extremes import FIRST, LAST, MAX, MIN
+from .moments import STD, VAR
 from .over import Calculation, Spreading, combined
+from .quantiles import MEDIAN
 from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
-from .spread import end_pullback, extreme_pullback, items_at_end, slopes_pullback, spread, sum_pullback, sums_of
+from .spread import slopes_pullback, spread, sum_pullback, sums_of
+from .weighted import weigh
 
 # --- gradients that are differentiated again --------------------------------------------------------------------------
 
@@ -72,10 +77,6 @@ PROD = Reduction(
     default=ONE,
     second_order=_prod_second_order,
 )
-MAX = Reduction("max", Calculation("max_rows", same, 0), extreme_pullback, what="a maximum")
-MIN = Reduction("min", Calculation("max_rows", same, 1), extreme_pullback, what="a minimum")
-FIRST = Reduction("first", functools.partial(items_at_end, last=0), end_pullback(0))
-LAST = Reduction("last", functools.partial(items_at_end, last=1), end_pullback(1))
 LOGSUMEXP = Reduction(
     "logsumexp",
     Calculation("logsumexp_rows", exponentials("a logsumexp")),
@@ -85,7 +86,9 @@ LOGSUMEXP = Reduction(
     second_order=_logsumexp_second_order,
 )
 
-REDUCTIONS = {record.name: record for record in (SUM, MEAN, SQRT, PROD, MAX, MIN, FIRST, LAST, LOGSUMEXP)}
+_SUMS = (SUM, MEAN, SQRT, PROD, LOGSUMEXP)
+_OTHERS = (MAX, MIN, FIRST, LAST, VAR, STD, MEDIAN, MODE, COUNT, NUNIQUE, ANY, ALL)
+REDUCTIONS = {record.name: record for record in (*_SUMS, *_OTHERS)}
 """Every reduction by its name."""
 _BY_NAME = {name: record for record in REDUCTIONS.values() for name in (record.name, *record.synonyms)}
 
@@ -155,14 +158,29 @@ def _reduce(args: tuple[object, ...], options: dict[str, object]) -> tuple[Reduc
 # --- the functions ---------------------------------------------------------------------------------------------------
 
 
-@SUM.of
-def reduce_sum(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+def _summed(record: Reduction, mode: int) -> Callable[..., Call[Any]]:
+    """The call of a sum or a mean, by the arguments of its function in their order."""
+
+    def prepare(x: Batch, weights: Weights | None, empty: Empty) -> Call[Any]:
+        return record.prepare(x, empty) if weights is None else weigh(record, mode, x, weights, empty)
+
+    return prepare
+
+
+@overload
+def reduce_sum(x: Nested, *, weights: Weights | None = None, empty: Empty = ZERO) -> Any: ...
+@overload
+def reduce_sum(x: Flat, *, weights: Weights | None = None, empty: Empty = ZERO) -> Array: ...
+def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO) -> Reduced:
     """The sum of every (innermost) sequence.
 
     Parameters
     ----------
     x : encoding, list of arrays or nested lists
         The batch, items of any shape.
+    weights : encoding, list of arrays, nested lists or array, optional
+        Floats, by which the items are multiplied before: over the same sequences, or an array with a row for each item
+        in the caller's order; one for an item, or one for each of its numbers.
     empty : number or "raise"
         The result for an empty sequence, a value or "raise".
 
@@ -171,14 +189,16 @@ def reduce_sum(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     array, LoD or list
         An array ``(n, *item)`` in the library of `x`; of a `LoD` with more levels a `LoD` without its innermost, of
         nested lists with more levels nested lists.  Floats keep their dtype (float16 and bfloat16 are added up in
-        float32), integers and bools give int64, unsigned ones uint64.
+        float32), integers and bools give int64, unsigned ones uint64, with weights float64.
 
     Raises
     ------
     TypeError
-        For dtypes without a sum.
+        For dtypes without a sum, weights that are no floats, and complex numbers with weights.
     StructureError
-        For an empty sequence with ``empty="raise"``.
+        For an empty sequence with ``empty="raise"``, and for weights that do not fit.
+    DeviceError
+        For weights of another library or device.
     ConversionError
         For an `empty` that the dtype of the result cannot hold.
 
@@ -193,26 +213,39 @@ def reduce_sum(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     items is right to 1e-6 at any length, and no neighbour, thread or encoding changes a bit of it.  A NaN in a sequence
     gives NaN.
 
+    With weights the products are added up so, and kept nowhere; with gradients for both, the pullback gives a tuple.
+
     Examples
     --------
     >>> import numpy as np
     >>> import seqformats as sf
-    >>> sf.reduce_sum(sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 0, 1]))
+    >>> x = sf.Ragged(np.array([1.0, 2.0, 3.0]), [2, 0, 1])
+    >>> sf.reduce_sum(x)
     array([3., 0., 3.])
+    >>> sf.reduce_sum(x, weights=np.array([1.0, 0.5, 2.0]))
+    array([2., 0., 6.])
     """
-    return SUM(x, empty)
+    return SUM(x, empty) if weights is None else weigh(SUM, 0, x, weights, empty).run()
 
 
-@MEAN.of
-def reduce_mean(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+with_rule(reduce_sum, _summed(SUM, 0))
+
+
+@overload
+def reduce_mean(x: Nested, *, weights: Weights | None = None, empty: Empty = ZERO) -> Any: ...
+@overload
+def reduce_mean(x: Flat, *, weights: Weights | None = None, empty: Empty = ZERO) -> Array: ...
+def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO) -> Reduced:
     """The mean of every (innermost) sequence.
 
     Parameters
     ----------
     x : encoding, list of arrays or nested lists
         The batch, items of any shape.
+    weights : encoding, list of arrays, nested lists or array, optional
+        See `reduce_sum`: the weighted sum is divided by the sum of the weights.
     empty : number or "raise"
-        The result for an empty sequence.
+        The result for an empty sequence, and where weights add up to 0.
 
     Returns
     -------
@@ -222,6 +255,11 @@ def reduce_mean(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     See Also
     --------
     reduce_sum : What is raised, and how items are added up.
+    reduce_var : How far they lie from it.
+
+    Notes
+    -----
+    With weights on a GPU and an `empty` of the caller's their sums are copied to the host once.
 
     Examples
     --------
@@ -232,7 +270,10 @@ def reduce_mean(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     array([[2.],
            [5.]])
     """
-    return MEAN(x, empty)
+    return MEAN(x, empty) if weights is None else weigh(MEAN, 1, x, weights, empty).run()
+
+
+with_rule(reduce_mean, _summed(MEAN, 1))
 
 
 @SQRT.of
@@ -309,142 +350,6 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE) -> Reduced:
     array([6., 1., 4.])
     """
     return PROD(x, empty)
-
-
-@MAX.of
-def reduce_max(x: Batch, *, empty: Empty = ZERO) -> Reduced:
-    """The largest item of every (innermost) sequence, column by column.
-
-    Parameters
-    ----------
-    x : encoding, list of arrays or nested lists
-        The batch, items of any shape.
-    empty : number or "raise"
-        The result for an empty sequence.
-
-    Returns
-    -------
-    array, LoD or list
-        As of `reduce_sum`, but dtypes stay.
-
-    Raises
-    ------
-    TypeError
-        For complex numbers and other dtypes without an order.
-    StructureError
-        For an empty sequence with ``empty="raise"``.
-    ConversionError
-        For an `empty` that the dtype of the result cannot hold.
-
-    See Also
-    --------
-    argmax : Where it stands.
-    topk_mean : The means of the largest items.
-
-    Notes
-    -----
-    A NaN in a sequence gives NaN.  The gradient goes to the first of equal items.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import seqformats as sf
-    >>> sf.reduce_max(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
-    array([ 4, -1])
-    """
-    return MAX(x, empty)
-
-
-@MIN.of
-def reduce_min(x: Batch, *, empty: Empty = ZERO) -> Reduced:
-    """The least item of every (innermost) sequence, column by column.
-
-    Parameters
-    ----------
-    x : encoding, list of arrays or nested lists
-        The batch, items of any shape.
-    empty : number or "raise"
-        The result for an empty sequence.
-
-    Returns
-    -------
-    array, LoD or list
-        As of `reduce_max`.
-
-    See Also
-    --------
-    reduce_max : What is raised, and what becomes of NaN and of equal items.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import seqformats as sf
-    >>> sf.reduce_min(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
-    array([ 3, -1])
-    """
-    return MIN(x, empty)
-
-
-@FIRST.of
-def reduce_first(x: Batch, *, empty: Empty = ZERO) -> Reduced:
-    """The first item of every (innermost) sequence.
-
-    Parameters
-    ----------
-    x : encoding, list of arrays or nested lists
-        The batch, items of any shape and dtype.
-    empty : number or "raise"
-        The result for an empty sequence.
-
-    Returns
-    -------
-    array, LoD or list
-        As of `reduce_sum`, but dtypes stay.
-
-    See Also
-    --------
-    reduce_sum : What is raised.
-    reduce_last : The last item.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import seqformats as sf
-    >>> sf.reduce_first(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
-    array([ 3, -1])
-    """
-    return FIRST(x, empty)
-
-
-@LAST.of
-def reduce_last(x: Batch, *, empty: Empty = ZERO) -> Reduced:
-    """The last item of every (innermost) sequence.
-
-    Parameters
-    ----------
-    x : encoding, list of arrays or nested lists
-        The batch, items of any shape and dtype.
-    empty : number or "raise"
-        The result for an empty sequence.
-
-    Returns
-    -------
-    array, LoD or list
-        As of `reduce_first`.
-
-    See Also
-    --------
-    reduce_sum : What is raised.
-    reduce_first : The first item.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import seqformats as sf
-    >>> sf.reduce_last(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
-    array([ 4, -1])
-    """
-    return LAST(x, empty)
 
 
 @LOGSUMEXP.of

@@ -42,12 +42,15 @@ class Reduction:
         By which `reduce` knows it; its function is ``reduce_{name}``.
     values : callable
         ``values(x, finish=True)`` is the array ``(n, *item)``; without `finish` in the dtype of the kernel.
-    pullback : callable
-        ``pullback(x, values)`` is a function of the gradients ``(n, *item)``, which gives that of `x`.
+    pullback : callable, optional
+        ``pullback(x, values)`` is a function of the gradients ``(n, *item)``, which gives that of `x`; None where there
+        is no gradient.
     what : str, optional
         How messages call it, where integers have no gradient; None where all dtypes have one.
     default : float
         What the kernel leaves for an empty sequence.
+    few : int
+        So many items, or fewer, are as good as none.
     synonyms : tuple of str
         Other names by which `reduce` knows it.
     second_order : callable, optional
@@ -58,10 +61,11 @@ class Reduction:
         self,
         name: str,
         values: Callable[..., Array],
-        pullback: Callable[[Encoding, Array], Pullback],
+        pullback: Callable[[Encoding, Array], Pullback] | None = None,
         *,
         what: str | None = None,
         default: float = ZERO,
+        few: int = 0,
         synonyms: tuple[str, ...] = (),
         second_order: Callable[[Encoding, Reduced], object] | None = None,
     ) -> None:
@@ -70,6 +74,7 @@ class Reduction:
         self.pullback = pullback
         self.what = what
         self.default = default
+        self.few = few
         self.synonyms = synonyms
         self.second_order = second_order
 
@@ -78,13 +83,17 @@ class Reduction:
         if empty is self.default and isinstance(x, Encoding) and not (with_autograd and wants_grad(x)):
             y = self.values(x)
             return over_levels(y, x) if x.keeps_levels else y
-        return cast(Reduced, self.prepare(x, empty).run())
+        call = self.prepare(x, empty)
+        if self.pullback is not None:
+            return cast(Reduced, call.run())
+        y = call.rule(call.operands, False)[0]  # outside of any graph
+        return cast(Reduced, y if call.result is None else call.result(y))
 
     def prepare(self, x: Batch, empty: Empty) -> Call[Any]:
         """The same as a `Call`."""
         own, result, gradient = operand_of_reduction(x)
         if empty is not self.default:
-            _check_empty(own._structure, empty)
+            check_empty(own._structure, empty, self.few)
 
         def rule(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
             return self._rule(z, empty) if back else (self._forward(z, empty), None)
@@ -93,27 +102,50 @@ class Reduction:
 
     def of(self, public: Callable[..., Reduced]) -> Reducer:
         """Let `vjp` find this rule by the public function, and type checkers what it returns."""
-        return cast(Reducer, with_rule(public, self.prepare))
+        return cast(Reducer, public if self.pullback is None else with_rule(public, self.prepare))
 
     def _forward(self, x: Encoding, empty: Empty) -> Reduced:
-        return over_levels(_finished(self.values(x), x._structure, empty, self.default), x)
+        return over_levels(self.finished(self.values(x), x._structure, empty), x)
 
     def _rule(self, x: Encoding, empty: Empty) -> tuple[Reduced, Pullback]:
+        if self.pullback is None:
+            raise TypeError(f"reduce_{self.name} has no gradient; its results are no floats")
         library, name = library_of(x._sample()), name_of(x)
-        values = self.values(x, False)
         if self.what is not None:
             differentiable(name, self.what)
-        pullback = self.pullback(x, values)
+        values, pullback = self.with_pullback(x)
         if name in HALF:
             values = library.astype(values, name)
-        y = over_levels(_finished(values, x._structure, empty, self.default), x)
+        y = over_levels(self.finished(values, x._structure, empty), x)
         return y, lambda dy: pullback(rows_or_data(dy))
+
+    def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
+        """The values in the dtype of the kernel, and the function of their gradients, where there is one."""
+        assert self.pullback is not None
+        values = self.values(x, False)
+        return values, self.pullback(x, values)
+
+    def finished(self, values: Array, structure: Structure, empty: Empty) -> Array:
+        """The result, with `empty` for empty sequences, where the kernel has left the default."""
+        if empty is self.default or isinstance(empty, str):
+            return values
+        library = library_of(values)
+        value = fitting_value(empty, library.dtype_name(values.dtype))
+        if value == self.default and str(value)[0] == str(self.default)[0]:  # -0.0 is not 0.0
+            return values
+        vacant = (structure.lengths <= self.few).nonzero()[0]
+        if vacant.size:
+            library.overwrite(values, vacant, value)
+        return values
 
 
 def operand_of_reduction(x: Batch) -> Operand:
     """The batch as an encoding of this library; a result goes back to bare lists where those have levels."""
-    own, result, gradient = operand(x, "reduce x.one and x.two")
-    if result is None or not isinstance(x, (list, tuple)):
+    found = operand(x, "reduce x.one and x.two")
+    own, result, gradient = found
+    if result is None:
+        return found
+    if not isinstance(x, (list, tuple)):
         return Operand(own, None, gradient)
     return Operand(own, lambda y: result(y) if isinstance(y, Encoding) else y, gradient)
 
@@ -132,32 +164,21 @@ def rows_or_data(y: Reduced | Encoding) -> Array:
 # --- sequences without items -----------------------------------------------------------------------------------------
 
 
-def _check_empty(structure: Structure, empty: object) -> None:
+def check_empty(structure: Structure, empty: object, few: int = 0) -> None:
+    """An error for what is no value, and where there should be none, but a sequence has no more items than `few`."""
     if isinstance(empty, str):
         if empty != "raise":
             raise ConversionError(f'empty must be a value or "raise", not {said(empty)}')
-        if (structure.lengths == 0).any():
-            i = int((structure.lengths == 0).argmax())
-            raise StructureError(f"sequence {i} is empty; give empty=0.0 or another value for it")
+        vacant = structure.lengths <= few
+        if vacant.any():
+            i = int(vacant.argmax())
+            how = "is empty" if structure.lengths[i] == 0 else f"has {structure.lengths[i]} items, which are too few"
+            raise StructureError(f"sequence {i} {how}; give empty=0.0 or another value for it")
     elif not isinstance(empty, (int, float, complex, np.number, np.bool_, np.datetime64)):
         raise TypeError(f'empty must be a number or "raise", not {said(empty)}')
 
 
-def _finished(values: Array, structure: Structure, empty: Empty, default: float) -> Array:
-    """The result, with `empty` for empty sequences, where the kernel has left `default`."""
-    if empty is default or isinstance(empty, str):
-        return values
-    library = library_of(values)
-    value = _fitting(empty, library.dtype_name(values.dtype))
-    if value == default and str(value)[0] == str(default)[0]:  # -0.0 is not 0.0
-        return values
-    vacant = (structure.lengths == 0).nonzero()[0]
-    if vacant.size:
-        library.overwrite(values, vacant, value)
-    return values
-
-
-def _fitting(empty: object, name: str) -> object:
+def fitting_value(empty: object, name: str) -> object:
     """`empty` as a value of the result: exact in integers, rounded in floats, never out of range."""
     value: Any = empty
     if isinstance(empty, (np.datetime64, np.timedelta64)):

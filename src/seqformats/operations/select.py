@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from ..formats.index import places
 from ..formats.leaves import without_data
 from ..formats.rows import Source, put_rows
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation
+from ..formats.trees import is_tree
+from ..gradients.operation import Call, Operand, Pullback, each_column, linear, operand, operation, rows_or_batch
 from ..launch.kernel import kernel
-from .annotations import B
+from .annotations import T
 from .over import name_of
 
 sum_copies = kernel("sum_copies")
@@ -28,13 +29,13 @@ sum_copies = kernel("sum_copies")
 
 @registry.provides("select")
 @operation
-def select(x: B, index: Index, level: int = 0) -> Call[B]:
+def select(x: T, index: Index, level: int = 0) -> Call[T]:
     """Some sequences of a level.
 
     Parameters
     ----------
-    x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+    x : an encoding, a list of arrays, nested lists, or a tree of columns
+        Of any dtype.  Of a tree (see `convert`) the rows go with the batches.
     index : a list or array of positions (negative from the end), a mask, a slice or one position
     level : int
         Of a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as by
@@ -63,7 +64,22 @@ def select(x: B, index: Index, level: int = 0) -> Call[B]:
     >>> x = sf.LoD(np.arange(5), [[0, 2, 3], [0, 1, 3, 5]])
     >>> sf.select(x, [True, True, False], level=1).to_nested()
     [[[0], [1, 2]], []]
+
+    Batches of similar length, of all columns:
+
+    >>> columns = {"ids": [[1], [2, 3, 4], [5, 6, 7]], "labels": np.array([0, 1, 0])}
+    >>> batches = [sf.select(columns, b.data) for b in sf.buckets(columns["ids"], max_items=6)]
+    >>> batches[0]["ids"], batches[0]["labels"]
+    ([[2, 3, 4], [5, 6, 7]], array([1, 0]))
     """
+    if not isinstance(x, Encoding) and is_tree(x):
+        if level != 0:
+            raise TypeError(
+                "of a tree of columns the outermost sequences are selected; select on a level column by column"
+            )
+        return cast(
+            Call[T], each_column(x, lambda n: places(index, n), lambda c, chosen: selected(rows_or_batch(c), chosen))
+        )
     own, result, gradient = operand(x)
     k = level_index(own, level)
     return selected(Operand(own, result, gradient), places(index, own._levels[k].n), k)
@@ -73,11 +89,10 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]
     """The chosen sequences of a level, or rows of an array, and the way back; of a slice views where there are any."""
     own = batch.own
     where = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
-    twice = np.unique(where).size < where.size
     name = library_of(own).dtype_name(own.dtype) if is_array(own) else name_of(own)
 
     def check(wanted: bool) -> None:
-        if wanted and twice:  # the gradient adds up
+        if wanted and np.unique(where).size < where.size:  # the gradient adds up
             sums_in(name)
             differentiable(name, "a selection with repeated positions")
 

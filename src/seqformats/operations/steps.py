@@ -27,8 +27,8 @@ from ..gradients.operation import Call, Pullback, operand, operation, rows_or_ba
 from ..limits import OBJECT, check_room
 from ..reading import scan
 from .annotations import Batch, X
+from .join import check_alike
 from .questions import lengths
-from .rearrange import check_alike
 from .select import selected
 
 

@@ -17,9 +17,9 @@ from ..formats.structure import integers
 from ..gradients.operation import Call, Pullback, linear, operation
 from ..launch.kernel import kernel
 from .annotations import Batch, Flat, Nested, Reduced
+from .extremes import MAX, MIN
 from .over import in_one_array, layout_for, name_of
-from .reduce import MAX
-from .reduction import operand_of_reduction, over_levels, rows_or_data
+from .reduction import Reduction, operand_of_reduction, over_levels, rows_or_data
 from .spread import items_at, places_of
 
 topk_rows, topk_back = kernel("topk_rows"), kernel("topk_back")
@@ -144,6 +144,8 @@ def argmax(x: Batch) -> Reduced:
     See Also
     --------
     reduce_max : The largest items themselves.
+    argmin : The place of the least.
+    topk : The places of several.
 
     Notes
     -----
@@ -156,6 +158,52 @@ def argmax(x: Batch) -> Reduced:
     >>> sf.argmax(sf.Ragged(np.array([3, 4, 4]), [3, 0]))
     array([ 1, -1])
     """
+    return _place_of(MAX, x)
+
+
+@overload
+def argmin(x: Nested) -> Any: ...
+@overload
+def argmin(x: Flat) -> Array: ...
+def argmin(x: Batch) -> Reduced:
+    """The place in its (innermost) sequence of the first of the least items, column by column.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `argmax`: -1 for an empty sequence.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes without an order.
+
+    See Also
+    --------
+    reduce_min : The least items themselves.
+    argmax : The place of the largest.
+
+    Notes
+    -----
+    NaN is the least.  There is no gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.argmin(sf.Ragged(np.array([4, 3, 3]), [3, 0]))
+    array([ 1, -1])
+    """
+    return _place_of(MIN, x)
+
+
+def _place_of(record: Reduction, x: Batch) -> Reduced:
+    """Where the first item stands that is as the reduction has it."""
     own, result, _ = operand_of_reduction(x)
-    y = over_levels(places_of(own, MAX.values(own, False)), own)
+    y = over_levels(places_of(own, record.values(own, False)), own)
     return y if result is None else result(y)

@@ -40,7 +40,8 @@ def _native_numbers() -> bool:
     return right and all(_read_numbers(([1], [x])) is _read_numbers(([x, 1],)) is None for x in bad)
 
 
-def _read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None:
+def _read_numbers(items: tuple[object, ...], wanted: bool = True) -> tuple[Array, list[Array]] | None:
+    """What `read_numbers` does; where nothing of it is wanted, nothing but None is told from the rest."""
     where = (id(items) + TUPLE, len(items), _KNOWN, _TAGGED)
     walk = np.zeros((4, _DEEPEST + 1), np.int64)
     walk[3] = _MOST_LISTS
@@ -48,6 +49,8 @@ def _read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None
     leaf = scan_nested.run(*where, 0, walk, nothing, nothing)
     if leaf <= 0:
         return None
+    if not wanted:
+        return nothing, []
     counts = list(filter(None, walk[2].tolist()))  # leaves, then lists on each level
     ends = [0, *accumulate(counts[1:])]
     walk[2:, 1:] = 0
@@ -67,7 +70,7 @@ def _read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None
     return leaves, [lengths[a:b] for a, b in pairwise(ends)]
 
 
-def read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None:
+def read_numbers(items: tuple[object, ...], wanted: bool = True) -> tuple[Array, list[Array]] | None:
     """The leaves of nested lists, and the lengths of the lists on each level.
 
     None for all but plain lists and tuples, equally deep, of Python's own floats alone, of ints of 63 bits or of bools.
@@ -75,7 +78,12 @@ def read_numbers(items: tuple[object, ...]) -> tuple[Array, list[Array]] | None:
     global _numbers_work
     if _numbers_work is None:
         _numbers_work = _native_numbers()
-    return _read_numbers(items) if _numbers_work else None
+    return _read_numbers(items, wanted) if _numbers_work else None
+
+
+def are_numbers(items: tuple[object, ...]) -> bool:
+    """Could `read_numbers` read these?  They are looked at alone, in a part of the time."""
+    return read_numbers(items, wanted=False) is not None
 
 
 # dtypes whose items are Python's floats or ints, by name, and what these hold

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +15,11 @@ from ..converters.like import back_to, convert_like
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Packed, Pairs, Ragged, structure_of
 from ..formats.annotations import Shaped
-from ..formats.bare import as_encoding, is_list_of_arrays
+from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import leaves, rebuild, without_data
 from ..formats.pairs import count, is_encoding
 from ..formats.structure import same_numbers
+from ..formats.trees import Options, entries, is_tree
 from ..gradients.cotangent import cotangent, in_dtype
 
 Function = Callable[..., Any]
@@ -27,12 +28,17 @@ Named = dict[str, object]
 Nested = list[Any] | tuple[Any, ...]
 
 
-class _Argument(NamedTuple):
+Lists = list[tuple[int | str, Nested]]
+Shown = dict[int | str, Any]
+
+
+class Argument(NamedTuple):
     """An argument that is a batch."""
 
     place: int | str  # its position or keyword
     given: Any  # as the caller passed it
     batch: Any  # in the encoding of the wrapper
+    level: int = -1  # whose sequences those of the batch are
 
 
 class Wrapper:
@@ -56,6 +62,7 @@ class Wrapper:
         self.name = name
         self.To = To
         self.options = {option: value for option, value in options.items() if option != "dtype"}
+        self.level = options.get("level", -1)
         self.dtype = options.get("dtype")
         self.like = None if like is None else List((), like)._sample()
         self.backprop = is_asked(backprop)
@@ -76,7 +83,13 @@ class Wrapper:
         """Convert, call, convert back."""
         if len(args) == 1 and isinstance(args[0], Encoding) and not (kwargs or self.rows or self.backprop):
             return self.call_alone(fn, args[0])
-        found = _batches(args, kwargs)
+        if any(map(is_column, (*args, *kwargs.values()))):
+            args = tuple(map(read_if_column, args))
+            kwargs = {name: read_if_column(x) for name, x in kwargs.items()}
+        found = batches_in(args, kwargs)
+        place = tree_place(args, found)
+        if place is not None:
+            return self.call_tree(fn, args, kwargs, place)
         if not found:
             if self.rows and any(map(is_array, args)):
                 return fn(*args, **kwargs)
@@ -86,28 +99,36 @@ class Wrapper:
             raise TypeError(
                 f"{self.name} needs an encoding or a list of arrays among its arguments, but got: {names}{hint}"
             )
-        arguments = [_Argument(place, x, self.converted(x, len(found) == 1)) for place, x in found]
+        arguments = [Argument(place, x, self.converted(x, len(found) == 1), self.level) for place, x in found]
         if self.To._by_steps:
-            arguments = [arguments[0], *[_same_columns(a, arguments[0].batch) for a in arguments[1:]]]
-        lists = _other_lists(args, kwargs, found) if len(args) + len(kwargs) > len(found) else []
+            arguments = [arguments[0], *[same_columns(a, arguments[0].batch) for a in arguments[1:]]]
+        lists = other_lists(args, kwargs, found) if len(args) + len(kwargs) > len(found) else []
         if lists:
             self.check_lists(lists, arguments[0].batch)
-        passed, named = list(args), dict(kwargs)
-        for place, _, batch in arguments:
-            shown = batch.data if self.rows else batch
-            if isinstance(place, int):
-                passed[place] = shown
-            else:
-                named[place] = shown
+        shown = {argument.place: self.shown(argument.batch) for argument in arguments}
+        returned = self.returned(fn, args, kwargs, shown, lists)
+        if self.backprop:
+            return self.with_gradient(returned, arguments)
+        return self.back(returned, arguments[0])
+
+    def shown(self, batch: Any) -> Any:
+        """A batch as the function sees it."""
+        return batch.data if self.rows else batch
+
+    def returned(self, fn: Function, args: Arguments, kwargs: Named, shown: Shown, lists: Lists) -> Any:
+        """What the function returns, called with what it is shown."""
+        passed = [shown.get(i, x) for i, x in enumerate(args)]
+        named = {name: shown.get(name, x) for name, x in kwargs.items()}
         try:
-            returned = fn(*passed, **named)
+            return fn(*passed, **named)
         except Exception as error:
             for place, _ in lists:
                 error.add_note(f"{self.name} has passed argument {place!r} on as the list that it is; {_GIVE_A_LIST}")
             raise
-        if self.backprop:
-            return self.with_gradient(returned, arguments)
-        return self.back(returned, arguments[0])
+
+    def call_tree(self, fn: Function, args: Arguments, kwargs: Named, place: int) -> Any:
+        """The same where the first argument is a tree of columns."""
+        raise NotImplementedError
 
     def call_alone(self, fn: Function, x: Encoding) -> Any:
         """Call with one batch; a result over the same structure goes back at once."""
@@ -120,16 +141,17 @@ class Wrapper:
                 return y
             if batch is not x and y._structure is x._structure:
                 return relaid(y, x)
-        return self.back(y, _Argument(0, x, batch))
+        return self.back(y, Argument(0, x, batch, self.level))
 
-    def converted(self, x: object, alone: bool) -> Any:
+    def converted(self, x: object, alone: bool, options: Options | None = None) -> Any:
         """A batch in the encoding of the wrapper."""
         # Packed rows are rows; several batches have to agree on an order, the caller's
         if self.rows and isinstance(x, Pairs):
             raise TypeError(f"{self.name} takes one batch of rows, not Pairs; give x.one and x.two")
         if isinstance(x, (list, tuple)):
             x = self.read(x)
-        batch = x if self.rows and alone and isinstance(x, Packed) else convert(x, self.To, **self.options)
+        own = self.options if options is None else options
+        batch = x if self.rows and alone and isinstance(x, Packed) else convert(x, self.To, **own)
         if batch is x and isinstance(x, Encoding):
             x._look()  # nothing was moved, so nothing has looked whether its data is still what it was
         return batch
@@ -144,7 +166,7 @@ class Wrapper:
         library, item = library_of(self.like), tuple(self.like.shape[1:])
         return LoD._over(library.empty((0, *item), self.like.dtype, self.like), y._levels)
 
-    def check_lists(self, lists: list[tuple[int | str, Nested]], batch: object) -> None:
+    def check_lists(self, lists: Lists, batch: object) -> None:
         """TypeError for a bare list that is not the first, but plainly a batch over the same sequences."""
         if isinstance(batch, Encoding):
             wanted = batch._structure.lengths.tolist()
@@ -155,7 +177,7 @@ class Wrapper:
                         f"is one over the same sequences; {_GIVE_A_LIST}"
                     )
 
-    def back(self, returned: object, argument: _Argument) -> Any:
+    def back(self, returned: object, argument: Argument) -> Any:
         """What the function returned, as the caller gets it; of a tuple the first element."""
         if not isinstance(returned, tuple):
             return self.restored(self.encoded(returned, argument), argument)
@@ -164,12 +186,12 @@ class Wrapper:
         first, rest = self.back(_untupled(returned[0]), argument), returned[1:]
         return type(returned)(first, *rest) if hasattr(returned, "_fields") else (first, *rest)
 
-    def encoded(self, y: object, argument: _Argument) -> Any:
+    def encoded(self, y: object, argument: Argument) -> Any:
         """What the function returned, as an encoding with as many sequences as it saw."""
         batch = argument.batch
         if is_array(y):
             return self.over(y, batch)
-        if isinstance(y, list):
+        if isinstance(y, list) or is_column(y):
             y = as_encoding(y)
         elif not is_encoding(y):
             raise TypeError(
@@ -202,14 +224,14 @@ class Wrapper:
             )
         return rebuild(batch, [array])
 
-    def restored(self, y: object, argument: _Argument) -> Any:
+    def restored(self, y: object, argument: Argument) -> Any:
         """In the caller's encoding and structure, with nothing of the function's in the padding."""
-        back = back_to(y, argument.given, self.options.get("level", -1))
+        back = back_to(y, argument.given, argument.level)
         if back is y and isinstance(y, Encoding) and y._gapped and y.data is not argument.given.data:
             return without_padding(y)
         return back
 
-    def with_gradient(self, returned: object, arguments: list[_Argument]) -> tuple[Any, Function]:
+    def with_gradient(self, returned: object, arguments: list[Argument]) -> tuple[Any, Function]:
         """The result and the backprop function, both in the caller's encoding."""
         if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
             raise TypeError(f"{self.name} with backprop=True: the function must return (y, backprop)")
@@ -221,7 +243,7 @@ class Wrapper:
         as_array = is_array(first)
 
         def backprop(dy: Any) -> Any:
-            dy = self.gradient_in(dy, outer, inner)
+            dy = self.gradient_in(dy, outer, inner, arguments[0].level)
             dx = inner_backprop(dy.data if as_array else dy)
             if len(arguments) == 1:
                 return self.gradient_back(dx, arguments[0])
@@ -231,7 +253,7 @@ class Wrapper:
 
         return result, backprop
 
-    def gradient_back(self, dx: Any, argument: _Argument) -> Any:
+    def gradient_back(self, dx: Any, argument: Argument) -> Any:
         """A gradient for what the function saw as one for what the caller passed: zero where that was cut off."""
         dx, given = self.encoded(dx, argument), argument.given
         if isinstance(dx, Encoding) and not isinstance(given, Pairs):
@@ -239,17 +261,22 @@ class Wrapper:
             if dx.dtype != dtype:
                 dx = rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
             given = as_own(given)
-            whole = structure_of(given, self.options.get("level", -1))
+            whole = structure_of(given, argument.level)
             if dx._structure.same_lengths(argument.batch._structure) and not whole.same_lengths(dx._structure):
                 dx = resized(convert(dx, Ragged), whole)
         return self.restored(dx, argument)
 
-    def gradient_in(self, dy: object, outer: object, inner: object) -> Any:
+    def gradient_in(self, dy: object, outer: object, inner: object, level: int) -> Any:
         """The caller's gradient, laid out like what the function returned."""
         dy = cotangent(dy, outer)
         if isinstance(dy, Encoding) and dy.keeps_levels:
-            dy = convert(dy, Ragged, level=self.options.get("level", -1))
+            dy = convert(dy, Ragged, level=level)
         return convert_like(dy, inner)
+
+
+def read_if_column(x: object) -> Any:
+    """A column as an encoding; everything else unchanged."""
+    return read_column(x) if is_column(x) else x
 
 
 def is_asked(backprop: object) -> bool:
@@ -259,7 +286,28 @@ def is_asked(backprop: object) -> bool:
     return bool(backprop)
 
 
-def _same_columns(argument: _Argument, first: object) -> _Argument:
+def tree_place(args: Arguments, found: Lists) -> int | None:
+    """Where the first argument stands, if it is a tree of columns.
+
+    Beside another batch it is one only if it holds encodings: any other dict is passed on, as ever.
+    """
+    if not args or isinstance(args[0], (Encoding, list)):
+        return None
+    x = args[0]
+    if isinstance(x, (Mapping, tuple)):
+        place = 0
+    else:  # a dataclass before a batch is `self`
+        own = len(args) > 1 and (
+            is_encoding(args[1]) or is_array(args[1]) or isinstance(args[1], (list, tuple, Mapping))
+        )
+        place = 0 if is_tree(x) and not own else _first(args)
+    if place >= len(args) or not is_tree(args[place]):
+        return None
+    others = any(other != place for other, _ in found) or any(map(is_array, args))
+    return None if others and not any(is_encoding(value) for _, value in entries(args[place])) else place
+
+
+def same_columns(argument: Argument, first: object) -> Argument:
     """A batch whose columns stand for the same sequences as the first one's, where all lengths agree."""
     batch = argument.batch
     if not isinstance(batch, Encoding) or not isinstance(first, Encoding):
@@ -286,7 +334,7 @@ def without_items(x: object) -> Any:
     return without_data(x) if isinstance(x, Encoding) else x
 
 
-def _batches(args: Arguments, kwargs: Named) -> list[tuple[int | str, Any]]:
+def batches_in(args: Arguments, kwargs: Named) -> list[tuple[int | str, Any]]:
     """The arguments that are batches: encodings anywhere, a bare list only as the first one, after `self`."""
     found: list[tuple[int | str, Any]] = []
     for i, x in enumerate(args):
@@ -296,7 +344,7 @@ def _batches(args: Arguments, kwargs: Named) -> list[tuple[int | str, Any]]:
     return found
 
 
-def _other_lists(args: Arguments, kwargs: Named, found: list[tuple[int | str, Any]]) -> list[tuple[int | str, Any]]:
+def other_lists(args: Arguments, kwargs: Named, found: list[tuple[int | str, Any]]) -> list[tuple[int | str, Any]]:
     """The other arguments that are lists of arrays or of lists, by position or name."""
     taken = {place for place, _ in found}
     given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]

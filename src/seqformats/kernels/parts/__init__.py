@@ -10,14 +10,16 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 - `vectors`   the exponential function, and blocks of float32
 - `lanes`     some columns of a row, in registers
 - `sums`      sums of many rows
+- `order`     the items of a column in order
 - `code`      words for writing LLVM instructions
+- `random`    random numbers by counters
 - `record`    what a kernel says of itself
 - `gpu`       what kernels for CUDA share; it loads the CUDA package, so nothing here imports it
 """
 
 from ...layout import Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
-from .common import Columns, along, begin_of, best_of_column, beyond, edit, item_at, limited, locate, put
+from .common import Columns, along, begin_of, best_of_column, beyond, edit, item_at, limited, locate, place_of, put
 from .lanes import (
     choose,
     columns_at_once,
@@ -29,8 +31,10 @@ from .lanes import (
     load,
     log,
     mirrored,
+    nonzero,
     pointer,
     prefetch,
+    root,
     store,
     unknown,
 )
@@ -49,6 +53,8 @@ from .moves import (
 )
 from .objects import call, give, give_room, peek, peek_byte, peek_int
 from .options import compiled, compiled_with_gil, shared
+from .order import least_of, numbers_of, put_in_order, select, sort_columns
+from .random import below, draw, one_of, philox
 from .record import (
     CALCULATES,
     COMPLEX,
@@ -61,12 +67,13 @@ from .record import (
     SUMS,
     UNSIGNED,
     Array,
+    Bytes,
     Integers,
     KernelSpec,
     alike,
 )
-from .sums import add_block, room, rounded, total, total_by_rows
-from .vectors import exp, powers_of_row
+from .sums import add_block, centre, room, rounded, total, total_by_rows
+from .vectors import exp, powers_of_any, powers_of_row
 
 __all__ = [
     "CALCULATES",
@@ -80,6 +87,7 @@ __all__ = [
     "SUMS",
     "UNSIGNED",
     "Array",
+    "Bytes",
     "Columns",
     "Integers",
     "KernelSpec",
@@ -90,15 +98,18 @@ __all__ = [
     "at_least",
     "at_most",
     "begin_of",
+    "below",
     "best_of_column",
     "beyond",
     "call",
+    "centre",
     "choose",
     "clear",
     "columns_at_once",
     "compiled",
     "compiled_with_gil",
     "conjugated",
+    "draw",
     "each",
     "edit",
     "exp",
@@ -109,6 +120,7 @@ __all__ = [
     "in_lanes",
     "item_at",
     "larger",
+    "least_of",
     "limited",
     "load",
     "locate",
@@ -118,17 +130,27 @@ __all__ = [
     "move_row",
     "move_run",
     "move_square",
+    "nonzero",
+    "numbers_of",
+    "one_of",
     "peek",
     "peek_byte",
     "peek_int",
+    "philox",
+    "place_of",
     "pointer",
+    "powers_of_any",
     "powers_of_row",
     "prefetch",
     "put",
+    "put_in_order",
     "repeat_words",
     "room",
+    "root",
     "rounded",
+    "select",
     "shared",
+    "sort_columns",
     "store",
     "total",
     "total_by_rows",

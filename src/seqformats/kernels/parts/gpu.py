@@ -254,14 +254,20 @@ _NAMES = {
     "ln": ln,
 }
 
+_HOUSE = __name__.removesuffix("parts.gpu")
+
 
 def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> Any:
     """The kernel function, with what is special to CUDA among its globals; the function itself stays as it was.
 
+    In a kernel of the house these come before what has the same name for the CPU; a user's own names come before these.
+
     Shared functions become part of the kernel: inlined, so that they need no GPU to be compiled; in the simulator over
     the globals of the kernel, in which it follows the package.
     """
-    names = dict(_NAMES) if names is None else names
+    if names is None:
+        own = (function.__module__ or "").startswith(_HOUSE)
+        names = dict(_NAMES) if own else {**_NAMES, **function.__globals__}
     for name, value in function.__globals__.items():
         names.setdefault(name, value)
     for name in function.__code__.co_names:

@@ -83,6 +83,11 @@ def choose(mask: Item, a: Item, b: Item) -> Any:
     return np.where(mask, a, b)
 
 
+def nonzero(lanes: Item) -> Any:
+    """A mask: is each lane another number than zero?  NaN is; of complex lanes one part is enough."""
+    return lanes != 0
+
+
 def in_any(mask: Item) -> bool:
     """Is the mask true in a lane?"""
     return bool(mask.any())
@@ -109,6 +114,12 @@ def log(x: Item) -> Any:
     """The natural logarithm of lanes that are 0, at least 1, or NaN; of float32 with an error of 1 ulp."""
     with np.errstate(divide="ignore"):
         return np.log(x)
+
+
+def root(x: Item) -> Any:
+    """The square root of lanes."""
+    with np.errstate(invalid="ignore"):
+        return np.sqrt(x)
 
 
 def in_lanes(function: Callable[..., Any]) -> Any:
@@ -194,8 +205,8 @@ def in_kind(builder: Builder, value: Value, given: Value, wanted: Value) -> Any:
     signed = isinstance(given, types.Integer) and given.signed
     if isinstance(wanted, types.Float):
         return (builder.sitofp if signed else builder.uitofp)(value, to)
-    if to.element.width == value.type.element.width:
-        return value
+    if to.element.width <= value.type.element.width:
+        return value if to == value.type else builder.trunc(value, to)
     return (builder.sext if signed else builder.zext)(value, to)
 
 
@@ -295,6 +306,31 @@ def _choose(mask: Item, a: Item, b: Item) -> Any:
         return builder.select(builder.icmp_signed("<", truth, zero), x, y)
 
     return a(mask, a, b), code
+
+
+@lowered(nonzero)
+def _nonzero(lanes: Item) -> Any:
+    number = getattr(lanes.kind, "underlying_float", lanes.kind)
+    mask = Lanes(types.Integer.from_bitwidth(_bits_of(number), True), lanes.count)
+    wide = _vector_of(mask.kind, mask.count)
+
+    def code(_: Value, builder: Builder, value: Value) -> Any:
+        zero = ir.Constant(value.type, None)
+        unlike = builder.fcmp_unordered if isinstance(number, types.Float) else builder.icmp_unsigned
+        truth = unlike("!=", value, zero)
+        if number is not lanes.kind:  # lane k is in places 2k and 2k + 1; of one number the first of all four lanes
+            undefined = ir.Constant(truth.type, ir.Undefined)
+            places = [2 * min(k, lanes.count - 1) for k in range(wide.count)]
+            real, imaginary = (
+                builder.shuffle_vector(
+                    truth, undefined, ir.Constant(vector_type(I32, wide.count), [p + part for p in places])
+                )
+                for part in (0, 1)
+            )
+            truth = builder.or_(real, imaginary)
+        return builder.sext(truth, wide)
+
+    return mask(lanes), code
 
 
 @lowered(in_any)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 
 from .code import I32, Builder, Item, Value, called, constant_lanes, vector_type
-from .lanes import Lanes, log, lowered
+from .lanes import Lanes, log, lowered, root
 from .vectors import LOG2_E, SHIFT, exp
 
 
@@ -83,6 +83,14 @@ def _log_lanes(x: Item) -> Any:
     if x.kind == types.float32:
         return x(x), lambda _, builder, value: _log_of_vector(builder, value)
     return x(x), lambda _, builder, value: _by_number(builder, "llvm.log", x, value)
+
+
+@lowered(root)
+def _root_lanes(x: Item) -> Any:
+    def code(_: Value, builder: Builder, value: Value) -> Any:
+        return called(builder, f"llvm.sqrt.v{value.type.count}f{x.kind.bitwidth}", value.type, value)
+
+    return x(x), code
 
 
 def _by_number(builder: Builder, name: str, x: Value, value: Value) -> Any:

@@ -19,6 +19,10 @@ class Integers(Array, Protocol):
     """A flat array of int64, whatever the items of the others are."""
 
 
+class Bytes(Array, Protocol):
+    """A flat array of bytes beside what is moved."""
+
+
 # What a kernel does: it moves rows, whatever is in them; it calculates; or it works on the host, for one thread.
 MOVES, CALCULATES, HOST = "moves", "calculates", "host"
 

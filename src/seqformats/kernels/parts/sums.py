@@ -201,3 +201,21 @@ def total_by_rows(x: Array, out: Array, blocks: Array, columns: Columns, place: 
         place += size
         begin += size
     return even
+
+
+@in_lanes
+def centre(x: Array, wide: Array, columns: Columns, count: int) -> Any:
+    """The means of some columns of a sequence: lanes in the dtype of `wide`, a `room`, in which they are added up."""
+    sums, length, one = each(wide, 0.0, count), columns.length, unknown(1)
+    t = 0
+    while t + 4 <= length:
+        part = load(x, item_at(columns, t), count, wide)
+        part += load(x, item_at(columns, t + 1), count, wide)
+        part += load(x, item_at(columns, t + 2), count, wide)
+        part += load(x, item_at(columns, t + 3), count, wide)
+        sums += part
+        t += 4
+    while t < length:
+        sums += load(x, item_at(columns, t), count, wide)
+        t += one
+    return sums / each(wide, float(length), count)

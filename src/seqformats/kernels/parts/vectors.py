@@ -122,6 +122,23 @@ def powers_of_row(x: Item, begin: int, width: int, maxima: Item, at: int, block:
     return top, np.float32(total)
 
 
+def powers_of_any(x: Item, begin: int, width: int, maxima: Item) -> Any:
+    """`powers_of_row` of float32 without a word to `maxima`, and the same of float64, a number at a time."""
+    if x.dtype == np.float32:
+        return powers_of_row(x, begin, width, maxima, -1, 128)
+    return _powers_of_doubles(x, begin, width, maxima)
+
+
+def _powers_of_doubles(x, begin, width, maxima):
+    top = -np.inf
+    for k in range(begin, begin + width):
+        top = x[k] if x[k] > top or x[k] != x[k] else top
+    total = 0.0
+    for k in range(begin, begin + width):
+        total += np.exp(x[k] - top)
+    return top, total
+
+
 def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:
     """Code that folds ``each(vector)`` by `join` over ``x[p:p + n]``, over a whole block where `n` is None."""
 
@@ -234,3 +251,10 @@ def _largest_compiled(x, p, n):
 @part(powers)
 def _powers_compiled(x, p, n, top):
     return lambda x, p, n, top: _sum_of_block(x, p, top) if n == 128 else _sum(x, p, n, top)
+
+
+@part(powers_of_any)
+def _powers_of_any_compiled(x, begin, width, maxima):
+    if x.dtype == types.float32:
+        return lambda x, begin, width, maxima: powers_of_row(x, begin, width, maxima, -1, 128)
+    return _powers_of_doubles

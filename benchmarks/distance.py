@@ -1,0 +1,75 @@
+"""Edit distances of pairs of sequences, tokens of a vocabulary of 30,000."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import seqformats as sf
+
+from .cells import Case, operation
+from .data import Batch
+from .peers import rapidfuzz
+
+EDITED = 0.3
+"""The part of the tokens that is another one in the second sequence, whose length is that of another one, too."""
+
+
+def pair(b: Batch) -> tuple[sf.Ragged, sf.Ragged]:
+    """What was said, and what was wanted."""
+    rng = np.random.default_rng(6)
+    said = sf.Ragged(rng.integers(0, 30_000, b.rows), b.lengths)
+    kept = np.minimum(b.lengths, rng.permutation(b.lengths))
+    wanted = sf.slice(said, 0, kept).data.copy()
+    wanted[rng.random(wanted.size) < EDITED] = 0
+    return said, sf.Ragged(wanted, kept)
+
+
+def by_rows(x: Any, y: Any, lengths: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The table of all pairs at once, row by row, on rectangles."""
+    n, width = y.shape
+    steps = np.arange(width + 1, dtype=np.int32)
+    row = np.broadcast_to(steps, (n, width + 1)).copy()
+    out = others.copy()
+    for i in range(x.shape[1]):
+        new = np.empty_like(row)
+        new[:, 0] = i + 1
+        np.minimum(row[:, 1:] + 1, row[:, :-1] + (y != x[:, i : i + 1]), out=new[:, 1:])
+        row = np.minimum.accumulate(new - steps, 1) + steps
+        ends = np.flatnonzero(lengths == i + 1)
+        out[ends] = row[ends, others[ends]]
+    return out
+
+
+def in_python(x: list[int], y: list[int]) -> int:
+    """The table of one pair."""
+    row = list(range(len(y) + 1))
+    for i, item in enumerate(x, 1):
+        before, left = row, i
+        row = [i]
+        for j, other in enumerate(y):
+            left = min(before[j + 1] + 1, left + 1, before[j] + (item != other))
+            row.append(left)
+    return row[-1]
+
+
+@operation("levenshtein", ["tiny", "small", "many", "short", "ids", "text"], cuda=False)
+def _(b: Batch) -> Case:
+    said, wanted = pair(b)
+    x, y = (sf.Ragged(b.put(z.data), z.lengths) for z in (said, wanted))
+    lists = [[z.tolist() for z in sf.convert(batch, sf.List).items] for batch in (said, wanted)]
+    peers: dict[str, Any] = {
+        "rapidfuzz cpdist": lambda: rapidfuzz.process.cpdist(
+            *lists, scorer=rapidfuzz.distance.Levenshtein.distance, dtype=np.int64, workers=sf.num_threads()
+        )
+    }
+    if b.name in ("tiny", "small", "text"):  # seconds a call elsewhere
+        peers["NumPy, by rows"] = lambda: by_rows(
+            *(sf.convert(z, sf.Masked, fill=fill).data for z, fill in ((said, -1), (wanted, -2))),
+            said.lengths,
+            wanted.lengths,
+        )
+    if b.name in ("tiny", "small"):
+        peers["Python"] = lambda: np.array([in_python(*both) for both in zip(*lists, strict=True)])
+    return Case(lambda: sf.levenshtein(x, y), peers)

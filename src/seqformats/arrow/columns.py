@@ -1,0 +1,262 @@
+"""`from_arrow` and `from_table`: columns of Arrow as batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .. import registry
+from ..errors import ConversionError, SeqFormatError, StructureError, said
+from ..formats import LoD, Ragged
+from ..formats.encoding import Encoding
+from .kinds import STRUCT, Column, DataType, kind_of, library
+from .reading import EMPTY, RAISE, Part, Reader, joined
+
+
+def from_arrow(column: Any, *, missing: str = "raise", items: Any = "raise") -> Any:
+    """A column of lists, of text or of bytes as a batch, over the memory of the column where that is possible.
+
+    Parameters
+    ----------
+    column : an array or a chunked array of pyarrow, or whatever offers the Arrow PyCapsule interface
+        (``__arrow_c_array__``, ``__arrow_c_stream__``): a series of polars or pandas, a column of duckdb, an array of
+        nanoarrow, ...
+    missing : "raise" or "empty"
+        What null sequences are, on every level: an error, or sequences without items.  What a null list hides is not
+        read.
+    items : "raise" or a value
+        What null items become: an error, or this value or item, which must be exact in their dtype.
+
+    Returns
+    -------
+    Ragged
+        Of a column with one level: lists of items, or text and bytes, which are sequences of uint8.
+    LoD
+        Of one with more: lists in lists, or lists of text.
+
+    Raises
+    ------
+    TypeError
+        For what is no column, and for a column of anything else: plain numbers, structs, decimals.
+    StructureError
+        For nulls, and for offsets, sizes or buffers that do not fit each other.  It names the column, where it has a
+        name, and the row.
+    ConversionError
+        For a value in `items` that the dtype cannot hold.
+    ModuleNotFoundError
+        Where there is no pyarrow.
+
+    See Also
+    --------
+    to_arrow : The way back.
+    from_table : Several columns.
+
+    Notes
+    -----
+    Lists may be of any kind: list, large_list, list_view, large_list_view, fixed_size_list.  The outermost is a level,
+    so a column of ``fixed_size_list<float>[3]`` has sequences of 3 items; within it a fixed_size_list of numbers is an
+    item of that shape.  Extension types are read as what they are stored in, a fixed_shape_tensor by its shape,
+    dictionaries as what they stand for.  Dates and timestamps become datetime64, in UTC; durations and times of a day
+    timedelta64.  A list of no type has items of float64.
+
+    Data is a read-only view of the column's memory, sliced or not, where its items lie in one chunk side by side and
+    none is null.  Bools, dates in days and what is filled or lies elsewhere are copied, chunks are put together.
+    Offsets and lengths of buffers are checked; the memory behind a PyCapsule has the size that its owner says.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> import pyarrow as pa
+    >>> sf.from_arrow(pa.array([[1, 2], [], [3]]))
+    Ragged(shape (3,), int64, cpu, 3 sequences of lengths [2, 0, 1])
+    >>> sf.from_arrow(pa.array([[1, None], None]), missing="empty", items=0).to_nested()
+    [[1, 0], []]
+    >>> sf.from_arrow(pa.array([["a", "bc"], ["d"]])).lengths()
+    [[2, 1], [1, 2, 1]]
+    """
+    _check_missing(missing)
+    given = column
+    try:
+        chunks, kind = _chunks(column)
+        found = _read(chunks, kind, missing, items)
+        if not found.levels:
+            raise TypeError(
+                f"a column of {kind} has one item a row, and no sequences; from_table gives it as an array, "
+                "sf.Ragged(rows, lengths) makes sequences of its rows"
+            )
+        return _batch(found)
+    except (SeqFormatError, TypeError) as error:
+        name = getattr(given, "name", None)
+        raise _named(error, name if isinstance(name, str) else "") from None
+
+
+def from_table(
+    table: Any, columns: str | Iterable[str] | None = None, *, missing: str = "raise", items: Any = "raise"
+) -> dict[str, Any]:
+    """Columns of a table, each as a batch, by their names.
+
+    Parameters
+    ----------
+    table : a Table, a RecordBatch or a struct array of pyarrow, or whatever offers the Arrow PyCapsule interface
+        A DataFrame of polars or pandas, a relation of duckdb, ...
+    columns : names, optional
+        Those to be read, in this order; all of them without it.
+    missing, items : as `from_arrow` takes them
+
+    Returns
+    -------
+    dict
+        Of columns of sequences what `from_arrow` gives; of plain numbers, labels say, an array with one item a row, and
+        of lists of one size and tensors of one shape, embeddings say, an array ``(n, *shape)``; of structs a dict of
+        their fields.
+
+    Raises
+    ------
+    TypeError, StructureError, ConversionError
+        As by `from_arrow`; the message begins with the name of the column.  StructureError too for a name that the
+        table does not have, or has twice.
+
+    See Also
+    --------
+    from_arrow : One column.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> import pyarrow as pa
+    >>> found = sf.from_table(pa.table({"ids": [[1, 2], [3]], "label": [0, 1]}))
+    >>> found["ids"].to_nested(), found["label"]
+    ([[1, 2], [3]], array([0, 1]))
+    """
+    _check_missing(missing)
+    table = _table(table)
+    names = table.column_names
+    if columns is None:
+        wanted = names
+    else:
+        wanted = [columns] if isinstance(columns, str) else list(columns)
+    found: dict[str, Any] = {}
+    for name in wanted:
+        if not isinstance(name, str):
+            raise TypeError(f"columns must be names, not {said(name)}")
+        if names.count(name) != 1:
+            have = f"has {names.count(name)} columns" if name in names else "has no column"
+            raise StructureError(f"the table {have} {name!r}; its columns are: {', '.join(names)}")
+        found[name] = _column(table.column(name), name, missing, items)
+    return found
+
+
+def _column(column: Column, name: str, missing: str, items: Any) -> Any:
+    """One column of a table: a batch, an array, or a dict of these."""
+    kind = column.type
+    try:
+        if kind_of(kind).what == STRUCT:
+            _validated(column)
+        else:
+            return rows_or_sequences(column, missing, items)
+    except (SeqFormatError, TypeError) as error:
+        raise _named(error, name) from None
+    return {
+        field.name: _column(inner, f"{name}.{field.name}", missing, items)
+        for field, inner in zip(kind, column.flatten(), strict=True)
+    }
+
+
+def rows_or_sequences(column: Column, missing: str, items: Any) -> Any:
+    """A column of a table, but of structs: a batch, or an array of its rows; errors do not name it."""
+    chunks, kind = _chunks(column)
+    found = _read(chunks, kind, missing, items, shaped=True)
+    return _batch(found) if found.levels else found.data
+
+
+def _check_missing(missing: object) -> None:
+    if not isinstance(missing, str):
+        raise TypeError(f'missing must be "raise" or "empty", not {said(missing)}')
+    if missing not in (RAISE, EMPTY):
+        raise ConversionError(f'missing must be "raise" or "empty", not {said(missing)}')
+
+
+def _chunks(column: Any) -> tuple[Sequence[Column], DataType]:
+    """The chunks of a column, and their type."""
+    pa = library()
+    if isinstance(column, pa.Array):
+        return [column], column.type
+    if not isinstance(column, pa.ChunkedArray):
+        column = _imported(column)
+    return column.chunks, column.type
+
+
+def _imported(x: Any) -> Column:
+    """The chunked array behind the PyCapsules of an object."""
+    pa = library()
+    if isinstance(x, (type, pa.Table, pa.RecordBatch)):
+        raise TypeError(f"{registry.label(type(x))} is no column; from_table reads the columns of a table")
+    try:
+        if hasattr(x, "__arrow_c_stream__"):
+            return pa.chunked_array(x)
+        if hasattr(x, "__arrow_c_array__"):
+            return pa.chunked_array([pa.array(x)])
+    except Exception as error:  # foreign code may raise anything
+        kind = StructureError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{registry.label(type(x))} cannot be read as a column: {error}") from None
+    raise TypeError(
+        f"{registry.label(type(x))} is no column of Arrow; what has __arrow_c_array__ or __arrow_c_stream__ is one, "
+        "and pa.array(...) makes one of lists"
+    )
+
+
+def _table(x: Any) -> Any:
+    """A table of pyarrow."""
+    pa = library()
+    if isinstance(x, pa.Table):
+        return x
+    try:
+        if isinstance(x, pa.RecordBatch):
+            return pa.Table.from_batches([x])
+        if hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__") or isinstance(x, dict):
+            return pa.table(x)
+    except Exception as error:  # foreign code may raise anything
+        kind = StructureError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{registry.label(type(x))} cannot be read as a table: {error}") from None
+    raise TypeError(
+        f"{registry.label(type(x))} is no table of Arrow; what has __arrow_c_stream__ is one, "
+        "and pa.table(...) makes one"
+    )
+
+
+def _validated(column: Column) -> None:
+    """StructureError for structs whose fields are shorter than they say."""
+    try:
+        column.validate()
+    except Exception as error:
+        raise StructureError(f"its structs are broken: {error}") from None
+
+
+def _read(chunks: Sequence[Column], kind: DataType, missing: str, items: Any, shaped: bool = False) -> Part:
+    """What chunks of one type hold; `shaped`: lists of one size are rows with a shape."""
+    if not chunks:
+        chunks = [library().array([], kind)]
+    parts, before = [], 0
+    for chunk in chunks:
+        parts.append(Reader(missing, items, before, shaped).read(chunk))
+        before += len(chunk)
+    return joined(parts)
+
+
+def _batch(part: Part) -> Ragged[Any] | LoD[Any]:
+    """The encoding over levels and items."""
+    if len(part.levels) == 1:
+        return Ragged._sealed(part.data, part.levels[0])
+    return LoD._over(part.data, tuple(part.levels))
+
+
+def _named(error: Exception, name: str) -> Exception:
+    """The error with the name of the column, where it has one."""
+    return error if not name else type(error)(f"column {name!r}: {error}")
+
+
+@registry.provides("from_arrow")
+def own_of(x: Any) -> Encoding[Any]:
+    """A column that was given for a batch."""
+    own: Encoding[Any] = from_arrow(x)
+    return own

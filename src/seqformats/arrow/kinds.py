@@ -1,0 +1,130 @@
+"""What the types of Arrow are here: levels, items, or something on the way to them."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array, DType
+from ..errors import needed
+
+DataType = Any  # pyarrow.DataType
+Column = Any  # pyarrow.Array, pyarrow.ChunkedArray
+
+
+@functools.cache
+def library() -> ModuleType:
+    """pyarrow; ModuleNotFoundError with what installs it where it is absent."""
+    return needed("pyarrow", "arrow")
+
+
+class Kind(NamedTuple):
+    """What a type of Arrow is here."""
+
+    what: str  # one of those below
+    dtype: DType = None  # of offsets, or of items as they lie in memory
+
+
+LISTS, VIEWS, FIXED = "lists", "views", "lists of one size"
+BYTES, BYTE_VIEWS, FIXED_BYTES = "bytes", "views of bytes", "bytes of one size"
+ITEMS, BITS, NOTHING = "items", "bits", "nothing"
+DICTIONARY, STRUCT, OTHER = "dictionary", "struct", "other"
+ARE_ITEMS = (ITEMS, BITS, NOTHING)
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+
+
+@functools.cache
+def kinds() -> dict[int, Kind]:
+    """The kind of every type by its id."""
+    named = {
+        "LIST": Kind(LISTS, _INT32),
+        "LARGE_LIST": Kind(LISTS, _INT64),
+        "LIST_VIEW": Kind(VIEWS, _INT32),
+        "LARGE_LIST_VIEW": Kind(VIEWS, _INT64),
+        "FIXED_SIZE_LIST": Kind(FIXED),
+        "STRING": Kind(BYTES, _INT32),
+        "BINARY": Kind(BYTES, _INT32),
+        "LARGE_STRING": Kind(BYTES, _INT64),
+        "LARGE_BINARY": Kind(BYTES, _INT64),
+        "STRING_VIEW": Kind(BYTE_VIEWS),
+        "BINARY_VIEW": Kind(BYTE_VIEWS),
+        "FIXED_SIZE_BINARY": Kind(FIXED_BYTES, np.dtype(np.uint8)),
+        "BOOL": Kind(BITS, np.dtype(np.uint8)),
+        "NA": Kind(NOTHING),
+        "DICTIONARY": Kind(DICTIONARY),
+        "STRUCT": Kind(STRUCT),
+    }
+    plain = {"HALF_FLOAT": "float16", "FLOAT": "float32", "DOUBLE": "float64"}
+    plain |= {name.upper(): name for size in (8, 16, 32, 64) for name in (f"int{size}", f"uint{size}")}
+    plain |= {"DATE32": "int32", "TIME32": "int32"}
+    plain |= dict.fromkeys(("DATE64", "TIME64", "TIMESTAMP", "DURATION"), "int64")
+    named |= {name: Kind(ITEMS, np.dtype(dtype)) for name, dtype in plain.items()}
+    lib = library().lib
+    ids = {getattr(lib, f"Type_{name}", None): kind for name, kind in named.items()}
+    return {number: kind for number, kind in ids.items() if number is not None}
+
+
+_OTHER = Kind(OTHER)
+
+
+def kind_of(type: DataType) -> Kind:
+    """What a type is here; `OTHER` where it is nothing that this library reads, and for extension types."""
+    return kinds().get(type.id, _OTHER)
+
+
+def is_extension(type: DataType) -> bool:
+    """Is this a type of somebody's own over another type, its storage?"""
+    return isinstance(type, library().BaseExtensionType)
+
+
+def are_items(type: DataType) -> bool:
+    """Are these plain items, or lists of one size of them: with a shape, but no level?"""
+    while True:
+        what = kind_of(type).what
+        if what == FIXED:
+            type = type.value_type
+        elif what == OTHER and is_extension(type):
+            type = type.storage_type
+        else:
+            return what in ARE_ITEMS or what == FIXED_BYTES
+
+
+@functools.cache
+def _temporal() -> dict[int, str]:
+    """What types of time are in NumPy, by their id: a dtype, or what the unit follows."""
+    named = {
+        "DATE32": "datetime64[D]",
+        "DATE64": "datetime64[ms]",
+        "TIMESTAMP": "datetime64[{}]",
+        "TIME32": "timedelta64[{}]",
+        "TIME64": "timedelta64[{}]",
+        "DURATION": "timedelta64[{}]",
+    }
+    lib = library().lib
+    return {getattr(lib, f"Type_{name}"): dtype for name, dtype in named.items()}
+
+
+def as_numpy(data: Array, type: DataType) -> Array:
+    """Items as they lie in memory as those of NumPy: times are times."""
+    if data.dtype.kind != "i":  # all that are times are integers in memory
+        return data
+    named = _temporal().get(type.id)
+    if named is None:
+        return data
+    dtype = np.dtype(named.format(getattr(type, "unit", "")))
+    return data.astype(np.int64, copy=False).view(dtype)
+
+
+def readable(type: DataType, within: bool) -> str:
+    """What to do with a type that is not read here, within lists or not, as the end of an error's sentence."""
+    name = str(type)
+    if kind_of(type).what == STRUCT or name.startswith("map<"):
+        return "; take their fields one by one" if within else "; sf.from_table({name: column}) reads their fields"
+    if name.startswith("decimal"):
+        return "; pc.cast(column, pa.list_(pa.float64())) makes floats of them"
+    if name.startswith("run_end_encoded"):
+        return "; pc.run_end_decode(column) is a plain one"
+    return "; numbers, bools, times, bytes and text are read, in lists or by themselves"

@@ -1,0 +1,370 @@
+"""A column of Arrow as levels and items.
+
+Nothing that a column says of itself is believed: offsets, sizes and the ends of buffers are looked at before anything
+follows them, here and not in Arrow, most of whose functions trust them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, DType, Shape, frozen
+from ..errors import ConversionError, StructureError, said
+from ..formats.ragged import Ragged
+from ..formats.rows import lay_out
+from ..formats.structure import Structure, make_layout
+from ..limits import allocated
+from .buffers import (
+    Some,
+    bits_set,
+    bytes_of,
+    items_of,
+    numbers,
+    offsets_of,
+    present_of,
+    rows_of,
+    single_bytes,
+    storage_of,
+)
+from .kinds import (
+    ARE_ITEMS,
+    BYTE_VIEWS,
+    BYTES,
+    DICTIONARY,
+    FIXED,
+    FIXED_BYTES,
+    LISTS,
+    NOTHING,
+    OTHER,
+    VIEWS,
+    Column,
+    are_items,
+    is_extension,
+    kind_of,
+    library,
+    readable,
+)
+
+_UINT8 = np.dtype(np.uint8)
+RAISE, EMPTY = "raise", "empty"
+
+
+class Part(NamedTuple):
+    """What a column, or a chunk of it, holds."""
+
+    levels: list[Structure]  # outermost first
+    data: Array
+
+
+class Reader:
+    """One chunk on its way in: what has been read so far, and what null lists and items become."""
+
+    def __init__(self, missing: str, items: Any, before: int = 0, shaped: bool = False) -> None:
+        self.missing = missing
+        self.items = items
+        self.before = before  # rows in the chunks before this one
+        self.shaped = shaped  # is a list of one size a row with a shape, also where it is in no other list?
+        self.levels: list[Structure] = []
+
+    def read(self, array: Column) -> Part:
+        """All levels, and the items."""
+        some = Some(array, 0, len(array))
+        while True:
+            array = some.array
+            what, dtype = kind_of(array.type)
+            if what == LISTS:
+                some = self.lists(some, array.values, dtype)
+            elif what == NOTHING and not self.levels:
+                self.without_nulls(some)
+                self.levels.append(Structure.of_lengths(np.zeros(some.size, np.int64)))
+                return Part(self.levels, np.zeros(0))
+            elif what in ARE_ITEMS or (what in (FIXED, FIXED_BYTES, OTHER) and self.has_rows and are_items(array.type)):
+                return Part(self.levels, self.leaf(some))
+            elif what == BYTES:
+                return Part(self.levels, self.bytes(some, dtype))
+            elif what == FIXED:
+                some = self.fixed(some, array.values, array.type.list_size)
+            elif what == FIXED_BYTES:
+                return Part(self.levels, self.leaf(self.fixed(some, single_bytes(array), array.type.byte_width)))
+            elif what == VIEWS:
+                some = self.views(some, dtype)
+            elif what == BYTE_VIEWS:
+                return Part(self.levels, self.byte_views(some))
+            elif what == DICTIONARY:
+                some = self.entries(some)
+            elif is_extension(array.type):
+                some = some._replace(array=storage_of(array))
+            else:
+                raise TypeError(f"items of {array.type} are not read here{readable(array.type, bool(self.levels))}")
+
+    @property
+    def has_rows(self) -> bool:
+        """Is what comes next a row, not a sequence?"""
+        return self.shaped or bool(self.levels)
+
+    # --- levels ---
+
+    def lists(self, some: Some, values: Column, dtype: DType) -> Some:
+        """The items of lists by their offsets."""
+        return self.within(some, values, len(values), offsets_of(some, dtype))
+
+    def within(self, some: Some, values: Column, end: int, offsets: Array) -> Some:
+        """What lies between offsets, which are as many as the entries and one more; or as all entries of the array."""
+        present = self.without_nulls(some)
+        if some.in_one_piece:
+            first, last = offsets.item(0), offsets.item(-1)
+            if not 0 <= first <= last <= end:
+                raise self.lying(offsets[:-1], offsets[1:], end)
+            try:
+                structure = Structure.of_offsets(np.subtract(offsets, first, dtype=np.int64), "offsets")
+            except StructureError:
+                raise self.lying(offsets[:-1], offsets[1:], end) from None
+            if present is None or not structure.lengths[~present].any():
+                self.levels.append(structure)
+                return Some(values, first, structure.rows)
+            starts, lengths = offsets[:-1].astype(np.int64), structure.lengths
+        else:
+            where = some.places()
+            starts, ends = offsets[:-1][where], offsets[1:][where]
+            if present is not None:
+                starts, ends = np.where(present, starts, 0), np.where(present, ends, 0)
+            if starts.size and not (starts.min() >= 0 and ends.max() <= end and (starts <= ends).all()):
+                raise self.lying(starts, ends, end)
+            starts, lengths = starts.astype(np.int64), (ends - starts).astype(np.int64)
+        return self.in_runs(values, starts, lengths if present is None else np.where(present, lengths, 0))
+
+    def in_runs(self, values: Column, starts: Array, lengths: Array) -> Some:
+        """Lists that begin at `starts`, which have been looked at; side by side where they are."""
+        structure = Structure.of_lengths(lengths, None, "lengths of lists")
+        self.levels.append(structure)
+        full = np.flatnonzero(lengths)
+        if not full.size:
+            return Some(values, 0, 0)
+        first = starts.item(int(full[0]))
+        if (starts[full] == structure.offsets[full] + first).all():
+            return Some(values, first, structure.rows)
+        return Some(values, 0, structure.rows, starts, structure)
+
+    def views(self, some: Some, dtype: DType) -> Some:
+        """The items of lists that each say where they begin and how long they are."""
+        array = some.array
+        present = self.without_nulls(some)
+        place = some.places()
+        starts, sizes = [
+            numbers(buffer, dtype, array.offset, len(array), "offsets of views")[place].astype(np.int64)
+            for buffer in array.buffers()[1:3]
+        ]
+        if present is not None:
+            starts, sizes = np.where(present, starts, 0), np.where(present, sizes, 0)
+        end = len(array.values)
+        if ((starts < 0) | (sizes < 0) | (starts > end - sizes)).any():
+            raise self.lying(starts, starts + np.minimum(sizes, np.iinfo(np.int64).max - np.maximum(starts, 0)), end)
+        return self.in_runs(array.values, starts, sizes)
+
+    def fixed(self, some: Some, values: Column, size: int) -> Some:
+        """The items of lists that are all of one size."""
+        array = some.array
+        present = self.without_nulls(some)
+        if (array.offset + len(array)) * size > len(values):
+            raise StructureError(
+                f"{len(array)} lists of {size} items, from {array.offset} on, do not fit {len(values)} items"
+            )
+        if some.in_one_piece and present is None:
+            lengths = allocated(_sizes, (some.size,), np.int64, size)
+            self.levels.append(Structure.of_lengths(lengths))
+            return Some(values, (array.offset + some.first) * size, some.size * size)
+        place = some.places()
+        where = np.arange(place.start, place.stop) if isinstance(place, slice) else place
+        lengths = np.full(where.size, size) if present is None else np.where(present, size, 0)
+        return self.in_runs(values, (where + array.offset) * size, lengths)
+
+    def bytes(self, some: Some, dtype: DType) -> Array:
+        """The bytes of text and of binary values."""
+        buffer = some.array.buffers()[2]
+        values = bytes_of(buffer)
+        some = self.within(some, values, values.size, offsets_of(some, dtype))
+        return rows_of(some, values, ())
+
+    def byte_views(self, some: Some) -> Array:
+        """The same where each value says in which buffer it is, or is short enough to be there itself."""
+        array = some.array
+        buffers = array.buffers()
+        present = self.without_nulls(some)
+        raw = numbers(buffers[1], np.dtype("V16"), array.offset, len(array), "views").view(np.int32).reshape(-1, 4)
+        place = some.places()
+        views = raw[place]
+        lengths = views[:, 0].astype(np.int64)
+        if present is not None:
+            lengths = np.where(present, lengths, 0)
+        where = np.arange(place.start, place.stop) if isinstance(place, slice) else place
+        addresses = NUMPY.address(raw) + 16 * where + 4
+        far = lengths > 12
+        parts = [raw, *map(bytes_of, buffers[2:])]
+        if far.any():
+            number, begin = views[far, 2].astype(np.int64), views[far, 3].astype(np.int64)
+            sizes = np.array([part.size for part in parts[1:]] or [0], np.int64)
+            known = (number >= 0) & (number < len(parts) - 1)
+            ends = np.where(known, sizes[np.where(known, number, 0)], -1)
+            if ((begin < 0) | (begin > ends - lengths[far])).any():
+                bad = np.flatnonzero(far)[(begin < 0) | (begin > ends - lengths[far])]
+                raise StructureError(f"{self.row(int(bad[0]))} is a view beyond the bytes that there are")
+            begins = np.array([NUMPY.address(part) for part in parts[1:]], np.int64)
+            addresses[far] = begins[number] + begin
+        if (lengths < 0).any():
+            raise StructureError(f"{self.row(int(np.flatnonzero(lengths < 0)[0]))} has a negative length")
+        structure = Structure.of_lengths(lengths)
+        self.levels.append(structure)
+        frozen(addresses)
+        at = make_layout((addresses, structure.offsets, structure.offsets, -1, 0, 1, 1))
+        made = lay_out((NUMPY, tuple(parts), at, structure, np.empty(0, np.uint8), (), None), Ragged)
+        data: Array = made.data
+        return data
+
+    def entries(self, some: Some) -> Some:
+        """Where a column says of each value which of a few it is: these."""
+        array = some.array
+        held, numbers = array.dictionary, array.indices
+        present = present_of(some)
+        where = rows_of(some, items_of(numbers, 0, len(numbers)), ())
+        if present is not None:
+            where = np.where(present, where, 0)
+        bad = (where < 0) | (where >= len(held))
+        if present is not None:
+            bad &= present
+        if bad.any():
+            i = int(bad.argmax())
+            raise StructureError(f"{self.row(i)} is value {where[i]} of a dictionary of {len(held)}")
+        if not len(held):
+            held = library().array([None], held.type)
+        return Some(held, 0, some.size, where=where.astype(np.int64), present=present)
+
+    # --- items ---
+
+    def leaf(self, some: Some) -> Array:
+        """The items, with their shape."""
+        array, present = some.array, some.present
+        whole = some if some.in_one_piece else Some(array, 0, len(array))
+        begin, count = whole.first, whole.size
+        shape: list[int] = []
+        known: list[tuple[Array, int]] = []
+        as_bool = False
+        while True:
+            what = kind_of(array.type).what
+            mask = bits_set(array, begin, count)
+            if mask is not None:
+                known.append((mask, len(shape)))
+            if what not in (FIXED, FIXED_BYTES):
+                if not is_extension(array.type):
+                    break
+                as_bool = array.type.extension_name == "arrow.bool8"
+                array = storage_of(array)
+                continue
+            size = array.type.list_size if what == FIXED else array.type.byte_width
+            inner = array.values if what == FIXED else single_bytes(array)
+            begin, count = (array.offset + begin) * size, count * size
+            if begin + count > len(inner):
+                raise StructureError(f"{begin + count} items are needed, but there are {len(inner)}")
+            array = inner
+            shape.append(size)
+        item = tuple(shape)
+        if what == NOTHING:
+            return self.nothing(some, item)
+        data = items_of(array, begin, count)
+        if as_bool:
+            data = data != 0
+        data = rows_of(some, data.reshape(whole.size, *item), item)
+        masks = [mask.reshape(whole.size, *item[:k], *(1,) * (len(item) - k)) for mask, k in known]
+        masks = [rows_of(some, mask, mask.shape[1:]) for mask in masks]
+        if present is not None:
+            masks.append(present.reshape(-1, *(1,) * len(item)))
+        return self.filled(data, masks)
+
+    def filled(self, data: Array, masks: list[Array]) -> Array:
+        """The items with something in the place of those that are null."""
+        masks = [mask for mask in masks if not mask.all()]
+        if not masks:
+            return data
+        in_rows = [mask.all(tuple(range(1, mask.ndim))) for mask in masks]
+        self.has_no_nulls(functools.reduce(np.logical_and, in_rows))
+        item = self.value(data.dtype, data.shape[1:])
+        return np.where(functools.reduce(np.logical_and, masks), data, item)
+
+    def value(self, dtype: DType, item: Shape) -> Array:
+        """What null items become."""
+        try:
+            return NUMPY.item(self.items, dtype, item).view(dtype).reshape(item)
+        except ConversionError as error:
+            raise ConversionError(str(error).replace("fill", "items", 1)) from None
+
+    def has_no_nulls(self, there: Array) -> None:
+        """StructureError where items are null and nothing has been given for them."""
+        if isinstance(self.items, str) and self.items == RAISE:
+            i = int((~there).argmax())
+            count = int((~there).sum())
+            what = "items are" if count > 1 else "item is"
+            raise StructureError(
+                f"{count} {what} null, the first of them in {self.row(i)}; items=0, say, gives what they become"
+            )
+
+    def nothing(self, some: Some, item: Shape) -> Array:
+        """Items of no type, all of which are null."""
+        if some.size == 0:
+            return np.zeros((0, *item))
+        self.has_no_nulls(np.zeros(some.size, bool))
+        value = np.asarray(self.items)
+        if value.shape not in ((), item) or value.dtype.hasobject:
+            raise ConversionError(f"items must be one value or one item of shape {item}, not {said(self.items)}")
+        return allocated(_full, (some.size, *item), value.dtype, value)
+
+    # --- what is null ---
+
+    def without_nulls(self, some: Some) -> Array | None:
+        """Which lists are there, None for all; StructureError where that is not what the caller takes."""
+        present = present_of(some)
+        if present is None or present.all():
+            return None
+        if self.missing == RAISE:
+            count = int((~present).sum())
+            what = "sequences are" if count > 1 else "sequence is"
+            raise StructureError(
+                f'{count} {what} null, the first of them {self.row(int((~present).argmax()))}; missing="empty" makes '
+                "them empty"
+            )
+        return present
+
+    def row(self, i: int) -> str:
+        """Entry i of what is inside the levels read so far, for a message: by the row of the column."""
+        for structure in reversed(self.levels):
+            i = int(np.searchsorted(structure.offsets, i, side="right")) - 1
+        return f"row {self.before + i}"
+
+    def lying(self, starts: Array, ends: Array, end: int) -> StructureError:
+        """The error for lists that lie where no items are, or end before they begin."""
+        bad = (starts < 0) | (ends > end) | (starts > ends)
+        i = int(bad.argmax())
+        where = f"from {starts[i]} to {ends[i]}"
+        return StructureError(
+            f"{self.row(i)} goes {where}, but there are {end} items; offsets must never fall nor leave them"
+        )
+
+
+def _sizes(shape: Shape, dtype: DType, size: Any) -> Array:
+    return np.full(shape, size, dtype)
+
+
+def _full(shape: Shape, dtype: DType, value: Any) -> Array:
+    return np.full(shape, value, dtype)
+
+
+def joined(parts: list[Part]) -> Part:
+    """The chunks of a column as one part."""
+    if len(parts) == 1:
+        return parts[0]
+    levels = [
+        Structure.of_lengths(np.concatenate([part.levels[k].lengths for part in parts]))
+        for k in range(len(parts[0].levels))
+    ]
+    return Part(levels, np.concatenate([part.data for part in parts]))

@@ -1,0 +1,78 @@
+"""The same batch in another array library, on another device, in another dtype; the structure is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..arrays import Array, DType, Library, adopt, dtype_in, library_named
+from ..errors import ConversionError
+from ..formats import Encoding
+from ..formats.bare import is_column, read_column
+from ..formats.leaves import leaves, rebuild
+
+Change = Callable[[Library, Array], Array]
+
+
+def changed(x: Any, change: Change) -> Any:
+    """A batch, or an array, with every array of its items changed."""
+    if is_column(x):
+        x = read_column(x)
+    if isinstance(x, Encoding):
+        x._look()
+        if not x._leaves():  # a list of no arrays, which says what they would be
+            return x._with_data(_changed(x._sample(), change))
+    return rebuild(x, [_changed(leaf, change) for leaf in leaves(x)])
+
+
+def _changed(leaf: Array, change: Change) -> Array:
+    library, array = adopt(leaf)
+    return change(library, array)
+
+
+def brought(x: Any, library: object, dtype: DType) -> Any:
+    """A batch in the library of this name, then in this dtype; None: as it is."""
+    if library is not None:
+        x = changed(x, in_library(library))
+    return x if dtype is None else changed(x, in_dtype(dtype))
+
+
+def in_library(name: object) -> Change:
+    """What brings an array to the library of this name, over the same memory where both can reach it."""
+    target = library_named(name)
+
+    def change(library: Library, x: Array) -> Array:
+        if library is target:
+            return x
+        if library.autograd and library.wants_grad((x,)):
+            raise TypeError(
+                f"an array of {library.name} that asks for a gradient cannot go to {target.name}, where the gradient "
+                "would be lost; give data.detach()"
+            )
+        return target.taken(x, library)
+
+    return change
+
+
+def in_dtype(dtype: DType) -> Change:
+    """What casts an array to a dtype of its library, of another, or a name of NumPy's."""
+
+    def change(library: Library, x: Array) -> Array:
+        return cast(library, x, dtype_in(library, dtype))
+
+    return change
+
+
+def cast(library: Library, x: Array, dtype: DType) -> Array:
+    """`x` in this dtype of its library; ConversionError where an item has no value there."""
+    if x.dtype == dtype:
+        return x
+    given, wanted = library.dtype_name(x.dtype), library.dtype_name(dtype)
+    if given.startswith("complex") and not wanted.startswith("complex"):
+        raise TypeError(f"complex items do not fit {wanted}; give their real part")
+    try:
+        return library.astype(x, dtype)
+    except (ValueError, OverflowError) as error:
+        raise ConversionError(f"an item of {given} has no value in {wanted}: {error}") from None
+    except (TypeError, RuntimeError) as error:
+        raise TypeError(f"items of {given} cannot be cast to {wanted}: {error}") from None

@@ -1,0 +1,185 @@
+"""`operation`: a function of a user's as an operation with a gradient."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, overload
+
+from ..arrays import adopt, is_array, library_of, with_autograd
+from ..converters.convert import as_own
+from ..errors import DeviceError, StructureError, said
+from ..formats import Encoding, Pairs
+from ..formats.leaves import leaves, rebuild, wants_grad, without_data
+from ..formats.pairs import is_encoding
+from . import operation as inner
+from .cotangent import cotangent
+from .operation import Call, Pullback, linear, rows_or_batch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def operation(function: Callable[P, R], transpose: Callable[..., Any]) -> Callable[P, R]: ...
+@overload
+def operation(function: Callable[P, tuple[R, Pullback]]) -> Callable[P, R]: ...
+@overload
+def operation(*, transpose: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def operation(function: Any = None, transpose: Any = None) -> Any:
+    """Make an operation with a gradient: of a linear function and its transpose, or of a rule.
+
+    Parameters
+    ----------
+    function : callable
+        Beside a `transpose`, ``function(x, *args, **options) -> y``, linear in `x`.  Alone, a rule:
+        ``function(x, *args, **options) -> (y, pullback)``, where ``pullback(dy)`` is the gradient for `x`.
+    transpose : callable, optional
+        ``transpose(dy, *args, **options) -> dx``.  Each of the two functions is the gradient of the other.  If it has
+        a keyword-only parameter `like`, it gets there the batch that it makes a gradient for, without its items: for
+        functions that change lengths.
+
+    Returns
+    -------
+    function
+        The operation, called with the same arguments, the batch by place; or, where only `transpose` is given, a
+        decorator.  Its first argument may be any encoding, a list of arrays or nested lists, an encoding of a user's,
+        or an array of rows; the result is in the kind of a list or of a user's encoding that was given.
+
+    Raises
+    ------
+    TypeError
+        For what is no function.  By the operation: for a result that is neither an encoding nor an array, and for a
+        tensor among the other arguments that asks for a gradient, since the first argument alone has one.
+    StructureError
+        By the pullback: for a gradient that does not fit its batch.
+    DeviceError
+        By the operation: for a result of another library than the batch.
+
+    See Also
+    --------
+    vjp : The result and the gradient.
+    kernel : One's own kernel on CPU and CUDA.
+    conversion : One's own encoding.
+
+    Notes
+    -----
+    The function gets an encoding of this library, whatever the caller has, outside of any autograd graph, and returns
+    an encoding or an array in the same array library.  A gradient is brought into the layout and the dtype of what it
+    is for: by `dy` into those of `y`, after `transpose` or `pullback` into those of `x`.  PyTorch's autograd takes the
+    operation too.  A linear pair can be differentiated again and again; a rule as often as what it is made of: for a
+    second derivative it is run once more, on tensors of the graph.
+
+    Examples
+    --------
+    A linear pair:
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> scaled = sf.with_array(lambda rows, factor: factor * rows)
+    >>> scale = sf.operation(scaled, transpose=scaled)
+    >>> y, pullback = sf.vjp(scale, sf.Ragged(np.array([1.0, 2.0, 3.0]), [1, 2]), 10.0)
+    >>> y.data
+    array([10., 20., 30.])
+    >>> pullback(np.array([1.0, 0.0, 2.0])).data
+    array([10.,  0., 20.])
+
+    A rule:
+
+    >>> @sf.operation
+    ... def squares(x):
+    ...     rows = x.data
+    ...     return sf.Ragged(rows**2, x.lengths), lambda dy: sf.Ragged(2 * rows * dy.data, x.lengths)
+    >>> y, pullback = sf.vjp(squares, sf.Ragged(np.array([1.0, 2.0, 3.0]), [1, 2]))
+    >>> pullback(np.ones(3)).data
+    array([2., 4., 6.])
+    """
+    if function is None and transpose is not None:
+        return functools.partial(operation, transpose=transpose)
+    for given, what in ((function, "function"), *([] if transpose is None else [(transpose, "transpose")])):
+        if not callable(given):
+            raise TypeError(f"operation takes functions, but {what} is {said(given)}")
+    wants_like = transpose is not None and _has_like(transpose)
+
+    def prepare(x: object, /, *args: Any, **options: Any) -> Call[Any]:
+        own, result, gradient = rows_or_batch(x)
+        if with_autograd and wants_grad((args, tuple(options.values()))):
+            raise TypeError(f"the first argument of {name} alone has a gradient; give the others detached")
+        like = without_data(own)
+        if transpose is None:
+            call = _of_rule(name, lambda z: function(z, *args, **options), like)
+        else:
+            more = {**options, "like": like} if wants_like else options
+            call = _of_pair(
+                name, lambda z: function(z, *args, **options), lambda dy: transpose(dy, *args, **more), like
+            )
+        kind = None if result is None else lambda y: result(y) if isinstance(y, Encoding) else y
+        return call._replace(operands=own, result=kind, gradient=gradient)
+
+    name = getattr(function, "__name__", None) or said(function)
+    return inner.operation(functools.wraps(function)(prepare))
+
+
+def _has_like(function: Callable[..., Any]) -> bool:
+    try:
+        found = inspect.signature(function).parameters.get("like")
+    except (TypeError, ValueError):  # one written in C, say
+        return False
+    return found is not None and found.kind is found.KEYWORD_ONLY
+
+
+def _of_pair(name: str, function: Pullback, transpose: Pullback, like: Any) -> Call[Any]:
+    """A linear operation: each of the two functions is the gradient of the other."""
+
+    def there(z: Any) -> Any:
+        return _result(name, function(z), z)
+
+    def back(dy: Any) -> Any:
+        return _fitted(name, transpose(dy), like)
+
+    return Call(None, lambda z, _: (there(outside(z)), lambda dy: linear(back, there, dy)))
+
+
+def _of_rule(name: str, rule: Pullback, like: Any) -> Call[Any]:
+    """Any other operation."""
+
+    def run(z: Any) -> tuple[Any, Pullback]:
+        found = rule(z)
+        if not (isinstance(found, tuple) and len(found) == 2 and callable(found[1])):
+            raise TypeError(
+                f"{name} must return (y, pullback), but gave {said(found)}; a linear function is made an operation "
+                "with its transpose: sf.operation(function, transpose)"
+            )
+        return _result(name, found[0], z), lambda dy: _fitted(name, found[1](dy), like)
+
+    return Call(None, lambda z, _: run(outside(z)), second_order=lambda z, dy: run(z)[1](dy))
+
+
+def outside(x: Any) -> Any:
+    """The same batch outside of the autograd graph, where the gradient of a user's function is its rule."""
+    if not (with_autograd and wants_grad(x)):
+        return x
+    return rebuild(x, [library_of(leaf).alias(leaf) for leaf in leaves(x)])
+
+
+def _result(name: str, y: Any, x: Any) -> Any:
+    """What a user's function has returned, as an encoding of this library or an array."""
+    if is_array(y):
+        y = adopt(y, f"the result of {name}")[1]
+    elif is_encoding(y) and not isinstance(y, Pairs):
+        y = as_own(y)
+    else:
+        raise TypeError(f"{name} must return an encoding or an array, not {type(y).__name__}")
+    one, other = (library_of(z._sample() if isinstance(z, Encoding) else z) for z in (y, x))
+    if one is not other:
+        raise DeviceError(f"{name} returned an array of {one.name}, but its batch is one of {other.name}")
+    return y
+
+
+def _fitted(name: str, dx: object, like: Any) -> Any:
+    """A gradient laid out as what it is for, in its dtype."""
+    try:
+        return cotangent(dx, like)
+    except StructureError as error:
+        raise StructureError(f"{name}, back to what it was called with: {error}") from None

@@ -1,0 +1,58 @@
+"""Count the targets of every sequence that a loss is for, and find those that are no class.
+
+`y` holds integers in a layout, see `Layout`; ``out[i]`` becomes how many of sequence i are not `ignore` (where
+`ignores` is 1), or, where one is neither that nor from 0 to ``classes - 1``, -1 less the place of the first such.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import CALCULATES, STREAMS, Array, Integers, KernelSpec, Layout, along, compiled, locate, shared
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu
+
+
+@shared
+def counted(y: Array, at: Layout, classes: int, ignore: int, ignores: int, u: int) -> Any:
+    """The sequence of a unit, and its number."""
+    i, first, length = locate(at, u)
+    count = 0
+    for t in range(length):
+        target = y[first + along(at, t)]
+        if ignores == 0 or target != ignore:
+            if target < 0 or target >= classes:
+                return i, -1 - t
+            count += 1
+    return i, count
+
+
+@compiled
+def cpu(
+    y: Array,
+    out: Integers,
+    at: Layout,
+    classes: int,
+    ignore: int,
+    ignores: int,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, count = counted(y, at, classes, ignore, ignores, u)
+        out[i] = count
+
+
+def cuda(y: Array, out: Integers, at: Layout, classes: int, ignore: int, ignores: int, width: int) -> None:  # noqa: ARG001  as above
+    """All units, a thread each."""
+    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while u < at.cum.size - 1:
+        i, count = counted(y, at, classes, ignore, ignores, u)
+        out[i] = count
+        u += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(
+    cpu, cuda, CALCULATES, "units", tuple((kind,) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4")), STREAMS
+)

@@ -1,0 +1,169 @@
+"""The cross entropy of every item: the logarithm of the sum of the exponentials of its scores, less that of its class.
+
+`x` holds items of `width` scores in a layout, see `Layout`; ``y`` and ``out`` have one number an item in the same: the
+class, which is `ignore` (where `ignores` is 1) for items without a loss, whose `out` is 0, and the loss times
+``scale[i]``, of its sequence i.  ``factors`` are the parts of a loss that belong to its class and to all classes alike
+(label smoothing), and the latter divided by `width`.  ``kept`` has two numbers an item, in the same layout again: the
+largest score, and the logarithm of the sum of the powers beside it; 0 where there is no loss.
+
+Powers of float32 are added up by 128, and these sums in float64; on CUDA by 8.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Integers,
+    KernelSpec,
+    Layout,
+    alike,
+    along,
+    compiled,
+    locate,
+    powers_of_any,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import exp, find, gpu, ln, wide
+
+
+@compiled
+def cpu(
+    x: Array,
+    y: Integers,
+    scale: Array,
+    factors: Array,
+    out: Array,
+    kept: Array,
+    at: Layout,
+    ignore: int,
+    ignores: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    own, smoothing, share = factors[0], factors[1], factors[2]
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        for t in range(length):
+            r = first + along(at, t)
+            if ignores != 0 and y[r] == ignore:
+                out[r] = 0
+                kept[2 * r] = 0
+                kept[2 * r + 1] = 0
+                continue
+            begin = r * width
+            top, total = powers_of_any(x, begin, width, kept)
+            log = np.log(total)
+            kept[2 * r] = top
+            kept[2 * r + 1] = log
+            loss = (top - x[begin + y[r]]) + log
+            if smoothing != 0:
+                a = 0.0  # two sums at a time, since an addition waits for the one before
+                b = 0.0
+                k = 0
+                while k + 1 < width:
+                    a += top - x[begin + k]
+                    b += top - x[begin + k + 1]
+                    k += 2
+                if k < width:
+                    a += top - x[begin + k]
+                loss = own * loss + (share * (a + b) + smoothing * log)
+            out[r] = loss * scale[i]
+
+
+def cuda(
+    x: Array,
+    y: Integers,
+    scale: Array,
+    factors: Array,
+    out: Array,
+    kept: Array,
+    at: Layout,
+    ignore: int,
+    ignores: int,
+    width: int,
+) -> None:
+    """All items, a block each."""
+    parts = gpu.shared.array(128, x.dtype)
+    me = gpu.threadIdx.x
+    threads = gpu.blockDim.x
+    own, smoothing, share = factors[0], factors[1], factors[2]
+    item = gpu.blockIdx.x
+    while item < at.cum[at.cum.size - 1]:
+        i, _, r = find(at, item)
+        counts = ignores == 0 or y[r] != ignore  # the same for the whole block, which waits for each other below
+        if not counts and me == 0:
+            out[r] = 0
+            kept[2 * r] = 0
+            kept[2 * r + 1] = 0
+        if counts:
+            begin = r * width
+            top = x.dtype.type(-math.inf)
+            k = me
+            while k < width:
+                top = max(top, x[begin + k])
+                k += threads
+            parts[me] = top
+            gpu.syncthreads()
+            half = threads >> 1
+            while half > 0:
+                if me < half:
+                    parts[me] = max(parts[me], parts[me + half])
+                gpu.syncthreads()
+                half >>= 1
+            top = parts[0]
+            gpu.syncthreads()
+            total = x.dtype.type(0)
+            apart = x.dtype.type(0)
+            blocks = wide(total)
+            distances = wide(apart)
+            taken = 0
+            k = me
+            while k < width:
+                away = x[begin + k] - top
+                total += exp(away)
+                apart -= away
+                k += threads
+                taken += 1
+                if taken & 7 == 0:
+                    blocks += wide(total)
+                    distances += wide(apart)
+                    total = x.dtype.type(0)
+                    apart = x.dtype.type(0)
+            parts[me] = blocks + wide(total)
+            gpu.syncthreads()
+            half = threads >> 1
+            while half > 0:
+                if me < half:
+                    parts[me] += parts[me + half]
+                gpu.syncthreads()
+                half >>= 1
+            log = ln(parts[0])
+            gpu.syncthreads()
+            loss = (top - x[begin + y[r]]) + log
+            if smoothing != 0:
+                parts[me] = distances + wide(apart)
+                gpu.syncthreads()
+                half = threads >> 1
+                while half > 0:
+                    if me < half:
+                        parts[me] += parts[me + half]
+                    gpu.syncthreads()
+                    half >>= 1
+                loss = own * loss + (share * parts[0] + smoothing * log)
+                gpu.syncthreads()
+            if me == 0:
+                kept[2 * r] = top
+                kept[2 * r + 1] = log
+                out[r] = loss * scale[i]
+        item += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(FLOATS, 5))

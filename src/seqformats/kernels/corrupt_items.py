@@ -1,0 +1,121 @@
+"""Spans of items at random, each replaced by a sentinel, and what the sentinels stand for.
+
+`x` holds the items in a layout, see `Layout`; ``inputs`` gets the sequences without the spans, sequence i from
+``into[i]`` on, and ``targets`` the spans, from ``aside[i]`` on: sentinel, span, sentinel, span, and a last sentinel,
+which fall from `sentinel` on.  Sequence i has ``spans[i]`` of them; kept items and spans take turns, and kept ones
+begin.  Both kinds are divided into so many parts, any division as likely: of the gaps between items one after the other
+is taken as often as there are still gaps to be taken among those left (D. E. Knuth, "The Art of Computer Programming",
+3.4.2, algorithm S).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import (
+    CALCULATES,
+    Array,
+    Integers,
+    KernelSpec,
+    Layout,
+    alike,
+    along,
+    below,
+    compiled,
+    draw,
+    locate,
+    shared,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu
+
+
+@shared
+def goes_on(left: int, parts: int, seed: int, purpose: int, i: int) -> Any:
+    """Is the next item, of `left`, in the same part, where so many parts are still to come?"""
+    if left == 0:
+        return False
+    bits, _, _, _ = draw(seed, purpose, i, left)
+    return below(left, bits, seed, purpose, i, left) >= parts
+
+
+@shared
+def divide(
+    x: Array,
+    inputs: Array,
+    targets: Array,
+    at: Layout,
+    into: Integers,
+    aside: Integers,
+    spans: Integers,
+    seed: int,
+    sentinel: int,
+    u: int,
+) -> None:
+    """One unit."""
+    i, first, length = locate(at, u)
+    a, b, count = into[i], aside[i], spans[i]
+    kept = into[i + 1] - a - count
+    masked = length - kept
+    t = 0
+    for s in range(count + 1):
+        same = kept > 0
+        while same:
+            inputs[a] = x[first + along(at, t)]
+            t += 1
+            a += 1
+            kept -= 1
+            same = goes_on(kept, count - 1 - s, seed, 3, i)
+        targets[b] = sentinel - s
+        b += 1
+        if s < count:
+            inputs[a] = sentinel - s
+            a += 1
+        same = masked > 0
+        while same:
+            targets[b] = x[first + along(at, t)]
+            t += 1
+            b += 1
+            masked -= 1
+            same = goes_on(masked, count - 1 - s, seed, 4, i)
+
+
+@compiled
+def cpu(
+    x: Array,
+    inputs: Array,
+    targets: Array,
+    at: Layout,
+    into: Integers,
+    aside: Integers,
+    spans: Integers,
+    seed: int,
+    sentinel: int,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        divide(x, inputs, targets, at, into, aside, spans, seed, sentinel, u)
+
+
+def cuda(
+    x: Array,
+    inputs: Array,
+    targets: Array,
+    at: Layout,
+    into: Integers,
+    aside: Integers,
+    spans: Integers,
+    seed: int,
+    sentinel: int,
+    width: int,  # noqa: ARG001  every kernel that calculates has a width
+) -> None:
+    """All units, a thread each: where a part ends depends on those before."""
+    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while u < at.cum.size - 1:
+        divide(x, inputs, targets, at, into, aside, spans, seed, sentinel, u)
+        u += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(("i1", "i2", "i4", "i8", "u1", "u2", "u4"), 3))

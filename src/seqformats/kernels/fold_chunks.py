@@ -1,0 +1,101 @@
+"""Add up what several chunks have for the items of the sequences that they are of, or take the mean of it.
+
+Row r of the sequences, ``out (rows * width,)``, which is in run u, is row ``r + shifts[c]`` of the chunks,
+``x (.. * width,)``, for the ``counts[u]`` chunks c from ``first[u]`` on; run u has the rows ``cum[u]`` to
+``cum[u + 1]``.  `mode`: 0 the sum, 1 the mean.  Chunks are added up as rows are in `sum_rows`, in their order; an item
+that no chunk holds is zero.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    MEANS,
+    Array,
+    Columns,
+    Integers,
+    KernelSpec,
+    alike,
+    at_most,
+    clear,
+    columns_at_once,
+    compiled,
+    pointer,
+    room,
+    total,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, search, wide
+
+
+@compiled
+def cpu(
+    x: Array,
+    out: Array,
+    cum: Integers,
+    first: Integers,
+    counts: Integers,
+    shifts: Integers,
+    mode: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Runs `lo` to `hi`: of each every number is a column, and every chunk a row."""
+    rows, sums = pointer(x), pointer(out)
+    blocks = room(sums)
+    for u in range(lo, hi):
+        place, size, many = cum[u] * width, (cum[u + 1] - cum[u]) * width, counts[u]
+        divisor = float(many) if mode == 1 and many > 1 else 0.0
+        steps = pointer(shifts[first[u] : first[u] + many])
+        count = columns_at_once(size)
+        k = 0
+        if many == 0:
+            clear(out, place, size * out.itemsize)
+            k = size
+        while k < size:
+            k = at_most(k, size - count)
+            columns = Columns(place + k, many, width, steps, 0)
+            if count == 32:
+                total(rows, sums, blocks, columns, place + k, divisor, 32)
+            elif count == 4:
+                total(rows, sums, blocks, columns, place + k, divisor, 4)
+            else:
+                total(rows, sums, blocks, columns, place + k, divisor, 1)
+            k += count
+
+
+def cuda(
+    x: Array,
+    out: Array,
+    cum: Integers,
+    first: Integers,
+    counts: Integers,
+    shifts: Integers,
+    mode: int,
+    width: int,
+) -> None:
+    """All rows of `out`, a line of threads each."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < cum[cum.size - 1]:
+        u = search(cum, r)
+        k = gpu.threadIdx.x
+        while k < width:
+            total = out.dtype.type(0)
+            blocks = wide(total)
+            for c in range(counts[u]):
+                total += x[(r + shifts[first[u] + c]) * width + k]
+                if c & 7 == 7:
+                    blocks += wide(total)
+                    total = out.dtype.type(0)
+            total = out.dtype.type(blocks + wide(total))
+            if mode == 1 and counts[u] > 1:
+                total /= out.dtype.type(counts[u])  # an integer would divide in float64
+            out[r * width + k] = total
+            k += gpu.blockDim.x
+        r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", (*alike(FLOATS, 2), *MEANS))

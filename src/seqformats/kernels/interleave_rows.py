@@ -1,0 +1,107 @@
+"""Move items of several parts to turns, item 0 of each, item 1 of each, and so on, or back.
+
+Where parts lie, see `join_rows`.  On the other side are rows without gaps, sequence by sequence, in turns; a part whose
+sequence has ended is left out of the turns that follow.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    MOVES,
+    Array,
+    Integers,
+    KernelSpec,
+    at_most,
+    compiled,
+    move_run,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, move_word, search
+
+
+@compiled
+def cpu(
+    src: int,
+    out: int,
+    bases: Integers,
+    units: Integers,
+    begins: Integers,
+    cum: Integers,
+    offsets: Integers,
+    absolute: int,
+    row: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Sequences `lo` to `hi`; `row` bytes a row.  With `absolute` 1 `src` is 0, else `out` has the parts."""
+    parts, n = bases.size, offsets.size - 1
+    for i in range(lo, hi):
+        place = offsets[i]
+        t = 0
+        while place < offsets[i + 1]:  # some turns, in which the same parts have an item
+            taking = 0
+            turns = offsets[i + 1] - place
+            for k in range(parts):
+                u = k * (n + 1) + i
+                left = cum[u + 1] - cum[u] - t
+                if left > 0:
+                    taking += 1
+                    turns = at_most(turns, left)
+            there = place * row
+            for k in range(parts):
+                u = k * (n + 1) + i
+                if cum[u + 1] - cum[u] > t:
+                    begin = bases[k] + begins[u] * units[k]
+                    if absolute:
+                        move_run(out, there, taking * row, src, begin + t * row, row, row, turns)
+                    else:
+                        move_run(out, (begin + t) * row, row, src, there, taking * row, row, turns)
+                    there += row
+            place += taking * turns
+            t += turns
+
+
+def cuda(
+    src: Array | int,
+    out: Array,
+    bases: Integers,
+    units: Integers,
+    begins: Integers,
+    cum: Integers,
+    offsets: Integers,
+    absolute: int,
+    row: int,
+) -> None:
+    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row."""
+    parts, n = bases.size, offsets.size - 1
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < offsets[n]:
+        i = search(offsets, r)
+        t = r - offsets[i]  # counted along the parts, as in `join_rows`
+        u = i
+        k = 0
+        while t >= cum[u + 1] - cum[u]:
+            t -= cum[u + 1] - cum[u]
+            u += n + 1
+            k += 1
+        place = offsets[i]
+        for j in range(parts):  # what is there of each part before this item
+            v = j * (n + 1) + i
+            length = cum[v + 1] - cum[v]
+            if length <= t:
+                place += length
+            else:
+                place += t + (1 if j < k else 0)
+        begin = bases[k] + begins[u] * units[k]
+        w = gpu.threadIdx.x
+        while w < row:
+            if absolute:
+                move_word(out, place * row + w, src, begin + (t * row + w) * out.itemsize)
+            else:
+                move_word(out, (begin + t) * row + w, src, place * row + w)
+            w += gpu.blockDim.x
+        r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")

@@ -1,0 +1,232 @@
+"""The items of every sequence in order, column by column, and their places; of equal items the first comes first.
+
+`x` holds the sequences as `at` says, in integers: those of its items, or the bits of floats.  `to` says where the
+results go, in the lengths that it has the first of them are left: the items to `values` and their places to `out`, with
+`wanted` 1 the items alone, with 2 the places alone.  Where `least` is not 0 items are floats, and it is the bits of
+infinity, `bits` those that are no sign; else `bits` are changed to give integers with a sign the order of those
+without.  With `order` 0 items rise, with 1 they fall, and NaN comes last; with 2 more NaN comes first.
+
+Each item has a key, an integer that rises in that order.  A column is sorted in as many places of `keys` and `ids` as
+it has items, from those before its sequence on; runs of few by insertion, which are merged to and fro between these and
+as many places behind all of them.  On CUDA runs of one item are merged: an item goes as far as it stands in its own run
+and in the other.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import (
+    CALCULATES,
+    SIGNED,
+    Array,
+    Columns,
+    Integers,
+    KernelSpec,
+    Layout,
+    alike,
+    along,
+    at_most,
+    compiled,
+    item_at,
+    locate,
+    pointer,
+    shared,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu
+
+
+@shared
+def key_of(item: int, bits: int, least: int, order: int) -> Any:
+    """The key of an item."""
+    size = item & bits
+    key = item ^ bits
+    if least != 0:
+        key = size if item >= 0 else -size
+    key = ~key if order & 1 else key
+    if least != 0 and size > least:
+        key = -0x7FFFFFFFFFFFFFFF if order & 2 else 0x7FFFFFFFFFFFFFFF
+    return key
+
+
+@shared
+def ordered(at: Layout, to: Layout, u: int) -> Any:
+    """Of a unit of `at`: the row where its results begin, and how many there are."""
+    i, _, _ = locate(at, u)
+    _, begin, most = locate(to, i if to.step == 1 else u)
+    return begin, most
+
+
+@shared
+def insert(keys: Integers, ids: Integers, begin: int, found: int, most: int, key: int, id: int) -> int:
+    """Put a key among the first `found` of at most `most` from `begin` on; how many there are then."""
+    j = begin + found
+    if found == most:
+        if key >= keys[j - 1]:
+            return found
+        j -= 1
+    while j > begin and key < keys[j - 1]:
+        keys[j] = keys[j - 1]
+        ids[j] = ids[j - 1]
+        j -= 1
+    keys[j] = key
+    ids[j] = id
+    return at_most(found + 1, most)
+
+
+@shared
+def merge(keys: Integers, ids: Integers, source: int, target: int, middle: int, end: int) -> None:
+    """Two runs that stand one after the other from `source` on, of `middle` and ``end - middle`` items, to `target`."""
+    a, b, d = source, source + middle, target
+    stop, last = source + middle, source + end
+    while a < stop and b < last:
+        one, two = keys[a], keys[b]
+        right = two < one
+        keys[d] = two if right else one
+        ids[d] = ids[b if right else a]
+        b += right
+        a += 1 - right
+        d += 1
+    while a < stop:
+        keys[d] = keys[a]
+        ids[d] = ids[a]
+        a += 1
+        d += 1
+    while b < last:
+        keys[d] = keys[b]
+        ids[d] = ids[b]
+        b += 1
+        d += 1
+
+
+@shared
+def sort(
+    x: Array, keys: Integers, ids: Integers, columns: Columns, begin: int, behind: int, most: int, how: Any
+) -> int:
+    """The first `most` items of a column in order, at `begin` in `keys` and `ids` or so many places `behind`; where."""
+    bits, least, order = how
+    length, few = columns.length, 16
+    if most <= few or length <= 2 * few:
+        found = 0
+        for t in range(length):
+            key = key_of(x[item_at(columns, t)], bits, least, order)
+            found = insert(keys, ids, begin, found, most, key, t)
+        return begin
+    for first in range(0, length, few):
+        found = 0
+        for t in range(first, at_most(first + few, length)):
+            key = key_of(x[item_at(columns, t)], bits, least, order)
+            found = insert(keys, ids, begin + first, found, few, key, t)
+    source, target = begin, begin + behind
+    while few < length:
+        for first in range(0, length, 2 * few):
+            end = at_most(2 * few, length - first)
+            merge(keys, ids, source + first, target + first, at_most(few, end), end)
+        source, target = target, source
+        few *= 2
+    return source
+
+
+@compiled
+def cpu(
+    x: Array,
+    values: Array,
+    out: Integers,
+    keys: Integers,
+    ids: Integers,
+    at: Layout,
+    to: Layout,
+    bits: int,
+    least: int,
+    order: int,
+    wanted: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    rows, items, places, ranks, own = pointer(x), pointer(values), pointer(out), pointer(keys), pointer(ids)
+    behind = at.cum[at.cum.size - 1] * width
+    at, to = pointer(at), pointer(to)
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        target, most = ordered(at, to, u)
+        for k in range(width if most != 0 else 0):
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            begin = sort(rows, ranks, own, columns, at.cum[i] * width, behind, most, (bits, least, order))
+            for t in range(most):
+                d = (target + along(to, t)) * width + k
+                if wanted != 2:
+                    items[d] = rows[item_at(columns, own[begin + t])]
+                if wanted != 1:
+                    places[d] = own[begin + t]
+
+
+def cuda(
+    x: Array,
+    values: Array,
+    out: Integers,
+    keys: Integers,
+    ids: Integers,
+    at: Layout,
+    to: Layout,
+    bits: int,
+    least: int,
+    order: int,
+    wanted: int,
+    width: int,
+) -> None:
+    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    total = at.cum[at.cum.size - 1] * width
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        goal, most = ordered(at, to, u)
+        begin = at.cum[i] * width
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, which waits for each other below
+            k = column + gpu.threadIdx.x
+            t = gpu.threadIdx.y
+            while t < length and k < width:
+                keys[begin + t * width + k] = key_of(x[(first + along(at, t)) * width + k], bits, least, order)
+                ids[begin + t * width + k] = t
+                t += gpu.blockDim.y
+            gpu.syncthreads()
+            source, target, few = begin + k, begin + total + k, 1
+            while few < length:
+                t = gpu.threadIdx.y
+                while t < length and k < width:
+                    key = keys[source + t * width]
+                    run = t & -few
+                    left = run & few == 0  # of the two runs that are merged
+                    other = run + few if left else run - few
+                    low, high = other, at_most(other + few, length)
+                    while low < high:
+                        middle = (low + high) >> 1
+                        there = keys[source + middle * width]
+                        # of equal items those on the left come first
+                        if there < key or (there == key and not left):
+                            low = middle + 1
+                        else:
+                            high = middle
+                    d = t + low - other - (0 if left else few)
+                    keys[target + d * width] = key
+                    ids[target + d * width] = ids[source + t * width]
+                    t += gpu.blockDim.y
+                gpu.syncthreads()
+                source, target = target, source
+                few *= 2
+            t = gpu.threadIdx.y
+            while t < most and k < width:
+                place, d = ids[source + t * width], (goal + along(to, t)) * width + k
+                if wanted != 2:
+                    values[d] = x[(first + along(at, place)) * width + k]
+                if wanted != 1:
+                    out[d] = place
+                t += gpu.blockDim.y
+            gpu.syncthreads()
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike((*SIGNED, "u1"), 2), 1 << 18)

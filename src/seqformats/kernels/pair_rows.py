@@ -1,0 +1,64 @@
+"""Move the items of every sequence beside those of another: each of them several times, or all of them.
+
+The sequences lie as `at` says, in blocks, and ``others (n,)`` are the lengths of the others.  The pairs of sequence i
+are the rows from ``cum[i]`` on: with `inner` 0 each item comes ``others[i]`` times, and then the next; with `inner` 1
+all of them come one after the other, and this so many times.  Where `at` is absolute, it is a list's arrays, and `src`
+is 0.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    MOVES,
+    Array,
+    Integers,
+    KernelSpec,
+    Layout,
+    compiled,
+    locate,
+    move_row,
+    pointer,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, move_word
+
+
+@compiled
+def cpu(
+    src: int, out: int, at: Layout, cum: Integers, others: Integers, inner: int, row: int, lo: int, hi: int
+) -> None:
+    """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
+    at, cum, others = pointer(at), pointer(cum), pointer(others)
+    unit = 1 if at.absolute else row
+    for i in range(lo, hi):
+        _, first, length = locate(at, i)
+        begin, other = first * unit, others[i]
+        d = cum[i] * row
+        for k in range(other if inner else length):
+            for j in range(length if inner else other):
+                move_row(out, d, src, begin + (j if inner else k) * row, row)
+                d += row
+
+
+def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, others: Integers, inner: int, row: int) -> None:
+    """All sequences, a block each, a line of threads an item; `src` and `out` are machine words, `row` words a row."""
+    unit = 1 if at.absolute else row
+    word = out.itemsize if at.absolute else 1
+    i = gpu.blockIdx.x
+    while i < at.cum.size - 1:
+        _, first, length = locate(at, i)
+        other = others[i]
+        t = gpu.threadIdx.y
+        while t < length:
+            for k in range(other):
+                d = (cum[i] + (k * length + t if inner else t * other + k)) * row
+                w = gpu.blockIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+                while w < row:
+                    move_word(out, d + w, src, first * unit + (t * row + w) * word)
+                    w += gpu.gridDim.y * gpu.blockDim.x
+            t += gpu.blockDim.y
+        i += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, MOVES, "sequences")

@@ -1,0 +1,81 @@
+"""Move the rows of every sequence along it: item t of the result is item ``t - by[i]``, where there is one.
+
+`src` and `out` hold the sequences in the same layout, see `Layout`; ``by (n,)``, or where `own` is 0 one for all.
+Where there is none, `part` 0 leaves zeros and 1 what is there; with `part` 2 `src` is one row, which goes to these
+places alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    MOVES,
+    Array,
+    Integers,
+    KernelSpec,
+    Layout,
+    along,
+    at_least,
+    at_most,
+    clear,
+    compiled,
+    locate,
+    move,
+    move_row,
+    move_run,
+    pointer,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import find, gpu, move_word
+
+
+@compiled
+def cpu(src: int, out: int, at: Layout, by: Integers, own: int, part: int, row: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
+    at = pointer(at)
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        shift = at_least(at_most(by[i * own], length), -length)
+        begin, end = at_least(shift, 0), length + at_most(shift, 0)  # of the items that there are
+        if part != 2:
+            if at.step == 1:
+                move(out, (first + begin) * row, src, (first + begin - shift) * row, (end - begin) * row)
+            elif at.step != 0:
+                d, s = first + begin * at.step, first + (begin - shift) * at.step
+                move_run(out, d * row, at.step * row, src, s * row, at.step * row, row, end - begin)
+            else:
+                for t in range(begin, end):
+                    move_row(out, (first + at.steps[t]) * row, src, (first + at.steps[t - shift]) * row, row)
+        if part != 1:
+            t = 0 if shift > 0 else end
+            stop = begin if shift > 0 else length
+            while t < stop:
+                d = (first + along(at, t)) * row
+                if part == 2:
+                    move_row(out, d, src, 0, row)
+                else:
+                    clear(out, d, row)
+                t += 1
+
+
+def cuda(src: Array, out: Array, at: Layout, by: Integers, own: int, part: int, row: int) -> None:
+    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < at.cum[at.cum.size - 1]:
+        i, t, d = find(at, r)
+        near = t - by[i * own]
+        there = near >= 0 and near < at.cum[i + 1] - at.cum[i]
+        s = 0
+        if there:
+            s = d - along(at, t) + along(at, near)
+        w = gpu.threadIdx.x
+        while w < row:
+            if there == (part != 2):
+                move_word(out, d * row + w, src, s * row + w)
+            elif part == 0:
+                out[d * row + w] = 0
+            w += gpu.blockDim.x
+        r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")

@@ -1,0 +1,42 @@
+"""A random order of the items of every sequence: ``out[cum[i] + t]`` is which item of sequence i comes as number t.
+
+``out (rows,)``; all orders are as likely (R. A. Fisher and F. Yates 1938, in the form that begins with no items, and
+puts each next one in the place of one before or last).
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import CALCULATES, Array, Integers, KernelSpec, below, compiled, draw, one_of, shared
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu
+
+
+@shared
+def arrange(out: Array, begin: int, length: int, seed: int, i: int) -> None:
+    """One sequence."""
+    four = draw(seed, 5, i, 0)
+    for t in range(length):
+        if t & 3 == 0:
+            four = draw(seed, 5, i, t >> 2)
+        k = below(t + 1, one_of(four, t & 3), seed, 6, i, t)
+        out[begin + t] = out[begin + k]
+        out[begin + k] = t
+
+
+@compiled
+def cpu(out: Array, cum: Integers, seed: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
+    """Sequences `lo` to `hi`."""
+    for i in range(lo, hi):
+        arrange(out, cum[i], cum[i + 1] - cum[i], seed, i)
+
+
+def cuda(out: Array, cum: Integers, seed: int, width: int) -> None:  # noqa: ARG001  as in every kernel
+    """All sequences, a thread each: where an item goes depends on those before."""
+    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while i < cum.size - 1:
+        arrange(out, cum[i], cum[i + 1] - cum[i], seed, i)
+        i += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", (("i8",),))

@@ -1,0 +1,82 @@
+"""Which items of every sequence differ from the one before, anywhere in their columns?
+
+`x` holds the sequences in any layout, see `Layout`; ``out (rows,)`` bytes in the same, 1 for the first item of a
+sequence and for each that differs.  NaN differs from NaN, but with `nans` 1 not.  Items have so many `columns`, and
+what is written one, so that there is something to do where items hold nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import (
+    CALCULATES,
+    COMPLEX,
+    NUMBERS,
+    Array,
+    KernelSpec,
+    Layout,
+    along,
+    compiled,
+    locate,
+    pointer,
+    shared,
+)
+from .parts.code import Item
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import find, gpu
+
+
+@shared
+def differ(a: Item, b: Item, nans: int) -> Any:
+    """Are two numbers different?"""
+    return (a != b) & ((a == a) | (b == b) | (nans == 0))
+
+
+@compiled
+def cpu(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  see above
+    """Units `lo` to `hi`."""
+    rows, flags = pointer(x), pointer(out)
+    if columns == 1 and at.step == 1 and at.stride < 0 and hi != lo:  # one after the other
+        begin, end = at.cum[lo], at.cum[hi]
+        before, items, marks = x[begin : end - 1], x[begin + 1 : end], out[begin + 1 : end]
+        if nans:
+            for t in range(marks.size):
+                marks[t] = differ(before[t], items[t], 1)
+        else:
+            for t in range(marks.size):
+                marks[t] = before[t] != items[t]
+        for i in range(lo, hi):
+            if at.cum[i] != at.cum[i + 1]:
+                flags[at.cum[i]] = 1
+        return
+    at = pointer(at)
+    for u in range(lo, hi):
+        _, first, length = locate(at, u)
+        last = first
+        for t in range(length):
+            here = first + along(at, t)
+            differs = t == 0
+            k = 0
+            while k < columns and not differs:
+                differs = differ(rows[last * columns + k], rows[here * columns + k], nans)
+                k += 1
+            flags[here] = differs
+            last = here
+
+
+def cuda(x: Array, out: Array, at: Layout, nans: int, columns: int, width: int) -> None:  # noqa: ARG001  see above
+    """All rows, a thread each."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < at.cum[at.cum.size - 1]:
+        _, t, here = find(at, r)
+        differs = t == 0
+        last = here - along(at, t) + along(at, t - 1 if t > 0 else 0)
+        k = 0
+        while k < columns and not differs:
+            differs = differ(x[last * columns + k], x[here * columns + k], nans)
+            k += 1
+        out[here] = 1 if differs else 0
+        r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", tuple((kind, "u1") for kind in (*NUMBERS, *COMPLEX)))

@@ -1,0 +1,143 @@
+"""The gradient of a variance, or of its root, for the items: how far each is from the mean, times a factor.
+
+``x (n * width,)``, the gradient; `y`, the items, and `out` hold the sequences in the same layout, see `Layout`;
+``values (n * width,)``: what `var_rows` has found, whose `deviation` and `ddof` these are.  A deviation of zero has no
+slope.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
+    alike,
+    along,
+    at_most,
+    centre,
+    choose,
+    compiled,
+    each,
+    in_lanes,
+    item_at,
+    load,
+    locate,
+    pointer,
+    room,
+    store,
+    unknown,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, wide
+
+
+@in_lanes
+def slope(
+    x: Array,
+    y: Array,
+    values: Array,
+    out: Array,
+    blocks: Array,
+    columns: Columns,
+    place: int,
+    divisor: float,
+    count: int,
+) -> None:
+    """Some columns of a sequence, to which ``x[place:]`` belongs; `divisor` is negative for the root of a variance."""
+    mean, length, one = centre(y, blocks, columns, count), columns.length, unknown(1)
+    factor, zero = load(x, place, count, blocks), each(blocks, 0.0, count)
+    if divisor < 0:
+        value = load(values, place, count, blocks)
+        still = value == zero
+        factor = choose(still, zero, factor / choose(still, each(blocks, 1.0, count), value))
+        factor = factor / each(blocks, -divisor, count)
+    else:
+        factor = (factor + factor) / each(blocks, divisor, count)
+    t = 0
+    while t < length:
+        d = item_at(columns, t)
+        store(out, d, factor * (load(y, d, count, blocks) - mean))
+        t += one
+
+
+@compiled
+def cpu(
+    x: Array,
+    y: Array,
+    values: Array,
+    out: Array,
+    at: Layout,
+    deviation: int,
+    ddof: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    row, items, found, rows = pointer(x), pointer(y), pointer(values), pointer(out)
+    at = pointer(at)
+    count, blocks = 16 if width >= 16 else 4 if width >= 4 else 1, room(row)
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        divisor = float(length - ddof)
+        if deviation != 0:
+            divisor = -divisor
+        k = 0
+        while k < width and length <= ddof:
+            for t in range(length):
+                rows[(first + along(at, t)) * width + k] = 0
+            k += 1
+        while k < width:
+            k = at_most(k, width - count)
+            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
+            if count == 16:
+                slope(row, items, found, rows, blocks, columns, place, divisor, 16)
+            elif count == 4:
+                slope(row, items, found, rows, blocks, columns, place, divisor, 4)
+            else:
+                slope(row, items, found, rows, blocks, columns, place, divisor, 1)
+            k += count
+
+
+def cuda(x: Array, y: Array, values: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
+    """All units, a thread a column of each."""
+    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        number = out.dtype.type(length)
+        k = gpu.threadIdx.x
+        while k < width:
+            factor = out.dtype.type(0)
+            if length > ddof:
+                factor = x[i * width + k] / out.dtype.type(length - ddof)
+                value = values[i * width + k]
+                if deviation == 0:
+                    factor += factor
+                elif value == 0:
+                    factor = out.dtype.type(0)
+                else:
+                    factor /= value
+            mean = out.dtype.type(0)
+            for turn in range(2):  # what the rounded mean leaves over is a second one
+                blocks = wide(out.dtype.type(0))
+                for t in range(length):
+                    blocks += wide(y[(first + along(at, t)) * width + k] - mean)
+                if turn == 0 and length != 0:
+                    mean = out.dtype.type(blocks) / number
+            beside = mean
+            if length != 0:
+                beside = out.dtype.type(blocks) / number
+            for t in range(length):
+                d = (first + along(at, t)) * width + k
+                out[d] = 0
+                if length > ddof:
+                    out[d] = factor * (y[d] - mean - beside)
+            k += gpu.blockDim.x
+        u += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 4))

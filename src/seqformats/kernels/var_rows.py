@@ -1,0 +1,147 @@
+"""The variance of every sequence, column by column, or its root: first the mean, then the squares of what is beside it.
+
+What the mean, which is rounded, leaves over is taken from the squares (Chan, Golub and LeVeque, "Algorithms for
+computing the sample variance", 1983), so that numbers far from zero lose nothing.  On the CPU both passes run in
+float64, on CUDA in the dtype of `out`, and of float32 the blocks in float64.
+
+`x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  The sum of squares is divided by the length
+less `ddof`; sequences that are not longer give zeros.  `deviation` is 1 for the square root.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    MEANS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
+    alike,
+    along,
+    at_most,
+    centre,
+    choose,
+    compiled,
+    each,
+    in_lanes,
+    item_at,
+    load,
+    locate,
+    pointer,
+    room,
+    root,
+    store,
+    unknown,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, tree_sum, wide
+
+
+@in_lanes
+def vary(
+    x: Array, out: Array, blocks: Array, columns: Columns, place: int, deviation: int, divisor: float, count: int
+) -> None:
+    """The variances of some columns of a sequence to ``out[place:]``; `blocks` is a `room`."""
+    mean, length, one = centre(x, blocks, columns, count), columns.length, unknown(1)
+    sums, squares, zero = each(blocks, 0.0, count), each(blocks, 0.0, count), each(blocks, 0.0, count)
+    t = 0
+    while t + 4 <= length:
+        a = load(x, item_at(columns, t), count, blocks) - mean
+        b = load(x, item_at(columns, t + 1), count, blocks) - mean
+        c = load(x, item_at(columns, t + 2), count, blocks) - mean
+        d = load(x, item_at(columns, t + 3), count, blocks) - mean
+        sums += a + b + (c + d)
+        squares += a * a + b * b + (c * c + d * d)
+        t += 4
+    while t < length:
+        a = load(x, item_at(columns, t), count, blocks) - mean
+        sums += a
+        squares += a * a
+        t += one
+    found = squares - sums * (sums / each(blocks, float(length), count))
+    found = choose(found < zero, zero, found) / each(blocks, divisor, count)
+    if deviation != 0:
+        found = root(found)
+    store(out, place, found)
+
+
+@compiled
+def cpu(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`."""
+    rows, found = pointer(x), pointer(out)
+    at = pointer(at)
+    count, blocks = 16 if width >= 16 else 4 if width >= 4 else 1, room(found)
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        k = 0
+        while k < width and length <= ddof:
+            out[i * width + k] = 0
+            k += 1
+        divisor = float(length - ddof)
+        while k < width:
+            k = at_most(k, width - count)
+            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
+            if count == 16:
+                vary(rows, found, blocks, columns, place, deviation, divisor, 16)
+            elif count == 4:
+                vary(rows, found, blocks, columns, place, deviation, divisor, 4)
+            else:
+                vary(rows, found, blocks, columns, place, deviation, divisor, 1)
+            k += count
+
+
+def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
+    """All units, a block each, a thread a column; where they are narrow, several threads share a column.
+
+    The order of summation is that of `sum_rows`.
+    """
+    parts = gpu.shared.array(128, out.dtype)
+    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        number = out.dtype.type(length)
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, which waits for each other below
+            k = column + gpu.threadIdx.x
+            mean = out.dtype.type(0)
+            sums = mean
+            for turn in range(3):  # the sums of the items, of what is beside the mean, and of its squares
+                parts[place] = 0
+                total = parts[place]  # zero in the dtype of out
+                blocks = wide(total)
+                if k < width and length > ddof:
+                    t = gpu.threadIdx.y
+                    taken = 0
+                    while t < length:
+                        value = out.dtype.type(x[(first + along(at, t)) * width + k]) - mean
+                        total += value * value if turn == 2 else value
+                        t += gpu.blockDim.y
+                        taken += 1
+                        if taken & 7 == 0:
+                            blocks += wide(total)
+                            total = parts[place]
+                parts[place] = blocks + wide(total)
+                tree_sum(parts, place)
+                total = parts[gpu.threadIdx.x]
+                gpu.syncthreads()  # before the memory is used again
+                if turn == 0 and length > ddof:
+                    mean = total / number
+                elif turn == 1:
+                    sums = total
+            if gpu.threadIdx.y == 0 and k < width:
+                out[i * width + k] = 0
+                if length > ddof:
+                    found = (total - sums * (sums / number)) / out.dtype.type(length - ddof)
+                    if found < 0:
+                        found = out.dtype.type(0)
+                    out[i * width + k] = math.sqrt(found) if deviation else found
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*alike(FLOATS, 2), *MEANS))

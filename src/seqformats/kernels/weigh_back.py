@@ -1,0 +1,114 @@
+"""The gradients of weighted sums, or means, for the items and for the weights.
+
+``x (n * width,)``, the gradient; `y`, the items, hold the sequences in any layout, see `Layout`, and so does `out`;
+``weights``, ``totals``, `mode` and `own` are those of `weigh_rows`, and `values` what it has found; ``slopes``, as many
+as the weights, get their gradient.  Where the weights of a sequence add up to zero, their mean has none.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    KernelSpec,
+    Layout,
+    alike,
+    along,
+    compiled,
+    locate,
+    pointer,
+    shared,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import find, gpu, wide
+
+
+@shared
+def divided(slope: float, totals: Array, place: int, mode: int) -> Any:
+    """The gradient of a sum, of which that of a mean is this part."""
+    if mode == 0:
+        return slope
+    return slope / totals[place] if totals[place] != 0 else totals[place]
+
+
+@compiled
+def cpu(
+    x: Array,
+    y: Array,
+    weights: Array,
+    totals: Array,
+    values: Array,
+    out: Array,
+    slopes: Array,
+    at: Layout,
+    mode: int,
+    own: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`; what many columns are for one weight is added up in float64."""
+    row = width if own else 1  # weights of an item
+    at = pointer(at)
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        dy, means = x[i * width : (i + 1) * width], values[i * width : (i + 1) * width]
+        for t in range(length):
+            d, r = (first + along(at, t)) * width, at.cum[i] + t
+            items, dx = y[d : d + width], out[d : d + width]
+            sums = 0.0
+            for k in range(width):
+                place = r * row + k * own
+                slope = divided(dy[k], totals, i * row + k * own, mode)
+                dx[k] = slope * weights[place]
+                part = slope * (items[k] - means[k] if mode else items[k])
+                if own:
+                    slopes[place] = part
+                else:
+                    sums += part
+            if not own:
+                slopes[r] = sums
+
+
+def cuda(
+    x: Array,
+    y: Array,
+    weights: Array,
+    totals: Array,
+    values: Array,
+    out: Array,
+    slopes: Array,
+    at: Layout,
+    mode: int,
+    own: int,
+    width: int,
+) -> None:
+    """All rows, a line of threads each; the first of them adds up what is for a weight."""
+    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while r < at.cum[at.cum.size - 1]:
+        i, t, d = find(at, r)
+        place = at.cum[i] + t
+        k = gpu.threadIdx.x
+        while k < width:
+            slope = divided(x[i * width + k], totals, i * width + k if own else i, mode)
+            out[d * width + k] = slope * weights[place * width + k if own else place]
+            if own:
+                item = y[d * width + k]
+                if mode:
+                    item -= values[i * width + k]
+                slopes[place * width + k] = slope * item
+            k += gpu.blockDim.x
+        if gpu.threadIdx.x == 0 and not own:
+            sums = wide(out.dtype.type(0))
+            for j in range(width):
+                item = y[d * width + j]
+                if mode:
+                    item -= values[i * width + j]
+                sums += wide(divided(x[i * width + j], totals, i, mode) * item)
+            slopes[place] = sums
+        r += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 7))

@@ -1,0 +1,187 @@
+"""Sum the rows of every sequence, each times its weight, column by column; or their weighted mean.
+
+The order of summation is that of `parts.sums`.
+
+`x` holds the sequences in any layout, see `Layout`; ``weights (rows,)``, or where `own` is 1 ``(rows * width,)``, a
+weight for each number, lie sequence after sequence; ``out (n * width,)``.  `mode`: 0 the sum, 1 the mean, for which
+``totals``, ``(n,)`` or ``(n * width,)``, get the sums of the weights.  Where these are zero, so is the mean; an empty
+sequence gives zeros.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    MEANS,
+    STREAMS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
+    add_block,
+    alike,
+    along,
+    at_most,
+    columns_at_once,
+    compiled,
+    each,
+    in_lanes,
+    item_at,
+    load,
+    locate,
+    pointer,
+    room,
+    rounded,
+    store,
+    total,
+    unknown,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, tree_sum, wide
+
+
+@in_lanes
+def weighed(x: Array, weights: Array, out: Array, columns: Columns, t: int, place: int, own: int, count: int) -> Any:
+    """Some columns of row t, times their weights; `place` is where the weights of the sequence begin."""
+    if own != 0:
+        factor = load(weights, place + t * columns.width, count, out)
+    else:
+        factor = each(out, weights[place + t], count)
+    return load(x, item_at(columns, t), count, out) * factor
+
+
+@in_lanes
+def weigh(
+    x: Array, weights: Array, out: Array, blocks: Array, columns: Columns, begin: int, place: int, own: int, count: int
+) -> None:
+    """The weighted sums of some columns of a sequence to ``out[place:]``, as `total` has them; `blocks` is a `room`."""
+    sums, length, one = each(out, 0, count), columns.length, unknown(1)
+    t = 0
+    while length >= 8 and t + 4 <= length:
+        part = weighed(x, weights, out, columns, t, begin, own, count)
+        part += weighed(x, weights, out, columns, t + 1, begin, own, count)
+        part += weighed(x, weights, out, columns, t + 2, begin, own, count)
+        part += weighed(x, weights, out, columns, t + 3, begin, own, count)
+        sums += part
+        t += 4
+        if t & 31 == 0:
+            add_block(blocks, sums, t == 32)
+            sums = each(out, 0, count)
+    while t < length:
+        sums += weighed(x, weights, out, columns, t, begin, own, count)
+        t += one
+    if length >= 32:
+        sums = rounded(blocks, sums)
+    store(out, place, sums)
+
+
+@compiled
+def cpu(
+    x: Array,
+    weights: Array,
+    out: Array,
+    totals: Array,
+    at: Layout,
+    mode: int,
+    own: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`; sums run in the dtype of `out`."""
+    rows, factors, sums, masses = pointer(x), pointer(weights), pointer(out), pointer(totals)
+    at = pointer(at)
+    count, blocks = columns_at_once(width), room(sums)
+    row = width if own else 1  # weights of an item
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        k = 0
+        while k < width:
+            k = at_most(k, width - count)
+            columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
+            begin = at.cum[i] * row + k * own
+            if count == 32:
+                weigh(rows, factors, sums, blocks, columns, begin, place, own, 32)
+            elif count == 4:
+                weigh(rows, factors, sums, blocks, columns, begin, place, own, 4)
+            else:
+                weigh(rows, factors, sums, blocks, columns, begin, place, own, 1)
+            k += count
+        if mode != 0:
+            for j in range(row):
+                columns = Columns(at.cum[i] * row + j, length, row, at.steps, 1)
+                total(factors, masses, blocks, columns, i * row + j, 0.0, 1)
+            for j in range(width):
+                mass = masses[i * row + j * own]
+                sums[i * width + j] = sums[i * width + j] / mass if mass != 0 else 0
+
+
+def cuda(
+    x: Array,
+    weights: Array,
+    out: Array,
+    totals: Array,
+    at: Layout,
+    mode: int,
+    own: int,
+    width: int,
+) -> None:
+    """All units, a block each, a thread a column; where they are narrow, several threads share a column.
+
+    The order of summation is that of `sum_rows`.
+    """
+    parts = gpu.shared.array(128, out.dtype)
+    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, which waits for each other below
+            k = column + gpu.threadIdx.x
+            mass = out.dtype.type(0)
+            for turn in range(2 if mode else 1, 0, -1):  # the sum of the weights, and that of the items
+                parts[place] = 0
+                total = parts[place]  # zero in the dtype of out
+                blocks = wide(total)
+                if k < width:
+                    t = gpu.threadIdx.y
+                    taken = 0
+                    while t < length:
+                        r = at.cum[i] + t
+                        factor = weights[r * width + k if own else r]
+                        if turn == 1:
+                            factor *= x[(first + along(at, t)) * width + k]
+                        total += factor
+                        t += gpu.blockDim.y
+                        taken += 1
+                        if taken & 7 == 0:
+                            blocks += wide(total)
+                            total = parts[place]
+                parts[place] = blocks + wide(total)
+                tree_sum(parts, place)
+                if gpu.threadIdx.y == 0 and k < width:
+                    if turn == 2:
+                        mass = parts[place]
+                        if own or k == 0:
+                            totals[i * width + k if own else i] = mass
+                    elif mode == 0:
+                        out[i * width + k] = parts[place]
+                    else:
+                        out[i * width + k] = 0
+                        if mass != 0:
+                            out[i * width + k] = parts[place] / mass
+                gpu.syncthreads()  # before the memory is used again
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(
+    cpu,
+    cuda,
+    CALCULATES,
+    "sequences",
+    (*alike(FLOATS, 4), *((kind, made, made, made) for kind, made in MEANS)),
+    STREAMS,
+)

@@ -1,0 +1,119 @@
+"""Compiled functions of the user: told from others, and started over all sequences of a batch."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays.library import Array, Shape
+from ..errors import StructureError
+from ..limits import remember
+from . import threads
+from .kernel import cuts
+from .threads import loading
+
+PAYS = 1 << 18
+"""Bytes of items from which on several threads pay, where nobody knows what a function costs."""
+
+_loops: dict[Any, Any] = {}
+
+
+def is_compiled(fn: object) -> bool:
+    """Is this a function that Numba compiles for the host?  Numba is not loaded to find out."""
+    dispatcher = getattr(sys.modules.get("numba.core.registry"), "CPUDispatcher", None)
+    return dispatcher is not None and isinstance(fn, dispatcher)
+
+
+class Mapped:
+    """A compiled function over the sequences ``data[offsets[i]:offsets[i + 1]]``, at least one of them.
+
+    `axes` and `dtype` are those of what it gives; a number has no axes.
+    """
+
+    def __init__(self, fn: Any, data: Array, offsets: Array) -> None:
+        with loading:
+            parts = importlib.import_module("..kernels.parts.maps", __package__)
+        self.loops = _loops.get(fn) or remember(_loops, fn, parts.loops_over(fn))
+        self.fn, self.data, self.offsets = fn, data, offsets
+        self.n = offsets.size - 1
+        self.dtype, self.axes = parts.kind_of(self.loops, fn, self._sequence(0))
+
+    def items(self) -> Array:
+        """One item a sequence, ``(n, *item)``; StructureError where they have not all one shape."""
+        shape: Shape = ()
+        begin, loop = 0, self.loops.numbers
+        if self.axes:
+            first = self._called(self.loops.once, 0, self._sequence(0))
+            shape, begin, loop = first.shape, 1, self.loops.items
+        out = np.empty((self.n, *shape), self.dtype)
+        if self.axes:
+            out[0] = first
+        reached = np.zeros(self.n + 1, np.int64)
+
+        def block(lo: int, hi: int) -> None:
+            lo = max(lo, begin)
+            wrong = self._noted(loop, reached, lo, self.data, self.offsets, out, reached, lo, hi)
+            if wrong >= 0:
+                raise StructureError(
+                    f"the result of sequence {wrong} has not shape {shape}, which that of sequence 0 has"
+                )
+
+        threads.run(block, (), self._cuts())
+        return out
+
+    def sequences(self) -> tuple[Array, Array]:
+        """One array a sequence, all of them one after the other, and their lengths."""
+        first = self._called(self.loops.once, 0, self._sequence(0))
+        item, lengths = first.shape[1:], np.zeros(self.n, np.int64)
+        lengths[0] = len(first)
+        reached = np.zeros(self.n, np.int64)
+        parts: dict[int, Array] = {}
+
+        def block(lo: int, hi: int) -> None:
+            begin, used = (lo, 0) if lo else (1, len(first))
+            room = max(int(self.offsets[hi] - self.offsets[lo]), used)
+            out = np.empty((room, *item), self.dtype)
+            out[:used] = first[:used]
+            at = reached, lo, begin, hi
+            out, used = self._noted(self.loops.sequences, reached, lo, self.data, self.offsets, out, used, lengths, at)
+            if used < 0:
+                raise StructureError(
+                    f"the items of sequence {-1 - used} have not shape {item}, which those of sequence 0 have"
+                )
+            parts[lo] = out[:used]
+
+        threads.run(block, (), self._cuts())
+        found = [parts[lo] for lo in sorted(parts)]
+        rows = found[0]
+        if len(found) > 1 or 2 * len(rows) < len(rows.base if rows.base is not None else rows):
+            rows = np.concatenate(found)
+        return rows, lengths
+
+    def _sequence(self, i: int) -> Array:
+        rows: Array = self.data[self.offsets[i] : self.offsets[i + 1]]
+        return rows
+
+    def _cuts(self) -> list[int]:
+        if self.data.nbytes < PAYS or not self.fn.targetoptions.get("nogil"):
+            return [0, self.n]
+        return cuts(self.n, np.diff(self.offsets))
+
+    def _noted(self, loop: Callable[..., Any], reached: Array, block: int, *args: Any) -> Any:
+        """The loop over a block; an error of the function says at which sequence it came up."""
+        try:
+            return loop(self.fn, *args)
+        except Exception as error:
+            error.add_note(note(int(reached[block])))
+            raise
+
+    def _called(self, loop: Callable[..., Any], i: int, *args: Any) -> Any:
+        return self._noted(loop, np.array([i]), 0, *args)
+
+
+def note(i: int) -> str:
+    """What an error of a function says where it came up."""
+    return f"map_sequences had called the function with sequence {i}"

@@ -1,0 +1,119 @@
+"""Which sequences come together in a batch, and in what order: decided by their lengths alone, before any is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..arrays import Array
+from ..converters.layouts import at_least, one_of
+from ..errors import StructureError
+from ..formats import Ragged
+from ..formats.annotations import Integers
+from ..formats.structure import Structure, integers
+from ..operations.batch import buckets, reorder
+
+POOL = 100
+TOO_LONG = ("raise", "drop", "alone")
+
+
+def plan_batches(
+    lengths: Integers,
+    max_items: int,
+    *,
+    multiple_of: int = 1,
+    max_sequences: int | None = None,
+    pool: int | None = POOL,
+    seed: Sequence[int] | None = None,
+    too_long: str = "raise",
+) -> Ragged:
+    """Batches of sequences of similar length, in a random order.
+
+    Parameters
+    ----------
+    lengths : n integers
+    max_items : int
+        The most items of a batch, padding counted.
+    multiple_of : int
+        The width of a batch is the length of its longest sequence, rounded up to a multiple of this.
+    max_sequences : int, optional
+        The most sequences of a batch.
+    pool : int, optional
+        About how many batches are made of a pool: of sequences that follow one another in the random order and are
+        sorted by length.  None: all sequences are one pool.
+    seed : whole numbers, optional
+        What the random order begins with, ``(seed, epoch)`` say.  None: pools in the order given, and in each the
+        longest sequences first; before them what is `alone`.
+    too_long : "raise", "drop" or "alone"
+        What becomes of a sequence that is over `max_items`: an error, nothing, or a batch of its own.
+
+    Returns
+    -------
+    Ragged
+        The positions (int64), one sequence a batch.
+
+    Raises
+    ------
+    StructureError
+        For a sequence that is over `max_items`.
+    ConversionError
+        For options that are too small.
+
+    Notes
+    -----
+    Sequences are shuffled, cut into pools, sorted by length within each, cut into batches, and the batches of all
+    pools shuffled: the larger the pool, the less padding, and the less random is who comes together.
+    """
+    one_of(too_long, "too_long", TOO_LONG)
+    limit, step = at_least(max_items, "max_items", 0), at_least(multiple_of, "multiple_of", 1)
+    most = None if max_sequences is None else at_least(max_sequences, "max_sequences", 1)
+    size = None if pool is None else at_least(pool, "pool", 1)
+    known = Structure.of_lengths(integers(lengths, "lengths")).lengths
+    fits = fitting(known, limit, step, too_long)
+    order: Array = np.arange(known.size) if seed is None else shuffled(known.size, *seed, 0)
+    whole = fits.all()
+    long = order[:0] if whole or too_long == "drop" else order[~fits[order]]
+    order = order if whole else order[fits[order]]
+    positions: list[Array] = [long]
+    counts: list[Array] = [np.ones(long.shape, np.int64)]
+    for part in _pools(order, known[order], size, limit, most):
+        made = buckets(known[part], limit, multiple_of=step, max_sequences=most)
+        positions.append(part[made.data])
+        counts.append(made.lengths)
+    batches = Ragged(np.concatenate(positions), np.concatenate(counts))
+    return batches if seed is None else reorder(batches, shuffled(len(batches), *seed, 1))
+
+
+def fitting(lengths: Array, limit: int, step: int, too_long: str) -> Array:
+    """Which sequences a batch has room for; StructureError where one must and does not."""
+    fits: Array = lengths <= limit // step * step
+    if too_long != "raise" or fits.all():
+        return fits
+    i = int((~fits).argmax())
+    length = int(lengths[i])
+    padded = f", padded to {-(-length // step) * step}" if step > 1 else ""
+    raise StructureError(
+        f"sequence {i} has {length} items{padded}, more than max_items={limit}; "
+        'too_long="drop" leaves such sequences out, "alone" gives each a batch of its own'
+    )
+
+
+def _pools(order: Array, lengths: Array, size: int | None, limit: int, most: int | None) -> list[Array]:
+    """The order in pieces that each make about `size` batches."""
+    if not order.size:
+        return []
+    if size is None or not limit:
+        return [order]
+    share = limit / order.size if most is None else limit / most  # what a sequence takes of a batch, however short
+    pools = np.cumsum(np.maximum(lengths, share))[:-1] // (float(size) * limit)  # of all but the first
+    return [*np.split(order, np.flatnonzero(np.diff(pools, prepend=0)) + 1)]
+
+
+def shuffled(n: int, *seed: int) -> Array:
+    """The numbers below n in a random order: the same one on any machine, with any version of NumPy.
+
+    Only the bits that NumPy's generators give are promised to stay, not what is made of them.
+    """
+    bits = np.random.Philox(np.random.SeedSequence(seed)).random_raw(n)
+    return np.argsort(bits, kind="stable")

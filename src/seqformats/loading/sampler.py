@@ -1,0 +1,248 @@
+"""Which samples of a dataset come together: batches by length for a loader, for each epoch, rank and restart."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..converters.layouts import at_least, one_of
+from ..errors import ConversionError, said
+from ..formats.structure import Structure
+from ..operations.annotations import Lengths
+from ..operations.options import key_of
+from ..operations.questions import lengths_given
+from .plan import POOL, TOO_LONG, fitting, plan_batches
+
+
+class BucketSampler:
+    """Batches of samples of similar length, for ``DataLoader(batch_sampler=...)``.
+
+    Parameters
+    ----------
+    lengths : n integers, a list, an array or a tensor; or an encoding
+        How long each sample of the dataset is.
+    max_items : int
+        The most items of a batch, padding counted: the greatest length in it, times its samples.
+    multiple_of : int
+        What `collate` rounds widths up to; it counts as padding.
+    max_sequences : int, optional
+        The most samples of a batch.
+    pool : int, optional
+        About how many batches are made of one pool of samples, which are drawn at random and sorted by length.  More
+        mean less padding, fewer more chance in who comes together; None sorts all of them.
+    shuffle : bool
+        Another order in each epoch?  Else the batches are the same in all, in pools of the order given, each with its
+        longest samples first.
+    seed : int
+        What the order begins with; the same on all ranks.
+    drop : bool
+        Where the batches cannot be dealt evenly to the ranks: leave some out?  Else some are there twice.
+    rank, world : int, optional
+        Which part of the batches this process takes, and how many processes there are; without them what
+        ``torch.distributed`` says where it is initialised, else all batches.
+    too_long : "raise", "drop" or "alone"
+        What becomes of a sample over `max_items`: an error, nothing, or a batch of its own.
+
+    Raises
+    ------
+    TypeError
+        For wrong types.
+    StructureError
+        For a sample over `max_items`, which it names.
+    ConversionError
+        For impossible options.
+
+    See Also
+    --------
+    collate : Samples into a batch.
+    seqformats.buckets : The batches of one pool.
+
+    Notes
+    -----
+    The batches depend on lengths, options, seed and epoch alone: they are the same on every machine.  How many there
+    are differs a little from epoch to epoch, and `len` is that of the epoch that is set.  All ranks have equally many.
+
+    Trainers that deal batches to ranks themselves want one that does not, ``rank=0, world=1``.
+
+    Without shuffling, results come back into the order of the dataset by
+    ``sf.inverse_order(np.concatenate(list(sampler)))``.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> sampler = sf.torch.BucketSampler([1, 5, 2, 5, 1], 10, shuffle=False)
+    >>> list(sampler)
+    [[1, 3], [2, 0, 4]]
+    >>> sampler = sf.torch.BucketSampler([1, 5, 2, 5, 1] * 100, 10, seed=7)
+    >>> sampler.set_epoch(3)
+    >>> batches = iter(sampler)
+    >>> done = [next(batches), next(batches)]
+    >>> again = sf.torch.BucketSampler([1, 5, 2, 5, 1] * 100, 10, seed=7)
+    >>> again.load_state_dict(sampler.state_dict())
+    >>> list(again) == list(batches)
+    True
+    """
+
+    def __init__(
+        self,
+        lengths: Lengths,
+        max_items: int,
+        *,
+        multiple_of: int = 1,
+        max_sequences: int | None = None,
+        pool: int | None = POOL,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop: bool = False,
+        rank: int | None = None,
+        world: int | None = None,
+        too_long: str = "raise",
+    ) -> None:
+        for name, flag in (("shuffle", shuffle), ("drop", drop)):
+            if not isinstance(flag, (bool, np.bool_)):
+                raise TypeError(f"{name} must be True or False, not {said(flag)}")
+        one_of(too_long, "too_long", TOO_LONG)
+        self._options: dict[str, Any] = {
+            "max_items": at_least(max_items, "max_items", 0),
+            "multiple_of": at_least(multiple_of, "multiple_of", 1),
+            "max_sequences": None if max_sequences is None else at_least(max_sequences, "max_sequences", 1),
+            "pool": None if pool is None else at_least(pool, "pool", 1),
+            "too_long": too_long,
+        }
+        self._lengths: Array = Structure.of_lengths(lengths_given(lengths)).lengths
+        fitting(self._lengths, self._options["max_items"], self._options["multiple_of"], too_long)
+        self._shuffle, self._seed, self._drop = bool(shuffle), key_of(seed), bool(drop)
+        self._rank, self._world = _share(rank, world)
+        self._epoch = 0
+        self._planned: tuple[int, Array, Array] | None = None  # the epoch, the positions, and where batches begin
+        self._state = (0, 0)  # the epoch, and the batches of this rank that have been given in it
+        self._resume = 0
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is set."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes next: each has its own order.
+
+        Parameters
+        ----------
+        epoch : int
+            From 0.  The one that is resumed goes on where it was; any other begins at its beginning.
+        """
+        epoch = at_least(epoch, "epoch", 0)
+        if epoch != self._epoch:
+            self._epoch, self._resume, self._state = epoch, 0, (epoch, 0)
+
+    def __len__(self) -> int:
+        batches = self._plan()[1].size - 1
+        return batches // self._world if self._drop else -(-batches // self._world)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self._state = (self._epoch, self._resume)
+        return self._pass()
+
+    def _pass(self) -> Iterator[list[int]]:
+        """The batches of this rank that are left.
+
+        It begins with its first batch: a loader may ask for several iterators before it takes one from the last.
+        """
+        epoch, begin, self._resume = self._epoch, self._resume, 0
+        positions, begins = self._plan()
+        batches = begins.size - 1
+        for number in range(begin, len(self)):
+            k = (number * self._world + self._rank) % batches
+            self._state = (epoch, number + 1)
+            batch: list[int] = positions[begins.item(k) : begins.item(k + 1)].tolist()
+            yield batch
+
+    def _plan(self) -> tuple[Array, Array]:
+        """The batches of all ranks in the epoch that is set: the positions in them, and where each begins."""
+        if self._planned is None or (self._shuffle and self._planned[0] != self._epoch):
+            seed = (self._seed, self._epoch) if self._shuffle else None
+            made = plan_batches(self._lengths, seed=seed, **self._options)
+            self._planned = (self._epoch, made.data, made.offsets)
+        return self._planned[1:]
+
+    def state_dict(self, taken: int | None = None) -> dict[str, int]:
+        """Where the sampler is, to be saved.
+
+        Parameters
+        ----------
+        taken : int, optional
+            How many batches of this epoch have been used.  Without it, how many the sampler has given: with
+            ``num_workers=0`` that is the same, but a loader with workers asks for batches ahead of those that it
+            returns, ``prefetch_factor`` for each worker.
+
+        Returns
+        -------
+        dict
+            Plain ints.
+
+        Notes
+        -----
+        torchdata's ``StatefulDataLoader`` saves and loads it by itself, and knows what its workers are ahead.
+        """
+        epoch, given = self._state
+        given = given if taken is None else at_least(taken, "taken", 0)
+        return {"epoch": epoch, "taken": given, "world": self._world, "plan": self._digest}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on from what `state_dict` has returned: the next pass gives the batches that were left.
+
+        Parameters
+        ----------
+        state : dict
+
+        Raises
+        ------
+        ConversionError
+            For the state of a sampler with other lengths or options, or of more or fewer ranks.
+
+        Notes
+        -----
+        Of an epoch that was over nothing is left: `set_epoch` says that the next one comes.
+        """
+        if not isinstance(state, Mapping) or not {"epoch", "taken", "world", "plan"} <= state.keys():
+            raise TypeError(f"a state is what state_dict() has returned, not {said(state)}")
+        if state["plan"] != self._digest:
+            raise ConversionError(
+                "the state is that of a sampler with other lengths, options or another seed, whose batches are others"
+            )
+        if state["world"] != self._world:
+            raise ConversionError(f"the state is that of one of {state['world']} ranks, but here are {self._world}")
+        epoch, taken = at_least(state["epoch"], "epoch", 0), at_least(state["taken"], "taken", 0)
+        self._epoch, self._resume, self._state = epoch, taken, (epoch, taken)
+
+    @functools.cached_property
+    def _digest(self) -> int:
+        """A number that differs where batches do; loaders that save their state ask for it in every step."""
+        options = repr((self._options, self._shuffle, self._seed, self._drop))
+        return zlib.crc32(options.encode(), zlib.crc32(self._lengths.tobytes()))
+
+    def __repr__(self) -> str:
+        which = f", rank {self._rank} of {self._world}" if self._world > 1 else ""
+        return f"BucketSampler({self._lengths.size} samples, epoch {self._epoch}{which})"
+
+
+def _share(rank: int | None, world: int | None) -> tuple[int, int]:
+    """Which of how many processes this is."""
+    if (rank is None) != (world is None):
+        raise TypeError(f"rank and world go together, but rank={said(rank)} and world={said(world)}")
+    if rank is None:
+        distributed: Any = sys.modules.get("torch.distributed")  # without it no process has a rank
+        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+            return 0, 1
+        return int(distributed.get_rank()), int(distributed.get_world_size())
+    count = at_least(world, "world", 1)
+    place = at_least(rank, "rank", 0)
+    if place >= count:
+        raise ConversionError(f"rank must be below world={count}, but is {place}")
+    return place, count

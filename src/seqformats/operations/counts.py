@@ -1,0 +1,222 @@
+"""Reductions that count: items that are not zero, items that differ, items that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..arrays.dtypes import HALF, SUMS_IN, Dtypes, same
+from .annotations import Batch, Empty, Reduced
+from .over import Calculation, Ordering
+from .reduction import ONE, ZERO, Reduction
+from .spread import extreme_pullback
+
+
+def _counted(made: str) -> Callable[[str], Dtypes]:
+    """Any numbers; what comes of them has the dtype `made`."""
+
+    def dtypes(name: str) -> Dtypes:
+        if name not in SUMS_IN:
+            raise TypeError(f"items of dtype {name} cannot be counted; those that can: {', '.join(SUMS_IN)}")
+        return Dtypes("float32" if name in HALF else name, made, made)
+
+    return dtypes
+
+
+COUNT = Reduction("count", Calculation("count_rows", _counted("int64"), 0))
+ANY = Reduction("any", Calculation("count_rows", _counted("bool"), 1))
+ALL = Reduction("all", Calculation("count_rows", _counted("bool"), 2), default=ONE)
+
+
+def _different(name: str) -> Dtypes:
+    """What has an order, in which kernels find what is equal."""
+    return Dtypes(same(name).taken, "int64", "int64")
+
+
+NUNIQUE = Reduction("nunique", Ordering("alike_rows", _different, 0))
+MODE = Reduction("mode", Ordering("alike_rows", same, 1), extreme_pullback, what="a mode")
+
+
+@COUNT.of
+def reduce_count(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+    """How many items of every (innermost) sequence are not zero, column by column.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    empty : number or "raise"
+        The result for an empty sequence.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_sum`, but int64: of bools how many are True.
+
+    Raises
+    ------
+    TypeError
+        For strings, dates and other dtypes without a zero.
+    StructureError
+        For an empty sequence with ``empty="raise"``.
+    ConversionError
+        For an `empty` that int64 cannot hold.
+
+    See Also
+    --------
+    lengths : How many items there are.
+    reduce_nunique : How many different ones.
+
+    Notes
+    -----
+    NaN is not zero, as in NumPy's `count_nonzero`.  There is no gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_count(sf.Ragged(np.array([3, 0, 1, 0]), [3, 0, 1]))
+    array([2, 0, 0])
+    """
+    return COUNT(x, empty)
+
+
+@ANY.of
+def reduce_any(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+    """Has every (innermost) sequence an item that is not zero, column by column?
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    empty : number or "raise"
+        The result for an empty sequence, False unless said otherwise.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_sum`, but bool.
+
+    See Also
+    --------
+    reduce_count : What is raised, and what is not zero.
+    reduce_all : Are all items so?
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_any(sf.Ragged(np.array([True, False, False]), [2, 0, 1]))
+    array([ True, False, False])
+    """
+    return ANY(x, empty)
+
+
+@ALL.of
+def reduce_all(x: Batch, *, empty: Empty = ONE) -> Reduced:
+    """Has every (innermost) sequence no item that is zero, column by column?
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    empty : number or "raise"
+        The result for an empty sequence, True unless said otherwise.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_sum`, but bool.
+
+    See Also
+    --------
+    reduce_count : What is raised, and what is not zero.
+    reduce_any : Is one item so?
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_all(sf.Ragged(np.array([True, False, True]), [2, 0, 1]))
+    array([False,  True,  True])
+    """
+    return ALL(x, empty)
+
+
+@NUNIQUE.of
+def reduce_nunique(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+    """How many different items every (innermost) sequence has, column by column.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    empty : number or "raise"
+        The result for an empty sequence.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_sum`, but int64.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes without an order.
+    StructureError
+        For an empty sequence with ``empty="raise"``.
+    ConversionError
+        For an `empty` that int64 cannot hold.
+
+    See Also
+    --------
+    reduce_mode : The most frequent one.
+    reduce_count : How many are not zero.
+
+    Notes
+    -----
+    All NaN are equal, and so are zeros of either sign.  On the CPU each column is sorted in a copy; on a GPU each item
+    is compared with all others of its sequence.  There is no gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_nunique(sf.Ragged(np.array([3, 7, 3, 5]), [3, 0, 1]))
+    array([2, 0, 1])
+    """
+    return NUNIQUE(x, empty)
+
+
+@MODE.of
+def reduce_mode(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+    """The most frequent item of every (innermost) sequence, column by column; of several the least.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    empty : number or "raise"
+        The result for an empty sequence.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_sum`, but dtypes stay.
+
+    See Also
+    --------
+    reduce_nunique : What is raised, which items are equal, and what it costs.
+
+    Notes
+    -----
+    NaN is larger than every number, and so it is the mode where it is more frequent than each of them.  The gradient
+    goes to the first of the items that are equal to the mode.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_mode(sf.Ragged(np.array([3, 7, 7, 5, 4]), [3, 2]))
+    array([7, 4])
+    """
+    return MODE(x, empty)

@@ -1,0 +1,396 @@
+"""Sequences cut as Python slices, cut to a length, alone or in pairs, and moved along."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, frozen, library_of
+from ..converters.convert import convert
+from ..converters.layouts import at_least, one_of
+from ..errors import ConversionError, StructureError
+from ..formats import Encoding, Ragged
+from ..formats.rows import SMALL
+from ..formats.structure import MOST, Structure, whole
+from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, operation
+from ..launch.kernel import kernel
+from .annotations import B, Batch, Counts
+from .over import rows_like
+from .rearrange import per_sequence
+from .runs import Parts, Picks, Runs, rule_of_parts, taken
+
+cut_runs, cut_places, shift_rows = kernel("cut_runs"), kernel("cut_places"), kernel("shift_rows")
+
+Bound = int | Array | None
+"""One number for all sequences, one for each, or an open end."""
+SIDES = ("right", "left", "middle")
+STRATEGIES = ("longest_first", "only_first", "only_second")
+
+
+def _bound(value: Counts | None, n: int, what: str) -> Bound:
+    """As Python does, a number is clipped."""
+    if value is None or (type(value) is int and -MOST <= value <= MOST):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return min(max(whole(value, what), -MOST), MOST)
+    return per_sequence(value, n, what)
+
+
+def _parts(x: Encoding, start: Bound, stop: Bound, step: int | Array = 1) -> Parts:
+    """Of every sequence the items from start to stop, each `step` after the one before."""
+    structure = x._structure
+    n = structure.n
+    first, last = 0 if start is None else start, 0 if stop is None else stop
+    if type(first) is int and type(last) is int and type(step) is int:
+        own, bounds = 0, np.array((first, last, step))
+    else:
+        own, bounds = 1, np.empty(3 * n, np.int64)
+        bounds[:n], bounds[n : 2 * n], bounds[2 * n :] = first, last, step
+    opened = (start is None) | (stop is None) << 1
+    table: Array = np.empty(3 * n + 2, np.int64)
+    longest = cut_runs.run(structure.lengths, structure.offsets, bounds, own, opened, table)
+    if longest < 0:
+        raise ConversionError(f"step must not be 0{f', but is for sequence {-1 - longest}' if own else ''}")
+    table.setflags(False)
+    kept, starts = Structure(table[:n], table[n : 2 * n + 1], longest), table[2 * n + 1 : 3 * n + 1]
+    if not table[-1]:
+        return Runs(kept, kept, starts)
+    places: Array = np.empty(kept.rows, np.int64)
+    cut_places.run(starts, structure.offsets, bounds[2 * (n if own else 1) :], kept.offsets, places)
+    return Picks(kept, frozen(places))
+
+
+def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) -> tuple[Parts]:
+    n = x._structure.n
+    by = _bound(step, n, "step")
+    if by is None:
+        raise TypeError("step must be an integer, or one for each sequence, not None")
+    return (_parts(x, _bound(start, n, "start"), _bound(stop, n, "stop"), by),)
+
+
+CUT = Operation(taken, rule_of_parts, check=_cuts)
+
+
+@CUT.of
+def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Counts = 1) -> B:
+    """Every (innermost) sequence sliced as Python slices a list: ``sequence[start:stop:step]``.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Of any dtype.
+    start, stop : None, int or n integers
+        For all sequences, or for each; negative from the end, None for an open end, and clipped where they reach beyond
+        a sequence.
+    step : int or n integers
+        Backwards where it is negative.
+
+    Returns
+    -------
+    what `x` is
+        Of a `List` views where the step is 1, and then `x` itself where nothing is cut off.
+
+    Raises
+    ------
+    ConversionError
+        For a step of 0.
+    StructureError
+        For another number of integers than there are sequences.
+    TypeError
+        For what is no integer.
+
+    See Also
+    --------
+    slice : A range that must be there.
+    truncate : To a greatest length.
+    reverse : The step -1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.arange(7), [4, 1, 2])
+    >>> sf.cut(x, 1, -1)
+    Ragged(shape (2,), int64, cpu, 3 sequences of lengths [2, 0, 0])
+    >>> sf.convert(sf.cut(x, 0, [-1, 9, 1]), list)
+    [[0, 1, 2], [4], [5]]
+    >>> sf.cut(x, step=-2).data
+    array([3, 1, 4, 6])
+    """
+    return CUT(x, start, stop, step)
+
+
+# --- to a length -----------------------------------------------------------------------------------------------------
+
+
+def _most(value: Counts, n: int) -> int | Array:
+    """How many items may stay, for all sequences or for each."""
+    if isinstance(value, (int, np.integer)):
+        return at_least(value, "most", 0)
+    most = per_sequence(value, n, "most")
+    if (most < 0).any():
+        i = int((most < 0).argmax())
+        raise ConversionError(f"most must be at least 0, but is {most[i]} for sequence {i}")
+    return most
+
+
+def _truncations(x: Encoding, most: Counts, side: str) -> tuple[Parts]:
+    one_of(side, "side", SIDES)
+    return (_shortened(x, _most(most, x._structure.n), side),)
+
+
+def _shortened(x: Encoding, most: int | Array, side: str) -> Parts:
+    """Of every sequence at most so many items, the others cut off on this side."""
+    if side == "right":
+        return _parts(x, None, most)
+    if side == "left":  # the last 0 items are no slice from -0 on
+        start = np.where(most == 0, MOST, -most) if isinstance(most, np.ndarray) else -most if most else MOST
+        return _parts(x, start, None)
+    structure = x._structure
+    kept = Structure.of_lengths(np.minimum(structure.lengths, most))
+    ends = kept.lengths >> 1
+    pieces = np.stack([kept.lengths - ends, ends], 1).reshape(-1)
+    starts = np.stack([structure.offsets[:-1], structure.offsets[1:] - ends], 1).reshape(-1)
+    return Runs(kept, Structure.of_lengths(pieces), frozen(starts))
+
+
+TRUNCATE = Operation(taken, rule_of_parts, check=_truncations)
+
+
+@TRUNCATE.of
+def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "right") -> B:
+    """Every (innermost) sequence cut to at most so many items.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Of any dtype.
+    most : int or n integers
+        For all sequences, or for each, at least 0.
+    side : "right", "left" or "middle"
+        Where items are cut off; "middle" keeps ``ceil(most / 2)`` items of the beginning and the others of the end.
+
+    Returns
+    -------
+    what `x` is
+        Itself where nothing is cut off; of a `List` views, unless the middle is cut out.
+
+    Raises
+    ------
+    ConversionError
+        For another side, or a number below 0.
+    StructureError
+        For another number of integers than there are sequences.
+    TypeError
+        For what is no integer.
+
+    See Also
+    --------
+    truncate_pair : Two batches that share a length.
+    chunk : Several sequences of what is too long.
+    cut : From and to any place.
+
+    Notes
+    -----
+    The side is the truncation_side of Hugging Face's tokenizers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.arange(7), [5, 2])
+    >>> [sf.truncate(x, 3, side).data.tolist() for side in ("right", "left", "middle")]
+    [[0, 1, 2, 5, 6], [2, 3, 4, 5, 6], [0, 1, 4, 5, 6]]
+    """
+    return TRUNCATE(x, most, side)
+
+
+@operation
+def truncate_pair(
+    a: B,
+    b: Batch,
+    most: Counts,
+    strategy: Literal["longest_first", "only_first", "only_second"] = "longest_first",
+    *,
+    side: Literal["right", "left", "middle"] = "right",
+) -> Call[tuple[B, Any]]:
+    """Two batches, sequence by sequence cut so that both together have at most so many items.
+
+    Parameters
+    ----------
+    a, b : encodings, lists of arrays or nested lists
+        Over the same number of innermost sequences, of any dtypes and item shapes.
+    most : int or n integers
+        For all pairs, or for each, at least 0.
+    strategy : "longest_first", "only_first" or "only_second"
+        Which one is cut: the longer one until both are equally long and then both in turn, so that of an odd number the
+        longer one keeps one item more, `b` where they are equally long; or always the same.
+    side : "right", "left" or "middle"
+        See `truncate`.
+
+    Returns
+    -------
+    what `a` is, what `b` is
+        A tuple.  So is what the pullback gives.
+
+    Raises
+    ------
+    StructureError
+        For another number of sequences, and where the one to be cut would have no item left.
+    ConversionError
+        For another strategy or side, or a number below 0.
+    TypeError
+        For what is no integer.
+
+    See Also
+    --------
+    truncate : One batch.
+    concat : The pairs as one batch.
+
+    Notes
+    -----
+    The strategies are those of Hugging Face's fast tokenizers, where a `most` of 0 leaves nothing of both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> a, b = sf.Ragged(np.arange(8), [6, 2]), sf.Ragged(np.arange(6), [3, 3])
+    >>> [part.lengths.tolist() for part in sf.truncate_pair(a, b, 5)]
+    [[3, 2], [2, 3]]
+    >>> [part.lengths.tolist() for part in sf.truncate_pair(a, b, 5, "only_first")]
+    [[2, 2], [3, 3]]
+    """
+    batches = operand(a), operand(b)
+    owns = batches[0].own, batches[1].own
+    one, two = owns[0]._structure, owns[1]._structure
+    if one.n != two.n:
+        raise StructureError(f"a has {one.n} sequences, but b has {two.n}")
+    one_of(strategy, "strategy", STRATEGIES)
+    one_of(side, "side", SIDES)
+    lengths = _pair_lengths(one.lengths, two.lengths, _most(most, one.n), strategy)
+    parts = [_shortened(own, kept, side) for own, kept in zip(owns, lengths, strict=True)]
+
+    def rule(zs: tuple[Encoding, Encoding], _: bool) -> tuple[Any, Pullback]:
+        pairs = [rule_of_parts(z, part) for z, part in zip(zs, parts, strict=True)]
+        return tuple([y for y, _ in pairs]), lambda dys: tuple(
+            [back(dy) for (_, back), dy in zip(pairs, dys, strict=True)]
+        )
+
+    def result(ys: tuple[Any, ...]) -> Any:
+        return tuple([y if b.result is None else b.result(y) for b, y in zip(batches, ys, strict=True)])
+
+    return Call(owns, rule, result, each_gradient(batches))
+
+
+def _pair_lengths(a: Array, b: Array, most: int | Array, strategy: str) -> tuple[Array, Array]:
+    """How many items are kept of each of two."""
+    if strategy == "longest_first":
+        short = np.minimum(np.minimum(a, b), most // 2)
+        long = np.minimum(np.maximum(a, b), most - short)
+        return np.where(a <= b, short, long), np.where(a <= b, long, short)
+    first = strategy == "only_first"
+    cut_one, other = (a, b) if first else (b, a)
+    over = np.maximum(cut_one + other - most, 0)
+    wrong = (over > 0) & (over >= cut_one) & (np.asarray(most) > 0)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise StructureError(
+            f"pair {i} has {a[i]} and {b[i]} items, and {strategy!r} would leave none of the "
+            f'{"first" if first else "second"} for most={np.broadcast_to(most, a.shape)[i]}; "longest_first" cuts both'
+        )
+    kept = np.where(np.asarray(most) > 0, cut_one - over, 0), np.where(np.asarray(most) > 0, other, 0)
+    return kept if first else kept[::-1]
+
+
+# --- moved along -----------------------------------------------------------------------------------------------------
+
+
+def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
+    """`filling` is the bytes of an item; zeros without it."""
+    z = x if x._in_one_array else convert(x, Ragged)
+    library, data, structure, item = z._look(), z.data, z._structure, z._shape[z._lead :]
+    out = rows_like(library, z, item, z._dtype, data)
+    row = math.prod(item) * z._dtype.itemsize
+    if row and structure.rows:
+        args = (z._layout(), by, int(by.size > 1))
+        small = structure.rows * row < SMALL and (library is NUMPY or library.kind(out) == "cpu")
+        if small and filling is None:  # as in `formats.rows.move`
+            shift_rows.run(library.address(data), library.address(out), *args, 0, row, 0, structure.n)
+        else:
+            shift_rows.start(library, (data,), (out,), (*args, int(filling is not None)), row, structure)
+        if filling is not None:
+            shift_rows.start(library, (filling,), (out,), (*args, 2), row, structure)
+    return x._with_data(out)
+
+
+def _shift_rule(x: Encoding, by: Array, filling: Array | None) -> tuple[Encoding, Pullback]:
+    back = frozen(-by)
+    return _shift(x, by, filling), lambda dy: linear(lambda d: _shift(d, back), lambda d: _shift(d, by), dy)
+
+
+def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]:
+    """How far, for all sequences or for each; no farther than the longest is."""
+    structure = x._structure
+    far, steps = structure.longest, _bound(by, structure.n, "by")
+    if steps is None:
+        raise TypeError("by must be an integer, or one for each sequence, not None")
+    steps = np.array([min(max(steps, -far), far)]) if type(steps) is int else np.minimum(np.maximum(steps, -far), far)
+    steps.setflags(write=False)
+    filling = None
+    if type(fill) is not int or fill != 0:
+        filling = library_of(x._sample()).item(fill, x.dtype, x.item_shape)
+    return steps, filling if filling is not None and filling.any() else None
+
+
+SHIFT = Operation(_shift, _shift_rule, check=_shifts)
+
+
+@SHIFT.of
+def shift(x: B, by: Counts, fill: object = 0) -> B:
+    """Every (innermost) sequence moved along: item t of the result is item ``t - by``, `fill` where there is none.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Of any dtype.
+    by : int or n integers
+        How far, for all sequences, or for each; negative towards the beginning.
+    fill : a value or an item
+        For places where there is none, exact in the dtype.
+
+    Returns
+    -------
+    what `x` is
+        Of the same lengths.
+
+    Raises
+    ------
+    ConversionError
+        For a `fill` that the dtype cannot hold.
+    StructureError
+        For another number of integers than there are sequences.
+    TypeError
+        For what is no integer.
+
+    See Also
+    --------
+    window : Several shifts side by side.
+
+    Notes
+    -----
+    By -1 tokens become the labels of a model that tells the next one, by 1 what a decoder gets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])
+    >>> sf.shift(x, -1, fill=-100).data
+    array([   2,    3, -100, -100])
+    >>> sf.shift(x, 1).data
+    array([0, 1, 2, 0])
+    """
+    return SHIFT(x, by, fill)

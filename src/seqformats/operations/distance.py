@@ -1,0 +1,205 @@
+"""How far sequences are from each other."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, Library, frozen, library_of
+from ..converters.convert import convert
+from ..errors import DeviceError, StructureError
+from ..formats import Encoding, Ragged
+from ..formats.structure import same_levels
+from ..gradients.operation import operand
+from ..launch.kernel import kernel, variant_of
+from ..launch.threads import num_threads
+from ..limits import remember
+from .annotations import Batch, Flat, Nested, Reduced
+from .over import name_of, scratch
+from .reduction import operand_of_reduction, over_levels
+
+count_edits = kernel("count_edits")
+
+NARROW = ("bool", "int8", "int16", "int32", "uint8", "uint16")
+"""What is compared as int32; other integers as int64."""
+FEW = 1 << 18
+"""Columns of strips, below which there is no work for several threads: about a millisecond."""
+TABLE = 512
+"""Words of a hash table, with the masks in it."""
+SCRATCH = 1 << 28
+"""Bytes that all units of work have to keep something, if more than one has."""
+UNITS = 1 << 14
+"""Of work on a GPU, a thread each."""
+
+
+@overload
+def levenshtein(x: Nested, y: Batch) -> Any: ...
+@overload
+def levenshtein(x: Flat, y: Batch) -> Array: ...
+def levenshtein(x: Batch, y: Batch) -> Reduced:
+    """The edit distance of every (innermost) sequence of `x` to the one of `y` at the same place.
+
+    That is how many items must be inserted, deleted or replaced, one at a time, to make one of the other.
+
+    Parameters
+    ----------
+    x, y : encodings, lists of arrays or nested lists
+        Over the same number of innermost sequences, of integers or bools of any dtype, with item shape () or (1,); they
+        may be of different kinds and dtypes.  Where both have more levels, the outer ones are the same.
+
+    Returns
+    -------
+    array, LoD or list
+        int64 ``(n,)``, in the library and on the device of the items; where `x` is a `LoD` with more levels a `LoD`
+        without its innermost, where it is nested lists with more levels nested lists.
+
+    Raises
+    ------
+    TypeError
+        For items that are no integers.
+    StructureError
+        For batches that do not fit each other, or other item shapes.
+    DeviceError
+        For different libraries or devices.
+
+    See Also
+    --------
+    equal : Are two batches the same?
+    erase : Tokens that should not count, taken out before.
+
+    Notes
+    -----
+    Myers' bit-vector algorithm in Hyyrö's form: 64 rows of the table of distances at a time, so that two sequences of m
+    and n items take ``m * n / 64`` steps.  Each thread that works on some pairs keeps 8 bytes an item of the longest
+    sequence; all together 256 MiB at most, or what a single one needs.  On a GPU a pair is the work of one thread.
+    Padding is never looked at.  There is no gradient.
+
+    Examples
+    --------
+    The distance of each sequence, and the rate of wrong words in all of them:
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> said = sf.Ragged(np.array([4, 8, 15, 16, 23]), [3, 2])
+    >>> wanted = sf.Ragged(np.array([4, 15, 16, 42]), [2, 2])
+    >>> wrong = sf.levenshtein(said, wanted)
+    >>> wrong
+    array([1, 1])
+    >>> float(wrong.sum() / sf.lengths(wanted).sum())
+    0.5
+    """
+    own, result, _ = (x, None, None) if isinstance(x, Encoding) else operand_of_reduction(x)
+    other = y if isinstance(y, Encoding) else operand(y).own
+    _check(own, other)
+    one, two = _in_blocks(own), _in_blocks(other)
+    library, n = one._look(), own._structure.n
+    if two._look() is not library or (library is not NUMPY and one.device != two.device):
+        raise DeviceError(f"y is on {two.device}, {library_of(two.data).name}; x is on {one.device}, {library.name}")
+    plan = _plans.get((type(one.data), one._dtype, two._dtype)) or _prepare(one, two, (x, y))
+    items, others = one.data, two.data
+    if plan.x is not None:
+        items = _as_integers(library, items, plan.x)
+    if plan.y is not None:
+        others = _as_integers(library, others, plan.y)
+    out = library.empty((n,), library.dtype("int64"), items)
+    if n:
+        room = TABLE + max(one._structure.longest, two._structure.longest)
+        here = library is NUMPY or library.kind(items) == "cpu"
+        begins, columns = _shares(one, two, room, here)
+        units = begins.size - 1
+        table = scratch(library, (units * room,), "int64", items)
+        args = (one._layout(), two._layout(), begins, room, plan.least)
+        code = count_edits.code.get(plan.variant)
+        if here and units == 1 and code is not None:
+            # what `start` would do, which has to find out what is known here
+            code(library.operand(items), library.operand(others), library.result(out), table, *args, 1, 0, 1)
+        else:
+            work = (units, columns, None)
+            count_edits.start(library, (items, others), (out, table), args, 1, own._structure, work)
+    found = over_levels(out, own) if own.keeps_levels else out
+    return found if result is None else result(found)
+
+
+def _check(x: Encoding, y: Encoding) -> None:
+    """StructureError where the two have other sequences, or no tokens."""
+    if y._structure.n != x._structure.n:
+        raise StructureError(f"y has {y._structure.n} sequences, but x has {x._structure.n}")
+    outer = x._levels[:-1], y._levels[:-1]
+    if all(outer) and not same_levels(*outer):
+        raise StructureError("y has other outer levels than x")
+    for z, what in ((x, "x"), (y, "y")):
+        item = z._shape[z._lead :]
+        if item and item != (1,):
+            raise StructureError(f"distances are of tokens, items of shape () or (1,), but {what} has {item}")
+
+
+class _Plan(NamedTuple):
+    """What two dtypes decide."""
+
+    x: str | None  # the dtype in which tokens are compared, None where they have it; "uint64": bit for bit
+    y: str | None
+    least: int  # of the tokens that can be equal to others
+    variant: int  # of the code of the kernel
+
+
+_plans: dict[Any, _Plan] = {}
+
+
+def _prepare(x: Encoding, y: Encoding, given: tuple[object, object]) -> _Plan:
+    """The plan for these; TypeError for dtypes that are not of integers."""
+    names, remembered = [], True
+    for z, from_, what in zip((x, y), given, "xy", strict=True):
+        name = name_of(z)
+        if z.rows == 0 and not isinstance(from_, Encoding):
+            name, remembered = "bool", False  # lists without items have no dtype
+        if not name.startswith(("int", "uint", "bool")):
+            raise TypeError(f"distances are of tokens, which are integers, but {what} has dtype {name}")
+        names.append(name)
+    taken = "int32" if all(name in NARROW for name in names) else "int64"
+    casts = [name if name == "uint64" else taken for name in names]
+    native = [getattr(z.dtype, "isnative", True) for z in (x, y)]
+    plain = [
+        remembered and cast == name != "uint64" and own for cast, name, own in zip(casts, names, native, strict=True)
+    ]
+    # beyond int64 they are negative bit for bit, and equal to no negative number of a signed dtype
+    least = 0 if (names[0] == "uint64") != (names[1] == "uint64") else -(2**63)
+    one, two = (None if as_is else cast for cast, as_is in zip(casts, plain, strict=True))
+    width = "int64" if "uint64" in casts else taken
+    plan = _Plan(one, two, least, variant_of(width, width, "int64", "int64"))
+    return remember(_plans, (type(x.data), x._dtype, y._dtype), plan) if remembered else plan
+
+
+def _in_blocks(x: Encoding) -> Encoding:
+    """Every sequence in one piece of one array."""
+    return x if x._in_one_array and not x._by_steps else convert(x, Ragged)
+
+
+def _as_integers(library: Library, items: Array, name: str) -> Array:
+    """The items in the dtype in which they are compared; those of uint64 bit for bit."""
+    if not items.shape[0]:  # lists without items, of whatever dtype
+        return library.empty((0,), library.dtype("int32" if name == "int32" else "int64"), items)
+    items = library.astype(items, name)
+    return items.view(library.dtype("int64")) if name == "uint64" else items
+
+
+@functools.lru_cache(maxsize=64)
+def _all_pairs(n: int) -> Array:
+    """All of them in one unit of work."""
+    return frozen(np.array((0, n)))
+
+
+def _shares(x: Encoding, y: Encoding, room: int, here: bool) -> tuple[Array, int]:
+    """Where the pairs of each unit of work begin, and end; and how many columns of strips there are in all, about."""
+    one, two = x._structure, y._structure
+    n, columns = one.n, one.rows * (two.longest // 64 + 1)
+    units = 1
+    if not here or columns >= FEW:
+        units = min(n, 4 * num_threads() if here else UNITS, max(SCRATCH // (8 * room), 1))
+    if units == 1:
+        return _all_pairs(n), columns
+    costs = np.cumsum(one.lengths * (two.lengths / 64.0 + 1.0) + two.lengths + 1.0)
+    begins = np.searchsorted(costs, np.arange(units + 1) * (costs[-1] / units))
+    begins[-1] = n
+    return frozen(begins), columns

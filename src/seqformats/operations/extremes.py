@@ -1,0 +1,152 @@
+"""Reductions that pick one of the items: the largest, the least, the first, the last."""
+
+from __future__ import annotations
+
+import functools
+
+from ..arrays.dtypes import same
+from .annotations import Batch, Empty, Reduced
+from .over import Calculation
+from .reduction import ZERO, Reduction
+from .spread import end_pullback, extreme_pullback, items_at_end
+
+MAX = Reduction("max", Calculation("max_rows", same, 0), extreme_pullback, what="a maximum")
+MIN = Reduction("min", Calculation("max_rows", same, 1), extreme_pullback, what="a minimum")
+FIRST = Reduction("first", functools.partial(items_at_end, last=0), end_pullback(0))
+LAST = Reduction("last", functools.partial(items_at_end, last=1), end_pullback(1))
+
+
+@MAX.of
+def reduce_max(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+    """The largest item of every (innermost) sequence, column by column.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    empty : number or "raise"
+        The result for an empty sequence.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_sum`, but dtypes stay.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes without an order.
+    StructureError
+        For an empty sequence with ``empty="raise"``.
+    ConversionError
+        For an `empty` that the dtype of the result cannot hold.
+
+    See Also
+    --------
+    argmax : Where it stands.
+    topk_mean : The means of the largest items.
+
+    Notes
+    -----
+    A NaN in a sequence gives NaN.  The gradient goes to the first of equal items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_max(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
+    array([ 4, -1])
+    """
+    return MAX(x, empty)
+
+
+@MIN.of
+def reduce_min(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+    """The least item of every (innermost) sequence, column by column.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    empty : number or "raise"
+        The result for an empty sequence.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_max`.
+
+    See Also
+    --------
+    reduce_max : What is raised, and what becomes of NaN and of equal items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_min(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
+    array([ 3, -1])
+    """
+    return MIN(x, empty)
+
+
+@FIRST.of
+def reduce_first(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+    """The first item of every (innermost) sequence.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape and dtype.
+    empty : number or "raise"
+        The result for an empty sequence.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_sum`, but dtypes stay.
+
+    See Also
+    --------
+    reduce_sum : What is raised.
+    reduce_last : The last item.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_first(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
+    array([ 3, -1])
+    """
+    return FIRST(x, empty)
+
+
+@LAST.of
+def reduce_last(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+    """The last item of every (innermost) sequence.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape and dtype.
+    empty : number or "raise"
+        The result for an empty sequence.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_first`.
+
+    See Also
+    --------
+    reduce_sum : What is raised.
+    reduce_first : The first item.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_last(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
+    array([ 4, -1])
+    """
+    return LAST(x, empty)

@@ -1,0 +1,189 @@
+"""Items by a mark: those to be kept, and those that begin a run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..arrays import NUMPY, Array, adopt, is_array, library_of, to_host
+from ..arrays.dtypes import HALF, Dtypes, sums_in
+from ..converters.convert import convert, rows_of
+from ..errors import StructureError
+from ..formats import Encoding, Ragged
+from ..formats.annotations import Shaped
+from ..formats.structure import Structure
+from ..gradients.operation import Operation, Pullback, operand
+from .annotations import B, Batch
+from .over import FEW, Calculation, name_of, rows_like
+from .runs import Kept, rule_of_parts, taken
+
+
+def _marks(own: Encoding, keep: object) -> Array:
+    """A bool for each item of `own`, flat in the caller's order, beside the items; checked."""
+    structure, sample = own._structure, own._sample()
+    if is_array(keep):
+        library, marks = adopt(keep, "keep")
+        if tuple(marks.shape) not in ((structure.rows,), (structure.rows, 1)):
+            raise StructureError(f"keep must have one bool an item, shape ({structure.rows},), not {marks.shape}")
+        name = library.dtype_name(marks.dtype)
+    else:
+        given = operand(keep).own
+        if math.prod(given.item_shape) != 1 or len(given.item_shape) > 1:
+            raise StructureError(f"keep must hold one bool an item, but has item shape {given.item_shape}")
+        check_lengths(given._structure, structure)
+        marks, name = rows_of(given), name_of(given)
+        library = library_of(marks)
+        if not structure.rows and not isinstance(keep, Encoding):  # lists without items have no dtype
+            marks, name = library.astype(marks, "bool"), "bool"
+    if name != "bool":
+        raise TypeError(f"keep must hold bools, not {name}")
+    marks = marks.reshape(-1)
+    beside = library_of(sample)
+    if library is beside and (library is NUMPY or library.device(marks) == library.device(sample)):
+        return marks
+    return beside.from_host(to_host(marks), sample)
+
+
+def check_lengths(found: Structure, wanted: Structure) -> None:
+    """StructureError where a mask, or what goes with it, has other lengths than the batch."""
+    if found.n != wanted.n:
+        raise StructureError(f"keep has {found.n} sequences, but x has {wanted.n}")
+    if not found.same_lengths(wanted):
+        i = int((found.lengths != wanted.lengths).argmax())
+        raise StructureError(
+            f"sequence {i} of keep has {found.lengths[i]} items, but that of x has {wanted.lengths[i]}"
+        )
+
+
+def _kept(own: Encoding, keep: object) -> tuple[Kept]:
+    return (Kept.of(_marks(own, keep), own._structure),)
+
+
+def _filter_rule(x: Encoding, parts: Kept) -> tuple[Any, Pullback]:
+    """The marks are the caller's, who may write others before the gradient comes."""
+    own = parts._replace(marks=library_of(parts.marks).copy(parts.marks))
+    return rule_of_parts(x, own)
+
+
+FILTER = Operation(taken, _filter_rule, check=_kept)
+
+
+@FILTER.of
+def filter(x: B, keep: Batch | Shaped) -> B:
+    """Every (innermost) sequence without the items that are not to be kept.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Of any dtype.
+    keep : an encoding, a list of arrays, nested lists or an array
+        Bools, item shape () or (1,): in sequences as long as those of `x`, in whichever encoding, or in an array with
+        one for each item, sequence by sequence in the caller's order.
+
+    Returns
+    -------
+    what `x` is
+        With other lengths; a sequence may become empty, and stays.
+
+    Raises
+    ------
+    StructureError
+        For a `keep` with other lengths.
+    TypeError
+        For a `keep` that holds no bools.
+
+    See Also
+    --------
+    run_starts : Which items differ from the one before.
+    gather : Items by their places.
+    erase : Sequences without some tokens.
+    select : Whole sequences.
+
+    Notes
+    -----
+    How many items each sequence keeps is copied from a GPU to the host once, since the lengths depend on it; a `keep`
+    that is elsewhere is copied to where `x` is.  Items that are left out have a gradient of zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([5, 7, 7, 9]), [3, 1])
+    >>> sf.filter(x, [[True, False, True], [False]])
+    Ragged(shape (2,), int64, cpu, 2 sequences of lengths [2, 0])
+    >>> sf.filter(x, x.data < 8).data
+    array([5, 7, 7])
+    """
+    return FILTER(x, keep)
+
+
+def run_starts(x: B) -> B:
+    """Which items differ from the one before them in their (innermost) sequence.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Of numbers or bools, items of any shape, which differ where any of their numbers does.
+
+    Returns
+    -------
+    what `x` is
+        Bools, item shape (); the first item of a sequence is True, and padding False.
+
+    Raises
+    ------
+    TypeError
+        For dtypes that are no numbers.
+
+    See Also
+    --------
+    filter : The items themselves: ``sf.filter(x, sf.run_starts(x))`` has each run once.
+    unique : The distinct items, wherever they stand.
+
+    Notes
+    -----
+    Numbers are compared by value: 0.0 equals -0.0, and NaN nothing.  There is no gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.run_starts(sf.Ragged(np.array([4, 4, 5, 5, 5]), [3, 2])).data
+    array([ True, False,  True,  True, False])
+    """
+    own, result, _ = operand(x)
+    y = own._with_data(STARTS(own))
+    found: B = y if result is None else result(y)
+    return found
+
+
+def _marks_of(name: str) -> Dtypes:
+    """Of numbers; half precision is compared in float32."""
+    sums_in(name)
+    return Dtypes("float32" if name in HALF else name, "bool", "bool")
+
+
+class _Starts(Calculation):
+    """A `Calculation` of a bool an item, which takes the number of columns beside them."""
+
+    def __call__(self, given: Encoding, nans: bool = False) -> Array:
+        """The bools of `run_starts`, laid out as `given`, of a `List` flat; with `nans` NaN equals NaN."""
+        x = given if given._in_one_array else convert(given, Ragged)
+        library, data, structure = x._look(), x.data, x._structure
+        plan = self.plans.get((type(data), x._dtype)) or self.prepare(library, type(data), x._dtype)
+        cast, dtype, _, variant = plan
+        if cast is not None:
+            data = library.astype(data, cast)
+        columns, rows, n = math.prod(x._shape[x._lead :]), structure.rows, structure.n
+        out = rows_like(library, x, (), dtype, data)
+        if rows:
+            args = (x._layout(), int(nans), columns)
+            code = self.kernel.code.get(variant)
+            if code is not None and rows * columns < FEW and (library is NUMPY or library.kind(data) == "cpu"):
+                code(library.operand(data), library.result(out), *args, 1, 0, n)  # as any `Calculation`
+            else:
+                self.kernel.start(library, (data,), (out,), args, 1, structure)
+        return out
+
+
+STARTS = _Starts("start_rows", _marks_of)

@@ -1,0 +1,182 @@
+"""A function of the caller over every sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, adopt, is_array, library_of
+from ..converters.convert import convert
+from ..converters.like import convert_like
+from ..errors import ConversionError, StructureError, said
+from ..formats import Encoding, List, Ragged
+from ..formats.annotations import Shaped
+from ..formats.leaves import wants_grad
+from ..formats.structure import Structure
+from ..gradients.operation import operand
+from ..launch.functions import Mapped, is_compiled, note
+from .annotations import Batch
+from .join import check_alike
+from .reduction import operand_of_reduction, over_levels
+
+_RESULTS = ("auto", "item", "sequence")
+
+
+def map_sequences(fn: Callable[[Any], Any], x: Batch, *, result: str = "auto", like: Shaped | None = None) -> Any:
+    """A function of every (innermost) sequence.
+
+    Parameters
+    ----------
+    fn : function of an array
+        It is called with each sequence, an array ``(length, *item)`` of the library of `x`, in their order, and gives
+        an array or a number.  One that `numba.njit` has compiled is called from a compiled loop, with NumPy arrays;
+        where it was compiled with ``nogil=True``, in several threads.
+    x : an encoding, a list of arrays or nested lists
+    result : "item", "sequence" or "auto"
+        Is what it gives one item, or a sequence of any length?  "auto" looks at the first result: with as many axes as
+        a sequence of `x`, or more, it is a sequence; with fewer, or a number, an item.  So counts ``(10,)`` of token
+        ids, or a covariance ``(3, 3)`` of vectors, are taken for sequences unless ``result="item"`` says what they are.
+    like : array ``(anything, *item)``, optional
+        It gives the dtype and the item shape of the result where there is no sequence, so that `fn` is never called;
+        without it float64 with item shape (), and "auto" is "item".
+
+    Returns
+    -------
+    array ``(n, *item)``, or what `x` is
+        Of items an array; of a `LoD` (nested lists) with more levels one without its innermost level, as of a
+        reduction.  Of sequences a batch in the encoding of `x`.
+
+    Raises
+    ------
+    StructureError
+        For results of different shapes or dtypes.
+    ConversionError
+        For another `result`.
+    TypeError
+        For what is no function, and for results that are neither arrays nor numbers; for a compiled function that does
+        not take the items, that would lose a gradient, or whose arrays lie on a GPU.
+
+    See Also
+    --------
+    Ragged.sequences : The arrays themselves.
+    with_list : A function of all sequences at once.
+
+    Notes
+    -----
+    An error of `fn` comes as it is, with a note that names the sequence.  Tensors given to a plain function keep their
+    autograd graph.  What `fn` is given may be a view of `x`, and what it gives may be one of that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([1.0, 4.0, 2.0]), [2, 1])
+    >>> sf.map_sequences(np.median, x)
+    array([2.5, 2. ])
+    >>> sf.map_sequences(np.sort, x)
+    Ragged(shape (3,), float64, cpu, 2 sequences of lengths [2, 1])
+    """
+    if not callable(fn):
+        raise TypeError(f"map_sequences takes a function first, not {said(fn)}")
+    if not isinstance(result, str) or result not in _RESULTS:
+        raise ConversionError(f'result must be "auto", "item" or "sequence", not {said(result)}')
+    own: Encoding = operand(x).own
+    if not own._structure.n:
+        rows, sequences = _nothing(own, like), result == "sequence"
+        found: Any = Ragged._sealed(rows, own._structure) if sequences else rows
+    elif is_compiled(fn):
+        found, sequences = _compiled(fn, own, result)
+    else:
+        found, sequences = _called(fn, own, result)
+    if sequences:
+        back = operand(x).result
+        y: Any = convert_like(found, own)
+    else:
+        back = operand_of_reduction(x).result
+        y = over_levels(found, own)
+    return y if back is None else back(y)
+
+
+def _is_sequence(result: str, axes: int, own: Encoding) -> bool:
+    """Is a result with so many axes a sequence?"""
+    if result == "auto":
+        return axes > len(own.item_shape)
+    if result == "sequence" and not axes:
+        raise StructureError('a sequence has at least one axis, but the function gives a number; give result="item"')
+    return result == "sequence"
+
+
+def _nothing(own: Encoding, like: Shaped | None) -> Array:
+    """No rows, as `like` says."""
+    if like is None:
+        library = library_of(own._sample())
+        return library.empty((0,), library.dtype("float64"), own._sample())
+    library, sample = adopt(like, "like")
+    if not sample.shape:
+        raise StructureError("like must have the axes (anything, *item), but is a single number")
+    return library.empty((0, *sample.shape[1:]), sample.dtype, sample)
+
+
+# --- plain functions -------------------------------------------------------------------------------------------------
+
+
+def _called(fn: Callable[[Any], Any], own: Encoding, result: str) -> tuple[Any, bool]:
+    """The results, and whether they are sequences."""
+    found: list[Any] = []
+    try:
+        for sequence in own.sequences():
+            found.append(fn(sequence))  # noqa: PERF401  an error has to tell how many there were
+    except Exception as error:
+        error.add_note(note(len(found)))
+        raise
+    arrays = [i for i, y in enumerate(found) if is_array(y)]
+    for i, y in enumerate(found):
+        if not is_array(y) and not isinstance(y, _NUMBERS):
+            raise TypeError(f"the result of sequence {i} must be an array or a number, not {said(y)}")
+    if arrays and len(arrays) < len(found):
+        raise TypeError("some results are arrays and others numbers; give arrays in all cases")
+    if not arrays:
+        _is_sequence(result, 0, own)
+        return library_of(own._sample()).stack(found, own._sample()), False
+    items: list[Array] = [adopt(y, f"the result of sequence {i}")[1] for i, y in enumerate(found)]
+    first = items[0]
+    sequences = _is_sequence(result, len(first.shape), own)
+    for i, item in enumerate(items):
+        same = len(item.shape) == len(first.shape) if sequences else item.shape == first.shape
+        if not same:
+            raise StructureError(
+                f"the result of sequence {i} has shape {tuple(item.shape)}, but that of sequence 0 {tuple(first.shape)}"
+            )
+    check_alike(items, "the result of sequence")
+    return (List(items), True) if sequences else (library_of(first).stack(items, first), False)
+
+
+_NUMBERS = (int, float, complex, str, bytes, np.generic)
+
+
+# --- compiled functions ----------------------------------------------------------------------------------------------
+
+
+def _compiled(fn: Callable[[Any], Any], own: Encoding, result: str) -> tuple[Any, bool]:
+    """The same in a compiled loop."""
+    library, sample = library_of(own._sample()), own._sample()
+    if library.kind(sample) != "cpu":
+        raise TypeError(
+            f"a function compiled for the host does not take arrays on {library.device(sample)}; give a plain one"
+        )
+    if wants_grad(own):
+        raise TypeError("a compiled function has no gradient; give data.detach(), or a plain function of tensors")
+    flat = convert(own, Ragged)
+    rows = library.to_numpy(flat.data)
+    if not (rows.dtype.isnative and rows.flags.aligned):
+        rows = np.require(rows, rows.dtype.newbyteorder("="), ["C", "A"])
+    mapped = Mapped(fn, rows, flat.offsets)
+    sequences = _is_sequence(result, mapped.axes, own)
+    if not sequences:
+        items = mapped.items()
+        return (items if library is NUMPY else library.taken(items, NUMPY)), False
+    data, lengths = mapped.sequences()
+    data = data if library is NUMPY else library.taken(data, NUMPY)
+    return Ragged._sealed(data, Structure.of_lengths(lengths)), True

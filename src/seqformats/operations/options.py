@@ -1,0 +1,55 @@
+"""Numbers that callers give to operations: parts, seeds, and what random numbers have places for."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsFloat
+
+import numpy as np
+
+from ..converters.layouts import at_least
+from ..errors import ConversionError, StructureError, said
+from ..formats.structure import MOST, Structure, whole
+
+ALL = 1 << 32
+"""Random numbers are below this, and so is every place in a sequence that has some."""
+
+
+def number(value: object, what: str) -> float:
+    """A float; TypeError for what is no number."""
+    if type(value) is float or (type(value) is int and -ALL < value < ALL):
+        return float(value)
+    given: Any = value
+    single = isinstance(value, SupportsFloat) and getattr(value, "shape", ()) == () and not np.iscomplexobj(given)
+    if not single or isinstance(value, (bool, np.bool_, str, bytes)):
+        raise TypeError(f"{what} must be a number, not {said(value)}")
+    try:
+        return float(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConversionError(f"{what} must be a number, not {said(value)}: {error}") from None
+
+
+def share(value: object, what: str) -> float:
+    """A float from 0 to 1; ConversionError for others."""
+    part = number(value, what)
+    if not 0 <= part <= 1:
+        raise ConversionError(f"{what} must be from 0 to 1, not {said(value)}")
+    return part
+
+
+def label(ignore: object) -> int:
+    """What stands for no label; ConversionError where it is beyond int64, the dtype of labels."""
+    found = whole(ignore, "ignore")
+    if not -MOST - 1 <= found <= MOST:
+        raise ConversionError(f"ignore={said(ignore)} does not fit int64, the dtype of labels")
+    return found
+
+
+def key_of(seed: object) -> int:
+    """A seed, from 0 to 2^63 - 1; ConversionError for others."""
+    return seed if type(seed) is int and 0 <= seed <= MOST else at_least(seed, "seed", 0)
+
+
+def check_places(structure: Structure) -> None:
+    """StructureError for a sequence with more items than there are places with random numbers."""
+    if structure.longest > ALL:
+        raise StructureError(f"a sequence of {structure.longest} items has more places than random numbers know, 2^32")

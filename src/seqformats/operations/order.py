@@ -1,0 +1,392 @@
+"""Every sequence in order: its items, their places, the largest of them, the distinct ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+
+import numpy as np
+
+from .. import registry
+from ..arrays import NUMPY, Array, DType, Library, library_of
+from ..arrays.dtypes import same
+from ..converters.convert import convert
+from ..errors import StructureError, said
+from ..formats import Encoding, Ragged
+from ..formats.structure import MOST, Structure
+from ..gradients.operation import Call, Operation, Pullback, operand
+from ..launch.kernel import kernel
+from ..limits import remember
+from .annotations import B, Counts
+from .attention import position_ids
+from .filter import STARTS
+from .over import flat_layout, in_one_array, rows_like, scratch
+from .pick import in_kind_of, pick, pullback_of
+from .rearrange import per_sequence
+from .runs import Kept
+
+order_rows = kernel("order_rows")
+
+T = TypeVar("T")
+
+
+_INFINITY = {
+    "float16": (0x7FFF, 0x7C00),
+    "bfloat16": (0x7FFF, 0x7F80),
+    "float32": (0x7FFFFFFF, 0x7F800000),
+    "float64": (0x7FFFFFFFFFFFFFFF, 0x7FF0000000000000),
+}
+"""Of floats: the bits that are no sign, and those of infinity, beyond which NaN are."""
+_WITHOUT_SIGN = (-1 << 63, 0)
+"""Of uint64: what makes a signed integer of it that has the same order."""
+_VALUES, _PLACES, _BOTH = 1, 2, 3
+"""What is wanted of the kernel."""
+
+
+def _order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted: int = _BOTH) -> tuple[Array, Array]:
+    """The items of every sequence in order, column by column, and their places, int64, laid out as `to`.
+
+    `to` has as many of them as it has rows; its data need not be there, but it is in blocks, or by the steps of `x`.
+    NaN comes last, or with `nans` first; of equal items the first comes first.  What is not wanted has no items.
+    """
+    kind, structure, item = type(x.data), x._structure, x._shape[x._lead :]
+    library = NUMPY if kind is np.ndarray else library_of(x.data)
+    plan = _plans.get((kind, x._dtype)) or _prepare(library, kind, x._dtype)
+    cast, signed, form = plan
+    data = library.alias(x.data)
+    if cast is not None:
+        data = library.astype(data, cast)
+    ints = data if signed is None else library.aligned(data).view(signed)
+    width = math.prod(item)
+    size = 2 * structure.rows * width
+    room = scratch(library, (2 * size,), "int64", data)
+    keys, none = room[:size], (0, *item)
+    values = (
+        rows_like(library, to, item, ints.dtype, data) if wanted & _VALUES else library.empty(none, ints.dtype, data)
+    )
+    places = rows_like(library, to, item, library.dtype("int64"), data) if wanted & _PLACES else keys[:0]
+    if width and structure.n and to._structure.rows:
+        args = (x._layout(), to._layout(), *form, falling + 2 * nans, wanted)
+        order_rows.start(library, (ints,), (values, places, keys, room[size:]), args, width, structure)
+    return values if signed is None else values.view(data.dtype), places
+
+
+_plans: dict[Any, tuple[str | None, Any, tuple[int, int]]] = {}
+
+
+def _prepare(library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, tuple[int, int]]:
+    """For a dtype: into which it is cast first, as which integers the kernel takes it, None for bools, and its form."""
+    name = library.dtype_name(dtype)
+    same(name)
+    cast = None if getattr(dtype, "isnative", True) else name
+    size, signed = library.itemsize(dtype), None
+    if name != "bool":
+        signed = library.dtype(f"int{8 * size}" if name[0] != "u" or size == 8 else name)
+    form = _INFINITY.get(name) or (_WITHOUT_SIGN if name == "uint64" else (0, 0))
+    return remember(_plans, (kind, dtype), (cast, signed, form))
+
+
+def _first(x: Encoding, kept: Structure, falling: bool, nans: bool = False) -> tuple[Array, Array]:
+    """The first items of every sequence in order, as many as `kept` says, and their places, flat."""
+    values, places = _order(in_one_array(x), flat_layout(kept, x.item_shape, x.dtype), falling, nans)
+    if values.dtype != x.dtype:  # of another order of bytes
+        values = pick(convert(x, Ragged), places.reshape(-1), kept, by_column=True).data
+    return values, places
+
+
+def _flag(value: object, what: str) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{what} must be True or False, not {said(value)}")
+    return bool(value)
+
+
+def _sorted(x: Encoding, falling: bool) -> Encoding:
+    z = in_one_array(x)
+    data = _order(z, z, falling, wanted=_VALUES)[0]
+    if data.dtype != z._dtype:
+        return _sort_rule(x, falling)[0]
+    y: Encoding = x._with_data(data)
+    return y
+
+
+def _sort_rule(x: Encoding, falling: bool) -> tuple[Encoding, Pullback]:
+    values, places = _first(x, x._structure, falling)
+    back = pullback_of(x, places.reshape(-1), x._structure, once=True, by_column=True)
+    return in_kind_of(values, x._structure, x), back
+
+
+def _falling(_: Encoding, descending: object) -> tuple[bool]:
+    return (_flag(descending, "descending"),)
+
+
+SORT = Operation(_sorted, _sort_rule, check=_falling)
+
+
+@SORT.of
+def sort(x: B, *, descending: bool = False) -> B:
+    """Every (innermost) sequence in rising order, column by column.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape, each of whose columns is sorted on its own, as by ``np.sort(items, axis=0)``.
+    descending : bool
+        In falling order.
+
+    Returns
+    -------
+    what `x` is
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes without an order.
+
+    See Also
+    --------
+    argsort : The places of the items.
+    topk : The largest alone.
+    unique : Each item once.
+
+    Notes
+    -----
+    The order is stable, and NaN comes last both ways, as NumPy has it for the rising one.  A merge sort; short
+    sequences, and the runs that are merged, are sorted by insertion [1]_.  The gradient goes back to where the items
+    were.
+
+    References
+    ----------
+    .. [1] D. E. Knuth, "The Art of Computer Programming", volume 3, sections 5.2.1 and 5.2.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([3, 1, 2, 5, 8]), [3, 2])
+    >>> sf.sort(x).data
+    array([1, 2, 3, 5, 8])
+    >>> sf.sort(x, descending=True).data
+    array([3, 2, 1, 8, 5])
+    """
+    return SORT(x, descending)
+
+
+def argsort(x: B, *, descending: bool = False) -> B:
+    """The places of the items of every (innermost) sequence in rising order, column by column.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape.
+    descending : bool
+        In falling order.
+
+    Returns
+    -------
+    what `x` is
+        int64, places in the sequence.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes without an order.
+
+    See Also
+    --------
+    sort : The items themselves.
+    gather : Other batches in that order, where items are single numbers.
+
+    Notes
+    -----
+    The order is that of `sort`.  There is no gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([3, 1, 2, 5, 8]), [3, 2])
+    >>> sf.argsort(x).data
+    array([1, 2, 0, 0, 1])
+    """
+    own, result, _ = operand(x)
+    falling = _flag(descending, "descending")
+    z = in_one_array(own)
+    y = own._with_data(_order(z, z, falling, wanted=_PLACES)[1])
+    found: B = y if result is None else result(y)
+    return found
+
+
+class TopK(NamedTuple, Generic[T]):
+    """The largest items of every sequence, and where they stand; see `topk`.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> sf.topk([[3.0, 5.0, 4.0]], 2).places
+    [[1, 2]]
+    """
+
+    values: T
+    places: T
+
+
+def topk(x: B, k: Counts, *, largest: bool = True) -> TopK[B]:
+    """The k largest items of every (innermost) sequence in falling order, column by column.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape.
+    k : int or n integers
+        How many, of all sequences or of each; not negative.  A shorter sequence gives all its items.
+    largest : bool
+        False for the least, in rising order.
+
+    Returns
+    -------
+    TopK
+        A named tuple of `values`, and of `places`, int64, in the sequence; both what `x` is.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes without an order.
+    StructureError
+        For a negative k, or another number of them.
+
+    See Also
+    --------
+    topk_mean : The mean of the largest.
+    argmax : The place of the largest alone.
+    sort : All items.
+
+    Notes
+    -----
+    NaN is the largest, and with ``largest=False`` the least, as for `reduce_max` and `reduce_min`; of equal items the
+    first comes first.  The values have a gradient; a pullback takes that of the values, or a `TopK` of which the places
+    are not looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> values, places = sf.topk(sf.Ragged(np.array([3.0, 5.0, 4.0, 1.0]), [3, 1]), 2)
+    >>> values
+    Ragged(shape (3,), float64, cpu, 2 sequences of lengths [2, 1])
+    >>> values.data, places.data
+    (array([5., 4., 1.]), array([1, 2, 0]))
+    """
+    call, places = _topk(x, k, largest=largest)
+    return TopK(call.run(), places)
+
+
+@registry.gradient(topk)
+def _topk_vjp(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[TopK[Any], Pullback]:
+    call, places = _topk(*args, **options)
+    values, pullback = call.vjp()
+    return TopK(values, places), lambda dy: pullback(dy.values if isinstance(dy, TopK) else dy)
+
+
+def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
+    """The values, to be calculated, and their places."""
+    own, result, gradient = operand(x)
+    falling = _flag(largest, "largest")
+    structure = own._structure
+    counts: Any = k if type(k) is int and 0 <= k <= MOST else per_sequence(k, structure.n, "k")
+    if counts is not k and (counts < 0).any():
+        i = int((counts < 0).argmax())
+        raise StructureError(f"k must not be negative, but is {counts[i]} for sequence {i}")
+    kept = Structure.of_lengths(np.minimum(structure.lengths, counts))
+    chosen, places = _first(own, kept, falling, True)
+    there = in_kind_of(places, kept, own)
+
+    def rule(_: Encoding, wanted: bool) -> tuple[Any, Pullback | None]:
+        back = pullback_of(own, places.reshape(-1), kept, once=True, by_column=True) if wanted else None
+        return in_kind_of(chosen, kept, own), back
+
+    call: Call[B] = Call(own, rule, result, gradient)
+    return call, there if result is None else result(there)
+
+
+class Unique(NamedTuple, Generic[T]):
+    """The distinct items of every sequence, and how often each is there; see `unique`.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> sf.unique([[3, 5, 3]], counts=True)
+    Unique(values=[[3, 5]], counts=[[2, 1]])
+    """
+
+    values: T
+    counts: T
+
+
+@overload
+def unique(x: B, *, counts: Literal[False] = ...) -> B: ...
+@overload
+def unique(x: B, *, counts: Literal[True]) -> Unique[B]: ...
+def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
+    """The distinct items of every (innermost) sequence in rising order.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of shape () or (1,).
+    counts : bool
+        Also say how often each is there.
+
+    Returns
+    -------
+    what `x` is, or Unique
+        With other lengths; with `counts` a named tuple of the `values` and of the `counts`, int64, both what `x` is.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes without an order.
+    StructureError
+        For other item shapes.
+
+    See Also
+    --------
+    run_starts : Runs of equal items, without sorting.
+    sort : All items.
+
+    Notes
+    -----
+    All NaN are one, and the last; of 0.0 and -0.0 it is the one that stands first.  How many there are is copied from
+    a GPU to the host, and with `counts` where they stand.  There is no gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([3, 1, 3, 5, 5]), [3, 2])
+    >>> sf.unique(x).data
+    array([1, 3, 5])
+    >>> sf.unique(x, counts=True).counts.data
+    array([1, 2, 2])
+    """
+    own, result, _ = operand(x)
+    wanted = _flag(counts, "counts")
+    if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
+        raise StructureError(f"unique is for items of shape () or (1,), but they have shape {own.item_shape}")
+    structure = own._structure
+    at = flat_layout(structure, own.item_shape, own.dtype)
+    values = _order(in_one_array(own), at, False, wanted=_VALUES)[0]
+    z = Ragged._sealed(values if values.dtype == own.dtype else _first(own, structure, False)[0], structure)
+    parts = Kept.of(STARTS(z, True), structure)
+    lengths = parts.kept
+    found = in_kind_of(parts.taken(z).data, lengths, own)
+    distinct: B = found if result is None else result(found)
+    if not wanted:
+        return distinct
+    library = library_of(z.data)
+    begins = library.to_numpy(parts.taken(z._with_data(position_ids(z))).data)
+    ends = np.append(begins[1:], 0)
+    some = lengths.lengths > 0
+    ends[lengths.offsets[1:][some] - 1] = structure.lengths[some]
+    many = library.from_host((ends - begins).reshape(-1, *own.item_shape), z.data)
+    often = in_kind_of(many, lengths, own)
+    return Unique(distinct, often if result is None else result(often))

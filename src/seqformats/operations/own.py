@@ -1,0 +1,241 @@
+"""`kernel`: a kernel of a user's own over the sequences of any encoding."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from ..arrays import Array, Library, adopt, is_array, library_of, with_autograd
+from ..arrays.dtypes import HALF, SUMS_IN, Dtypes
+from ..errors import ConversionError, DeviceError, StructureError, said
+from ..formats import Encoding
+from ..formats.leaves import wants_grad
+from ..gradients.operation import Operand, operand
+from ..launch.kernel import own_kernel
+from .over import in_one_array, layout_for, name_of, rows_like
+from .reduction import over_levels, rows_or_data
+
+
+def kernel(
+    cpu: Callable[..., None],
+    cuda: Callable[..., None] | None = None,
+    *,
+    takes: Literal["items", "rows"] = "items",
+    gives: Literal["items", "rows"] = "items",
+    dtype: object = None,
+    over: Literal["units", "sequences"] = "units",
+) -> Callable[..., Any]:
+    """Make a function of batches of a kernel of one's own: compiled, in several threads, and on CUDA.
+
+    Parameters
+    ----------
+    cpu : function
+        ``cpu(x, *arrays, out, at, *numbers, width, lo, hi)``: the units `lo` to `hi`.  A plain function, compiled by
+        Numba without the GIL, or one compiled by the user.
+    cuda : function, optional
+        ``cuda(x, *arrays, out, at, *numbers, width)``: all units, over the grid.  A function of a module, plain or
+        decorated by ``numba.cuda.jit``, which is compiled where it is started first.  Without it the function is for
+        data on the host alone.
+    takes : "items" or "rows"
+        What `x` is: the items of a batch, or one row a sequence.
+    gives : "items" or "rows"
+        What `out` is, in the same way.
+    dtype : dtype or its name, optional
+        Of the result; None for that of what is taken.
+    over : "units" or "sequences"
+        The grid on CUDA: a thread for each column of items of a sequence, or a block of threads for each sequence.
+
+    Returns
+    -------
+    function
+        ``run(batch, *args)``, of what takes rows ``run(rows, like, *args)``, where `like` is a batch that has the
+        sequences.  The batch is any encoding, a list of arrays or nested lists.  Items come back laid out like it, and
+        in its kind; rows as an array ``(n, *item)``, of a `LoD` with more levels as a `LoD` without its innermost.
+        Each of the `args` is an array of numbers, on the host or beside the batch, or a whole number.
+
+    Raises
+    ------
+    TypeError
+        For what is no function.  By the result: for items that are no numbers, for other arguments than arrays and
+        whole numbers, and for data that asks for a gradient, which `operation` gives.
+    ConversionError
+        For another word, or a dtype that is none of numbers.
+    StructureError
+        By the result: for rows of another number than there are sequences.
+    DeviceError
+        By the result: where there is no kernel for the device, or where the arrays are not on one.
+
+    See Also
+    --------
+    operation : To give the function a gradient.
+
+    Notes
+    -----
+    All arrays are flat; `width` is how many numbers an item, or a row, has.  The `Layout` called `at` says where the
+    items of each sequence are, whatever the encoding, and is read by two functions of `seqformats.kernels`: ``i, first,
+    length = locate(at, u)`` is the sequence of unit u, the place of its first item in data, counted in items, and how
+    many it has; ``first + along(at, t)`` the place of item t.  There are ``at.cum.size - 1`` units, one a sequence, in
+    the order in which they lie.  In rows, the one of sequence i begins at ``i * width``.
+
+    float16 and bfloat16 come as float32 and go back; bools come and go as bytes, 0 or 1; other numbers are as they are.
+    Padding in `out` is zero already, all else is undefined: a kernel writes it, rows of empty sequences too.  Each unit
+    may be the work of another thread.  Nothing checks an index, and one outside of its array may end the process: try a
+    kernel with NUMBA_BOUNDSCHECK=1, or as plain Python with NUMBA_DISABLE_JIT=1, for CUDA with NUMBA_ENABLE_CUDASIM=1.
+
+    Examples
+    --------
+    The sum of every sequence, wherever its items are:
+
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> from seqformats.kernels import along, locate
+    >>> def add_up(x, out, at, width, lo, hi):
+    ...     for u in range(lo, hi):
+    ...         i, first, length = locate(at, u)
+    ...         for k in range(width):
+    ...             total = 0.0
+    ...             for t in range(length):
+    ...                 total += x[(first + along(at, t)) * width + k]
+    ...             out[i * width + k] = total
+    >>> total = sf.kernel(add_up, gives="rows")
+    >>> batch = sf.Ragged(np.array([1.0, 2.0, 3.0]), [1, 2])
+    >>> total(batch), total(sf.convert(batch, sf.Padded))
+    (array([1., 5.]), array([1., 5.]))
+    """
+    for function, what in ((cpu, "cpu"), *([] if cuda is None else [(cuda, "cuda")])):
+        if not callable(function):
+            raise TypeError(f"kernel takes functions, but {what} is {said(function)}")
+    if getattr(cuda, "__closure__", None):
+        raise TypeError(f"a kernel for CUDA reads no variables of a function around it, as {_name_of(cuda)} does")
+    for given, what, known in (
+        (takes, "takes", ("items", "rows")),
+        (gives, "gives", ("items", "rows")),
+        (over, "over", ("units", "sequences")),
+    ):
+        if not (isinstance(given, str) and given in known):
+            raise ConversionError(f'{what} must be "{known[0]}" or "{known[1]}", not {said(given)}')
+    if takes == gives == "rows":
+        raise ConversionError("a kernel that takes rows and gives rows has no sequences to go over")
+    return _Own(cpu, cuda, takes == "rows", gives == "rows", None if dtype is None else _number_dtype(dtype), over)
+
+
+class _Own:
+    """What `kernel` returns."""
+
+    def __init__(
+        self,
+        cpu: Callable[..., None],
+        cuda: Callable[..., None] | None,
+        from_rows: bool,
+        to_rows: bool,
+        dtype: str | None,
+        over: str,
+    ) -> None:
+        self.kernel = own_kernel(_name_of(cpu), cpu, cuda, over)
+        self.__name__ = self.kernel.name
+        self.__doc__ = cpu.__doc__
+        self.from_rows, self.to_rows, self.dtype = from_rows, to_rows, dtype
+
+    def __call__(self, x: Any, *args: Any) -> Any:
+        if with_autograd and wants_grad((x, args)):
+            raise TypeError(f"the kernel {self.__name__} has no gradient; sf.operation gives it one")
+        if self.from_rows:
+            if not args:
+                raise TypeError(f"{self.__name__} takes rows, and a batch that has their sequences")
+            like, *args = args  # type: ignore[assignment]
+            return self.spread(_rows(x), operand(like), args)
+        return self.gathered(operand(x), args)
+
+    def gathered(self, batch: Operand, args: Any) -> Any:
+        """Of items."""
+        given = batch.own
+        x = in_one_array(given)
+        library = library_of(x.data)
+        dtypes = self.dtypes(name_of(x))
+        data = library.astype(x.data, dtypes.taken)
+        item, n = x.item_shape, x._structure.n
+        if self.to_rows:
+            out = library.empty((n, *item), library.dtype(dtypes.made), data)
+        else:
+            out = rows_like(library, x, item, library.dtype(dtypes.made), data)
+        self.start(library, data, args, out, x, math.prod(item))
+        out = library.astype(out, dtypes.result)
+        y = over_levels(out, given) if self.to_rows else given._with_data(out)
+        return y if batch.result is None or not isinstance(y, Encoding) else batch.result(y)
+
+    def spread(self, rows: Array, batch: Operand, args: Any) -> Any:
+        """Of one row a sequence."""
+        like, library = batch.own, library_of(rows)
+        dtypes = self.dtypes(library.dtype_name(rows.dtype))
+        if len(rows.shape) < 1 or rows.shape[0] != like._structure.n:
+            raise StructureError(f"rows of shape {tuple(rows.shape)} were given for {like._structure.n} sequences")
+        data = library.astype(rows, dtypes.taken)
+        item, made = tuple(rows.shape[1:]), library.dtype(dtypes.made)
+        at = layout_for(like, item, made)
+        out = rows_like(library, at, item, made, data)
+        self.start(library, data, args, out, at, math.prod(item))
+        y = like._with_data(library.astype(out, dtypes.result))
+        return y if batch.result is None else batch.result(y)
+
+    def start(self, library: Library, data: Array, args: Any, out: Array, x: Encoding, width: int) -> None:
+        """Start it over the sequences of `x`, in whose layout the items are."""
+        arrays, numbers = [], []
+        for k, value in enumerate(args):
+            if isinstance(value, (int, np.integer, np.bool_)):
+                numbers.append(int(value))
+            elif is_array(value):
+                arrays.append(self.beside(library, data, value))
+            else:
+                raise TypeError(
+                    f"{self.__name__} takes arrays and whole numbers beside its batch, but argument {k} is "
+                    f"{said(value)}; a float may come in an array of one"
+                )
+        structure = x._structure
+        if width and structure.n:
+            self.kernel.start(library, (data, *arrays), (out,), (x._layout(), *numbers), width, structure)
+
+    def beside(self, library: Library, data: Array, value: Array) -> Array:
+        """An array among the arguments, which is on the host or where data is."""
+        other, array = adopt(value, f"an argument of {self.__name__}")
+        device, home = other.device(array), library.device(data)
+        if device != home and not isinstance(array, np.ndarray):
+            raise DeviceError(f"{self.__name__} has a batch on {home}, but an argument on {device}")
+        if other is not library and not isinstance(array, np.ndarray):
+            raise DeviceError(f"{self.__name__} has a batch of {library.name}, but an argument of {other.name}")
+        return other.astype(array, self.dtypes(other.dtype_name(array.dtype)).taken)
+
+    def dtypes(self, name: str) -> Dtypes:
+        """In which dtype the kernel takes numbers, writes them, and what the result has."""
+        if name not in SUMS_IN:
+            raise TypeError(f"{self.__name__} calculates with numbers, but was given {name}")
+        result = self.dtype or name
+        taken, made = ("float32" if kind in HALF else kind for kind in (name, result))
+        return Dtypes(taken, made, result)
+
+
+def _rows(x: Any) -> Array:
+    """One row a sequence: an array, a `LoD` of the outer levels, or such lists."""
+    if isinstance(x, (list, tuple)):
+        x = operand(x).own
+    if not isinstance(x, Encoding) and not is_array(x):
+        raise TypeError(f"rows are an array, or a LoD over the outer levels, not {type(x).__name__}")
+    return adopt(rows_or_data(x), "rows")[1]
+
+
+def _number_dtype(dtype: object) -> str:
+    """The NumPy name of a dtype of numbers, of any library; ConversionError for others."""
+    name = str(dtype).rpartition(".")[2] if type(dtype).__name__ == "dtype" else ""  # torch.float32
+    if isinstance(dtype, (str, np.dtype, type)):
+        with contextlib.suppress(TypeError, ValueError):
+            name = dtype if isinstance(dtype, str) and dtype in SUMS_IN else np.dtype(dtype).name
+    if name not in SUMS_IN:
+        raise ConversionError(f"a kernel writes numbers, but dtype is {said(dtype)}; those: {', '.join(SUMS_IN)}")
+    return name
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__name__", None) or said(function)

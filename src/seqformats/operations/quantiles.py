@@ -1,0 +1,248 @@
+"""Quantiles of a sequence, the median among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, SupportsFloat, TypeAlias, overload
+
+import numpy as np
+
+from ..arrays import Array, is_array, library_of, to_host
+from ..arrays.dtypes import in_floats
+from ..errors import ConversionError, StructureError, said
+from ..formats import Encoding
+from ..formats.annotations import Shaped
+from ..formats.leaves import without_data
+from ..formats.structure import Structure
+from ..gradients.operation import Call, Pullback, linear, with_rule
+from ..launch.kernel import kernel
+from .annotations import Batch, Empty, Flat, Nested, Reduced
+from .over import borrowed, in_one_array, layout_for, name_of
+from .reduction import ZERO, Reduction
+from .spread import items_at
+
+quantile_rows, quantile_back = kernel("quantile_rows"), kernel("quantile_back")
+
+Interpolation: TypeAlias = Literal["linear", "lower", "higher", "nearest", "midpoint"]
+INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
+Levels: TypeAlias = SupportsFloat | Sequence[SupportsFloat] | Shaped
+
+
+class Quantiles(Reduction):
+    """Quantiles of some levels, as a record; where there are several, they are an axis of the result.
+
+    Parameters
+    ----------
+    name : str
+        See `Reduction`.
+    levels : array ``(q,)`` or ``()``
+        From 0 to 1.
+    interpolation : str
+        What there is between two items.
+    """
+
+    def __init__(self, name: str, levels: np.ndarray, interpolation: str = "linear") -> None:
+        self.levels, self.interpolation = levels, interpolation
+        super().__init__(
+            name,
+            lambda x, finish=True: self.selected(x, finish)[0],
+            lambda x, _: self.with_pullback(x)[1],
+            what="a quantile",
+        )
+
+    def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
+        """The values in the dtype of the kernel, and the function that gives items their gradient."""
+        values, places, shares = self.selected(x, False, needed=True)
+        name, shape, item, structure = name_of(x), without_data(x), x.item_shape, x._structure
+        library, dtype, n, width = library_of(values), values.dtype, structure.n, math.prod(item)
+        made = library.dtype_name(dtype)
+
+        def placed(rows: Array) -> Encoding:
+            lead = layout_for(shape, item, dtype)
+            dx = library.zeros((*lead._shape[: lead._lead], *item), dtype, rows)
+            if width and shares.size:
+                slopes = library.astype(rows, made)
+                quantile_back.start(library, (slopes, shares, places), (dx,), (lead._layout(),), width, structure)
+            y: Encoding = shape._with_data(library.astype(dx, name))
+            return y
+
+        def gathered(dz: Encoding) -> Array:
+            count = shares.size // n if n else self.levels.size
+            chosen = items_at(dz, places.reshape(-1, *item), np.repeat(np.arange(n), 2 * count))
+            chosen = chosen.reshape(n, count, 2, *item)
+            above = library.from_host(shares.reshape(n, count, *[1] * len(item)), values)
+            parts = chosen[:, :, 0] * (1 - above) + chosen[:, :, 1] * above
+            return library.astype(parts, name).reshape(values.shape)
+
+        return values, lambda dy: linear(placed, gathered, dy)
+
+    def selected(self, given: Encoding, finish: bool, needed: bool = False) -> tuple[Array, Array, Array]:
+        """The values ``(n, *levels, *item)``, and if `needed` the places of the items that they are made of.
+
+        Third the share of the second of the two items, ``(n * q,)`` on the host.
+        """
+        name = name_of(given)
+        made, result = in_floats(name, "a quantile")
+        x = in_one_array(given)
+        library, structure, item = library_of(x.data), x._structure, x._shape[x._lead :]
+        data = library.astype(x.data, made) if name.endswith("float16") else x.data
+        n, width, count = structure.n, math.prod(item), self.levels.size
+        out = library.empty((n, *self.levels.shape, *item), library.dtype(made), data)
+        places = library.empty((n, count, 2, *item) if needed else (1,), library.dtype("int64"), data)
+        ranks, shares = ranks_of(structure, self.levels.reshape(-1), self.interpolation)
+        shares = shares.astype(made)
+        if n and width and count:
+            items = borrowed(library, structure.rows * width, out)
+            results = (out, places, items)
+            quantile_rows.start(library, (data, shares), results, (x._layout(), ranks), width, structure)
+        return (library.astype(out, result) if finish else out), places, shares
+
+
+def ranks_of(structure: Structure, levels: np.ndarray, interpolation: str) -> tuple[np.ndarray, np.ndarray]:
+    """Which item a quantile is, from 0, and how much of the next one it has, for each sequence and level."""
+    place = np.maximum(structure.lengths - 1, 0)[:, None] * levels
+    if interpolation == "nearest":
+        place = np.rint(place)
+    elif interpolation == "higher":
+        place = np.ceil(place)
+    low = np.floor(place)
+    shares = place - low
+    if interpolation == "lower":
+        shares[...] = 0
+    elif interpolation == "midpoint":
+        shares[shares != 0] = 0.5
+    return low.astype(np.int64).reshape(-1), shares.reshape(-1)
+
+
+def _checked(q: object, interpolation: object) -> tuple[np.ndarray, str]:
+    """The levels ``(q,)`` or ``()`` as float64, and the name of the interpolation."""
+    if not isinstance(interpolation, str):
+        raise TypeError(f"interpolation must be a name, not {said(interpolation)}")
+    if interpolation not in INTERPOLATIONS:
+        raise ConversionError(f"interpolation must be one of {', '.join(INTERPOLATIONS)}, not {said(interpolation)}")
+    if is_array(q):
+        q = to_host(q).tolist()
+    several = isinstance(q, (list, tuple))
+    levels = []
+    for value in q if several else [q]:  # type: ignore[attr-defined]  # asked, not known
+        if isinstance(value, (list, tuple)):
+            raise StructureError(f"q must be a number or have one axis, not {said(q)}")
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise TypeError(f"q must be a number from 0 to 1, or some, not {said(value)}")
+        if not 0 <= value <= 1:
+            raise ConversionError(f"q must be a number from 0 to 1, not {said(value)}")
+        levels.append(float(value))
+    return np.array(levels if several else levels[0], np.float64), interpolation
+
+
+MEDIAN = Quantiles("median", np.array(0.5))
+
+
+@MEDIAN.of
+def reduce_median(x: Batch, *, empty: Empty = ZERO) -> Reduced:
+    """The median of every (innermost) sequence, column by column.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    empty : number or "raise"
+        The result for an empty sequence.
+
+    Returns
+    -------
+    array, LoD or list
+        As of `reduce_mean`.
+
+    Raises
+    ------
+    TypeError
+        For complex numbers and other dtypes without an order.
+    StructureError
+        For an empty sequence with ``empty="raise"``.
+    ConversionError
+        For an `empty` that the dtype of the result cannot hold.
+
+    See Also
+    --------
+    reduce_quantile : Other levels than a half.
+
+    Notes
+    -----
+    Of an even number of items the mean of the two in the middle, as in NumPy; PyTorch's median is the lower one.  A NaN
+    in a sequence gives NaN.  The gradient goes to the one or two items that it is made of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> sf.reduce_median(sf.Ragged(np.array([3, 9, 5, 4, 1]), [3, 0, 2]))
+    array([5. , 0. , 2.5])
+    """
+    return MEDIAN(x, empty)
+
+
+@overload
+def reduce_quantile(x: Nested, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO) -> Any: ...
+@overload
+def reduce_quantile(x: Flat, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO) -> Array: ...
+def reduce_quantile(x: Batch, q: Levels, *, interpolation: Interpolation = "linear", empty: Empty = ZERO) -> Reduced:
+    """Quantiles of every (innermost) sequence, column by column.
+
+    Parameters
+    ----------
+    x : encoding, list of arrays or nested lists
+        The batch, items of any shape.
+    q : number or numbers
+        From 0, the least item, to 1, the largest.
+    interpolation : "linear", "lower", "higher", "nearest" or "midpoint"
+        What a quantile is that lies between two items, as in NumPy and PyTorch.
+    empty : number or "raise"
+        The result for an empty sequence.
+
+    Returns
+    -------
+    array, LoD or list
+        An array ``(n, *item)``, or of several levels ``(n, len(q), *item)``; of a `LoD` with more levels a `LoD`
+        without its innermost, of nested lists with more levels nested lists.  Integers give float64.
+
+    Raises
+    ------
+    ConversionError
+        For a `q` that is not from 0 to 1, for an unknown interpolation, and for an `empty` that the dtype of the result
+        cannot hold.
+    TypeError
+        For complex numbers and other dtypes without an order, and for a `q` that is no number.
+    StructureError
+        For an empty sequence with ``empty="raise"``, and for levels with more axes than one.
+
+    See Also
+    --------
+    reduce_median : The level of a half.
+
+    Notes
+    -----
+    On the CPU the items of a column are told apart in a copy, by quickselect (Hoare, 1961), which takes time in
+    proportion to their number; on a GPU each is compared with all others of its sequence.  A NaN in a sequence gives
+    NaN.  The gradient goes to the one or two items that a quantile is made of, of equal ones in their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([3.0, 9.0, 5.0, 4.0, 1.0]), [3, 2])
+    >>> sf.reduce_quantile(x, 0.25)
+    array([4.  , 1.75])
+    >>> sf.reduce_quantile(x, [0, 1])
+    array([[3., 9.],
+           [1., 4.]])
+    """
+    return Quantiles("quantile", *_checked(q, interpolation))(x, empty)
+
+
+def _prepared(x: Batch, q: Levels, interpolation: Interpolation, empty: Empty) -> Call[Any]:
+    return Quantiles("quantile", *_checked(q, interpolation)).prepare(x, empty)
+
+
+with_rule(reduce_quantile, _prepared)

@@ -1,0 +1,128 @@
+"""Parts of every sequence: taken out, and put back where they were."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, library_of
+from ..converters.convert import convert, restored
+from ..converters.like import convert_like
+from ..formats import Encoding, List, Ragged
+from ..formats.leaves import without_data
+from ..formats.rows import Source, lay_out, put_rows
+from ..formats.structure import Structure, make_layout
+from ..gradients.operation import Pullback, linear
+from ..launch.kernel import kernel
+from .pick import moved, pick, place
+from .spread import summed
+
+count_kept, move_kept = kernel("count_kept"), kernel("move_kept")
+
+
+class Parts(Protocol):
+    """Which items of every sequence are taken."""
+
+    def taken(self, z: Encoding) -> Any:
+        """These items of `z`, outside of any graph."""
+
+    def placed(self, dy: Encoding, shape: Encoding) -> Any:
+        """The way back: `dy` in its places in sequences like those of `shape`, zeros elsewhere."""
+
+
+def taken(x: Encoding, parts: Parts) -> Any:
+    """The `forward` of an `Operation` whose check says which parts are taken."""
+    return parts.taken(x)
+
+
+def rule_of_parts(x: Encoding, parts: Parts) -> tuple[Any, Pullback]:
+    """The `rule` of such an operation."""
+    shape = without_data(x)
+    return parts.taken(x), lambda dy: linear(lambda d: parts.placed(d, shape), parts.taken, dy)
+
+
+class Runs(NamedTuple):
+    """What is kept of every sequence, in the order in which it lies there."""
+
+    kept: Structure  # of what is kept
+    pieces: Structure  # the runs, one after the other; where there is one a sequence, `kept` itself
+    starts: Array  # where each begins in the rows of all sequences
+
+    def taken(self, z: Encoding) -> Any:
+        """`z` itself where nothing is cut off; of a `List` views."""
+        kept, pieces, starts = self
+        structure = z._structure
+        if kept.rows == structure.rows:
+            return z
+        one = pieces is kept
+        if one and not z._in_one_array:
+            z._look()
+            begins = (starts - structure.offsets[:-1]).tolist()
+            items = [a[i : i + k] for a, i, k in zip(z._leaves(), begins, kept.lengths.tolist(), strict=True)]
+            return List(tuple(items), z._sample())
+        r = z if z._flat else convert(z, Ragged)
+        library, data, cum = r._look(), r.data, pieces.offsets
+        at = make_layout((starts, cum, cum, -1, 0, 1, 0))
+        source = (library, data, at, pieces, data, r._shape[1:], None)
+        if one:
+            form = ((*z._levels[:-1], kept),) if z.keeps_levels else z._form(kept.longest)
+            return lay_out(source, type(z), form)
+        return convert_like(Ragged._sealed(lay_out(source, Ragged).data, kept), z)
+
+    def placed(self, dy: Encoding, shape: Encoding) -> Any:
+        """By one move."""
+        source = Source(*convert(dy, Ragged)._read())
+        out = source.empty(shape._structure.rows, zeros=True)
+        put_rows(source._replace(at=self.pieces.flat, structure=self.pieces), out, self.starts)
+        return restored(Ragged._sealed(out, shape._structure), shape)
+
+
+class Picks(NamedTuple):
+    """Items of every sequence that do not lie side by side, in any order."""
+
+    kept: Structure  # of the result
+    places: Array  # of each, in its sequence
+
+    def taken(self, z: Encoding) -> Any:
+        """In the encoding of `z`."""
+        return pick(z, self.places, self.kept)
+
+    def placed(self, dy: Encoding, shape: Encoding) -> Any:
+        """No place comes twice."""
+        return place(dy, self.places, shape, once=True)
+
+
+class Kept(NamedTuple):
+    """The marked items of every sequence, in their order."""
+
+    kept: Structure  # of the result
+    marks: Array  # a bool for each item, flat, beside the items; on the host bytes, as kernels take them
+
+    @classmethod
+    def of(cls, marks: Array, structure: Structure) -> Kept:
+        """How many there are of each sequence is copied to the host once."""
+        library = library_of(marks)
+        if library is not NUMPY and library.kind(marks) != "cpu":
+            counts = library.to_numpy(summed(Ragged._sealed(marks, structure)))
+            return cls(Structure.of_lengths(counts.astype(np.int64)), marks)
+        marks, n = library.operand(marks), structure.n
+        table: Array = np.empty(2 * n + 1, np.int64)
+        longest = count_kept.run(marks, structure.offsets, table)
+        table.setflags(False)
+        return cls(Structure(table[:n], table[n:], longest), marks)
+
+    def taken(self, z: Encoding) -> Any:
+        """In the encoding of `z`."""
+        return moved(move_kept, z, self.kept, self.marks, 0)
+
+    def placed(self, dy: Encoding, shape: Encoding) -> Any:
+        """No place comes twice."""
+        source, structure = Source(*convert(dy, Ragged)._read()), shape._structure
+        out = source.empty(structure.rows, zeros=True)
+        row = math.prod(source.item) * out.dtype.itemsize
+        if row and self.kept.rows:
+            args = (structure.flat, self.kept.offsets, self.marks, 1)
+            move_kept.start(source.library, (source.data,), (out,), args, row, self.kept)
+        return restored(Ragged._sealed(out, structure), shape)

@@ -1,0 +1,184 @@
+"""Sums and means in which every item has a weight."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, adopt, is_array, library_of
+from ..arrays.dtypes import HALF, differentiable, means
+from ..converters.convert import restored, rows_of
+from ..errors import DeviceError, StructureError
+from ..formats import Encoding, Ragged
+from ..formats.encoding import shown
+from ..formats.leaves import without_data
+from ..formats.structure import Structure
+from ..gradients.operation import Call, Operand, Pullback, linear, make_operand, operand
+from ..launch.kernel import kernel
+from .annotations import Batch, Empty, Reduced, Weights
+from .over import flat_layout, in_one_array, layout_for, rows_like
+from .reduction import SUM, Reduction, check_empty, fitting_value, operand_of_reduction, over_levels, rows_or_data
+from .spread import spread, summed
+
+weigh_rows, weigh_back = kernel("weigh_rows"), kernel("weigh_back")
+
+
+def weigh(record: Reduction, mode: int, x: Batch, weights: Weights, empty: Empty) -> Call[Reduced]:
+    """A sum or a mean, of which `record` is the one without weights, of any batch."""
+    own, result, gradient = operand_of_reduction(x)
+    name = library_of(own._sample()).dtype_name(own._dtype)
+    made = means(name).made
+    if name.startswith("complex"):
+        raise TypeError(f"items of dtype {name} take no weights; weigh their real and imaginary parts")
+    mass = weights_of(weights, own)
+    if empty is not record.default:
+        check_empty(own._structure, empty)
+    each = len(mass.own._shape) > mass.own._lead and len(own._shape) > own._lead
+    call = _Weighing(record, mode, made, each)
+
+    def rule(operands: tuple[Encoding, Encoding], back: bool) -> tuple[Reduced, Pullback | None]:
+        z, w = operands
+        if back:
+            differentiable(name, "a weighted sum")
+        values, totals, pullback = call.calculate(z, w, back)
+        if name in HALF:
+            values = library_of(values).astype(values, name)
+        return over_levels(call.finished(values, totals, z._structure, empty), z), pullback
+
+    return Call(
+        (own, mass.own),
+        rule,
+        result,
+        lambda ds: tuple(
+            [d if back is None else back(d) for d, back in zip(ds, (gradient, mass.gradient), strict=True)]
+        ),
+        call.second_order,
+    )
+
+
+def weights_of(weights: Weights, x: Encoding) -> Operand:
+    """Weights for the items of `x` as an encoding: given so, or as an array ``(rows,)`` or ``(rows, *item)``."""
+    if is_array(weights):
+        rows = adopt(weights, "weights")[1]
+        if rows.shape[:1] != (x._structure.rows,):
+            raise StructureError(f"weights have shape {tuple(rows.shape)}, but there are {x.rows} items")
+        found = make_operand((Ragged._sealed(rows, x._structure), None, rows_of))
+    else:
+        found = operand(weights)
+        lengths = found.own._structure.lengths
+        if not found.own._structure.same_lengths(x._structure):
+            raise StructureError(
+                f"weights have sequences of lengths {shown(lengths)}, but x has {shown(x._structure.lengths)}"
+            )
+    own = found.own
+    if len(own._shape) != own._lead and own.item_shape != x.item_shape:
+        raise StructureError(f"weights have item shape {own.item_shape}, but must have () or {x.item_shape}, that of x")
+    library, theirs = library_of(x._sample()), library_of(own._sample())
+    nothing = not own.rows and not isinstance(weights, Encoding)  # a bare list without items has no dtype of its own
+    if nothing and theirs is not library and (own._in_one_array or not own._leaves()):  # nor a library
+        none = library.empty((0, *own.item_shape), library.dtype("float64"), x._sample())
+        own = own._with_data(none) if own._in_one_array else Ragged._sealed(none, own._structure)
+        found, theirs = make_operand((own, found.result, found.gradient)), library
+    if theirs is not library or (library is not NUMPY and own.device != x.device):
+        raise DeviceError(f"weights are on {own.device}, {theirs.name}; x is on {x.device}, {library.name}")
+    name = library.dtype_name(own._dtype)
+    if not name.startswith(("float", "bfloat")) and not (nothing and not name.startswith("complex")):
+        raise TypeError(f"weights have dtype {name}; give them a float dtype")
+    return found
+
+
+class _Weighing:
+    """One weighted sum, or mean, whose arguments have been checked."""
+
+    def __init__(self, record: Reduction, mode: int, made: str, each: bool) -> None:
+        self.record, self.mode, self.made = record, mode, made
+        self.own = int(each)  # has every number of an item a weight of its own?
+
+    def calculate(self, z: Encoding, w: Encoding, back: bool) -> tuple[Array, Array, Pullback | None]:
+        """The values in the dtype of the kernel, of a mean the sums of the weights, and the pullback."""
+        x = in_one_array(z)
+        library, structure, item = library_of(x.data), x._structure, x._shape[x._lead :]
+        name, theirs, made = library.dtype_name(x._dtype), library.dtype_name(w._dtype), self.made
+        dtype = library.dtype(made)
+        data = library.astype(x.data, made) if name in HALF else x.data
+        flat = w._flat and not w.keeps_levels
+        factors = library.astype(in_one_array(w).data if flat else rows_of(w), made)
+        n, width = structure.n, math.prod(item)
+        out = library.empty((n, *item), dtype, data)
+        totals = library.empty((n, *(item if self.own else ())) if self.mode else (1,), dtype, data)
+        if width and n:
+            args = (x._layout(), self.mode, self.own)
+            weigh_rows.start(library, (data, factors), (out, totals), args, width, structure)
+        if not back:
+            return out, totals, None
+        shapes = without_data(z), without_data(w)
+        kept = library.alias(out)
+
+        def pullback(dy: Any) -> tuple[Encoding, Encoding]:
+            rows = library.astype(rows_or_data(dy), made)
+            at = layout_for(shapes[0], item, dtype)
+            dx = rows_like(library, at, item, dtype, rows)
+            slopes = library.empty(factors.shape, dtype, rows)
+            if width and n:
+                args = (at._layout(), self.mode, self.own)
+                given = (rows, data, factors, totals, kept)
+                weigh_back.start(library, given, (dx, slopes), args, width, structure)
+            elif structure.rows:  # no number is weighed
+                slopes = library.zeros(factors.shape, dtype, rows)
+            dw = Ragged._sealed(library.astype(slopes, theirs), structure)
+            return shapes[0]._with_data(library.astype(dx, name)), restored(dw, shapes[1])
+
+        return out, totals, pullback
+
+    def finished(self, values: Array, totals: Array, structure: Structure, empty: Empty) -> Array:
+        """The result, with `empty` where there is no item, or where weights of a mean add up to zero."""
+        if self.mode == SUM or not math.prod(values.shape):
+            return self.record.finished(values, structure, empty)
+        if empty is self.record.default:
+            return values
+        library = library_of(values)
+        vacant = np.flatnonzero(library.to_numpy(totals) == 0)
+        if isinstance(empty, str):
+            if vacant.size:
+                i = int(vacant[0]) * structure.n // math.prod(totals.shape)
+                raise StructureError(f"the weights of sequence {i} add up to 0; give empty=0.0 or another value for it")
+            return values
+        value = fitting_value(empty, library.dtype_name(values.dtype))
+        if vacant.size:
+            library.overwrite(values.reshape(-1) if self.own else values, vacant, value)
+        return values
+
+    def second_order(self, operands: tuple[Encoding, Encoding], dy: Reduced) -> tuple[Encoding, Encoding]:
+        """The gradients, made of operations that have gradients themselves."""
+        z, w = operands
+        structure, item = z._structure, z.item_shape
+        rows, mass = rows_of(z), rows_of(w)
+        library = library_of(rows)
+        names = library.dtype_name(rows.dtype), library.dtype_name(mass.dtype)
+        items, factors = library.astype(rows, self.made), library.astype(mass, self.made)
+        slopes = library.astype(rows_or_data(dy), self.made)
+        if not self.own:
+            factors = factors.reshape(structure.rows, *[1] * len(item))
+        flat = flat_layout(structure, item, items.dtype)
+        if self.mode:
+            totals = _sums(factors, structure)
+            vacant = totals == 0
+            inverse = library.where(vacant, 0.0, 1.0 / library.where(vacant, 1.0, totals))
+            slopes = slopes * inverse
+            items = items - spread(_sums(items * factors, structure) * inverse, flat).data
+        slopes = spread(slopes, flat).data
+        dx, dw = slopes * factors, slopes * items
+        if not self.own and item:
+            dw = dw.reshape(structure.rows, math.prod(item)).sum(1)
+        found = (Ragged._sealed(library.astype(d, name), structure) for d, name in zip((dx, dw), names, strict=True))
+        one, two = (restored(d, without_data(shape)) for d, shape in zip(found, operands, strict=True))
+        return one, two
+
+
+def _sums(rows: Array, structure: Structure) -> Array:
+    """The sums of rows that lie sequence after sequence, in the graph."""
+    flat = flat_layout(structure, tuple(rows.shape[1:]), rows.dtype)
+    x: Encoding = Ragged._sealed(rows, structure)
+    return linear(summed, lambda dz: spread(dz, flat), x)
