@@ -14,7 +14,7 @@ WORKERS ?= 2
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
 
-.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges bench clean
+.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges test-jax bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -50,6 +50,11 @@ endef
 	@.venv-bridges/bin/python $(PIP) --editable '.[bridges]' '$(TORCH)'
 	@touch $@
 
+.venv-jax/test.stamp: pyproject.toml
+	$(new_environment)
+	@.venv-jax/bin/python $(PIP) --editable '.[jax-tests]'
+	@touch $@
+
 .venv-bench/bench.stamp: pyproject.toml
 	$(new_environment)
 	@.venv-bench/bin/python $(PIP) --editable '.[bench]' '$(TORCH)'
@@ -71,17 +76,19 @@ lint: .venv/test.stamp
 
 # What a pass could not tell beyond the others is left out of it: `pytest.mark.passes`, see tests/conftest.py.
 # Each worker begins with files of its own, so that they do not compile the same kernels at the same time.
+# Tests that need no library beside those of the environment of `make test`.
+ALONE = not peers and not bridges and not jax
 PYTEST = pytest -n $(WORKERS) --dist worksteal
 
 # Kernels of other flags lie in other folders of .cache/: a cached kernel does not know the flags it was compiled with.
 jit: .venv/test.stamp
-	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv/bin/python -m $(PYTEST) -m 'not peers and not bridges'
+	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv/bin/python -m $(PYTEST) -m '$(ALONE)'
 
 interpreted: .venv/test.stamp
 	rm -rf .cache/coverage
 	mkdir -p .cache/coverage
 	NUMBA_DISABLE_JIT=1 NUMBA_ENABLE_CUDASIM=1 NUMBA_CACHE_DIR="$$PWD/.cache/interpreted" \
-		.venv/bin/python -m coverage run -m $(PYTEST) -m 'not peers and not bridges'
+		.venv/bin/python -m coverage run -m $(PYTEST) -m '$(ALONE)'
 	.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report --fail-under=$(COVERAGE)
 
@@ -89,7 +96,7 @@ interpreted: .venv/test.stamp
 bounds: .venv/test.stamp
 	rm -rf .cache/bounds
 	NUMBA_BOUNDSCHECK=1 SEQFORMATS_GUARD=both NUMBA_CACHE_DIR="$$PWD/.cache/bounds" \
-		.venv/bin/python -m $(PYTEST) -m 'not peers and not bridges'
+		.venv/bin/python -m $(PYTEST) -m '$(ALONE)'
 
 # The comparisons with PyTorch, Thinc, transformers and CTranslate2, in an environment of their own; the kernels are
 # those of the compiled pass, where the releases of Numba are the same.
@@ -100,11 +107,15 @@ test-peers: .venv-peers/test.stamp
 test-bridges: .venv-bridges/test.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv-bridges/bin/python -m $(PYTEST) -m bridges
 
+# JAX on the CPU, in an environment of its own.
+test-jax: .venv-jax/test.stamp
+	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv-jax/bin/python -m $(PYTEST) -m jax
+
 # Kernels are measured as a user has them, compiled by the same process or read from its cache.
 # `make bench BENCH=--report` measures nothing and makes the pages anew from docs/benchmarks.json.
 bench: .venv-bench/bench.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/bench" .venv-bench/bin/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
 clean:
-	rm -rf .venv .venv-peers .venv-bridges .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .venv-peers .venv-bridges .venv-jax .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 	find src tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -184,7 +184,7 @@ class OnTorch(OnOther):
 
     @property
     def dtypes(self):
-        return [*map(np.dtype, self.codes.split()), *([strategies.BFLOAT16] if strategies.BFLOAT16 else [])]
+        return [*map(np.dtype, self.codes.split()), strategies.BFLOAT16]
 
     @property
     def library(self):
@@ -198,7 +198,7 @@ class OnTorch(OnOther):
     def options(self, options):
         """PyTorch does not know NumPy's bfloat16."""
         new = {name: self.up(x) for name, x in options.items() if getattr(x, "dtype", None) == strategies.BFLOAT16}
-        return {**options, **new} if strategies.BFLOAT16 else options
+        return {**options, **new}
 
     def array(self, leaf):
         if isinstance(leaf, self.library.Tensor):

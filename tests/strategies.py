@@ -5,6 +5,7 @@ items count upwards from 1 (or walk through NaN, infinities and extreme values w
 example shows at once which item landed where.
 """
 
+import ml_dtypes
 import numpy as np
 import oracle
 from hypothesis import strategies as st
@@ -13,13 +14,8 @@ import seqformats as sf
 
 DTYPES = ["i8", "f4", "?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "f2", "f8", "c8", "c16", "M8[s]", "<U3", "S2"]
 DTYPES = [np.dtype(code) for code in [*DTYPES, ">f4", ">i8"]]
-try:
-    import ml_dtypes
-except ImportError:
-    BFLOAT16 = None
-else:
-    BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-    DTYPES.append(BFLOAT16)
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES.append(BFLOAT16)
 
 PYTHON_DTYPES = [np.dtype(code) for code in ("i8", "f8", "?", "c16")]  # what Python's own numbers become
 FLOATS = [dtype for dtype in DTYPES if dtype.kind == "f" or dtype == BFLOAT16]

@@ -22,7 +22,7 @@ PUBLIC = sorted(set(sf.__all__) - {"__version__"})
 # A module imports what stands above it here, or beside it; a name stands for all modules in it that have no line of
 # their own.  Kernels and their parts have laws of their own.
 LAYERS = [
-    ["errors", "hints", "layout", "limits"],
+    ["errors", "hints", "layout", "limits", "when_imported"],
     ["arrays.dtypes", "arrays.library", "arrays.numpy"],
     ["launch"],
     ["arrays"],
@@ -36,12 +36,25 @@ LAYERS = [
     ["beam", "wrap"],
     ["arrow", "awkward"],
     ["loading"],
-    ["engines", "hf", "torch"],
+    ["engines", "hf", "jax", "thinc", "torch"],
     ["__init__", "__main__"],
 ]
 # Modules that speak to other libraries, which they import when they are called.
-BRIDGES = {"arrow", "awkward", "engines", "hf", "loading", "torch"}
-FOREIGN = {"pyarrow", "awkward", "datasets", "transformers", "tokenizers", "ray", "pyspark", "polars", "duckdb", "tqdm"}
+BRIDGES = {"arrow", "awkward", "engines", "hf", "jax", "loading", "thinc", "torch"}
+FOREIGN = {
+    "pyarrow",
+    "awkward",
+    "datasets",
+    "transformers",
+    "tokenizers",
+    "ray",
+    "pyspark",
+    "polars",
+    "duckdb",
+    "tqdm",
+    "jax",
+    "thinc",
+}
 # What takes something from kernels: their starters, Numba's own arrays, and the command that says what is installed.
 NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda"}
 
@@ -256,9 +269,11 @@ NAMES_A_LIBRARY = {
     "formats/packed.py": {"torch"},
     "hints.py": {"torch"},
     "operations/model_inputs.py": {"torch"},
-    "torch.py": {"torch"},
+    "torch/": {"torch"},
+    "jax/": {"jax"},
+    "thinc/": {"torch", "cupy", "jax"},
     "hf/collator.py": {"torch"},
-    "__init__.py": {"torch"},
+    "__init__.py": {"torch", "jax"},
     "__main__.py": {"torch", "cupy"},
 }
 
@@ -272,14 +287,18 @@ def test_array_libraries_are_named_in_their_files_alone(path):
             words.add(getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None))
         elif isinstance(node, ast.Constant):
             words.add(node.value)
-    allowed = NAMES_A_LIBRARY.get(path.relative_to(SOURCE).as_posix(), set())
+    file = path.relative_to(SOURCE).as_posix()
+    allowed = NAMES_A_LIBRARY.get(file) or NAMES_A_LIBRARY.get(file.partition("/")[0] + "/", set())
     assert {word for word in words if isinstance(word, str)} & {"torch", "cupy", "jax"} <= allowed
 
 
 @every_module
 def test_nothing_is_printed(path):
     calls = [ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
-    assert not {"print", "warnings.warn", "breakpoint", "exec", "eval"} & set(calls)
+    banned = {"print", "warnings.warn", "breakpoint", "exec", "eval"}
+    if path.stem == "when_imported":  # what fails there has no caller of ours to be raised to
+        banned.remove("warnings.warn")
+    assert not banned & set(calls)
     assert path.stem == "__main__" or not any(call.startswith("sys.std") for call in calls)
 
 

@@ -67,7 +67,9 @@ if TYPE_CHECKING:  # loaded when it is first asked for: few scripts need what de
     from . import beam as beam
     from . import engines as engines
     from . import hf as hf
+    from . import jax as jax
     from . import loading as loading
+    from . import thinc as thinc
     from . import torch as torch
     from .arrow import from_arrow, from_table, to_arrow
     from .awkward import from_awkward, to_awkward
@@ -254,7 +256,7 @@ _LATER = {
     "to_arrow": "arrow",
     "to_awkward": "awkward",
 }
-_MODULES = ("arrow", "awkward", "beam", "engines", "hf", "loading", "torch")
+_MODULES = ("arrow", "awkward", "beam", "engines", "hf", "jax", "loading", "thinc", "torch")
 
 if not TYPE_CHECKING:  # else a checker would believe in every name
 

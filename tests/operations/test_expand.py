@@ -16,7 +16,7 @@ every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format
 into_rows = pytest.mark.parametrize("kind", [np.ndarray, sf.Ragged, sf.LoD], ids=oracle.format_name)
 
 FLOAT = [np.dtype("f8")]
-HALF = [np.dtype("f2"), *([strategies.BFLOAT16] if strategies.BFLOAT16 else [])]
+HALF = [np.dtype("f2"), strategies.BFLOAT16]
 
 # ------------------------------------------------------------------------------------------- the slow truth
 

@@ -16,7 +16,7 @@ import seqformats as sf
 every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format_name)
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 
-HALF = [np.dtype("f2"), *([strategies.BFLOAT16] if strategies.BFLOAT16 else [])]
+HALF = [np.dtype("f2"), strategies.BFLOAT16]
 NUMBERS = [dtype for dtype in strategies.DTYPES if dtype.kind in "bfciu" or dtype in HALF]
 
 

@@ -19,7 +19,7 @@ every_format = pytest.mark.parametrize("kind", oracle.FORMATS, ids=oracle.format
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 REDUCTIONS = ["none", "sequence", "mean"]
 SHAPES = [(1,), (3,), (17,)]
-HALF = [np.dtype("f2"), *([strategies.BFLOAT16] if strategies.BFLOAT16 else [])]
+HALF = [np.dtype("f2"), strategies.BFLOAT16]
 ORDERED = [dtype for dtype in strategies.DTYPES if dtype.kind in "bfiu" or dtype in HALF]
 # Numbers in the simulator, and Python's, warn of what has no end, where compiled code goes on.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

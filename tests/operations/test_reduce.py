@@ -50,7 +50,7 @@ from_an_end = pytest.mark.parametrize("reduction", ENDS, ids=operation_name)
 
 FLOAT = [np.dtype("f8")]
 SHAPES = [*strategies.ITEM_SHAPES, (17,)]  # many columns go another way than few
-HALF = [np.dtype("f2"), *([strategies.BFLOAT16] if strategies.BFLOAT16 else [])]
+HALF = [np.dtype("f2"), strategies.BFLOAT16]
 REAL = [np.dtype(code) for code in ("f4", "f8", ">f4", "?", "i1", "i2", "i4", "i8", ">i8", "u1", "u2", "u4", "u8")]
 REAL += HALF
 SUMMED = [*REAL, np.dtype("c8"), np.dtype("c16")]

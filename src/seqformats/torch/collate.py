@@ -1,8 +1,4 @@
-"""PyTorch's loaders: a collate function, and a sampler of batches of similar length.
-
-``import seqformats as sf`` is enough: ``sf.torch.collate``, ``sf.torch.BucketSampler``.  PyTorch itself is imported
-where a batch is made.
-"""
+"""Samples of a dataset as one batch of tensors."""
 
 from __future__ import annotations
 
@@ -13,16 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import registry
-from .arrays import is_array_type, shape_of
-from .converters.convert import check_target, convert
-from .errors import SeqFormatError, StructureError, said
-from .formats import Encoding, Masked, Ragged
-from .loading.sampler import BucketSampler
-from .operations.batch import join_batches
-from .operations.library import to as brought
-
-__all__ = ["BucketSampler", "collate"]
+from .. import registry
+from ..arrays import is_array_type, shape_of
+from ..converters.convert import check_target, convert
+from ..errors import SeqFormatError, StructureError, said
+from ..formats import Encoding, Masked, Ragged
+from ..operations.batch import join_batches
+from ..operations.library import to as brought
 
 Path: TypeAlias = tuple[Hashable, ...]
 """Where a column is in a sample: a key in a key, a field, a position."""

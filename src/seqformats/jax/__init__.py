@@ -1,0 +1,1 @@
+"""JAX: encodings in its transforms, and operations as gathers from plans made on the host."""

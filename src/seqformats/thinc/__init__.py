@@ -1,0 +1,1 @@
+"""Thinc: its types, its layers and its Ops on these kernels."""
