@@ -241,6 +241,27 @@ class OnCuPy(OnOther):
         return self.library.asnumpy(leaf)
 
 
+class OnJax(OnOther):
+    """JAX's arrays on the host, with 64 bits."""
+
+    dtypes = [*map(np.dtype, OnTorch.codes.split()), strategies.BFLOAT16]
+
+    @property
+    def library(self):
+        jax = pytest.importorskip("jax")
+        jax.config.update("jax_enable_x64", True)
+        return jax
+
+    def array(self, leaf):
+        return sf.to(leaf, "jax") if self.library else leaf
+
+    def numpy(self, leaf):
+        return np.asarray(leaf)
+
+    def holds(self, leaf):
+        return isinstance(leaf, self.library.Array)
+
+
 NUMPY = OnNumPy()
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
@@ -256,6 +277,9 @@ elif there_is_a_gpu():
             GPUS.append(pytest.param(on, id=f"{library}-cuda", marks=[pytest.mark.cuda]))
 if importlib.util.find_spec("torch"):
     HOSTS.append(pytest.param(OnTorch("cpu"), id="torch", marks=[pytest.mark.peers]))
+
+if importlib.util.find_spec("jax"):
+    HOSTS.append(pytest.param(OnJax(), id="jax", marks=[pytest.mark.jax]))
 
 on_each_library = pytest.mark.parametrize("gpu", GPUS)
 

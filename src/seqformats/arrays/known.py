@@ -43,6 +43,15 @@ def _is_numpy(kind: type) -> Library | None:
     return NUMPY if issubclass(kind, np.ndarray) else None
 
 
+def _is_jax(kind: type) -> Library | None:
+    """Arrays with values and without, and what stands for them inside of the library."""
+    package = sys.modules.get("jax")
+    if package is None or not hasattr(package, "Array"):
+        return None
+    own = issubclass(kind, (package.Array, package.core.Tracer)) or kind.__module__ == f"{__package__}.jax"
+    return _made("jax", "Jax") if own else None
+
+
 def _is_numba_device(kind: type) -> Library | None:
     return _made("numba", "NumbaDevice") if getattr(kind, "__cuda_ndarray__", False) else None
 
@@ -52,12 +61,13 @@ _KNOWN: list[Callable[[type], Library | None]] = [
     _is_numpy,
     _from("torch", "Tensor", "Torch"),
     _from("cupy", "ndarray", "CuPy"),
+    _is_jax,
     _is_numba_device,
 ]
 
-_CLASSES = {"torch": "Torch", "cupy": "CuPy", "numba": "NumbaDevice"}
+_CLASSES = {"torch": "Torch", "cupy": "CuPy", "jax": "Jax", "numba": "NumbaDevice"}
 """Of the libraries that a caller may name beside NumPy."""
-_TITLES = {"numpy": "NumPy", "torch": "PyTorch", "cupy": "CuPy", "numba": "Numba"}
+_TITLES = {"numpy": "NumPy", "torch": "PyTorch", "cupy": "CuPy", "jax": "JAX", "numba": "Numba"}
 
 _by_type: dict[type, Library | None] = {np.ndarray: NUMPY}
 

@@ -117,6 +117,9 @@ class Differentiable(Protocol):
     def forward(self, arrays: Sequence[Array]) -> Sequence[Any]:
         """The results, outside the graph."""
 
+    def plain(self, arrays: Sequence[Array]) -> Sequence[Any]:
+        """The same for those who need no `backward`."""
+
     def backward(self, gradients: list[Array], arrays: Sequence[Array]) -> list[Array]:
         """The gradients of what was put in, from those of the results.
 
@@ -153,6 +156,7 @@ class Library:
     bool_dtype: DType = np.dtype(bool)
     autograd = False  # True where arrays may carry a gradient that an operation must not lose
     arithmetic = True  # False where arrays cannot be compared and calculated with on their device
+    functional = False  # True where operations may have to run as a program of the library; see `connected`
     stream_bound = False  # True where memory that is given back may be taken again by its own stream alone
 
     # --- what an array is, and where ---

@@ -161,13 +161,16 @@ def _asks(x: Encoding) -> bool:
     return own.autograd and own.wants_grad(x._leaves())
 
 
-def connected(rule: Rule, x: object, second_order: SecondOrder | None = None) -> Any:
+def connected(
+    rule: Rule, x: object, second_order: SecondOrder | None = None, forward: Callable[[Any], Any] | None = None
+) -> Any:
     """``rule(x)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`.
 
     The pullback of an operation that is not linear depends on `x`; ``second_order(x, dy)`` is the same pullback, made
-    of operations that are in the graph, for those who differentiate a second time.
+    of operations that are in the graph, for those who differentiate a second time.  ``forward(x)`` is the result alone,
+    for libraries that find gradients themselves.
     """
-    call = _Call(rule, x, second_order)
+    call = _Call(rule, x, second_order, forward)
     arrays = leaves(x)
     outputs = _library_with_graph(arrays).connected(call, arrays)
     return rebuild(call.result, outputs)
@@ -185,10 +188,12 @@ def _library_with_graph(arrays: Sequence[Array]) -> Library:
 class _Call:
     """One call on its way through the graph of a library, which takes and returns arrays only."""
 
-    __slots__ = ("pullback", "result", "rule", "second_order", "x")
+    __slots__ = ("only", "pullback", "result", "rule", "second_order", "x")
 
-    def __init__(self, rule: Rule, x: object, second_order: SecondOrder | None) -> None:
-        self.rule, self.x, self.second_order = rule, x, second_order
+    def __init__(
+        self, rule: Rule, x: object, second_order: SecondOrder | None, only: Callable[[Any], Any] | None
+    ) -> None:
+        self.rule, self.x, self.second_order, self.only = rule, x, second_order, only
         self.result: Any = None
         self.pullback: Callable[[Any], Any] | None = None
 
@@ -200,6 +205,12 @@ class _Call:
         result, self.pullback = self.rule(rebuild(self.x, arrays))
         # the arrays belong to the graph, not to this object
         self.x = None if self.second_order is None else without_data(self.x)
+        self.result = without_data(result)
+        return tuple(leaves(result))
+
+    def plain(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        given = rebuild(self.x, arrays)
+        result = self.rule(given)[0] if self.only is None else self.only(given)
         self.result = without_data(result)
         return tuple(leaves(result))
 

@@ -91,11 +91,17 @@ class Call(NamedTuple, Generic[R]):
     def run(self) -> R:
         """The result, inside the autograd graph of the caller's framework where an operand asks for it."""
         if wants_grad(self.operands):
-            y = connected(lambda x: self.rule(x, True), self.operands, self.second_order)
+            y = self._connected()
         else:
             y = self.rule(self.operands, False)[0]
         result: R = y if self.result is None else self.result(y)
         return result
+
+    def _connected(self) -> Any:
+        """The result, inside the graph."""
+        return connected(
+            lambda x: self.rule(x, True), self.operands, self.second_order, lambda x: self.rule(x, False)[0]
+        )
 
     def vjp(self) -> tuple[R, Pullback]:
         """The result and its pullback."""
@@ -103,7 +109,7 @@ class Call(NamedTuple, Generic[R]):
         assert back is not None
         like = without_data(y)
         if wants_grad(self.operands):  # the result belongs to the caller's graph
-            y = connected(lambda x: self.rule(x, True), self.operands, self.second_order)
+            y = self._connected()
 
         def pullback(dy: object) -> Any:
             dy = fitting(dy, like)

@@ -1,0 +1,370 @@
+"""JAX: its arrays, and what stands for them where JAX traces a program.
+
+Arrays with values on the host are worked on where they lie, by the kernels of the host; what is made new is filled
+before anybody else has seen it.  Arrays without values (tracers), and those elsewhere, go through `Jax.connected` as
+`Cell`, whose kind of device is "jax": there kernels are programs of JAX, see `launch.jax`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import operator
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..errors import DeviceError, StructureError, said
+from .library import Array, Differentiable, DType, Key, Library, Operand, Shape, device_name, size_of, with_autograd
+from .numpy import NUMPY
+
+JaxArray: TypeAlias = Any  # jax.Array, of a package that need not be there
+
+_ALIGNED = 64  # bytes, as JAX wants memory of others before it takes it as it is
+
+
+class Jax(Library):
+    """JAX arrays."""
+
+    name = "jax"
+    autograd = True
+    functional = True
+
+    def __init__(self) -> None:
+        self.jax = jax = sys.modules["jax"]
+        self.numpy = jax.numpy
+        self.tracer = jax.core.Tracer
+        self.wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        with_autograd.append(self)
+
+    def on_host(self, x: JaxArray) -> bool:
+        """Has it values, in the memory of the host?"""
+        return not isinstance(x, (Cell, self.tracer)) and x.platform() == "cpu"
+
+    def adopt(self, x: JaxArray, what: str) -> JaxArray:
+        if isinstance(x, Cell):
+            return x
+        if self.jax.dtypes.issubdtype(x.dtype, self.jax.dtypes.extended):
+            raise TypeError(f"{what} has dtype {x.dtype}, which is no number; jax.random.key_data(keys) gives numbers")
+        if _NARROW.fullmatch(x.dtype.name):
+            raise TypeError(f"{what} has dtype {x.dtype}, whose items are less than a byte; give x.astype('int8')")
+        if isinstance(x, self.tracer):
+            return x
+        if x.is_deleted():
+            raise TypeError(f"{what} is a JAX array that has been deleted or donated")
+        if len(x.devices()) > 1:
+            raise TypeError(f"{what} is on {len(x.devices())} devices; give jax.device_put(x, one_device)")
+        if self.on_host(x) and not np.asarray(x).flags.c_contiguous:
+            return self._made(np.asarray(x), x)
+        return x
+
+    def kind(self, x: JaxArray) -> str:
+        return "cpu" if self.on_host(x) else "jax"
+
+    def device(self, x: JaxArray) -> str:
+        if isinstance(x, (Cell, self.tracer)):
+            return "traced"
+        device = x.device
+        return "cpu" if device.platform == "cpu" and not device.id else f"{device.platform}:{device.id}"
+
+    def contiguous(self, x: JaxArray) -> bool:
+        if not isinstance(x, (Cell, self.tracer)) and x.is_deleted():
+            raise StructureError("data is a JAX array that has been deleted or donated; build a new batch")
+        return True
+
+    # --- dtypes ---
+
+    def dtype_like(self, given: object) -> DType:
+        known = isinstance(given, np.dtype) and given.kind in "biufcV" and given.itemsize <= 16
+        if not known:
+            return None
+        try:
+            found = self.jax.dtypes.canonicalize_dtype(given)
+        except TypeError:
+            return None
+        return None if _NARROW.fullmatch(np.dtype(found).name) else np.dtype(found)
+
+    def astype(self, x: JaxArray, dtype: DType) -> JaxArray:
+        dtype = np.dtype(dtype)
+        if type(x) is np.ndarray or x.dtype == dtype:
+            return x if x.dtype == dtype else NUMPY.astype(x, dtype)
+        if isinstance(x, Cell):
+            return Cell(self, self._cast(x.value, dtype))
+        return self._made(NUMPY.astype(np.asarray(x), dtype), x) if self.on_host(x) else self._cast(x, dtype)
+
+    def _cast(self, x: JaxArray, dtype: DType) -> JaxArray:
+        """A conversion in JAX, which keeps 64 bits to itself where they are not switched on."""
+        if x.dtype.kind == "c" and dtype.kind in "fV":
+            x = x.real
+        return self.jax.lax.convert_element_type(x, self.jax.dtypes.canonicalize_dtype(dtype))
+
+    def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
+        if isinstance(fill, self.tracer):
+            raise TypeError("fill must be a value, not what JAX traces; give a number")
+        return NUMPY.item(fill, dtype, item_shape)
+
+    # --- memory ---
+
+    def empty(self, shape: Shape, dtype: DType, like: JaxArray) -> JaxArray:
+        return self._allocate(np.empty, shape, dtype, like)
+
+    def zeros(self, shape: Shape, dtype: DType, like: JaxArray) -> JaxArray:
+        return self._allocate(np.zeros, shape, dtype, like)
+
+    def _allocate(self, make: Callable[..., Array], shape: Shape, dtype: DType, like: JaxArray) -> JaxArray:
+        if isinstance(like, Cell):
+            return Cell(self, self.numpy.zeros(shape, self.jax.dtypes.canonicalize_dtype(dtype)), blank=True)
+        self._check_values(like)
+        return self._put(_aligned(make, shape, np.dtype(dtype)), like)
+
+    def _check_values(self, x: JaxArray) -> None:
+        """TypeError for what only stands for values."""
+        if isinstance(x, (Cell, self.tracer)):
+            raise TypeError(
+                "this works on the values of arrays, which are not there where JAX traces a program; call it outside "
+                "of jax.jit, jax.grad and jax.vmap"
+            )
+
+    def _put(self, x: Array, like: JaxArray) -> JaxArray:
+        """Memory of our own as an array of JAX beside `like`, without a copy where that is on the host."""
+        where = like.sharding if isinstance(like, self.jax.Array) and like.committed else None
+        with self.wide(True) if x.dtype.itemsize >= 8 else contextlib.nullcontext():
+            return self.jax.device_put(x, where)
+
+    def _made(self, x: Array, like: JaxArray) -> JaxArray:
+        """A copy of an array of the host beside `like`."""
+        out = _aligned(np.empty, x.shape, x.dtype)
+        out[...] = x
+        return self._put(out, like)
+
+    def address(self, x: JaxArray) -> int:
+        self._check_values(x)
+        return NUMPY.address(np.asarray(x))
+
+    def addresses(self, arrays: Sequence[JaxArray]) -> Array:
+        if any(isinstance(x, Cell) for x in arrays):  # as if they lay one after the other
+            sizes = [size_of(x.shape) * x.dtype.itemsize for x in arrays]
+            return np.cumsum([0, *sizes[:-1]], dtype=np.int64)
+        return super().addresses(arrays)
+
+    def native(self, x: JaxArray) -> Array:
+        self._check_values(x)
+        return NUMPY.native(np.asarray(x))
+
+    def operand(self, x: JaxArray) -> Array:
+        flat = self.native(x)[...]
+        flat.setflags(False)
+        return flat
+
+    def result(self, x: JaxArray) -> Array:
+        return NUMPY.result(self._writable(x))
+
+    def _writable(self, x: JaxArray) -> Array:
+        """The memory of an array that only we know yet."""
+        seen = np.asarray(x)
+        if not seen.size:
+            return np.empty(seen.shape, seen.dtype)
+        memory = (ctypes.c_char * seen.nbytes).from_address(NUMPY.address(seen))
+        return np.frombuffer(memory, seen.dtype).reshape(seen.shape)
+
+    def aligned(self, x: JaxArray) -> JaxArray:
+        return x
+
+    def writable(self, x: JaxArray) -> bool:
+        return False
+
+    def overlap(self, x: JaxArray, y: JaxArray) -> bool:
+        return False  # nobody writes into either
+
+    # --- moves ---
+
+    def copy(self, x: JaxArray) -> JaxArray:
+        if isinstance(x, Cell):
+            return Cell(self, x.value)
+        return self._made(np.asarray(x), x) if self.on_host(x) else self.numpy.array(x)
+
+    def to_numpy(self, x: JaxArray) -> Array:
+        self._check_values(x)
+        return np.asarray(x)
+
+    def taken(self, x: Array, source: Library) -> JaxArray:
+        if source.kind(x) != "cpu":
+            try:
+                return self.numpy.from_dlpack(x)
+            except Exception as error:  # of either library
+                raise DeviceError(f"JAX cannot reach the device {source.device(x)}: {error}") from None
+        host = source.to_numpy(x)
+        dtype = self.dtype_like(host.dtype.newbyteorder("="))
+        if dtype is None:
+            raise TypeError(f"JAX has no dtype for {host.dtype}; give items of another one")
+        return self._made(host.astype(dtype, copy=False), None)
+
+    def from_host(self, x: Array, like: JaxArray) -> JaxArray:
+        return Cell(self, self.numpy.asarray(x)) if isinstance(like, Cell) else self._made(np.asarray(x), like)
+
+    def to_device(self, x: JaxArray, device: object) -> JaxArray:
+        kind, _, number = device_name(device).partition(":")
+        try:
+            where = self.jax.devices(kind)[int(number or 0)] if isinstance(device, str) else device
+            return self.jax.device_put(x, where)
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            raise DeviceError(f"JAX cannot reach the device {said(device)}: {error}") from None
+
+    def _by(self, in_numpy: Callable[..., Array], in_jax: Callable[..., Any], *arrays: Any) -> Any:
+        """A function of arrays: NumPy's where all have values on the host, else JAX's, of cells where one is one."""
+        own = [x for x in arrays if isinstance(x, (Cell, self.jax.Array))]
+        if all(map(self.on_host, own)):
+            return self._made(np.asarray(in_numpy(*map(self._seen, arrays))), own[0])
+        found = in_jax(*[x.value if isinstance(x, Cell) else x for x in arrays])
+        return Cell(self, found) if any(isinstance(x, Cell) for x in own) else found
+
+    def _seen(self, x: Any) -> Any:
+        return np.asarray(x) if isinstance(x, self.jax.Array) else x
+
+    def concatenate(self, arrays: Sequence[JaxArray]) -> JaxArray:
+        return self._by(
+            lambda *given: np.concatenate(given), lambda *given: self.numpy.concatenate(given), *arrays
+        )
+
+    def stack(self, items: Sequence[object], like: JaxArray) -> JaxArray:
+        return self._by(
+            lambda _, *given: np.stack(given), lambda _, *given: self.numpy.stack(given), like, *items
+        )
+
+    def split(self, x: JaxArray, lengths: Array, offsets: Array) -> tuple[JaxArray, ...]:
+        pairs = list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+        if self.on_host(x):  # JAX would compile a slice for each length
+            seen = np.asarray(x)
+            return tuple([self._made(seen[a:b], x) for a, b in pairs])
+        return tuple([x[a:b] for a, b in pairs])
+
+    def take(self, x: JaxArray, index: Array, axis: int) -> JaxArray:
+        return self._by(
+            lambda given: np.take(given, index, axis), lambda given: self.numpy.take(given, index, axis), x
+        )
+
+    def gather(self, x: JaxArray, index: Array, there: Array, out: JaxArray) -> JaxArray:
+        return self.take(x, index, 0)
+
+    def overwrite(self, x: JaxArray, index: Array, value: Operand) -> None:
+        if type(x) is np.ndarray or isinstance(x, Cell):
+            x[index] = value
+        else:
+            self._writable(x)[index] = value
+
+    # --- arithmetic ---
+
+    def product(self, x: JaxArray, y: JaxArray) -> JaxArray:
+        return self._by(NUMPY.product, self._product, x, y)
+
+    def _product(self, x: JaxArray, y: JaxArray) -> JaxArray:
+        """In float32 at least, and not in what a device thinks is near enough."""
+        return self.numpy.matmul(x, y, precision="highest")
+
+    def exp(self, x: JaxArray) -> JaxArray:
+        return self._by(np.exp, self.numpy.exp, x)
+
+    def where(self, condition: JaxArray, x: Operand, y: Operand) -> JaxArray:
+        return self._by(np.where, self.numpy.where, condition, x, y)
+
+    # --- the programs that JAX traces ---
+
+    def wants_grad(self, arrays: Sequence[JaxArray]) -> bool:
+        """Do they go through `connected`?  Those without values do, and those that are not on the host."""
+        return any(isinstance(x, self.jax.Array) and not self.on_host(x) for x in arrays)
+
+    def connected(self, call: Differentiable, arrays: Sequence[JaxArray]) -> tuple[JaxArray, ...]:
+        """The same calculation as a program of JAX, whose gradients are JAX's own."""
+        given = [Cell(self, x) if isinstance(x, self.jax.Array) else x for x in arrays]
+        return tuple([x.value if isinstance(x, Cell) else x for x in call.plain(given)])
+
+
+_NARROW = re.compile("u?int[124]|float[46]_.*")
+
+
+def _aligned(make: Callable[..., Array], shape: Shape, dtype: DType) -> Array:
+    """Memory that JAX takes as it is."""
+    size = size_of(shape) * dtype.itemsize
+    memory = make(size + _ALIGNED, np.uint8)
+    begin = -NUMPY.address(memory) % _ALIGNED
+    out: Array = memory[begin : begin + size].view(dtype).reshape(shape)
+    return out
+
+
+class Cell:
+    """A value of a program that JAX traces, where a kernel can write: arrays of JAX never change.
+
+    It is what stands for arrays inside of `Jax.connected`, and is seen nowhere else.
+    """
+
+    __slots__ = ("blank", "dtype", "library", "shape", "value")
+
+    def __init__(self, library: Jax, value: JaxArray, blank: bool = False) -> None:
+        self.library = library
+        self.blank = blank  # nothing has been written yet
+        self.write(value, blank)
+
+    def write(self, value: JaxArray, blank: bool = False) -> None:
+        """Let it be another value."""
+        self.value = value
+        self.blank = blank
+        self.shape = tuple(value.shape)
+        self.dtype = value.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Key) -> Cell:
+        return Cell(self.library, self.value[_plain(key)])
+
+    def __setitem__(self, key: Key, value: Operand) -> None:
+        self.write(self.value.at[_plain(key)].set(_plain(value)))
+
+    def reshape(self, *shape: Any) -> Cell:
+        return Cell(self.library, self.value.reshape(*shape))
+
+    def view(self, dtype: DType) -> Cell:
+        return Cell(self.library, self.value.view(dtype))
+
+    def sum(self, axis: int) -> Cell:
+        return Cell(self.library, self.value.sum(axis))
+
+    def swapaxes(self, one: int, two: int) -> Cell:
+        return Cell(self.library, self.value.swapaxes(one, two))
+
+    __hash__ = object.__hash__
+
+
+def _plain(x: Any) -> Any:
+    return tuple(map(_plain, x)) if isinstance(x, tuple) else x.value if isinstance(x, Cell) else x
+
+
+def _operators() -> None:
+    """Give `Cell` the operators of arrays."""
+
+    def of_two(function: Callable[..., Any], turned: bool) -> Callable[[Cell, Operand], Cell]:
+        def calculated(self: Cell, other: Operand) -> Cell:
+            a, b = _plain(self), _plain(other)
+            return Cell(self.library, function(b, a) if turned else function(a, b))
+
+        return calculated
+
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "and_", "or_", "xor"):
+        function = getattr(operator, name)
+        setattr(Cell, f"__{name.rstrip('_')}__", of_two(function, False))
+        setattr(Cell, f"__r{name.rstrip('_')}__", of_two(function, True))
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(Cell, f"__{name}__", of_two(getattr(operator, name), False))
+    for name in ("neg", "invert"):
+        function = getattr(operator, name)
+        setattr(Cell, f"__{name}__", lambda self, function=function: Cell(self.library, function(self.value)))
+
+
+_operators()
