@@ -256,7 +256,7 @@ class OnJax(OnOther):
         return sf.to(leaf, "jax") if self.library else leaf
 
     def numpy(self, leaf):
-        return np.asarray(leaf)
+        return np.array(leaf)  # which may be written
 
     def holds(self, leaf):
         return isinstance(leaf, self.library.Array)

@@ -50,6 +50,7 @@ from .operations.template import Template, Templated
 from .operations.topk import argmax, argmin, topk_mean
 from .operations.windows import conv, ngrams, window
 from .registry import conversion, conversions
+from .when_imported import when_imported as _when_imported
 from .wrap import (
     with_array,
     with_flatten,
@@ -94,6 +95,8 @@ if TYPE_CHECKING:  # loaded when it is first asked for: few scripts need what de
         beam_step,
     )
     from .loading import batches
+
+_when_imported("jax", ".jax")
 
 __version__ = "0.1.0"
 

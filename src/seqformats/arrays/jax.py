@@ -2,7 +2,7 @@
 
 Arrays with values on the host are worked on where they lie, by the kernels of the host; what is made new is filled
 before anybody else has seen it.  Arrays without values (tracers), and those elsewhere, go through `Jax.connected` as
-`Cell`, whose kind of device is "jax": there kernels are programs of JAX, see `launch.jax`.
+`Cell`, whose kind of device is "program": there kernels are programs of JAX, see `launch.program`.
 """
 
 from __future__ import annotations
@@ -62,12 +62,11 @@ class Jax(Library):
         return x
 
     def kind(self, x: JaxArray) -> str:
-        return "cpu" if self.on_host(x) else "jax"
+        return "cpu" if self.on_host(x) else "program"
 
     def device(self, x: JaxArray) -> str:
-        if isinstance(x, (Cell, self.tracer)):
-            return "traced"
-        device = x.device
+        # what is traced says nothing of a device, and most likely runs on the default one
+        device = self.jax.devices()[0] if isinstance(x, (Cell, self.tracer)) else x.device
         return "cpu" if device.platform == "cpu" and not device.id else f"{device.platform}:{device.id}"
 
     def contiguous(self, x: JaxArray) -> bool:
@@ -116,7 +115,8 @@ class Jax(Library):
 
     def _allocate(self, make: Callable[..., Array], shape: Shape, dtype: DType, like: JaxArray) -> JaxArray:
         if isinstance(like, Cell):
-            return Cell(self, self.numpy.zeros(shape, self.jax.dtypes.canonicalize_dtype(dtype)), blank=True)
+            zeros = self.numpy.zeros(shape, self.jax.dtypes.canonicalize_dtype(dtype))
+            return Cell(self, zeros, np.dtype(dtype))
         self._check_values(like)
         return self._put(_aligned(make, shape, np.dtype(dtype)), like)
 
@@ -130,8 +130,10 @@ class Jax(Library):
 
     def _put(self, x: Array, like: JaxArray) -> JaxArray:
         """Memory of our own as an array of JAX beside `like`, without a copy where that is on the host."""
-        where = like.sharding if isinstance(like, self.jax.Array) and like.committed else None
-        with self.wide(True) if x.dtype.itemsize >= 8 else contextlib.nullcontext():
+        known = isinstance(like, self.jax.Array) and not isinstance(like, self.tracer)
+        where = like.sharding if known and like.committed else None
+        wide = self.wide(True) if x.dtype.itemsize >= 8 else contextlib.nullcontext()
+        with self.jax.ensure_compile_time_eval(), wide:  # within a program that is traced it would be traced too
             return self.jax.device_put(x, where)
 
     def _made(self, x: Array, like: JaxArray) -> JaxArray:
@@ -141,14 +143,11 @@ class Jax(Library):
         return self._put(out, like)
 
     def address(self, x: JaxArray) -> int:
-        self._check_values(x)
+        if isinstance(x, Cell):
+            return NUMPY.address(x.shadow())
+        if isinstance(x, self.tracer):
+            return 0  # nothing is read there: what is new beside it cannot be made
         return NUMPY.address(np.asarray(x))
-
-    def addresses(self, arrays: Sequence[JaxArray]) -> Array:
-        if any(isinstance(x, Cell) for x in arrays):  # as if they lay one after the other
-            sizes = [size_of(x.shape) * x.dtype.itemsize for x in arrays]
-            return np.cumsum([0, *sizes[:-1]], dtype=np.int64)
-        return super().addresses(arrays)
 
     def native(self, x: JaxArray) -> Array:
         self._check_values(x)
@@ -203,6 +202,8 @@ class Jax(Library):
         return self._made(host.astype(dtype, copy=False), None)
 
     def from_host(self, x: Array, like: JaxArray) -> JaxArray:
+        if isinstance(like, self.tracer):
+            return x  # a constant of the program
         return Cell(self, self.numpy.asarray(x)) if isinstance(like, Cell) else self._made(np.asarray(x), like)
 
     def to_device(self, x: JaxArray, device: object) -> JaxArray:
@@ -300,19 +301,31 @@ class Cell:
     It is what stands for arrays inside of `Jax.connected`, and is seen nowhere else.
     """
 
-    __slots__ = ("blank", "dtype", "library", "shape", "value")
+    __slots__ = ("blank", "dtype", "library", "memory", "shape", "value")
 
-    def __init__(self, library: Jax, value: JaxArray, blank: bool = False) -> None:
+    blank: DType  # of zeros where nothing has been written yet, what was asked for; else None
+
+    def __init__(self, library: Jax, value: JaxArray, blank: DType = None) -> None:
         self.library = library
-        self.blank = blank  # nothing has been written yet
+        self.memory: Array | None = None
         self.write(value, blank)
 
-    def write(self, value: JaxArray, blank: bool = False) -> None:
+    def write(self, value: JaxArray, blank: DType = None) -> None:
         """Let it be another value."""
         self.value = value
         self.blank = blank
         self.shape = tuple(value.shape)
         self.dtype = value.dtype
+
+    def shadow(self) -> Array:
+        """Bytes on the host that have an address in its stead."""
+        if self.memory is None:
+            self.memory = np.empty(max(self.nbytes, 1), np.uint8)
+        return self.memory
+
+    @property
+    def nbytes(self) -> int:
+        return size_of(self.shape) * int(self.dtype.itemsize)
 
     @property
     def ndim(self) -> int:
@@ -331,6 +344,8 @@ class Cell:
         return Cell(self.library, self.value.reshape(*shape))
 
     def view(self, dtype: DType) -> Cell:
+        if self.dtype.kind not in "iub":  # JAX would take it for something without a gradient
+            self.library._check_values(self)
         return Cell(self.library, self.value.view(dtype))
 
     def sum(self, axis: int) -> Cell:

@@ -81,6 +81,16 @@ def _array_fields(x: DataclassInstance) -> list[str]:
     return found
 
 
+def check_data(x: object) -> None:
+    """StructureError where the data of an encoding is no longer what was validated."""
+    if isinstance(x, Encoding):
+        if not isinstance(x._sample(), ShapeDtype):
+            x._look()
+    elif isinstance(x, (list, tuple)):
+        for part in x:
+            check_data(part)
+
+
 def rebuild(x: object, new: Sequence[Shaped]) -> Any:
     """`x` with other leaves, in the order of `leaves`; the structure is shared."""
     return _rebuild(x, iter(new))
@@ -176,6 +186,13 @@ def connected(
     return rebuild(call.result, outputs)
 
 
+def calculated(function: Callable[[Any], Any], x: object) -> Any:
+    """``function(x)``, which has no gradient: outside of any graph, but as a program where the library has those."""
+    if with_autograd and wants_grad(x) and _library_with_graph(leaves(x)).functional:
+        return connected(lambda z: (function(z), None), x)
+    return function(x)
+
+
 def _library_with_graph(arrays: Sequence[Array]) -> Library:
     """The library in whose graph a call is: of the arrays, which are of one library, or of NumPy beside it."""
     for array in arrays:
@@ -209,6 +226,7 @@ class _Call:
         return tuple(leaves(result))
 
     def plain(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        check_data(self.x)
         given = rebuild(self.x, arrays)
         result = self.rule(given)[0] if self.only is None else self.only(given)
         self.result = without_data(result)

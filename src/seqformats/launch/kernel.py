@@ -336,7 +336,7 @@ def add_launcher(device: str, launcher: Launcher) -> None:
 def check_device(device: str) -> None:
     """DeviceError for a kind of device on which no kernel can be started."""
     known = {"cpu", "cuda", *_launchers}
-    if device not in known:
+    if device not in (*known, "program"):
         raise DeviceError(
             f"no kernels for the device {said(device)}; there are kernels for: {', '.join(sorted(known))}"
         )

@@ -14,7 +14,7 @@ from ..errors import ConversionError, DeviceError, StructureError, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.encoding import shown
-from ..formats.leaves import without_data
+from ..formats.leaves import calculated, without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Pullback, operand, operation
 from ..launch.kernel import kernel
@@ -270,7 +270,9 @@ def _loss_of(own: Encoding, targets: object, each: int, ignore: object, smoothin
     kind = in_floats(name, "a cross entropy")[0]
     right = _targets(targets, own)
     counts = _counts(right, classes, ignored)
-    if each == _SEQUENCE:
+    if type(counts) is not np.ndarray:
+        scale = _scale_in_program(library, counts, each, kind)
+    elif each == _SEQUENCE:
         scale = (1.0 / np.maximum(counts, 1)).astype(kind)
     else:
         scale = np.empty(structure.n, kind)
@@ -281,6 +283,15 @@ def _loss_of(own: Encoding, targets: object, each: int, ignore: object, smoothin
     laid = library.astype(relaid(right, at).data, "int64")
     on = NUMPY if library.kind(sample) == "cpu" else library
     return _Loss(shape, at, library, name, kind, on, each, laid, scale, factors, ignored)
+
+
+def _scale_in_program(library: Library, counts: Array, each: int, kind: str) -> Array:
+    """What the loss of an item is multiplied by, of each sequence, where counts are values of a program."""
+    if each == _ONE:
+        counts = counts * 0 + counts.sum()
+    elif each == _ITEM:
+        counts = counts * 0
+    return library.astype(1.0 / library.where(counts > 0, counts, 1), kind)
 
 
 def _targets(given: Any, own: Encoding) -> Encoding:
@@ -325,10 +336,17 @@ def _targets(given: Any, own: Encoding) -> Encoding:
 
 
 def _counts(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
-    """How many targets of each sequence count, on the host; IndexError where one is no class."""
+    """How many targets of each sequence count, on the host; IndexError where one is no class.
+
+    Where a program is traced, nobody can look at targets, and how many count is a value of the program.
+    """
     library, structure = library_of(right.data), right._structure
     if not structure.rows:
         return np.zeros(structure.n, np.int64)
+    if library.wants_grad((right.data,)):
+        if not ignored[1]:
+            return structure.lengths
+        return calculated(summed, right._with_data(library.astype(right.data != ignored[0], "int32")))
     out = scratch(library, (structure.n,), "int64", right.data)
     check_targets.start(library, (right.data,), (out,), (right._layout(), classes, *ignored), 1, structure)
     counts = out if type(out) is np.ndarray else library.to_numpy(out)

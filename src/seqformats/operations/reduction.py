@@ -12,7 +12,7 @@ from ..arrays import Array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD
-from ..formats.leaves import wants_grad
+from ..formats.leaves import calculated, wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, operand, with_rule
 from .annotations import Batch, Empty, Flat, Nested, Reduced
@@ -86,7 +86,7 @@ class Reduction:
         call = self.prepare(x, empty)
         if self.pullback is not None:
             return cast(Reduced, call.run())
-        y = call.rule(call.operands, False)[0]  # outside of any graph
+        y = calculated(lambda z: call.rule(z, False)[0], call.operands)
         return cast(Reduced, y if call.result is None else call.result(y))
 
     def prepare(self, x: Batch, empty: Empty) -> Call[Any]:

@@ -12,7 +12,7 @@ from ..arrays.dtypes import differentiable, in_floats
 from ..errors import StructureError
 from ..formats import Encoding
 from ..formats.annotations import Integers
-from ..formats.leaves import without_data
+from ..formats.leaves import calculated, without_data
 from ..formats.structure import integers
 from ..gradients.operation import Call, Pullback, linear, operation
 from ..launch.kernel import kernel
@@ -205,5 +205,5 @@ def argmin(x: Batch) -> Reduced:
 def _place_of(record: Reduction, x: Batch) -> Reduced:
     """Where the first item stands that is as the reduction has it."""
     own, result, _ = operand_of_reduction(x)
-    y = over_levels(places_of(own, record.values(own, False)), own)
+    y = calculated(lambda z: over_levels(places_of(z, record.values(z, False)), z), own)
     return y if result is None else result(y)

@@ -1,0 +1,185 @@
+"""Kernels as programs of JAX, for arrays that JAX traces or that are not on the host.
+
+What a kernel does to rows depends on structure alone, which is on the host.  So a kernel that *moves* rows is run on
+the host, over row numbers: what comes out says from where each row is, and the program is one gather, whose gradient
+JAX knows.  What *calculates* is a formula over the sequences, see `launch.formulas`.  All others need values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..arrays.jax import Cell, Jax
+from ..arrays.library import Array
+from ..arrays.numpy import NUMPY
+from ..kernels.parts.record import MOVES
+from ..limits import remember
+from .formulas import FORMULAS
+from .kernel import Kernel, Work
+
+
+def start(
+    kernel: Kernel,
+    library: Jax,
+    inputs: tuple[Any, ...],
+    outputs: tuple[Any, ...],
+    args: tuple[Any, ...],
+    size: int,
+    work: Work | None,
+    structure: Any,
+) -> None:
+    """Write what a kernel makes of the inputs into the outputs, which are cells.  See `Kernel.start`."""
+    args = tuple([_known(library, x) for x in args])
+    formula = FORMULAS.get(kernel.name)
+    if kernel.load().does == MOVES:
+        _move(kernel, library, inputs[0], outputs[0], args, size, structure, work)
+    elif formula is not None and _fit(inputs) and _fit(outputs):
+        formula(library.jax, inputs, outputs, args, size)
+    else:
+        _on_host(kernel, library, inputs, outputs, args, size, work, structure)
+
+
+def sent(library: Jax, arrays: tuple[Array, ...], like: Array) -> list[Any]:
+    """Arrays of the host as cells."""
+    return [library.from_host(array, like) for array in arrays]
+
+
+def _fit(arrays: Iterable[Any]) -> bool:
+    return not any(isinstance(x, tuple) for x in arrays)
+
+
+def _known(library: Jax, x: Any) -> Any:
+    """What says where rows go must have values."""
+    return _values(library, x) if isinstance(x, (Cell, library.jax.Array)) else x
+
+
+def _values(library: Jax, x: Any) -> Array:
+    value = x.value if isinstance(x, Cell) else x
+    if isinstance(value, library.tracer):
+        raise TypeError(
+            "this works on the values of arrays, which are not there where JAX traces a program; call it outside of "
+            "jax.jit, jax.grad and jax.vmap"
+        )
+    return np.asarray(value)
+
+
+def _move(
+    kernel: Kernel, library: Jax, given: Any, out: Cell, args: tuple[Any, ...], size: int, structure: Any, work: Any
+) -> None:
+    """A move of rows, or of parts of `size` bytes, as one gather."""
+    numpy = library.numpy
+    sources = [
+        x if isinstance(x, Cell) else Cell(library, numpy.asarray(x))
+        for x in (given if type(given) is tuple and given else (given,))
+        if type(x) is not tuple
+    ]
+    if not sources:  # an item of zeros
+        sources = [Cell(library, numpy.zeros(size // out.dtype.itemsize, out.dtype))]
+    absolute = type(given) is tuple and bool(given)
+    index = _plan(kernel, [x.nbytes // size for x in sources], sources if absolute else None, out, args, size, (structure, work))
+    width = size // out.dtype.itemsize
+    rows = [_in_rows(library, x.value, out.dtype, width) for x in sources]
+    there = rows[0] if len(rows) == 1 else numpy.concatenate(rows)
+    found = index >= 0
+    if not found.any():
+        return
+    if index.size == len(there) and (index == np.arange(index.size)).all():
+        taken = there
+    else:
+        taken = numpy.take(there, np.maximum(index, 0), axis=0, mode="clip")
+    if not found.all():
+        before = 0 if out.blank is not None else out.value.reshape(taken.shape)
+        taken = numpy.where(found[:, None], taken, before)
+    out.write(taken.reshape(out.shape).astype(out.dtype))
+
+
+def _in_rows(library: Jax, x: Any, dtype: Any, width: int) -> Any:
+    """An array as rows of so many items; bytes of a padding as items."""
+    if x.dtype != dtype:
+        x = library.jax.lax.bitcast_convert_type(x.reshape(-1, dtype.itemsize), dtype) if x.dtype == np.uint8 else x
+        if dtype == np.bool_ and x.dtype != dtype:
+            x = x != 0
+    return x.reshape(-1, width)
+
+
+def _plan(
+    kernel: Kernel, counts: list[int], held: list[Cell] | None, out: Cell, args: tuple[Any, ...], size: int, over: Any
+) -> Array:
+    """From which row of the sources, one after the other, each row of the result is; -1 for none.
+
+    The kernel runs on the host, on rows of this size that hold their number.  A narrow row has no room for it, so the
+    kernel runs again for the next byte.
+    """
+    structure, work = over
+    units = out.nbytes // size
+    key = None
+    if held is None and structure is not None:
+        key = ("plan", kernel.name, size, units, *counts, _digest(args), None if work is None else work[:2])
+        if key in structure.device:
+            found: Array = structure.device[key]
+            return found
+    total = sum(counts)
+    numbers = np.arange(1, total + 1)
+    needed = max(1, -(-int(total).bit_length() // 8))
+    each = min(size, needed)
+    index = np.zeros(units, np.int64)
+    ends = np.cumsum([0, *counts])
+    shadows = [np.empty(counts[0] * size, np.uint8)] if held is None else [x.shadow() for x in held]
+    for part in range(0, needed, each):
+        for k, shadow in enumerate(shadows):
+            rows = shadow[: counts[k] * size].reshape(counts[k], size)
+            rows[...] = 0
+            own = numbers[ends[k] : ends[k + 1]]
+            for b in range(min(each, needed - part)):
+                rows[:, b] = own >> (8 * (part + b)) & 255
+        made = np.zeros(out.nbytes, np.uint8)
+        kernel.start(NUMPY, (tuple(shadows) if held else shadows[0],), (made,), args, size, structure, work)
+        rows = made.reshape(units, size)
+        for b in range(min(each, needed - part)):
+            index |= rows[:, b].astype(np.int64) << (8 * (part + b))
+    index -= 1
+    if total < 1 << 31:
+        index = index.astype(np.int32)
+    index.setflags(write=False)
+    return index if key is None else remember(structure.device, key, index)
+
+
+def _digest(args: tuple[Any, ...]) -> bytes:
+    """A short name for arguments of the same values."""
+    names = hashlib.blake2b(digest_size=16)
+    for x in args:
+        if isinstance(x, np.ndarray):
+            names.update(str(x.size).encode())
+            names.update(np.ascontiguousarray(x).data)
+        elif isinstance(x, tuple):
+            names.update(_digest(x))
+        else:
+            names.update(str(x).encode())
+        names.update(b";")
+    return names.digest()
+
+
+def _on_host(
+    kernel: Kernel,
+    library: Jax,
+    inputs: tuple[Any, ...],
+    outputs: tuple[Any, ...],
+    args: tuple[Any, ...],
+    size: int,
+    work: Work | None,
+    structure: Any,
+) -> None:
+    """On the host, for values that are known and that no formula is for."""
+    if any(isinstance(x, tuple) for x in (*inputs, *outputs)):
+        raise TypeError("this works where arrays have values on the host; call it outside of JAX's transforms")
+    given = tuple([x if isinstance(x, np.ndarray) else _values(library, x) for x in inputs])
+    made = tuple(
+        [np.array(_values(library, x)) if x.blank is None else np.zeros(x.shape, x.blank) for x in outputs]
+    )
+    kernel.start(NUMPY, given, made, args, size, structure, work)
+    for out, x in zip(outputs, made, strict=True):
+        out.write(x)  # of the host still, so that a kernel may ask for its values
