@@ -94,6 +94,10 @@ class Jax(Library):
             return Cell(self, self._cast(x.value, dtype))
         return self._made(NUMPY.astype(np.asarray(x), dtype), x) if self.on_host(x) else self._cast(x, dtype)
 
+    def settled(self, x: JaxArray) -> JaxArray:
+        dtype = self.jax.dtypes.canonicalize_dtype(x.dtype)
+        return x if x.dtype == dtype else self.astype(x, dtype)
+
     def _cast(self, x: JaxArray, dtype: DType) -> JaxArray:
         """A conversion in JAX, which keeps 64 bits to itself where they are not switched on."""
         if x.dtype.kind == "c" and dtype.kind in "fV":
@@ -226,14 +230,10 @@ class Jax(Library):
         return np.asarray(x) if isinstance(x, self.jax.Array) else x
 
     def concatenate(self, arrays: Sequence[JaxArray]) -> JaxArray:
-        return self._by(
-            lambda *given: np.concatenate(given), lambda *given: self.numpy.concatenate(given), *arrays
-        )
+        return self._by(lambda *given: np.concatenate(given), lambda *given: self.numpy.concatenate(given), *arrays)
 
     def stack(self, items: Sequence[object], like: JaxArray) -> JaxArray:
-        return self._by(
-            lambda _, *given: np.stack(given), lambda _, *given: self.numpy.stack(given), like, *items
-        )
+        return self._by(lambda _, *given: np.stack(given), lambda _, *given: self.numpy.stack(given), like, *items)
 
     def split(self, x: JaxArray, lengths: Array, offsets: Array) -> tuple[JaxArray, ...]:
         pairs = list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
@@ -243,9 +243,7 @@ class Jax(Library):
         return tuple([x[a:b] for a, b in pairs])
 
     def take(self, x: JaxArray, index: Array, axis: int) -> JaxArray:
-        return self._by(
-            lambda given: np.take(given, index, axis), lambda given: self.numpy.take(given, index, axis), x
-        )
+        return self._by(lambda given: np.take(given, index, axis), lambda given: self.numpy.take(given, index, axis), x)
 
     def gather(self, x: JaxArray, index: Array, there: Array, out: JaxArray) -> JaxArray:
         return self.take(x, index, 0)

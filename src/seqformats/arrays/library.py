@@ -203,6 +203,10 @@ class Library:
         """`x` in the dtype of this NumPy name ("float32"), or in this of the library, itself where it has it."""
         raise NotImplementedError
 
+    def settled(self, x: Array) -> Array:
+        """A result in the dtype that the library has for it, where `functional`; kernels know no other integers."""
+        return x
+
     def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
         """The bytes of one padding item, on the host; ConversionError where `fill` is not exact in `dtype`."""
         raise NotImplementedError

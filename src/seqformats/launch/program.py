@@ -80,7 +80,9 @@ def _move(
     if not sources:  # an item of zeros
         sources = [Cell(library, numpy.zeros(size // out.dtype.itemsize, out.dtype))]
     absolute = type(given) is tuple and bool(given)
-    index = _plan(kernel, [x.nbytes // size for x in sources], sources if absolute else None, out, args, size, (structure, work))
+    index = _plan(
+        kernel, [x.nbytes // size for x in sources], sources if absolute else None, out, args, size, (structure, work)
+    )
     width = size // out.dtype.itemsize
     rows = [_in_rows(library, x.value, out.dtype, width) for x in sources]
     there = rows[0] if len(rows) == 1 else numpy.concatenate(rows)
@@ -177,9 +179,7 @@ def _on_host(
     if any(isinstance(x, tuple) for x in (*inputs, *outputs)):
         raise TypeError("this works where arrays have values on the host; call it outside of JAX's transforms")
     given = tuple([x if isinstance(x, np.ndarray) else _values(library, x) for x in inputs])
-    made = tuple(
-        [np.array(_values(library, x)) if x.blank is None else np.zeros(x.shape, x.blank) for x in outputs]
-    )
+    made = tuple([np.array(_values(library, x)) if x.blank is None else np.zeros(x.shape, x.blank) for x in outputs])
     kernel.start(NUMPY, given, made, args, size, structure, work)
     for out, x in zip(outputs, made, strict=True):
         out.write(x)  # of the host still, so that a kernel may ask for its values

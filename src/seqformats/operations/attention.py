@@ -10,6 +10,7 @@ from ..arrays import Array, Library, adopt, frozen, is_array, library_of
 from ..converters.convert import as_own
 from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
+from ..formats.leaves import calculated
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
 from ..formats.structure import MOST, Structure, integers
@@ -17,7 +18,7 @@ from ..gradients.operation import Operand, operand
 from ..launch.kernel import kernel
 from ..limits import allocated
 from .annotations import B, Counts, Lengths
-from .over import flat_layout, layout_for, rows_like
+from .over import flat_layout, layout_for, rows_like, settled
 from .questions import is_batch
 from .rearrange import per_sequence
 
@@ -196,9 +197,14 @@ def _numbered(batch: Operand | None, structure: Structure, like: Array, args: tu
     library = library_of(like)
     dtype = library.dtype("int64")
     at = flat_layout(structure, (), dtype) if batch is None else layout_for(batch.own, (), dtype)
-    out = rows_like(library, at, (), dtype, like)
-    if structure.rows:
-        number_rows.start(library, (), (out,), (at._layout(), *args), 1, structure)
+
+    def numbered(beside: Array) -> Array:
+        made = rows_like(library, at, (), dtype, beside)
+        if structure.rows:
+            number_rows.start(library, (), (made,), (at._layout(), *args), 1, structure)
+        return settled(library, made)
+
+    out = calculated(numbered, like)
     if batch is None:
         return out
     y = batch.own._with_data(out)

@@ -17,7 +17,7 @@ from ..launch.kernel import kernel, variant_of
 from ..launch.threads import num_threads
 from ..limits import remember
 from .annotations import Batch, Flat, Nested, Reduced
-from .over import name_of, scratch
+from .over import name_of, scratch, settled
 from .reduction import operand_of_reduction, over_levels
 
 count_edits = kernel("count_edits")
@@ -118,6 +118,7 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
         else:
             work = (units, columns, None)
             count_edits.start(library, (items, others), (out, table), args, 1, own._structure, work)
+    out = settled(library, out)
     found = over_levels(out, own) if own.keeps_levels else out
     return found if result is None else result(found)
 

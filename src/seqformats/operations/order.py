@@ -20,7 +20,7 @@ from ..limits import remember
 from .annotations import B, Counts
 from .attention import position_ids
 from .filter import STARTS
-from .over import flat_layout, in_one_array, rows_like, scratch
+from .over import flat_layout, in_one_array, rows_like, scratch, settled
 from .pick import in_kind_of, pick, pullback_of
 from .rearrange import per_sequence
 from .runs import Kept
@@ -211,7 +211,7 @@ def argsort(x: B, *, descending: bool = False) -> B:
     own, result, _ = operand(x)
     falling = _flag(descending, "descending")
     z = in_one_array(own)
-    y = own._with_data(_order(z, z, falling, wanted=_PLACES)[1])
+    y = own._with_data(settled(library_of(z.data), _order(z, z, falling, wanted=_PLACES)[1]))
     found: B = y if result is None else result(y)
     return found
 
@@ -298,7 +298,7 @@ def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
         raise StructureError(f"k must not be negative, but is {counts[i]} for sequence {i}")
     kept = Structure.of_lengths(np.minimum(structure.lengths, counts))
     chosen, places = _first(own, kept, falling, True)
-    there = in_kind_of(places, kept, own)
+    there = in_kind_of(settled(library_of(places), places), kept, own)
 
     def rule(_: Encoding, wanted: bool) -> tuple[Any, Pullback | None]:
         back = pullback_of(own, places.reshape(-1), kept, once=True, by_column=True) if wanted else None

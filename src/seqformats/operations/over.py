@@ -79,6 +79,8 @@ class Calculation:
             return out
         if back is not None:
             out = library.astype(out, back)
+        if library.functional:
+            out = library.settled(out)
         return given._with_data(out) if self.by_item else out
 
     def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str | None, int]:
@@ -111,7 +113,7 @@ class Ordering(Calculation):
         if width and structure.n:
             items = borrowed(library, structure.rows * width, data)
             self.kernel.start(library, (data,), (out, items), (x._layout(), *self.numbers), width, structure)
-        return out if back is None or not finish else library.astype(out, back)
+        return settled(library, out if back is None or not finish else library.astype(out, back))
 
 
 class Spreading:
@@ -155,6 +157,11 @@ class Spreading:
         name = library.dtype_name(dtype)
         cast = sums_in(name) if name in HALF else None
         return remember(self.plans, (kind, dtype), (cast, library.dtype(cast or name), name))
+
+
+def settled(library: Library, out: Array) -> Array:
+    """A result in the dtype that the library has for it."""
+    return library.settled(out) if library.functional else out
 
 
 def rows_like(library: Library, x: Encoding, item: Shape, dtype: DType, like: Array) -> Array:

@@ -18,7 +18,7 @@ from ..gradients.operation import Call, Pullback, linear, operation
 from ..launch.kernel import kernel
 from .annotations import Batch, Flat, Nested, Reduced
 from .extremes import MAX, MIN
-from .over import in_one_array, layout_for, name_of
+from .over import in_one_array, layout_for, name_of, settled
 from .reduction import Reduction, operand_of_reduction, over_levels, rows_or_data
 from .spread import items_at, places_of
 
@@ -202,8 +202,12 @@ def argmin(x: Batch) -> Reduced:
     return _place_of(MIN, x)
 
 
+def _places(record: Reduction, x: Encoding) -> Array:
+    return settled(library_of(x._sample()), places_of(x, record.values(x, False)))
+
+
 def _place_of(record: Reduction, x: Batch) -> Reduced:
     """Where the first item stands that is as the reduction has it."""
     own, result, _ = operand_of_reduction(x)
-    y = calculated(lambda z: over_levels(places_of(z, record.values(z, False)), z), own)
+    y = calculated(lambda z: over_levels(_places(record, z), z), own)
     return y if result is None else result(y)
