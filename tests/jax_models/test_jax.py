@@ -210,7 +210,7 @@ def test_gradients(name):
 def test_gradients_are_those_of_vjp(name, kind):
     function = ALL[name]
     x, there = batch(kind)
-    y, pullback = sf.vjp(function, x) if name in ("softmax", "cumsum") else (None, None)
+    pullback = sf.vjp(function, x)[1] if name in ("softmax", "cumsum") else None
     result, back = jax.vjp(function, there)
     slopes = jax.tree.map(lambda leaf: jnp.cos(leaf * 7), result)
     (found,) = back(slopes)

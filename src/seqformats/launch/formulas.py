@@ -1,7 +1,7 @@
 """What kernels calculate, as formulas over all sequences at once, for programs of JAX.
 
-Each takes what its kernel takes, see there, arrays being cells or of the host.  Gradients are JAX's own, so a formula is
-written such that they are those of the kernels: the first of equal items has all of it, and what is no item none.
+Each takes what its kernel takes, see there, arrays being cells or of the host.  Gradients are JAX's own, so a formula
+is written such that they are those of the kernels: the first of equal items has all of it, and what is no item none.
 
 Where that is not much more than the items themselves, sequences are laid side by side in a rectangle, which is added up
 along an axis; else by the number of the sequence of each item.
@@ -341,7 +341,7 @@ def _topk(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> Non
 
 
 @_for("scatter_rows")
-def _scatter(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _scatter(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:  # noqa: ARG001  as all have it
     (x, index), (out, _), (cum, room) = inputs, outputs, args
     lengths = np.diff(np.asarray(cum))
     rows = np.repeat(np.arange(lengths.size), lengths) * room + _value(index)
@@ -382,10 +382,11 @@ def _losses(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> N
 
 @_for("number_rows")
 def _number(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+    assert not inputs
     (out,), (at, first, segments) = outputs, args
     s = Sequences(library, at)
     found = s.sequences if segments else np.asarray(first)[s.sequences] + s.times
-    _write(out, s.laid(library.numpy.asarray(found)[:, None], out))
+    _write(out, s.laid(library.numpy.asarray(found).reshape(-1, width), out))
 
 
 def _of_chunks(library: Any, x: Any, args: Any, width: int) -> tuple[Sequences, Value]:

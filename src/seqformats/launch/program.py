@@ -84,7 +84,7 @@ def _move(
         kernel, [x.nbytes // size for x in sources], sources if absolute else None, out, args, size, (structure, work)
     )
     width = size // out.dtype.itemsize
-    rows = [_in_rows(library, x.value, out.dtype, width) for x in sources]
+    rows = [_in_rows(x.value, out.dtype, width) for x in sources]
     there = rows[0] if len(rows) == 1 else numpy.concatenate(rows)
     found = index >= 0
     if not found.any():
@@ -99,12 +99,10 @@ def _move(
     out.write(taken.reshape(out.shape).astype(out.dtype))
 
 
-def _in_rows(library: Jax, x: Any, dtype: Any, width: int) -> Any:
+def _in_rows(x: Any, dtype: Any, width: int) -> Any:
     """An array as rows of so many items; bytes of a padding as items."""
     if x.dtype != dtype:
-        x = library.jax.lax.bitcast_convert_type(x.reshape(-1, dtype.itemsize), dtype) if x.dtype == np.uint8 else x
-        if dtype == np.bool_ and x.dtype != dtype:
-            x = x != 0
+        x = x.reshape(-1).view(dtype)
     return x.reshape(-1, width)
 
 
