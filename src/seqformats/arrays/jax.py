@@ -42,7 +42,8 @@ class Jax(Library):
 
     def on_host(self, x: JaxArray) -> bool:
         """Has it values, in the memory of the host?"""
-        return not isinstance(x, (Cell, self.tracer)) and x.platform() == "cpu"
+        # a deleted array must not be asked where it is, which ends the process
+        return not isinstance(x, (Cell, self.tracer)) and not x.is_deleted() and bool(x.platform() == "cpu")
 
     def adopt(self, x: JaxArray, what: str) -> JaxArray:
         if isinstance(x, Cell):
@@ -278,7 +279,8 @@ class Jax(Library):
     def connected(self, call: Differentiable, arrays: Sequence[JaxArray]) -> tuple[JaxArray, ...]:
         """The same calculation as a program of JAX, whose gradients are JAX's own."""
         given = [Cell(self, x) if isinstance(x, self.jax.Array) else x for x in arrays]
-        return tuple([x.value if isinstance(x, Cell) else x for x in call.plain(given)])
+        found = [x.value if isinstance(x, Cell) else x for x in call.plain(given)]
+        return tuple([self.numpy.asarray(x) if isinstance(x, np.ndarray) else x for x in found])
 
 
 _NARROW = re.compile("u?int[124]|float[46]_.*")

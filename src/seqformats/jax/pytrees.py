@@ -88,13 +88,13 @@ def _flat(x: Encoding) -> tuple[tuple[Any, ...], Static]:
 
 
 def _arrays(x: Any) -> Sequence[Any]:
-    return x.items if isinstance(x, List) else (x.data,)
+    return (x.data,) if x._in_one_array else x.items
 
 
 def _flat_with_keys(x: Encoding) -> tuple[tuple[tuple[Key, Any], ...], Static]:
     """The same, the arrays under the names of their fields."""
     paths = sys.modules["jax"].tree_util
-    if isinstance(x, List):
+    if not x._in_one_array:
         keys: Iterable[Key] = map(paths.SequenceKey, range(len(x.items)))
     else:
         keys = (paths.GetAttrKey("data"),)
@@ -103,7 +103,7 @@ def _flat_with_keys(x: Encoding) -> tuple[tuple[tuple[Key, Any], ...], Static]:
 
 def _without_arrays(x: Any) -> Encoding:
     """The batch over what has only a shape and a dtype."""
-    if isinstance(x, List):
+    if not x._in_one_array:
         items = tuple([ShapeDtype((length, *x._shape[1:]), x._dtype) for length in x._structure.lengths.tolist()])
         return List._of(items, x._structure, items[0] if items else x._sample())
     made: Encoding = x._with_data(ShapeDtype(x._shape, x._dtype))
@@ -116,7 +116,7 @@ def _filled(static: Static, arrays: Sequence[Any]) -> Any:
     An array that does not fit is found out where the batch is used.
     """
     like: Any = static.like
-    if isinstance(like, List):
+    if not like._in_one_array:
         made: Any = List._of(tuple(arrays), like._structure, like.items[0] if like.items else like._sample())
     else:
         data = arrays[0]

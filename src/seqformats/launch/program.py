@@ -16,7 +16,6 @@ import numpy as np
 from ..arrays.jax import Cell, Jax
 from ..arrays.library import Array
 from ..arrays.numpy import NUMPY
-from ..kernels.parts.record import MOVES
 from ..limits import remember
 from .formulas import FORMULAS
 from .kernel import Kernel, Work
@@ -35,7 +34,7 @@ def start(
     """Write what a kernel makes of the inputs into the outputs, which are cells.  See `Kernel.start`."""
     args = tuple([_known(library, x) for x in args])
     formula = FORMULAS.get(kernel.name)
-    if kernel.load().does == MOVES:
+    if kernel.load().does == "moves":
         _move(kernel, library, inputs[0], outputs[0], args, size, structure, work)
     elif formula is not None and _fit(inputs) and _fit(outputs):
         formula(library.jax, inputs, outputs, args, size)
