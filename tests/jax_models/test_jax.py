@@ -518,29 +518,3 @@ def test_between_libraries():
         sf.to_device(x, "nowhere")
     with pytest.raises(TypeError, match="JAX has no dtype"):
         sf.to(sf.Ragged(np.array(["a", "b"]), [2]), "jax")
-
-
-def test_values_elsewhere(monkeypatch):
-    """Arrays on another device go the way of programs, and back through the host where there is none."""
-    library = sf.arrays.library_of(jnp.zeros(1))
-    x = sf.Ragged(np.arange(30.0).reshape(10, 3) % 7, LENGTHS)
-    there = sf.to(x, "jax")
-    monkeypatch.setattr(library, "on_host", lambda _: False)
-    for name in (
-        "to Masked",
-        "left",
-        "concat",
-        "sum",
-        "max",
-        "softmax",
-        "mode",
-        "argmax",
-        "count",
-        "shuffle",
-        "filter",
-    ):
-        function = {**ALL, **VALUES}[name]
-        found, wanted = function(there), function(x)
-        for one, two in zip(jax.tree.leaves(found), sf_leaves(wanted), strict=True):
-            assert isinstance(one, jax.Array)
-            np.testing.assert_allclose(one, two)

@@ -123,6 +123,10 @@ class Jax(Library):
             zeros = self.numpy.zeros(shape, self.jax.dtypes.canonicalize_dtype(dtype))
             return Cell(self, zeros, np.dtype(dtype))
         self._check_values(like)
+        if isinstance(like, self.jax.Array) and not self.on_host(like):
+            raise DeviceError(
+                f"this works on the host, not on {self.device(like)}; sf.to_device(x, 'cpu') brings it there"
+            )
         return self._put(_aligned(make, shape, np.dtype(dtype)), like)
 
     def _check_values(self, x: JaxArray) -> None:
