@@ -50,6 +50,7 @@ from .operations.template import Template, Templated
 from .operations.topk import argmax, argmin, topk_mean
 from .operations.windows import conv, ngrams, window
 from .registry import conversion, conversions
+from .when_imported import when_imported as _when_imported
 from .wrap import (
     with_array,
     with_flatten,
@@ -94,6 +95,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: few scripts need what de
         beam_step,
     )
     from .loading import batches
+    from .torch.nested import from_njt
 
 __version__ = "0.1.0"
 
@@ -166,6 +168,7 @@ __all__ = [
     "from_arrays",
     "from_arrow",
     "from_awkward",
+    "from_njt",
     "from_table",
     "gather",
     "interleave",
@@ -252,11 +255,14 @@ _LATER = {
     "batches": "loading",
     "from_arrow": "arrow",
     "from_awkward": "awkward",
+    "from_njt": "torch",
     "from_table": "arrow",
     "to_arrow": "arrow",
     "to_awkward": "awkward",
 }
 _MODULES = ("arrow", "awkward", "beam", "engines", "hf", "jax", "loading", "thinc", "torch")
+
+_when_imported("torch", ".torch.citizen")
 
 if not TYPE_CHECKING:  # else a checker would believe in every name
 

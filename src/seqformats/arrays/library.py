@@ -295,6 +295,10 @@ class Library:
         """The same values on a device of this library."""
         raise NotImplementedError
 
+    def sent(self, x: Array, device: object, non_blocking: bool) -> Array:
+        """`to_device`, which need not wait for the copy where it is `non_blocking` and the library has such copies."""
+        return self.to_device(x, device)
+
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         """One new array of all rows."""
         raise NotImplementedError

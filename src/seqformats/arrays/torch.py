@@ -33,12 +33,12 @@ class Torch(Library):
 
     def adopt(self, x: Tensor, what: str) -> Tensor:
         torch = self.torch
+        if x.is_nested:
+            raise TypeError(f"{what} is a nested tensor; sf.from_njt(x) takes one, sf.convert(x, sf.Ragged) too")
         if x.layout is not torch.strided:
             raise TypeError(f"{what} is a tensor with layout {x.layout}; only dense tensors hold plain rows")
         if x.is_quantized:
             raise TypeError(f"{what} is a quantized tensor; give x.dequantize() or x.int_repr()")
-        if x.is_nested:
-            raise TypeError(f"{what} is a nested tensor; give a list of its parts, x.unbind()")
         if x.is_meta:
             raise TypeError(f"{what} is a meta tensor, which has no items")
         if x.dtype.is_complex and x.is_conj():
@@ -238,8 +238,11 @@ class Torch(Library):
         return self.torch.from_numpy(np.array(x)).to(like.device, non_blocking=True)
 
     def to_device(self, x: Tensor, device: object) -> Tensor:
+        return self.sent(x, device, False)
+
+    def sent(self, x: Tensor, device: object, non_blocking: bool) -> Tensor:
         try:
-            return x.to(self.torch.device(device))
+            return x.to(self.torch.device(device), non_blocking=non_blocking)
         except (TypeError, ValueError, RuntimeError, AssertionError, OverflowError) as error:
             raise DeviceError(f"torch cannot reach the device {said(device)}: {error}") from None
 

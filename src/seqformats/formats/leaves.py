@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import registry
 from ..arrays import Array, DType, Library, Shape, is_array, library_of, library_of_type, with_autograd
 from ..limits import check_finite
 from ..reading import are_numbers
@@ -38,6 +39,7 @@ class ShapeDtype:
         self.dtype = dtype
 
 
+@registry.provides("leaves")
 def leaves(x: object) -> list[Any]:
     """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
     if isinstance(x, Encoding):
@@ -81,6 +83,7 @@ def _array_fields(x: DataclassInstance) -> list[str]:
     return found
 
 
+@registry.provides("rebuild")
 def rebuild(x: object, new: Sequence[Shaped]) -> Any:
     """`x` with other leaves, in the order of `leaves`; the structure is shared."""
     return _rebuild(x, iter(new))
