@@ -10,6 +10,7 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 - `vectors`   the exponential function, and blocks of float32
 - `lanes`     some columns of a row, in registers
 - `sums`      sums of many rows
+- `tiles`     products of small matrices
 - `order`     the items of a column in order
 - `code`      words for writing LLVM instructions
 - `random`    random numbers by counters
@@ -73,6 +74,7 @@ from .record import (
     alike,
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
+from .tiles import add_row, fold_add, give_row, mirror, multiply, pack_row
 from .vectors import exp, powers_of_any, powers_of_row
 
 __all__ = [
@@ -93,6 +95,7 @@ __all__ = [
     "KernelSpec",
     "Layout",
     "add_block",
+    "add_row",
     "alike",
     "along",
     "at_least",
@@ -113,9 +116,11 @@ __all__ = [
     "each",
     "edit",
     "exp",
+    "fold_add",
     "fold_windows",
     "give",
     "give_room",
+    "give_row",
     "in_any",
     "in_lanes",
     "item_at",
@@ -125,14 +130,17 @@ __all__ = [
     "load",
     "locate",
     "log",
+    "mirror",
     "mirrored",
     "move",
     "move_row",
     "move_run",
     "move_square",
+    "multiply",
     "nonzero",
     "numbers_of",
     "one_of",
+    "pack_row",
     "peek",
     "peek_byte",
     "peek_int",

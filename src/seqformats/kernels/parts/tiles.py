@@ -1,0 +1,245 @@
+"""Products of small matrices, a tile in registers: what attention is made of.
+
+Everything lies in flat memory behind pointers.  Each number of a product is added up in the order of the depth, one
+multiply-add after the other where the CPU has it, so it does not depend on the tile that it is calculated in.
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from .code import I32, I64, Builder, Context, Item, Value, called, splat, vector_type
+from .lanes import each, in_lanes, load, lowered, store, unknown
+from .options import shared
+
+ROWS = 8
+"""How many rows of a product are calculated together."""
+SQUARE = 8
+"""The side of the square that `turn` mirrors."""
+
+
+def multiply(
+    out: Item,
+    place: int,
+    gap: int,
+    a: Item,
+    begin: int,
+    row: int,
+    step: int,
+    b: Item,
+    first: int,
+    wide: int,
+    depth: int,
+    adds: int,
+    count: int,
+) -> None:
+    """8 rows of `count` numbers, a constant, of a product of matrices.
+
+    ``out[place + r * gap + c]`` becomes the sum over t of ``a[begin + r * row + t * step] * b[first + t * wide + c]``,
+    added to what was there where `adds` is 1.
+    """
+    left = np.lib.stride_tricks.as_strided(a[begin:], (ROWS, depth), (row * a.itemsize, step * a.itemsize))
+    right = np.lib.stride_tricks.as_strided(b[first:], (depth, count), (wide * b.itemsize, b.itemsize))
+    with np.errstate(all="ignore"):
+        for r in range(ROWS):
+            some = out[place + r * gap : place + r * gap + count]
+            total = some.copy() if adds else np.zeros(count, out.dtype)
+            for t in range(depth):
+                total = total + left[r, t] * right[t]
+            some[:] = total
+
+
+def turn(x: Item, begin: int, gap: int, out: Item, place: int, wide: int) -> None:
+    """Mirror a square of 8 by 8 numbers: ``out[place + c * wide + r] = x[begin + r * gap + c]``."""
+    for r in range(SQUARE):
+        for c in range(SQUARE):
+            out[place + c * wide + r] = x[begin + r * gap + c]
+
+
+def fold_add(lanes: Item) -> Any:
+    """The sum of lanes, added in pairs."""
+    lanes = lanes.copy()
+    while lanes.size > 1:
+        half = lanes.size // 2
+        with np.errstate(all="ignore"):
+            lanes = lanes[:half] + lanes[half:]
+    return lanes[0]
+
+
+def _number(kind: Item) -> Any:
+    return ir.FloatType() if kind.bitwidth == 32 else ir.DoubleType()
+
+
+def _registers(context: Context, kind: Item) -> tuple[int, int]:
+    """How many rows, and how many numbers of each, the registers of this CPU hold at a time."""
+    wide = "+avx512f" in context.codegen()._get_host_cpu_features()
+    return (ROWS, 1024 // kind.bitwidth) if wide else (ROWS // 2, 512 // kind.bitwidth)
+
+
+@lowered(multiply)
+def _multiply(
+    out: Item,
+    place: Item,
+    gap: Item,
+    a: Item,
+    begin: Item,
+    row: Item,
+    step: Item,
+    b: Item,
+    first: Item,
+    wide: Item,
+    depth: Item,
+    adds: Item,
+    count: Item,
+) -> Any:
+    lanes = int(count.literal_value)
+    kind, one = out.dtype, types.int64
+
+    def code(context: Context, builder: Builder, *args: Any) -> None:
+        to, at, between, left, from_, down, along, right, start, across, deep, keeps, _ = args
+        rows, some = _registers(context, kind)
+        some = min(some, lanes)
+        vector = vector_type(_number(kind), some)
+        name = f"llvm.fmuladd.v{some}f{kind.bitwidth}"
+
+        def there(base: Value, number: Value) -> Any:
+            return builder.bitcast(builder.gep(base, [number]), vector.as_pointer())
+
+        for top in range(0, ROWS, rows):
+            for side in range(0, lanes, some):
+                places = [
+                    builder.add(at, builder.add(builder.mul(between, I64(top + r)), I64(side))) for r in range(rows)
+                ]
+                begins = [builder.gep(left, [builder.add(from_, builder.mul(down, I64(top + r)))]) for r in range(rows)]
+                base = builder.gep(right, [builder.add(start, I64(side))])
+                zero = ir.Constant(vector, None)
+                totals = [cgutils.alloca_once_value(builder, zero) for _ in range(rows)]
+                for total in totals:
+                    builder.store(zero, total)
+                with builder.if_then(builder.icmp_signed("!=", keeps, I64(0))):
+                    for total, p in zip(totals, places, strict=True):
+                        builder.store(builder.load(there(to, p), align=kind.bitwidth // 8), total)
+                with cgutils.for_range(builder, deep) as loop:
+                    other = builder.load(there(base, builder.mul(loop.index, across)), align=kind.bitwidth // 8)
+                    far = builder.mul(loop.index, along)
+                    for total, pointer in zip(totals, begins, strict=True):
+                        factor = splat(builder, builder.load(builder.gep(pointer, [far])), some)
+                        builder.store(called(builder, name, vector, factor, other, builder.load(total)), total)
+                for total, p in zip(totals, places, strict=True):
+                    builder.store(builder.load(total), there(to, p), align=kind.bitwidth // 8)
+
+    return types.void(out, one, one, a, one, one, one, b, one, one, one, one, count), code
+
+
+@lowered(turn)
+def _turn(x: Item, begin: Item, gap: Item, out: Item, place: Item, wide: Item) -> Any:
+    kind, one = x.dtype, types.int64
+
+    def code(_: Value, builder: Builder, *args: Any) -> None:
+        come, from_, between, to, at, across = args
+        vector = vector_type(_number(kind), SQUARE)
+
+        def there(base: Value, first: Value, gap: Value, r: int) -> Any:
+            place = builder.gep(base, [builder.add(first, builder.mul(gap, I64(r)))])
+            return builder.bitcast(place, vector.as_pointer())
+
+        rows = [builder.load(there(come, from_, between, r), align=kind.bitwidth // 8) for r in range(SQUARE)]
+        side = SQUARE // 2
+        while side:  # squares of this side change places, smaller and smaller ones
+            low, high = (
+                [k if not k & side else k - side + SQUARE for k in range(SQUARE)],
+                [k + side if not k & side else k + SQUARE for k in range(SQUARE)],
+            )
+            for r in range(SQUARE):
+                if not r & side:
+                    pair = rows[r], rows[r + side]
+                    rows[r], rows[r + side] = (
+                        builder.shuffle_vector(*pair, ir.Constant(vector_type(I32, SQUARE), places))
+                        for places in (low, high)
+                    )
+            side //= 2
+        for r, row in enumerate(rows):
+            builder.store(row, there(to, at, across, r), align=kind.bitwidth // 8)
+
+    return types.void(x, one, one, out, one, one), code
+
+
+@lowered(fold_add)
+def _fold_add(lanes: Item) -> Any:
+    def code(_: Value, builder: Builder, value: Value) -> Any:
+        count = value.type.count
+        while count > 1:
+            count //= 2
+            undefined = ir.Constant(value.type, ir.Undefined)
+            low, high = (
+                builder.shuffle_vector(
+                    value, undefined, ir.Constant(vector_type(I32, count), list(range(k, k + count)))
+                )
+                for k in (0, count)
+            )
+            value = builder.fadd(low, high)
+        return builder.extract_element(value, I32(0))
+
+    return lanes.kind(lanes), code
+
+
+@in_lanes
+def pack_row(x: Item, place: int, width: int, out: Item, to: int, wide: int, factor: float) -> None:
+    """``out[to:to + width] = x[place:place + width] * factor``, and zeros up to `wide`, a multiple of 16."""
+    k, one = 0, unknown(1)
+    while k + 16 <= width:
+        store(out, to + k, load(x, place + k, 16, out) * each(out, factor, 16))
+        k += 16 * one
+    if k < width:
+        store(out, to + k, each(out, 0, 16))
+        while k + 4 <= width:
+            store(out, to + k, load(x, place + k, 4, out) * each(out, factor, 4))
+            k += 4 * one
+        while k < width:
+            store(out, to + k, load(x, place + k, 1, out) * each(out, factor, 1))
+            k += one
+
+
+@in_lanes
+def give_row(x: Item, place: int, out: Item, to: int, width: int) -> None:
+    """``out[to:to + width] = x[place:place + width]``."""
+    k, one = 0, unknown(1)
+    while k + 16 <= width:
+        store(out, to + k, load(x, place + k, 16, out))
+        k += 16 * one
+    while k + 4 <= width:
+        store(out, to + k, load(x, place + k, 4, out))
+        k += 4 * one
+    while k < width:
+        store(out, to + k, load(x, place + k, 1, out))
+        k += one
+
+
+@in_lanes
+def add_row(x: Item, place: int, out: Item, to: int, width: int) -> None:
+    """``out[to:to + width] += x[place:place + width]``."""
+    k, one = 0, unknown(1)
+    while k + 16 <= width:
+        store(out, to + k, load(out, to + k, 16, out) + load(x, place + k, 16, out))
+        k += 16 * one
+    while k + 4 <= width:
+        store(out, to + k, load(out, to + k, 4, out) + load(x, place + k, 4, out))
+        k += 4 * one
+    while k < width:
+        store(out, to + k, load(out, to + k, 1, out) + load(x, place + k, 1, out))
+        k += one
+
+
+@shared
+def mirror(x: Item, begin: int, rows: int, columns: int, out: Item, place: int) -> None:
+    """Mirror a matrix whose sides are multiples of 8, ``(rows, columns)`` to ``(columns, rows)``."""
+    c = 0
+    while c < columns:
+        r = 0
+        while r < rows:
+            turn(x, begin + r * columns + c, columns, out, place + c * rows + r, rows)
+            r += 8
+        c += 8
