@@ -1,7 +1,7 @@
 """Attention along every sequence: for every query the mean of the values, weighted by the softmax of its scores.
 
 ``q`` and ``out`` hold the queries in a layout, ``heads`` of them an item, `deep` and `wide` numbers each; ``k`` and ``v``
-the keys and the values in theirs, ``groups`` an item: ``heads / groups`` heads in a row share one.  A score is the
+the keys and the values in theirs, ``groups`` an item: ``share`` heads in a row have one in common.  A score is the
 product of a query and a key, times ``scale[0]``.  Query t, which stands at ``p = t + keys - queries``, sees the keys from
 ``p - left`` to ``p + right``.  ``kept`` has two numbers a query and head: the largest score, and the reciprocal of the sum
 of the powers beside it; both are 0 where nothing is seen, and so is ``out``.
@@ -30,9 +30,10 @@ from .parts import (
     at_least,
     at_most,
     choose,
+    clear_rows,
     compiled,
+    dot,
     each,
-    exp,
     give_row,
     in_lanes,
     load,
@@ -44,15 +45,28 @@ from .parts import (
     store,
     unknown,
 )
+from .parts import exp as exponential
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import find, gpu, tree_sum
+    from .parts.gpu import exp, find, gpu
 
 
 @in_lanes
 def begin(
-    q: Array, tile: Array, at: Layout, factor: float, first: int, t: int, some: int, place: int, heads: int, deep: int,
-    wide: int, staged: int, state: int, count: int,
+    q: Array,
+    tile: Array,
+    at: Layout,
+    factor: float,
+    first: int,
+    t: int,
+    some: int,
+    place: int,
+    heads: int,
+    deep: int,
+    wide: int,
+    staged: int,
+    state: int,
+    count: int,
 ) -> None:
     """Bring `some` queries of a head into lanes, where `place` is that of its numbers in the first row."""
     high, low = (deep + 15) & -16, (wide + 15) & -16
@@ -62,10 +76,7 @@ def begin(
             row = first + along(at, t + c)
             pack_row(q, row * heads * deep + place, deep, tile, staged + c * high, high, factor)
         else:
-            k = 0
-            while k < high:
-                store(tile, staged + c * high + k, each(tile, 0, 16))
-                k += 16
+            clear_rows(tile, staged + c * high, high)
         c += 1
     mirror(tile, staged, count, high, tile, state)
     store(tile, state + (high + low) * count, each(tile, -math.inf, count))
@@ -74,8 +85,22 @@ def begin(
 
 @in_lanes
 def advance(
-    tile: Array, numbers: int, keys: int, values: int, scores: int, state: int, high: int, low: int, start: int,
-    stop: int, off: int, left: int, right: int, masked: int, fresh: int, count: int,
+    tile: Array,
+    numbers: int,
+    keys: int,
+    values: int,
+    scores: int,
+    state: int,
+    high: int,
+    low: int,
+    start: int,
+    stop: int,
+    off: int,
+    left: int,
+    right: int,
+    masked: int,
+    fresh: int,
+    count: int,
 ) -> None:
     """Let queries in lanes see the keys from `start`, a multiple of 8, to `stop` of a block; the first is at `off`."""
     one = unknown(1)
@@ -117,13 +142,13 @@ def advance(
     total = each(tile, 0, count)
     j = start
     while j < stop:
-        power = exp(load(tile, scores + j * count, count, tile) - top)
+        power = exponential(load(tile, scores + j * count, count, tile) - top)
         total += power
         store(tile, scores + j * count, power)
         j += one
     sums = state + high * count
     if fresh == 0:
-        shrunk = exp(before - top)
+        shrunk = exponential(before - top)
         total += load(tile, best + count, count, tile) * shrunk
         c = 0
         while c < low:
@@ -133,16 +158,40 @@ def advance(
     c = 0
     while c < low:
         multiply(
-            tile, sums + c * count, count, tile, values + start * low + c, 1, low, tile, scores + start * count, count,
-            stop - start, 1 - fresh, count,
+            tile,
+            sums + c * count,
+            count,
+            tile,
+            values + start * low + c,
+            1,
+            low,
+            tile,
+            scores + start * count,
+            count,
+            stop - start,
+            1 - fresh,
+            count,
         )
         c += 8
 
 
 @in_lanes
 def finish(
-    tile: Array, out: Array, kept: Array, at: Layout, first: int, t: int, some: int, head: int, heads: int, wide: int,
-    staged: int, state: int, high: int, low: int, count: int,
+    tile: Array,
+    out: Array,
+    kept: Array,
+    at: Layout,
+    first: int,
+    t: int,
+    some: int,
+    head: int,
+    heads: int,
+    wide: int,
+    staged: int,
+    state: int,
+    high: int,
+    low: int,
+    count: int,
 ) -> None:
     """Write the results of queries in lanes."""
     best, sums = state + (high + low) * count, state + high * count
@@ -184,6 +233,7 @@ def cpu(
     begins: Integers,
     room: int,
     groups: int,
+    share: int,
     deep: int,
     wide: int,
     left: int,
@@ -211,7 +261,7 @@ def cpu(
         for job in range(begins[u] * width, begins[u + 1] * width):
             w = job // width
             head = job - w * width
-            group = head // (width // groups)
+            group = head // share
             i = jobs[2 * w]
             first = jobs[2 * w + 1]
             _, row, length = locate(at, places[i])
@@ -227,14 +277,38 @@ def cpu(
                 state = states + t * (high + low + 2)
                 if some > 16 and not narrow:
                     begin(
-                        q, tile, at, factor, row, first + t, at_most(some, 32), head * deep, width, deep, wide, staged,
-                        state, 32,
+                        q,
+                        tile,
+                        at,
+                        factor,
+                        row,
+                        first + t,
+                        at_most(some, 32),
+                        head * deep,
+                        width,
+                        deep,
+                        wide,
+                        staged,
+                        state,
+                        32,
                     )
                     t += 32
                 else:
                     begin(
-                        q, tile, at, factor, row, first + t, at_most(some, 16), head * deep, width, deep, wide, staged,
-                        state, 16,
+                        q,
+                        tile,
+                        at,
+                        factor,
+                        row,
+                        first + t,
+                        at_most(some, 16),
+                        head * deep,
+                        width,
+                        deep,
+                        wide,
+                        staged,
+                        state,
+                        16,
                     )
                     t += 16
             block = from_ & -128
@@ -245,8 +319,7 @@ def cpu(
                     pack_row(k, a * deep, deep, tile, keys + j * high, high, 1)
                     a = (row_v + along(at_v, block + j)) * groups + group
                     pack_row(v, a * wide, wide, tile, values + j * low, low, 1)
-                for j in range(stop * high, ((stop + 7) & -8) * high):
-                    store(tile, keys + j, each(tile, 0, 1))
+                clear_rows(tile, keys + stop * high, (((stop + 7) & -8) - stop) * high)
                 t = 0
                 while t < queries:
                     some = queries - t
@@ -263,13 +336,41 @@ def cpu(
                         masked = 1 if start < off + some - 1 - left or end > off + right + 1 else 0
                         if count == 32:
                             advance(
-                                tile, numbers, keys, values, scores, state, high, low, start, end, off, left, right,
-                                masked, fresh, 32,
+                                tile,
+                                numbers,
+                                keys,
+                                values,
+                                scores,
+                                state,
+                                high,
+                                low,
+                                start,
+                                end,
+                                off,
+                                left,
+                                right,
+                                masked,
+                                fresh,
+                                32,
                             )
                         else:
                             advance(
-                                tile, numbers, keys, values, scores, state, high, low, start, end, off, left, right,
-                                masked, fresh, 16,
+                                tile,
+                                numbers,
+                                keys,
+                                values,
+                                scores,
+                                state,
+                                high,
+                                low,
+                                start,
+                                end,
+                                off,
+                                left,
+                                right,
+                                masked,
+                                fresh,
+                                16,
                             )
                     t += count
                 block += 128
@@ -279,16 +380,133 @@ def cpu(
                 state = states + t * (high + low + 2)
                 if some > 16 and not narrow:
                     finish(
-                        tile, out, kept, at, row, first + t, at_most(some, 32), head, width, wide, staged, state, high,
-                        low, 32,
+                        tile,
+                        out,
+                        kept,
+                        at,
+                        row,
+                        first + t,
+                        at_most(some, 32),
+                        head,
+                        width,
+                        wide,
+                        staged,
+                        state,
+                        high,
+                        low,
+                        32,
                     )
                     t += 32
                 else:
                     finish(
-                        tile, out, kept, at, row, first + t, at_most(some, 16), head, width, wide, staged, state, high,
-                        low, 16,
+                        tile,
+                        out,
+                        kept,
+                        at,
+                        row,
+                        first + t,
+                        at_most(some, 16),
+                        head,
+                        width,
+                        wide,
+                        staged,
+                        state,
+                        high,
+                        low,
+                        16,
                     )
                     t += 16
 
 
-KERNEL = KernelSpec(cpu, None, CALCULATES, "", alike(FLOATS, 7))
+def cuda(
+    q: Array,
+    k: Array,
+    v: Array,
+    scale: Array,
+    out: Array,
+    kept: Array,
+    scratch: Array,
+    at: Layout,
+    at_k: Layout,
+    at_v: Layout,
+    places: Integers,
+    jobs: Integers,
+    begins: Integers,
+    room: int,
+    groups: int,
+    share: int,
+    deep: int,
+    wide: int,
+    left: int,
+    right: int,
+    width: int,
+) -> None:
+    """All queries, a block each, whose threads share the keys, and then the columns."""
+    parts = gpu.shared.array(128, q.dtype)
+    me = gpu.threadIdx.x
+    threads = gpu.blockDim.x
+    n = at.cum.size - 1
+    factor = scale[0]
+    r = gpu.blockIdx.x
+    while r < at.cum[n]:
+        i, t, row = find(at, r)
+        _, row_k, length = locate(at_k, places[n + i])
+        _, row_v, _ = locate(at_v, places[2 * n + i])
+        p = t + length - (at.cum[i + 1] - at.cum[i])
+        start = p - left if p > left else 0
+        stop = p + right + 1 if p + right + 1 < length else length
+        head = 0
+        for group in range(groups):
+            for _ in range(share):
+                own = (row * width + head) * deep
+                top = q.dtype.type(-math.inf)
+                j = start + me
+                while j < stop:
+                    score = dot(q, own, k, ((row_k + along(at_k, j)) * groups + group) * deep, deep) * factor
+                    top = score if score > top else top
+                    j += threads
+                parts[me] = top
+                gpu.syncthreads()
+                half = threads >> 1
+                while half > 0:
+                    if me < half and parts[me + half] > parts[me]:
+                        parts[me] = parts[me + half]
+                    gpu.syncthreads()
+                    half >>= 1
+                top = parts[0]
+                gpu.syncthreads()  # before the memory is used again
+                if top == q.dtype.type(-math.inf):
+                    top = q.dtype.type(0)
+                column = 0
+                while column < wide:  # the same turns for the whole block, which waits for each other below
+                    total = q.dtype.type(0)
+                    value = q.dtype.type(0)
+                    c = column + me
+                    block = start
+                    while block < stop:
+                        j = block + me
+                        if j < stop:
+                            score = dot(q, own, k, ((row_k + along(at_k, j)) * groups + group) * deep, deep) * factor
+                            parts[me] = exp(score - top)
+                        gpu.syncthreads()
+                        for b in range(threads):
+                            if block + b < stop:
+                                total += parts[b]
+                                if c < wide:
+                                    a = ((row_v + along(at_v, block + b)) * groups + group) * wide
+                                    value += parts[b] * v[a + c]
+                        gpu.syncthreads()
+                        block += threads
+                    nothing = total == 0
+                    if c < wide:
+                        out[(row * width + head) * wide + c] = q.dtype.type(0) if nothing else value / total
+                    if me == 0:
+                        kept[2 * (row * width + head)] = q.dtype.type(0) if nothing else top
+                        one = q.dtype.type(1)
+                        kept[2 * (row * width + head) + 1] = q.dtype.type(0) if nothing else one / total
+                    column += threads
+                head += 1
+        r += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(FLOATS, 7))

@@ -20,7 +20,7 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 
 from ...layout import Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
-from .common import Columns, along, begin_of, best_of_column, beyond, edit, item_at, limited, locate, place_of, put
+from .common import Columns, along, begin_of, best_of_column, beyond, dot, edit, item_at, limited, locate, place_of, put
 from .lanes import (
     choose,
     columns_at_once,
@@ -74,7 +74,7 @@ from .record import (
     alike,
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
-from .tiles import add_row, fold_add, give_row, mirror, multiply, pack_row
+from .tiles import add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
 from .vectors import exp, powers_of_any, powers_of_row
 
 __all__ = [
@@ -108,10 +108,12 @@ __all__ = [
     "centre",
     "choose",
     "clear",
+    "clear_rows",
     "columns_at_once",
     "compiled",
     "compiled_with_gil",
     "conjugated",
+    "dot",
     "draw",
     "each",
     "edit",

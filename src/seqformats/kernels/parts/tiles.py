@@ -99,39 +99,68 @@ def _multiply(
     kind, one = out.dtype, types.int64
 
     def code(context: Context, builder: Builder, *args: Any) -> None:
-        to, at, between, left, from_, down, along, right, start, across, deep, keeps, _ = args
-        rows, some = _registers(context, kind)
-        some = min(some, lanes)
-        vector = vector_type(_number(kind), some)
-        name = f"llvm.fmuladd.v{some}f{kind.bitwidth}"
-
-        def there(base: Value, number: Value) -> Any:
-            return builder.bitcast(builder.gep(base, [number]), vector.as_pointer())
-
-        for top in range(0, ROWS, rows):
-            for side in range(0, lanes, some):
-                places = [
-                    builder.add(at, builder.add(builder.mul(between, I64(top + r)), I64(side))) for r in range(rows)
-                ]
-                begins = [builder.gep(left, [builder.add(from_, builder.mul(down, I64(top + r)))]) for r in range(rows)]
-                base = builder.gep(right, [builder.add(start, I64(side))])
-                zero = ir.Constant(vector, None)
-                totals = [cgutils.alloca_once_value(builder, zero) for _ in range(rows)]
-                for total in totals:
-                    builder.store(zero, total)
-                with builder.if_then(builder.icmp_signed("!=", keeps, I64(0))):
-                    for total, p in zip(totals, places, strict=True):
-                        builder.store(builder.load(there(to, p), align=kind.bitwidth // 8), total)
-                with cgutils.for_range(builder, deep) as loop:
-                    other = builder.load(there(base, builder.mul(loop.index, across)), align=kind.bitwidth // 8)
-                    far = builder.mul(loop.index, along)
-                    for total, pointer in zip(totals, begins, strict=True):
-                        factor = splat(builder, builder.load(builder.gep(pointer, [far])), some)
-                        builder.store(called(builder, name, vector, factor, other, builder.load(total)), total)
-                for total, p in zip(totals, places, strict=True):
-                    builder.store(builder.load(total), there(to, p), align=kind.bitwidth // 8)
+        kinds = [arg.type for arg in args[:-1]]
+        function = _alone(
+            builder,
+            f"multiply.{kind}.{lanes}",
+            kinds,
+            lambda inner, *given: _product(context, inner, kind, lanes, *given),
+        )
+        builder.call(function, args[:-1])
 
     return types.void(out, one, one, a, one, one, one, b, one, one, one, one, count), code
+
+
+def _alone(builder: Builder, name: str, kinds: Any, body: Any) -> Any:
+    """A function of its own in the code of a kernel: what is called in many places is compiled once."""
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ir.VoidType(), kinds), f"seqformats.{name}"
+    )
+    if function.is_declaration:
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        inner = ir.IRBuilder(function.append_basic_block("entry"))
+        body(inner, *function.args)
+        inner.ret_void()
+    return function
+
+
+def _product(
+    context: Context,
+    builder: Builder,
+    kind: Item,
+    lanes: int,
+    *args: Any,
+) -> None:
+    to, at, between, left, from_, down, along, right, start, across, deep, keeps = args
+    rows, some = _registers(context, kind)
+    some = min(some, lanes)
+    vector = vector_type(_number(kind), some)
+    name = f"llvm.fmuladd.v{some}f{kind.bitwidth}"
+
+    def there(base: Value, number: Value) -> Any:
+        return builder.bitcast(builder.gep(base, [number]), vector.as_pointer())
+
+    for top in range(0, ROWS, rows):
+        for side in range(0, lanes, some):
+            places = [builder.add(at, builder.add(builder.mul(between, I64(top + r)), I64(side))) for r in range(rows)]
+            begins = [builder.gep(left, [builder.add(from_, builder.mul(down, I64(top + r)))]) for r in range(rows)]
+            base = builder.gep(right, [builder.add(start, I64(side))])
+            zero = ir.Constant(vector, None)
+            totals = [cgutils.alloca_once_value(builder, zero) for _ in range(rows)]
+            for total in totals:
+                builder.store(zero, total)
+            with builder.if_then(builder.icmp_signed("!=", keeps, I64(0))):
+                for total, p in zip(totals, places, strict=True):
+                    builder.store(builder.load(there(to, p), align=kind.bitwidth // 8), total)
+            with cgutils.for_range(builder, deep) as loop:
+                other = builder.load(there(base, builder.mul(loop.index, across)), align=kind.bitwidth // 8)
+                far = builder.mul(loop.index, along)
+                for total, pointer in zip(totals, begins, strict=True):
+                    factor = splat(builder, builder.load(builder.gep(pointer, [far])), some)
+                    builder.store(called(builder, name, vector, factor, other, builder.load(total)), total)
+            for total, p in zip(totals, places, strict=True):
+                builder.store(builder.load(total), there(to, p), align=kind.bitwidth // 8)
 
 
 @lowered(turn)
@@ -139,32 +168,38 @@ def _turn(x: Item, begin: Item, gap: Item, out: Item, place: Item, wide: Item) -
     kind, one = x.dtype, types.int64
 
     def code(_: Value, builder: Builder, *args: Any) -> None:
-        come, from_, between, to, at, across = args
-        vector = vector_type(_number(kind), SQUARE)
-
-        def there(base: Value, first: Value, gap: Value, r: int) -> Any:
-            place = builder.gep(base, [builder.add(first, builder.mul(gap, I64(r)))])
-            return builder.bitcast(place, vector.as_pointer())
-
-        rows = [builder.load(there(come, from_, between, r), align=kind.bitwidth // 8) for r in range(SQUARE)]
-        side = SQUARE // 2
-        while side:  # squares of this side change places, smaller and smaller ones
-            low, high = (
-                [k if not k & side else k - side + SQUARE for k in range(SQUARE)],
-                [k + side if not k & side else k + SQUARE for k in range(SQUARE)],
-            )
-            for r in range(SQUARE):
-                if not r & side:
-                    pair = rows[r], rows[r + side]
-                    rows[r], rows[r + side] = (
-                        builder.shuffle_vector(*pair, ir.Constant(vector_type(I32, SQUARE), places))
-                        for places in (low, high)
-                    )
-            side //= 2
-        for r, row in enumerate(rows):
-            builder.store(row, there(to, at, across, r), align=kind.bitwidth // 8)
+        kinds = [arg.type for arg in args]
+        function = _alone(builder, f"turn.{kind}", kinds, lambda inner, *given: _turned(inner, kind, *given))
+        builder.call(function, args)
 
     return types.void(x, one, one, out, one, one), code
+
+
+def _turned(builder: Builder, kind: Item, *args: Any) -> None:
+    come, from_, between, to, at, across = args
+    vector = vector_type(_number(kind), SQUARE)
+
+    def there(base: Value, first: Value, gap: Value, r: int) -> Any:
+        place = builder.gep(base, [builder.add(first, builder.mul(gap, I64(r)))])
+        return builder.bitcast(place, vector.as_pointer())
+
+    rows = [builder.load(there(come, from_, between, r), align=kind.bitwidth // 8) for r in range(SQUARE)]
+    side = SQUARE // 2
+    while side:  # squares of this side change places, smaller and smaller ones
+        low, high = (
+            [k if not k & side else k - side + SQUARE for k in range(SQUARE)],
+            [k + side if not k & side else k + SQUARE for k in range(SQUARE)],
+        )
+        for r in range(SQUARE):
+            if not r & side:
+                pair = rows[r], rows[r + side]
+                rows[r], rows[r + side] = (
+                    builder.shuffle_vector(*pair, ir.Constant(vector_type(I32, SQUARE), places))
+                    for places in (low, high)
+                )
+        side //= 2
+    for r, row in enumerate(rows):
+        builder.store(row, there(to, at, across, r), align=kind.bitwidth // 8)
 
 
 @lowered(fold_add)
@@ -219,18 +254,27 @@ def give_row(x: Item, place: int, out: Item, to: int, width: int) -> None:
 
 
 @in_lanes
-def add_row(x: Item, place: int, out: Item, to: int, width: int) -> None:
-    """``out[to:to + width] += x[place:place + width]``."""
+def add_row(x: Item, place: int, out: Item, to: int, width: int, factor: float) -> None:
+    """``out[to:to + width] += x[place:place + width] * factor``."""
     k, one = 0, unknown(1)
     while k + 16 <= width:
-        store(out, to + k, load(out, to + k, 16, out) + load(x, place + k, 16, out))
+        store(out, to + k, load(out, to + k, 16, out) + load(x, place + k, 16, out) * each(out, factor, 16))
         k += 16 * one
     while k + 4 <= width:
-        store(out, to + k, load(out, to + k, 4, out) + load(x, place + k, 4, out))
+        store(out, to + k, load(out, to + k, 4, out) + load(x, place + k, 4, out) * each(out, factor, 4))
         k += 4 * one
     while k < width:
-        store(out, to + k, load(out, to + k, 1, out) + load(x, place + k, 1, out))
+        store(out, to + k, load(out, to + k, 1, out) + load(x, place + k, 1, out) * each(out, factor, 1))
         k += one
+
+
+@shared
+def clear_rows(out: Item, to: int, size: int) -> None:
+    """Zeros, so many, a multiple of 16."""
+    k = 0
+    while k < size:
+        store(out, to + k, each(out, 0, 16))
+        k += 16
 
 
 @shared
