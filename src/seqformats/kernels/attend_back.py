@@ -3,8 +3,8 @@
 ``y`` and ``kept`` are what that has written, and so is what is not named here; ``dq`` holds zeros.  Unit u does the
 sequences from ``begins[u]`` to ``begins[u + 1]``, each for every group of heads that share keys and values.
 
-The powers are calculated again of the scores: T. Dao, FlashAttention-2, 2023.  Blocks of 128 keys meet 32 queries in lanes,
-one tile after the other, so every sum has its order, whatever the threads.
+The powers are calculated again of the scores: T. Dao, FlashAttention-2, 2023.  Blocks of 128 keys meet 32 queries, or 16,
+in lanes, one tile after the other, so every sum has its order, whatever the threads.
 """
 
 from typing import TYPE_CHECKING
@@ -422,13 +422,13 @@ def cuda(
     dq: Array,
     dk: Array,
     dv: Array,
-    scratch: Array,
+    scratch: Array,  # noqa: ARG001  of the host
     at: Layout,
     at_k: Layout,
     at_v: Layout,
     places: Integers,
-    begins: Integers,
-    room: int,
+    begins: Integers,  # noqa: ARG001  of the host
+    room: int,  # noqa: ARG001  of the host
     groups: int,
     share: int,
     deep: int,

@@ -1,18 +1,18 @@
 """Attention along every sequence: for every query the mean of the values, weighted by the softmax of its scores.
 
-``q`` and ``out`` hold the queries in a layout, ``heads`` of them an item, `deep` and `wide` numbers each; ``k`` and ``v``
-the keys and the values in theirs, ``groups`` an item: ``share`` heads in a row have one in common.  A score is the
-product of a query and a key, times ``scale[0]``.  Query t, which stands at ``p = t + keys - queries``, sees the keys from
-``p - left`` to ``p + right``.  ``kept`` has two numbers a query and head: the largest score, and the reciprocal of the sum
-of the powers beside it; both are 0 where nothing is seen, and so is ``out``.
+``q`` and ``out`` hold the queries in a layout, `width` heads an item, `deep` and `wide` numbers each; ``k`` and ``v`` the
+keys and the values in theirs, ``groups`` an item: ``share`` heads in a row have one in common.  A score is the product of
+a query and a key, times ``scale[0]``.  Query t, which stands at ``p = t + keys - queries``, sees the keys from
+``p - left`` to ``p + right``.  ``kept`` has two numbers a query and head: the largest score, and the reciprocal of the
+sum of the powers beside it; both are 0 where nothing is seen, and so is ``out``.
 
 ``places`` has three rows of n: the unit of each sequence in the layouts of q, k and v.  Work is cut into ``jobs``, pairs
 of a sequence and the first of 256 of its queries, each for every head; unit u does those from ``begins[u]`` on, of all
 heads, and has ``room`` numbers of ``scratch`` to itself.
 
 Softmax as the keys come: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018; M. N. Rabe and
-C. Staats, Self-attention does not need O(n^2) memory, 2021; T. Dao and others, FlashAttention, 2022.  32 queries lie side
-by side in lanes, and meet the keys one after the other, in blocks of 128 whose powers are added up in float32.
+C. Staats, Self-attention does not need O(n^2) memory, 2021; T. Dao and others, FlashAttention, 2022.  Of 32 queries, or
+16, each has a lane, and they meet the keys one after the other, in blocks of 128 whose powers are added up in float32.
 """
 
 import math
@@ -425,14 +425,14 @@ def cuda(
     scale: Array,
     out: Array,
     kept: Array,
-    scratch: Array,
+    scratch: Array,  # noqa: ARG001  of the host
     at: Layout,
     at_k: Layout,
     at_v: Layout,
     places: Integers,
-    jobs: Integers,
-    begins: Integers,
-    room: int,
+    jobs: Integers,  # noqa: ARG001  of the host
+    begins: Integers,  # noqa: ARG001  of the host
+    room: int,  # noqa: ARG001  of the host
     groups: int,
     share: int,
     deep: int,

@@ -57,8 +57,8 @@ def attention(
     q : an encoding, a list of arrays or nested lists
         The queries, items ``(heads, d)``, or ``(d,)`` for one head.
     k, v : encodings, lists of arrays or nested lists
-        The keys, items ``(groups, d)``, and the values, ``(groups, w)``, over as many sequences, of equal lengths; these
-        may be other lengths than those of `q` (cross attention).  Where there are fewer groups than heads, each serves
+        The keys, items ``(groups, d)``, and the values, ``(groups, w)``, over as many sequences, of equal lengths, which
+        may be others than those of `q` (cross attention).  Where there are fewer groups than heads, each serves
         ``heads / groups`` heads in a row (grouped queries).  Kinds may differ; dtype and library are those of `q`.
     causal : bool
         Does a query see no key after it?  The last query sees all keys, as in flash-attention: with ``m`` keys and
@@ -93,8 +93,9 @@ def attention(
 
     Notes
     -----
-    Scores are never kept: keys come in blocks, and what was added up before is scaled when a larger score comes (Milakov
-    and Gimelshein, 2018; Rabe and Staats, 2021; Dao et al., FlashAttention, 2022), so memory grows with the items alone.
+    Scores are never kept: keys come in blocks, and what was added up before is scaled when a larger score comes
+    (Milakov and Gimelshein, 2018; Rabe and Staats, 2021; Dao et al., FlashAttention, 2022), so memory grows with the
+    items alone.
     Half precision is calculated in float32.  The gradient, of `q`, `k` and `v`, calculates the scores again (Dao,
     FlashAttention-2, 2023); the order of its sums, as that of the results, does not depend on the threads or on
     neighbours.  A second derivative makes the scores of each sequence at once.
@@ -363,4 +364,5 @@ def _tiles(library: Library, size: int, name: str, like: Array) -> Array:
         return scratch(library, (size,), name, like)
     room = scratch(library, (size + ALIGNED // 4,), name, like)
     skip = -room.ctypes.data % ALIGNED // room.itemsize
-    return room[skip : skip + size]
+    tiles: Array = room[skip : skip + size]
+    return tiles
