@@ -3,11 +3,11 @@
 ``y`` and ``kept`` are what that has written, and so is what is not named here; ``dq`` holds zeros.  Unit u does the
 sequences from ``begins[u]`` to ``begins[u + 1]``, each for every group of heads that share keys and values.
 
-The powers are calculated again of the scores: T. Dao, FlashAttention-2, 2023.  Blocks of 128 keys meet 32 queries, or 16,
-in lanes, one tile after the other, so every sum has its order, whatever the threads.
+The powers are calculated again of the scores: T. Dao, FlashAttention-2, 2023.  Blocks of 128 keys meet 32
+queries, or 16, in lanes, one tile after the other, so every sum has its order, whatever the threads.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .parts import (
     CALCULATES,
@@ -16,6 +16,10 @@ from .parts import (
     Integers,
     KernelSpec,
     Layout,
+    Product,
+    Queries,
+    Sight,
+    Tiles,
     add_row,
     alike,
     along,
@@ -44,188 +48,105 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import exp, find, gpu
 
 
+class Given(NamedTuple):
+    """What there is of every query."""
+
+    q: Any
+    y: Any
+    dy: Any
+    kept: Any
+
+
 @in_lanes
-def begin(
-    q: Array,
-    y: Array,
-    dy: Array,
-    kept: Array,
-    tile: Array,
-    at: Layout,
-    factor: float,
-    first: int,
-    t: int,
-    some: int,
-    head: int,
-    heads: int,
-    deep: int,
-    wide: int,
-    queries: int,
-    slopes: int,
-    state: int,
-    count: int,
-) -> None:
-    """Bring `some` queries of a head, and their part of `dy`, into lanes: as they are, and mirrored."""
-    high, low, one = (deep + 15) & -16, (wide + 15) & -16, unknown(1)
-    mirrored = queries + 32 * high  # where the queries are to lie; until then a row of y
+def begin(given: Given, x: Array, at: Layout, factor: float, put: Tiles, of: Queries, count: int) -> None:
+    """Bring queries, and their part of `dy`, into lanes: as they are, and behind that mirrored."""
+    deep, wide, high, low, one = put.deep, put.wide, put.high, put.low, unknown(1)
+    spare = put.slopes + 32 * low  # where slopes are to lie mirrored; until then a row of y
     c = 0
     while c < count:
-        if c < some:
-            row = (first + along(at, t + c)) * heads + head
-            pack_row(q, row * deep, deep, tile, queries + c * high, high, factor)
-            pack_row(dy, row * wide, wide, tile, slopes + c * low, low, 1)
-            pack_row(y, row * wide, wide, tile, slopes + 32 * low, low, 1)
-            total = each(tile, 0, 16)
+        if c < of.some:
+            row = (of.first + along(at, of.t + c)) * of.heads + of.head
+            pack_row(given.q, row * deep, deep, x, put.queries + c * high, high, factor)
+            pack_row(given.dy, row * wide, wide, x, put.slopes + c * low, low, 1)
+            pack_row(given.y, row * wide, wide, x, spare, low, 1)
+            total = each(x, 0, 16)
             k = 0
             while k < low:
-                total += load(tile, slopes + c * low + k, 16, tile) * load(tile, slopes + 32 * low + k, 16, tile)
+                total += load(x, put.slopes + c * low + k, 16, x) * load(x, spare + k, 16, x)
                 k += 16 * one
-            store(tile, state + c, load(kept, 2 * row, 1, tile))
-            store(tile, state + count + c, load(kept, 2 * row + 1, 1, tile))
-            store(tile, state + 2 * count + c, each(tile, fold_add(total), 1))
+            store(x, of.state + c, load(given.kept, 2 * row, 1, x))
+            store(x, of.state + count + c, load(given.kept, 2 * row + 1, 1, x))
+            store(x, of.state + 2 * count + c, each(x, fold_add(total), 1))
         else:
-            clear_rows(tile, queries + c * high, high)
-            clear_rows(tile, slopes + c * low, low)
+            clear_rows(x, put.queries + c * high, high)
+            clear_rows(x, put.slopes + c * low, low)
             for k in range(3):
-                store(tile, state + k * count + c, each(tile, 0, 1))
+                store(x, of.state + k * count + c, each(x, 0, 1))
         c += 1
-    mirror(tile, queries, count, high, tile, mirrored)
-    mirror(tile, slopes, count, low, tile, slopes + 32 * low)
+    mirror(x, put.queries, count, high, x, put.queries + 32 * high)
+    mirror(x, put.slopes, count, low, x, spare)
 
 
 @in_lanes
-def add_products(
-    tile: Array, out: int, factors: int, rows: int, wide: int, start: int, stop: int, some: int, count: int
-) -> None:
-    """Add to rows `start` to `stop` of `out` the rows of queries in lanes, weighted by `factors`."""
-    j = start
-    while j < stop:
-        c = 0
+def add_products(x: Array, out: int, wide: int, factors: int, rows: int, some: int, sight: Sight, count: int) -> None:
+    """Add to rows of `out`, one a key, those of queries in lanes, weighted by `factors`."""
+    j = sight.start
+    while j < sight.stop:
+        a, c = factors + j * count, 0
         while c < wide:
+            product = Product(out + j * wide + c, wide, a, count, 1, rows + c, wide, some, 1)
             if wide - c >= 32:
-                multiply(
-                    tile,
-                    out + j * wide + c,
-                    wide,
-                    tile,
-                    factors + j * count,
-                    count,
-                    1,
-                    tile,
-                    rows + c,
-                    wide,
-                    some,
-                    1,
-                    32,
-                )
+                multiply(x, product, 32)
                 c += 32
             else:
-                multiply(
-                    tile,
-                    out + j * wide + c,
-                    wide,
-                    tile,
-                    factors + j * count,
-                    count,
-                    1,
-                    tile,
-                    rows + c,
-                    wide,
-                    some,
-                    1,
-                    16,
-                )
+                multiply(x, product, 16)
                 c += 16
         j += 8
 
 
 @in_lanes
-def advance(
-    tile: Array,
-    numbers: int,
-    keys: int,
-    values: int,
-    high: int,
-    low: int,
-    powers: int,
-    queries: int,
-    slopes: int,
-    state: int,
-    start: int,
-    stop: int,
-    some: int,
-    off: int,
-    left: int,
-    right: int,
-    masked: int,
-    count: int,
-) -> None:
-    """Let queries in lanes meet the keys from `start`, a multiple of 8, to `stop` of a block; the first is at `off`."""
-    one = unknown(1)
+def advance(x: Array, put: Tiles, some: int, state: int, sight: Sight, count: int) -> None:
+    """Let queries in lanes meet some keys of a block; their gradients come where the queries were."""
+    high, low, powers, start, stop, one = put.high, put.low, put.scores, sight.start, sight.stop, unknown(1)
     changes = powers + 128 * 32
-    mirrored = queries + 32 * high
+    mirrored, slopes = put.queries + 32 * high, put.slopes + 32 * low
     j = start
     while j < stop:
-        multiply(tile, powers + j * count, count, tile, keys + j * high, high, 1, tile, mirrored, count, high, 0, count)
-        multiply(
-            tile,
-            changes + j * count,
-            count,
-            tile,
-            values + j * low,
-            low,
-            1,
-            tile,
-            slopes + 32 * low,
-            count,
-            low,
-            0,
-            count,
-        )
+        p = j * count
+        multiply(x, Product(powers + p, count, put.keys + j * high, high, 1, mirrored, count, high, 0), count)
+        multiply(x, Product(changes + p, count, put.values + j * low, low, 1, slopes, count, low, 0), count)
         j += 8
-    top, inverse = load(tile, state, count, tile), load(tile, state + count, count, tile)
-    mean = load(tile, state + 2 * count, count, tile)
-    zero = each(tile, 0, count)
-    lanes = load(tile, numbers, count, tile)
+    top, inverse, mean = (
+        load(x, state, count, x),
+        load(x, state + count, count, x),
+        load(x, state + 2 * count, count, x),
+    )
+    zero, lanes = each(x, 0, count), load(x, put.numbers, count, x)
     j = start
     while j < stop:
-        power = exponential(load(tile, powers + j * count, count, tile) - top) * inverse
-        change = power * (load(tile, changes + j * count, count, tile) - mean)
-        if masked != 0:
-            from_ = at_most(at_least(j - off - right, 0), count)
-            to = at_most(at_least(j - off + left, -1), count)
-            seen = (lanes > each(tile, from_ - 1, count)) & (lanes < each(tile, to + 1, count))
-            power = choose(seen, power, zero)
-            change = choose(seen, change, zero)
-        store(tile, powers + j * count, power)
-        store(tile, changes + j * count, change)
+        power = exponential(load(x, powers + j * count, count, x) - top) * inverse
+        change = power * (load(x, changes + j * count, count, x) - mean)
+        if sight.masked != 0:
+            from_ = at_most(at_least(j - sight.off - sight.right, 0), count)
+            to = at_most(at_least(j - sight.off + sight.left, -1), count)
+            seen = (lanes > each(x, from_ - 1, count)) & (lanes < each(x, to + 1, count))
+            power, change = choose(seen, power, zero), choose(seen, change, zero)
+        store(x, powers + j * count, power)
+        store(x, changes + j * count, change)
         j += one
     while j & 7 != 0:
-        store(tile, powers + j * count, zero)
-        store(tile, changes + j * count, zero)
+        store(x, powers + j * count, zero)
+        store(x, changes + j * count, zero)
         j += one
-    grown = values + 128 * low  # the gradients of the keys, and behind them those of the values
-    add_products(tile, grown, changes, queries, high, start, stop, some, count)
-    add_products(tile, grown + 128 * high, powers, slopes, low, start, stop, some, count)
+    grown = put.values + 128 * low  # the gradients of the keys, and behind them those of the values
+    add_products(x, grown, high, changes, put.queries, some, sight, count)
+    add_products(x, grown + 128 * high, low, powers, put.slopes, some, sight, count)
+    keys, first = put.keys + start * high, changes + start * count
     c = 0
     while c < high:
-        multiply(
-            tile,
-            mirrored + c * count,
-            count,
-            tile,
-            keys + start * high + c,
-            1,
-            high,
-            tile,
-            changes + start * count,
-            count,
-            stop - start,
-            0,
-            count,
-        )
+        multiply(x, Product(mirrored + c * count, count, keys + c, 1, high, first, count, stop - start, 0), count)
         c += 8
-    mirror(tile, mirrored, high, count, tile, queries)
+    mirror(x, mirrored, high, count, x, put.queries)
 
 
 @compiled
@@ -260,17 +181,9 @@ def cpu(
     """Units `lo` to `hi`; `width` are the heads."""
     n = places.size // 3
     factor = scale[0]
-    narrow = scale.itemsize == 8
-    q, k, v, y, dy, kept, tile = (
-        pointer(q),
-        pointer(k),
-        pointer(v),
-        pointer(y),
-        pointer(dy),
-        pointer(kept),
-        pointer(scratch),
-    )
-    dq, dk, dv = pointer(dq), pointer(dk), pointer(dv)
+    most = 16 if scale.itemsize == 8 else 32
+    given = Given(pointer(q), pointer(y), pointer(dy), pointer(kept))
+    k, v, x, dq, dk, dv = pointer(k), pointer(v), pointer(scratch), pointer(dq), pointer(dk), pointer(dv)
     at, at_k, at_v = pointer(at), pointer(at_k), pointer(at_v)
     high, low = (deep + 15) & -16, (wide + 15) & -16
     for u in range(lo, hi):
@@ -280,134 +193,58 @@ def cpu(
         values = keys + 128 * high
         dkeys = values + 128 * low
         dvalues = dkeys + 128 * high
-        powers = dvalues + 128 * low
-        queries = powers + 2 * 128 * 32
-        slopes = queries + 2 * 32 * high
+        scores = dvalues + 128 * low
+        queries = scores + 2 * 128 * 32
+        put = Tiles(deep, wide, high, low, numbers, keys, values, scores, queries, queries + 2 * 32 * high, state)
         for c in range(32):
-            store(tile, numbers + c, each(tile, c, 1))
+            store(x, numbers + c, each(x, c, 1))
         for job in range(begins[u] * groups, begins[u + 1] * groups):
             i = job // groups
             group = job - i * groups
             _, row, length = locate(at, places[i])
             _, row_k, length_k = locate(at_k, places[n + i])
             _, row_v, _ = locate(at_v, places[2 * n + i])
-            shift = length_k - length
             block = 0
             while block < length_k:
-                stop = at_most(length_k - block, 128)
-                for j in range(stop):
+                size = at_most(length_k - block, 128)
+                for j in range(size):
                     a = (row_k + along(at_k, block + j)) * groups + group
-                    pack_row(k, a * deep, deep, tile, keys + j * high, high, 1)
+                    pack_row(k, a * deep, deep, x, keys + j * high, high, 1)
                     a = (row_v + along(at_v, block + j)) * groups + group
-                    pack_row(v, a * wide, wide, tile, values + j * low, low, 1)
-                size = ((stop + 7) & -8) - stop
-                clear_rows(tile, keys + stop * high, size * high)
-                clear_rows(tile, values + stop * low, size * low)
-                clear_rows(tile, dkeys, (stop + size) * high)
-                clear_rows(tile, dvalues, (stop + size) * low)
+                    pack_row(v, a * wide, wide, x, values + j * low, low, 1)
+                whole = (size + 7) & -8
+                clear_rows(x, keys + size * high, (whole - size) * high)
+                clear_rows(x, values + size * low, (whole - size) * low)
+                clear_rows(x, dkeys, whole * high)
+                clear_rows(x, dvalues, whole * low)
                 for head in range(group * share, (group + 1) * share):
                     t = 0
                     while t < length:
-                        some = length - t
-                        count = 32 if some > 16 and not narrow else 16
-                        some = at_most(some, count)
-                        off = shift + t - block  # where the first query stands among the keys of the block
+                        count = most if length - t > 16 else 16
+                        some = at_most(length - t, count)
+                        off = length_k - length + t - block
                         start = at_least(off - left, 0)
-                        end = at_most(stop, off + some + right)
-                        if start < end:
+                        stop = at_most(size, off + some + right)
+                        if start < stop:
                             start = start & -8
-                            masked = 1 if start < off + some - 1 - left or end > off + right + 1 else 0
+                            masked = 1 if start < off + some - 1 - left or stop > off + right + 1 else 0
+                            sight = Sight(start, stop, off, left, right, masked, 0)
+                            of = Queries(row, t, some, head, width, state)
                             if count == 32:
-                                begin(
-                                    q,
-                                    y,
-                                    dy,
-                                    kept,
-                                    tile,
-                                    at,
-                                    factor,
-                                    row,
-                                    t,
-                                    some,
-                                    head,
-                                    width,
-                                    deep,
-                                    wide,
-                                    queries,
-                                    slopes,
-                                    state,
-                                    32,
-                                )
-                                advance(
-                                    tile,
-                                    numbers,
-                                    keys,
-                                    values,
-                                    high,
-                                    low,
-                                    powers,
-                                    queries,
-                                    slopes,
-                                    state,
-                                    start,
-                                    end,
-                                    some,
-                                    off,
-                                    left,
-                                    right,
-                                    masked,
-                                    32,
-                                )
+                                begin(given, x, at, factor, put, of, 32)
+                                advance(x, put, some, state, sight, 32)
                             else:
-                                begin(
-                                    q,
-                                    y,
-                                    dy,
-                                    kept,
-                                    tile,
-                                    at,
-                                    factor,
-                                    row,
-                                    t,
-                                    some,
-                                    head,
-                                    width,
-                                    deep,
-                                    wide,
-                                    queries,
-                                    slopes,
-                                    state,
-                                    16,
-                                )
-                                advance(
-                                    tile,
-                                    numbers,
-                                    keys,
-                                    values,
-                                    high,
-                                    low,
-                                    powers,
-                                    queries,
-                                    slopes,
-                                    state,
-                                    start,
-                                    end,
-                                    some,
-                                    off,
-                                    left,
-                                    right,
-                                    masked,
-                                    16,
-                                )
+                                begin(given, x, at, factor, put, of, 16)
+                                advance(x, put, some, state, sight, 16)
                             for c in range(some):
                                 a = ((row + along(at, t + c)) * width + head) * deep
-                                add_row(tile, queries + c * high, dq, a, deep, factor)
+                                add_row(x, queries + c * high, dq, a, deep, factor)
                         t += count
-                for j in range(stop):
+                for j in range(size):
                     a = (row_k + along(at_k, block + j)) * groups + group
-                    give_row(tile, dkeys + j * high, dk, a * deep, deep)
+                    give_row(x, dkeys + j * high, dk, a * deep, deep)
                     a = (row_v + along(at_v, block + j)) * groups + group
-                    give_row(tile, dvalues + j * low, dv, a * wide, wide)
+                    give_row(x, dvalues + j * low, dv, a * wide, wide)
                 block += 128
 
 

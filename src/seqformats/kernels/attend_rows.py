@@ -1,14 +1,14 @@
 """Attention along every sequence: for every query the mean of the values, weighted by the softmax of its scores.
 
-``q`` and ``out`` hold the queries in a layout, `width` heads an item, `deep` and `wide` numbers each; ``k`` and ``v`` the
-keys and the values in theirs, ``groups`` an item: ``share`` heads in a row have one in common.  A score is the product of
-a query and a key, times ``scale[0]``.  Query t, which stands at ``p = t + keys - queries``, sees the keys from
-``p - left`` to ``p + right``.  ``kept`` has two numbers a query and head: the largest score, and the reciprocal of the
-sum of the powers beside it; both are 0 where nothing is seen, and so is ``out``.
+``q`` and ``out`` hold the queries in a layout, `width` heads an item, `deep` and `wide` numbers each; ``k`` and ``v``
+the keys and the values in theirs, ``groups`` an item: ``share`` heads in a row have one in common.  A score is the
+product of a query and a key, times ``scale[0]``.  Query t, which stands at ``p = t + keys - queries``, sees the keys
+from ``p - left`` to ``p + right``.  ``kept`` has two numbers a query and head: the largest score, and the reciprocal of
+the sum of the powers beside it; both are 0 where nothing is seen, and so is ``out``.
 
-``places`` has three rows of n: the unit of each sequence in the layouts of q, k and v.  Work is cut into ``jobs``, pairs
-of a sequence and the first of 256 of its queries, each for every head; unit u does those from ``begins[u]`` on, of all
-heads, and has ``room`` numbers of ``scratch`` to itself.
+``places`` has three rows of n: the unit of each sequence in the layouts of q, k and v.  Work is cut into ``jobs``,
+pairs of a sequence and the first of 256 of its queries, each for every head; unit u does those from ``begins[u]`` on,
+of all heads, and has ``room`` numbers of ``scratch`` to itself.
 
 Softmax as the keys come: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018; M. N. Rabe and
 C. Staats, Self-attention does not need O(n^2) memory, 2021; T. Dao and others, FlashAttention, 2022.  Of 32 queries, or
@@ -25,6 +25,10 @@ from .parts import (
     Integers,
     KernelSpec,
     Layout,
+    Product,
+    Queries,
+    Sight,
+    Tiles,
     alike,
     along,
     at_least,
@@ -52,167 +56,106 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @in_lanes
-def begin(
-    q: Array,
-    tile: Array,
-    at: Layout,
-    factor: float,
-    first: int,
-    t: int,
-    some: int,
-    place: int,
-    heads: int,
-    deep: int,
-    wide: int,
-    staged: int,
-    state: int,
-    count: int,
-) -> None:
-    """Bring `some` queries of a head into lanes, where `place` is that of its numbers in the first row."""
-    high, low = (deep + 15) & -16, (wide + 15) & -16
-    c = 0
+def begin(q: Array, x: Array, at: Layout, factor: float, put: Tiles, of: Queries, count: int) -> None:
+    """Bring queries into lanes."""
+    high, low, c = put.high, put.low, 0
     while c < count:
-        if c < some:
-            row = first + along(at, t + c)
-            pack_row(q, row * heads * deep + place, deep, tile, staged + c * high, high, factor)
+        if c < of.some:
+            row = (of.first + along(at, of.t + c)) * of.heads + of.head
+            pack_row(q, row * put.deep, put.deep, x, put.queries + c * high, high, factor)
         else:
-            clear_rows(tile, staged + c * high, high)
+            clear_rows(x, put.queries + c * high, high)
         c += 1
-    mirror(tile, staged, count, high, tile, state)
-    store(tile, state + (high + low) * count, each(tile, -math.inf, count))
-    store(tile, state + (high + low + 1) * count, each(tile, 0, count))
+    mirror(x, put.queries, count, high, x, of.state)
+    store(x, of.state + (high + low) * count, each(x, -math.inf, count))
+    store(x, of.state + (high + low + 1) * count, each(x, 0, count))
 
 
 @in_lanes
-def advance(
-    tile: Array,
-    numbers: int,
-    keys: int,
-    values: int,
-    scores: int,
-    state: int,
-    high: int,
-    low: int,
-    start: int,
-    stop: int,
-    off: int,
-    left: int,
-    right: int,
-    masked: int,
-    fresh: int,
-    count: int,
-) -> None:
-    """Let queries in lanes see the keys from `start`, a multiple of 8, to `stop` of a block; the first is at `off`."""
+def advance(x: Array, put: Tiles, state: int, sight: Sight, count: int) -> None:
+    """Let queries in lanes see some keys of a block."""
+    high, low, scores, start, stop = put.high, put.low, put.scores, sight.start, sight.stop
     one = unknown(1)
     j = start
     while j < stop:
-        multiply(tile, scores + j * count, count, tile, keys + j * high, high, 1, tile, state, count, high, 0, count)
+        multiply(x, Product(scores + j * count, count, put.keys + j * high, high, 1, state, count, high, 0), count)
         j += 8
     best = state + (high + low) * count
-    before = load(tile, best, count, tile)
-    top = before
-    least = each(tile, -math.inf, count)
-    if masked != 0:
-        lanes = load(tile, numbers, count, tile)
+    before = load(x, best, count, x)
+    top, other = before, before
+    least = each(x, -math.inf, count)
+    if sight.masked != 0:
+        lanes = load(x, put.numbers, count, x)
         j = start
         while j < stop:
-            value = load(tile, scores + j * count, count, tile)
-            from_ = at_most(at_least(j - off - right, 0), count)
-            to = at_most(at_least(j - off + left, -1), count)
-            seen = (lanes > each(tile, from_ - 1, count)) & (lanes < each(tile, to + 1, count))
+            value = load(x, scores + j * count, count, x)
+            from_ = at_most(at_least(j - sight.off - sight.right, 0), count)
+            to = at_most(at_least(j - sight.off + sight.left, -1), count)
+            seen = (lanes > each(x, from_ - 1, count)) & (lanes < each(x, to + 1, count))
             value = choose(seen, value, least)
-            store(tile, scores + j * count, value)
+            store(x, scores + j * count, value)
             top = choose(value > top, value, top)
             j += one
     else:
-        other = top
         j = start
-        while j + 2 <= stop:
-            value = load(tile, scores + j * count, count, tile)
+        while j + 2 <= stop:  # two at a time, since a comparison waits for the one before
+            value = load(x, scores + j * count, count, x)
             top = choose(value > top, value, top)
-            value = load(tile, scores + (j + 1) * count, count, tile)
+            value = load(x, scores + (j + 1) * count, count, x)
             other = choose(value > other, value, other)
             j += 2
         if j < stop:
-            value = load(tile, scores + j * count, count, tile)
+            value = load(x, scores + j * count, count, x)
             top = choose(value > top, value, top)
         top = choose(other > top, other, top)
-    store(tile, best, top)
-    top = choose(top == least, each(tile, 0, count), top)  # where nothing is seen yet, nothing is to be NaN
-    total = each(tile, 0, count)
+    store(x, best, top)
+    top = choose(top == least, each(x, 0, count), top)  # where nothing is seen yet, nothing is to be NaN
+    total = each(x, 0, count)
     j = start
     while j < stop:
-        power = exponential(load(tile, scores + j * count, count, tile) - top)
+        power = exponential(load(x, scores + j * count, count, x) - top)
         total += power
-        store(tile, scores + j * count, power)
+        store(x, scores + j * count, power)
         j += one
     sums = state + high * count
-    if fresh == 0:
+    if sight.fresh == 0:
         shrunk = exponential(before - top)
-        total += load(tile, best + count, count, tile) * shrunk
+        total += load(x, best + count, count, x) * shrunk
         c = 0
         while c < low:
-            store(tile, sums + c * count, load(tile, sums + c * count, count, tile) * shrunk)
+            store(x, sums + c * count, load(x, sums + c * count, count, x) * shrunk)
             c += one
-    store(tile, best + count, total)
+    store(x, best + count, total)
+    values, first, adds = put.values + start * low, scores + start * count, 1 - sight.fresh
     c = 0
     while c < low:
-        multiply(
-            tile,
-            sums + c * count,
-            count,
-            tile,
-            values + start * low + c,
-            1,
-            low,
-            tile,
-            scores + start * count,
-            count,
-            stop - start,
-            1 - fresh,
-            count,
-        )
+        multiply(x, Product(sums + c * count, count, values + c, 1, low, first, count, stop - start, adds), count)
         c += 8
 
 
 @in_lanes
-def finish(
-    tile: Array,
-    out: Array,
-    kept: Array,
-    at: Layout,
-    first: int,
-    t: int,
-    some: int,
-    head: int,
-    heads: int,
-    wide: int,
-    staged: int,
-    state: int,
-    high: int,
-    low: int,
-    count: int,
-) -> None:
+def finish(x: Array, out: Array, kept: Array, at: Layout, put: Tiles, of: Queries, count: int) -> None:
     """Write the results of queries in lanes."""
-    best, sums = state + (high + low) * count, state + high * count
-    top, total = load(tile, best, count, tile), load(tile, best + count, count, tile)
-    zero = each(tile, 0, count)
+    low, wide = put.low, put.wide
+    sums = of.state + put.high * count
+    best = sums + low * count
+    top, total = load(x, best, count, x), load(x, best + count, count, x)
+    zero, one = each(x, 0, count), each(x, 1, count)
     nothing = total == zero
-    inverse = choose(nothing, zero, each(tile, 1, count) / choose(nothing, each(tile, 1, count), total))
-    store(tile, best, choose(nothing, zero, top))
-    store(tile, best + count, inverse)
+    inverse = choose(nothing, zero, one / choose(nothing, one, total))
+    store(x, best, choose(nothing, zero, top))
+    store(x, best + count, inverse)
     c = 0
     while c < low:
-        value = choose(nothing, zero, load(tile, sums + c * count, count, tile) * inverse)
-        store(tile, sums + c * count, value)
+        store(x, sums + c * count, choose(nothing, zero, load(x, sums + c * count, count, x) * inverse))
         c += 1
-    mirror(tile, sums, low, count, tile, staged)
+    mirror(x, sums, low, count, x, put.queries)
     c = 0
-    while c < some:
-        row = (first + along(at, t + c)) * heads + head
-        give_row(tile, staged + c * low, out, row * wide, wide)
-        store(kept, 2 * row, load(tile, best + c, 1, tile))
-        store(kept, 2 * row + 1, load(tile, best + count + c, 1, tile))
+    while c < of.some:
+        row = (of.first + along(at, of.t + c)) * of.heads + of.head
+        give_row(x, put.queries + c * low, out, row * wide, wide)
+        store(kept, 2 * row, load(x, best + c, 1, x))
+        store(kept, 2 * row + 1, load(x, best + count + c, 1, x))
         c += 1
 
 
@@ -245,8 +188,8 @@ def cpu(
     """Units `lo` to `hi`; `width` are the heads."""
     n = places.size // 3
     factor = scale[0]
-    narrow = scale.itemsize == 8
-    q, k, v, out, kept, tile = pointer(q), pointer(k), pointer(v), pointer(out), pointer(kept), pointer(scratch)
+    most = 16 if scale.itemsize == 8 else 32
+    q, k, v, out, kept, x = pointer(q), pointer(k), pointer(v), pointer(out), pointer(kept), pointer(scratch)
     at, at_k, at_v = pointer(at), pointer(at_k), pointer(at_v)
     high, low = (deep + 15) & -16, (wide + 15) & -16
     for u in range(lo, hi):
@@ -254,168 +197,69 @@ def cpu(
         keys = numbers + 32
         values = keys + 128 * high
         scores = values + 128 * low
-        staged = scores + 128 * 32
-        states = staged + 32 * at_least(high, low)
+        rows = scores + 128 * 32
+        put = Tiles(deep, wide, high, low, numbers, keys, values, scores, rows, rows, rows + 32 * at_least(high, low))
         for c in range(32):
-            store(tile, numbers + c, each(tile, c, 1))
+            store(x, numbers + c, each(x, c, 1))
         for job in range(begins[u] * width, begins[u + 1] * width):
             w = job // width
             head = job - w * width
             group = head // share
-            i = jobs[2 * w]
-            first = jobs[2 * w + 1]
+            i, begun = jobs[2 * w], jobs[2 * w + 1]
             _, row, length = locate(at, places[i])
             _, row_k, length_k = locate(at_k, places[n + i])
             _, row_v, _ = locate(at_v, places[2 * n + i])
-            queries = at_most(length - first, 256)
-            shift = first + length_k - length
-            from_ = at_least(shift - left, 0)
-            to = at_most(length_k, shift + queries + right)
+            queries = at_most(length - begun, 256)
+            shift = begun + length_k - length
             t = 0
             while t < queries:
-                some = queries - t
-                state = states + t * (high + low + 2)
-                if some > 16 and not narrow:
-                    begin(
-                        q,
-                        tile,
-                        at,
-                        factor,
-                        row,
-                        first + t,
-                        at_most(some, 32),
-                        head * deep,
-                        width,
-                        deep,
-                        wide,
-                        staged,
-                        state,
-                        32,
-                    )
-                    t += 32
+                count = most if queries - t > 16 else 16
+                state = put.states + t * (high + low + 2)
+                of = Queries(row, begun + t, at_most(queries - t, count), head, width, state)
+                if count == 32:
+                    begin(q, x, at, factor, put, of, 32)
                 else:
-                    begin(
-                        q,
-                        tile,
-                        at,
-                        factor,
-                        row,
-                        first + t,
-                        at_most(some, 16),
-                        head * deep,
-                        width,
-                        deep,
-                        wide,
-                        staged,
-                        state,
-                        16,
-                    )
-                    t += 16
-            block = from_ & -128
+                    begin(q, x, at, factor, put, of, 16)
+                t += count
+            block = at_least(shift - left, 0) & -128
+            to = at_most(length_k, shift + queries + right)
             while block < to:
-                stop = at_most(length_k - block, 128)
-                for j in range(stop):
+                size = at_most(length_k - block, 128)
+                for j in range(size):
                     a = (row_k + along(at_k, block + j)) * groups + group
-                    pack_row(k, a * deep, deep, tile, keys + j * high, high, 1)
+                    pack_row(k, a * deep, deep, x, keys + j * high, high, 1)
                     a = (row_v + along(at_v, block + j)) * groups + group
-                    pack_row(v, a * wide, wide, tile, values + j * low, low, 1)
-                clear_rows(tile, keys + stop * high, (((stop + 7) & -8) - stop) * high)
+                    pack_row(v, a * wide, wide, x, values + j * low, low, 1)
+                clear_rows(x, keys + size * high, (((size + 7) & -8) - size) * high)
                 t = 0
                 while t < queries:
-                    some = queries - t
-                    state = states + t * (high + low + 2)
-                    count = 32 if some > 16 and not narrow else 16
-                    some = at_most(some, count)
-                    off = shift + t - block  # where the first query stands among the keys of the block
-                    start = off - left
-                    fresh = 1 if block == 0 or start >= 0 else 0
-                    start = at_least(start, 0)
-                    end = at_most(stop, off + some + right)
-                    if start < end:
+                    count = most if queries - t > 16 else 16
+                    some = at_most(queries - t, count)
+                    off = shift + t - block
+                    fresh = 1 if block == 0 or off >= left else 0
+                    start = at_least(off - left, 0)
+                    stop = at_most(size, off + some + right)
+                    if start < stop:
                         start = start & -8
-                        masked = 1 if start < off + some - 1 - left or end > off + right + 1 else 0
+                        masked = 1 if start < off + some - 1 - left or stop > off + right + 1 else 0
+                        sight = Sight(start, stop, off, left, right, masked, fresh)
+                        state = put.states + t * (high + low + 2)
                         if count == 32:
-                            advance(
-                                tile,
-                                numbers,
-                                keys,
-                                values,
-                                scores,
-                                state,
-                                high,
-                                low,
-                                start,
-                                end,
-                                off,
-                                left,
-                                right,
-                                masked,
-                                fresh,
-                                32,
-                            )
+                            advance(x, put, state, sight, 32)
                         else:
-                            advance(
-                                tile,
-                                numbers,
-                                keys,
-                                values,
-                                scores,
-                                state,
-                                high,
-                                low,
-                                start,
-                                end,
-                                off,
-                                left,
-                                right,
-                                masked,
-                                fresh,
-                                16,
-                            )
+                            advance(x, put, state, sight, 16)
                     t += count
                 block += 128
             t = 0
             while t < queries:
-                some = queries - t
-                state = states + t * (high + low + 2)
-                if some > 16 and not narrow:
-                    finish(
-                        tile,
-                        out,
-                        kept,
-                        at,
-                        row,
-                        first + t,
-                        at_most(some, 32),
-                        head,
-                        width,
-                        wide,
-                        staged,
-                        state,
-                        high,
-                        low,
-                        32,
-                    )
-                    t += 32
+                count = most if queries - t > 16 else 16
+                state = put.states + t * (high + low + 2)
+                of = Queries(row, begun + t, at_most(queries - t, count), head, width, state)
+                if count == 32:
+                    finish(x, out, kept, at, put, of, 32)
                 else:
-                    finish(
-                        tile,
-                        out,
-                        kept,
-                        at,
-                        row,
-                        first + t,
-                        at_most(some, 16),
-                        head,
-                        width,
-                        wide,
-                        staged,
-                        state,
-                        high,
-                        low,
-                        16,
-                    )
-                    t += 16
+                    finish(x, out, kept, at, put, of, 16)
+                t += count
 
 
 def cuda(

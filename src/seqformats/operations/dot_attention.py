@@ -57,8 +57,8 @@ def attention(
     q : an encoding, a list of arrays or nested lists
         The queries, items ``(heads, d)``, or ``(d,)`` for one head.
     k, v : encodings, lists of arrays or nested lists
-        The keys, items ``(groups, d)``, and the values, ``(groups, w)``, over as many sequences, of equal lengths, which
-        may be others than those of `q` (cross attention).  Where there are fewer groups than heads, each serves
+        The keys, items ``(groups, d)``, and the values, ``(groups, w)``, over as many sequences, of equal lengths,
+        which may be others than those of `q` (cross attention).  Where there are fewer groups than heads, each serves
         ``heads / groups`` heads in a row (grouped queries).  Kinds may differ; dtype and library are those of `q`.
     causal : bool
         Does a query see no key after it?  The last query sees all keys, as in flash-attention: with ``m`` keys and

@@ -74,7 +74,7 @@ from .record import (
     alike,
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
-from .tiles import add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
+from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
 from .vectors import exp, powers_of_any, powers_of_row
 
 __all__ = [
@@ -94,6 +94,10 @@ __all__ = [
     "Integers",
     "KernelSpec",
     "Layout",
+    "Product",
+    "Queries",
+    "Sight",
+    "Tiles",
     "add_block",
     "add_row",
     "alike",

@@ -4,7 +4,7 @@ Everything lies in flat memory behind pointers.  Each number of a product is add
 multiply-add after the other where the CPU has it, so it does not depend on the tile that it is calculated in.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -21,32 +21,72 @@ SQUARE = 8
 """The side of the square that `turn` mirrors."""
 
 
-def multiply(
-    out: Item,
-    place: int,
-    gap: int,
-    a: Item,
-    begin: int,
-    row: int,
-    step: int,
-    b: Item,
-    first: int,
-    wide: int,
-    depth: int,
-    adds: int,
-    count: int,
-) -> None:
-    """8 rows of `count` numbers, a constant, of a product of matrices.
+class Product(NamedTuple):
+    """8 rows of a product of matrices, all in one array."""
 
-    ``out[place + r * gap + c]`` becomes the sum over t of ``a[begin + r * row + t * step] * b[first + t * wide + c]``,
-    added to what was there where `adds` is 1.
+    place: int  # of the result, whose rows are `gap` apart
+    gap: int
+    begin: int  # of the left matrix, whose rows are `row` apart, and whose columns `step`
+    row: int
+    step: int
+    first: int  # of the right matrix, whose rows are `wide` apart
+    wide: int
+    depth: int  # how many columns the left one has, and rows the right one
+    adds: int  # is it added to what is there?
+
+
+class Tiles(NamedTuple):
+    """Where a unit of work keeps what in its memory, and how wide queries and values are."""
+
+    deep: int
+    wide: int
+    high: int  # `deep` and `wide`, up to a multiple of 16
+    low: int
+    numbers: int  # of the lanes
+    keys: int  # 128 of them, and as many values
+    values: int
+    scores: int  # of 128 keys, beside the lanes
+    queries: int  # those in lanes, each in a row
+    slopes: int  # and their gradients
+    states: int  # what is known of each query
+
+
+class Queries(NamedTuple):
+    """Some queries of a head, at most as many as there are lanes."""
+
+    first: int  # the row of the first item of the sequence
+    t: int  # the first of them
+    some: int
+    head: int
+    heads: int
+    state: int  # where it is kept what is known of them
+
+
+class Sight(NamedTuple):
+    """Which keys of a block some queries see."""
+
+    start: int  # a multiple of 8
+    stop: int
+    off: int  # where the first query stands, from the beginning of the block
+    left: int
+    right: int
+    masked: int  # are there others between `start` and `stop`?
+    fresh: int  # have these queries seen none before?
+
+
+def multiply(x: Item, product: Product, count: int) -> None:
+    """A `Product`, with rows of `count` numbers, a constant.
+
+    ``x[place + r * gap + c]`` becomes the sum over t of ``x[begin + r * row + t * step] * x[first + t * wide + c]``.
     """
-    left = np.lib.stride_tricks.as_strided(a[begin:], (ROWS, depth), (row * a.itemsize, step * a.itemsize))
-    right = np.lib.stride_tricks.as_strided(b[first:], (depth, count), (wide * b.itemsize, b.itemsize))
+    place, gap, begin, row, step, first, wide, depth, adds = product
+    size = x.itemsize
+    left = np.lib.stride_tricks.as_strided(x[begin:], (ROWS, depth), (row * size, step * size))
+    right = np.lib.stride_tricks.as_strided(x[first:], (depth, count), (wide * size, size))
     with np.errstate(all="ignore"):
         for r in range(ROWS):
-            some = out[place + r * gap : place + r * gap + count]
-            total = some.copy() if adds else np.zeros(count, out.dtype)
+            some = x[place + r * gap : place + r * gap + count]
+            total = some.copy() if adds else np.zeros(count, x.dtype)
             for t in range(depth):
                 total = total + left[r, t] * right[t]
             some[:] = total
@@ -80,35 +120,20 @@ def _registers(context: Context, kind: Item) -> tuple[int, int]:
 
 
 @lowered(multiply)
-def _multiply(
-    out: Item,
-    place: Item,
-    gap: Item,
-    a: Item,
-    begin: Item,
-    row: Item,
-    step: Item,
-    b: Item,
-    first: Item,
-    wide: Item,
-    depth: Item,
-    adds: Item,
-    count: Item,
-) -> Any:
-    lanes = int(count.literal_value)
-    kind, one = out.dtype, types.int64
+def _multiply(x: Item, product: Item, count: Item) -> Any:
+    lanes, kind = int(count.literal_value), x.dtype
 
-    def code(context: Context, builder: Builder, *args: Any) -> None:
-        kinds = [arg.type for arg in args[:-1]]
+    def code(context: Context, builder: Builder, base: Value, fields: Value, _: Value) -> None:
+        args = [base, *cgutils.unpack_tuple(builder, fields)]
         function = _alone(
             builder,
             f"multiply.{kind}.{lanes}",
-            kinds,
+            [arg.type for arg in args],
             lambda inner, *given: _product(context, inner, kind, lanes, *given),
         )
-        builder.call(function, args[:-1])
+        builder.call(function, args)
 
-    return types.void(out, one, one, a, one, one, one, b, one, one, one, one, count), code
+    return types.void(x, product, count), code
 
 
 def _alone(builder: Builder, name: str, kinds: Any, body: Any) -> Any:
@@ -125,14 +150,8 @@ def _alone(builder: Builder, name: str, kinds: Any, body: Any) -> Any:
     return function
 
 
-def _product(
-    context: Context,
-    builder: Builder,
-    kind: Item,
-    lanes: int,
-    *args: Any,
-) -> None:
-    to, at, between, left, from_, down, along, right, start, across, deep, keeps = args
+def _product(context: Context, builder: Builder, kind: Item, lanes: int, *args: Any) -> None:
+    to, at, between, from_, down, along, start, across, deep, keeps = args
     rows, some = _registers(context, kind)
     some = min(some, lanes)
     vector = vector_type(_number(kind), some)
@@ -144,8 +163,8 @@ def _product(
     for top in range(0, ROWS, rows):
         for side in range(0, lanes, some):
             places = [builder.add(at, builder.add(builder.mul(between, I64(top + r)), I64(side))) for r in range(rows)]
-            begins = [builder.gep(left, [builder.add(from_, builder.mul(down, I64(top + r)))]) for r in range(rows)]
-            base = builder.gep(right, [builder.add(start, I64(side))])
+            begins = [builder.gep(to, [builder.add(from_, builder.mul(down, I64(top + r)))]) for r in range(rows)]
+            base = builder.gep(to, [builder.add(start, I64(side))])
             zero = ir.Constant(vector, None)
             totals = [cgutils.alloca_once_value(builder, zero) for _ in range(rows)]
             for total in totals:
