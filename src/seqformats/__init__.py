@@ -22,6 +22,7 @@ from .operations.counts import reduce_all, reduce_any, reduce_count, reduce_mode
 from .operations.cross import cross
 from .operations.cut import cut, shift, truncate, truncate_pair
 from .operations.distance import levenshtein
+from .operations.dot_attention import attention
 from .operations.expand import expand, expand_as, repeat
 from .operations.extremes import reduce_first, reduce_last, reduce_max, reduce_min
 from .operations.filter import filter, run_starts
@@ -139,6 +140,7 @@ __all__ = [
     "argmin",
     "argsort",
     "astype",
+    "attention",
     "batches",
     "beam_backtrace",
     "beam_search",
