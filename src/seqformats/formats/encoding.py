@@ -247,6 +247,15 @@ class Encoding(Generic[Data]):
         capsules: tuple[object, object] = registry.service("to_capsules")(self, requested_schema)
         return capsules
 
+    @property
+    def _numba_type_(self) -> object:
+        """Its type in functions that Numba compiles, which asks for it with every call."""
+        try:
+            numba_type = registry.service("numba_type")
+        except KeyError:
+            raise AttributeError("nobody has imported Numba") from None
+        return numba_type(self)
+
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         own: Any = self  # a dataclass, as every encoding is
         return type(self), tuple(getattr(self, f.name) for f in fields(own))
