@@ -1,6 +1,6 @@
 """Sequences of a batch in compiled functions: how many, one of them, all of them; and what else can be asked."""
 
-# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="untyped-decorator"
+# mypy: allow-subclassing-any, allow-untyped-defs, allow-untyped-calls, disable-error-code="untyped-decorator"
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.core.imputils import RefType, impl_ret_new_ref, iternext_impl
+from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import (
     intrinsic,
     lower_builtin,
@@ -23,7 +24,7 @@ from numba.extending import (
 )
 
 from ..formats import Encoding
-from ..kernels.parts.code import Builder, Context, Kind, Signature, Values
+from ..kernels.parts.code import Builder, Context, Kind, Kinds, Signature, Values
 from .types import KINDS, NUMBERS, BatchType, LoDType, MaskedType, PackedType, PaddedType, RaggedType, SequencesIterator
 
 
@@ -174,26 +175,39 @@ def _len(x: Kind) -> Any:
     return (lambda x: x.lengths.size) if isinstance(x, BatchType) else None
 
 
-@overload(operator.getitem, strict=False)
-def _getitem(x: Kind, i: Kind) -> Any:
-    if not (isinstance(x, BatchType) and isinstance(i, types.Integer)):
-        return None
-    if not i.signed:  # Numba would add it to a number with a sign as a float
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    """``x[i]``.  Written by hand: of an `overload` that can raise, Numba counts the references with every call."""
 
-        def counted(x, i):
-            if i >= len(x):
-                raise IndexError("there are not so many sequences")
-            return sequence_of(x, np.int64(i))
+    def generic(self, args: Kinds, kws: dict[str, Kind]) -> Any:
+        """The signature for such arguments; None where there is none."""
+        if kws or not (isinstance(args[0], BatchType) and isinstance(args[1], types.Integer)):
+            return None
+        return args[0].sequence(args[0], types.unliteral(args[1]))
 
-        return counted
 
-    def get(x, i):
-        n = len(x)
-        if i < -n or i >= n:
-            raise IndexError("there are not so many sequences")
-        return sequence_of(x, i + n if i < 0 else i)
+@lower_builtin(operator.getitem, BatchType, types.Integer)
+def _getitem(context: Context, builder: Builder, signature: Signature, args: Values) -> Any:
+    batch, index = signature.args
+    n = context.compile_internal(builder, lambda x: len(x), types.int64(batch), args[:1])
+    look = place if index.signed else place_of_count
+    i = context.compile_internal(builder, look, types.int64(index, types.int64), [args[1], n])
+    given = batch.sequence(batch, types.int64)
+    return context.compile_internal(builder, lambda x, i: sequence_of(x, i), given, [args[0], i])
 
-    return get
+
+def place(i, n):
+    """An index as a place from 0 to n - 1."""
+    if i < -n or i >= n:
+        raise IndexError("there are not so many sequences")
+    return i + n if i < 0 else i
+
+
+def place_of_count(i, n):
+    """The same for a number without a sign, which Numba would add to others as a float."""
+    if i >= n:
+        raise IndexError("there are not so many sequences")
+    return np.int64(i)
 
 
 def _sequences(x):
