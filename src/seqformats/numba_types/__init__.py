@@ -21,7 +21,7 @@ from typing import Any
 from numba.extending import overload
 
 from .. import registry
-from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
+from ..formats import Encoding, LoD, Masked, Packed, Padded, Ragged
 
 
 @functools.cache
@@ -47,7 +47,7 @@ def _ragged(data: object, lengths: object) -> Callable[..., object]:
     return made
 
 
-@overload(Masked, prefer_literal=True, strict=False)
+@overload(Masked, strict=False)
 def _masked(data: object, lengths: object, side: object = "right") -> Callable[..., object]:
     made: Callable[..., object] = _loaded().masked(data, lengths, side)
     return made
@@ -68,10 +68,4 @@ def _packed(data: object, size_at_t: object, lengths: object, indices: object) -
 @overload(LoD, strict=False)
 def _lod(data: object, lod: object) -> Callable[..., object]:
     made: Callable[..., object] = _loaded().lod(data, lod)
-    return made
-
-
-@overload(List, strict=False)
-def _list(items: object) -> Callable[..., object]:
-    made: Callable[..., object] = _loaded().list_of(items)
     return made

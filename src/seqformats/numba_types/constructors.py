@@ -80,8 +80,9 @@ def offsets_of(lengths: Any, rows: int) -> Any:
     longest = lengths_fault(lengths, offsets, rows)
     if longest < 0:
         i = -1 - longest
-        if lengths[i] < 0:
-            raise StructureError("lengths must not be negative, but lengths[{}] is {}", i, lengths[i])
+        for k in range(lengths.size):
+            if lengths[k] < 0:
+                raise StructureError("lengths must not be negative, but lengths[{}] is {}", k, lengths[k])
         if rows == MOST:
             raise StructureError("lengths add up to more than int64 can count, at lengths[{}] = {}", i, lengths[i])
         total = lengths.sum()
@@ -118,15 +119,13 @@ def masked(data: Kind, lengths: Kind, side: Kind = "right") -> Any:
     """What ``sf.Masked(data, lengths, side)`` is for such types."""
     _check_axes(data, 2, "(n, width, *item)")
     _check_integers(lengths=lengths)
-    value = getattr(side, "literal_value", getattr(side, "value", side))
-    if value not in ("right", "left"):
-        if isinstance(side, types.UnicodeType):
-            raise NumbaTypeError('side must be "right" or "left", as a constant in a compiled function')
-        raise NumbaTypeError(f'side must be "right" or "left", not {value}')
-    left = int(value == "left")
+    given = isinstance(side, types.UnicodeType)
+    if not given and getattr(side, "value", side) != "right":  # the default is no type
+        raise NumbaTypeError(f'side must be "right" or "left", not {side}')
 
     def make(data, lengths, side="right"):
         rows, own = rows_of(data), integers(lengths, "lengths")
+        left = on_the_left(side)
         n, width = rows.shape[0], rows.shape[1]
         offsets, longest = offsets_of(own, MOST)
         if own.size != n:
@@ -136,6 +135,20 @@ def masked(data: Kind, lengths: Kind, side: Kind = "right") -> Any:
         return make_masked((rows, read_only(own), offsets[-1], longest, left))
 
     return make
+
+
+def on_the_left(side: str) -> int:
+    """Is the padding there?"""
+    if side == "left":
+        return 1
+    if side == "right":
+        return 0
+    raise StructureError('side must be "right" or "left"')
+
+
+@overload(on_the_left, strict=False)
+def _on_the_left(side: Kind) -> Any:
+    return on_the_left if isinstance(side, types.UnicodeType) else (lambda _: 0)
 
 
 def checked_order(size_at_t: Any, lengths: Any, indices: Any) -> Any:

@@ -95,8 +95,12 @@ def _sequence_of(x: Kind, i: Kind) -> Any:
         def of_packed(x, i):
             column = x._columns[i]
             out = np.empty((x.lengths[column], *x.data.shape[1:]), x.data.dtype)
-            for t in range(out.shape[0]):
-                out[t] = x.data[x._steps[t] + column]
+            rows, given = out.reshape(out.size), x.data.reshape(x.data.size)
+            width = given.size // max(x.data.shape[0], 1)
+            for t in range(x.lengths[column]):
+                row = (x._steps[t] + column) * width
+                for k in range(width):
+                    rows[t * width + k] = given[row + k]
             return out
 
         return of_packed
@@ -190,24 +194,14 @@ class _GetItem(AbstractTemplate):
 def _getitem(context: Context, builder: Builder, signature: Signature, args: Values) -> Any:
     batch, index = signature.args
     n = context.compile_internal(builder, lambda x: len(x), types.int64(batch), args[:1])
-    look = place if index.signed else place_of_count
-    i = context.compile_internal(builder, look, types.int64(index, types.int64), [args[1], n])
+    i = context.cast(builder, args[1], index, types.int64)  # a count past int64 comes out negative
+    if index.signed:
+        i = builder.select(builder.icmp_signed("<", i, i.type(0)), builder.add(i, n), i)
+    # Raised here, since Numba loses the references of a function in which another one raises.
+    with builder.if_then(builder.icmp_unsigned(">=", i, n), likely=False):
+        context.call_conv.return_user_exc(builder, IndexError, ("there are not so many sequences",))
     given = batch.sequence(batch, types.int64)
     return context.compile_internal(builder, lambda x, i: sequence_of(x, i), given, [args[0], i])
-
-
-def place(i, n):
-    """An index as a place from 0 to n - 1."""
-    if i < -n or i >= n:
-        raise IndexError("there are not so many sequences")
-    return i + n if i < 0 else i
-
-
-def place_of_count(i, n):
-    """The same for a number without a sign, which Numba would add to others as a float."""
-    if i >= n:
-        raise IndexError("there are not so many sequences")
-    return np.int64(i)
 
 
 def _sequences(x):
@@ -252,7 +246,7 @@ def _item_shape_of_rectangle(x):
 
 def _always(code: Callable[..., Any]) -> Callable[[Kind], Callable[..., Any]]:
     """Whatever the type, this is what it means."""
-    return lambda x: code
+    return lambda _: code
 
 
 _FLAT, _BY_STEPS, _RECTANGLES = (RaggedType, PackedType, LoDType), (PaddedType, PackedType), (MaskedType, PaddedType)
@@ -268,9 +262,7 @@ for _name, _kinds, _code in (
     for _kind in _kinds:
         overload_attribute(_kind, _name, strict=False)(_always(_code))
 for _kind in KINDS:
-    overload_method(_kind, "sequences", strict=False)(
-        _always(_sequences_of_levels if _kind is LoDType else _sequences)
-    )
+    overload_method(_kind, "sequences", strict=False)(_always(_sequences_of_levels if _kind is LoDType else _sequences))
 
 
 # --- all sequences ---------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from numba.extending import NativeValue, box, make_attribute_wrapper, models, re
 
 from .. import registry
 from ..errors import StructureError
-from ..formats import Chunks, Encoding, List, LoD, Masked, Packed, Padded, Ragged
+from ..formats import Chunks, Encoding, LoD, Masked, Packed, Padded, Ragged
 from ..kernels.parts.code import Context, Kind, Value
 
 NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
@@ -25,9 +25,9 @@ NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 
 # Numba keeps a compiled function of the user on disk for as long as the user's file stays the same.  It has to compile
 # it anew where a value of one of these types has come to hold other things, so that is part of the type.
-_STAMP = hashlib.sha256(
-    b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-).hexdigest()[:12]
+_STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()[
+    :12
+]
 
 
 class BatchType(types.IterableType):
@@ -205,8 +205,8 @@ _types: dict[tuple[object, ...], BatchType] = {}
 @registry.provides("numba_type")
 def numba_type(x: Encoding[Any]) -> BatchType:
     """The type of an encoding; TypeError for one that compiled functions cannot take."""
-    data = x.data
     try:
+        data = x.data
         x._look()  # compiled functions look at no bounds
         key = type(x), data.dtype, data.ndim, data.flags.num, len(x._levels)
         return _types[key]
@@ -216,12 +216,12 @@ def numba_type(x: Encoding[Any]) -> BatchType:
 
 def _new_type(x: Encoding[Any]) -> BatchType:
     """The same for one that has not been seen yet."""
-    kind, data = _KIND_OF.get(type(x)), x.data
+    kind = _KIND_OF.get(type(x))
     if kind is None:
         raise TypeError(
-            f"a {type(x).__name__} does not go into a compiled function, but x.data and other arrays of it do, and "
-            "sf.convert(x, sf.Ragged) does"
+            f"a {type(x).__name__} does not go into a compiled function; sf.convert(x, sf.Ragged) does, and its arrays"
         )
+    data = x.data
     try:
         library = x._look()
     except StructureError as error:
