@@ -29,6 +29,7 @@ LAYERS = [
     ["launch.cuda", "reading", "registry"],
     ["arrays.torch"],
     ["formats"],
+    ["numba_types"],
     ["converters"],
     ["gradients"],
     ["operations"],
@@ -57,8 +58,10 @@ FOREIGN = {
 }
 # What is imported right after the library that it is for, and so may import that at its top.
 TOLD = {"torch.citizen": {"torch"}}
-# What takes something from kernels: their starters, Numba's own arrays, and the command that says what is installed.
-NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda"}
+# What takes something from kernels: their starters, Numba's own arrays, what compiled functions of users call, and the
+# command that says what is installed.
+IN_COMPILED = {"numba_types.constructors", "numba_types.sequences", "numba_types.types"}
+NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda", *IN_COMPILED}
 
 # The longest file; the most arguments by place, and how many kernels may take more; how often encodings may be told
 # apart outside formats; and the part of annotated arguments that may be anything.
@@ -244,7 +247,7 @@ def _main(*arguments):
 
 @every_module
 def test_numba_is_loaded_in_its_places_alone(path):
-    if path.parent.name in ("parts", "kernels"):
+    if path.parent.name in ("parts", "kernels", "numba_types"):  # the last is imported after Numba alone
         return
     found = [name for name in imports(path, everywhere=True) if re.match(r"(numba|llvmlite|cuda)\b", name)]
     assert not found

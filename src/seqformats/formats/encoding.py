@@ -211,6 +211,15 @@ class Encoding(Movable, InPyTorch, Generic[Data]):
         capsules: tuple[object, object] = registry.service("to_capsules")(self, requested_schema)
         return capsules
 
+    @property
+    def _numba_type_(self) -> object:
+        """Its type in functions that Numba compiles, which asks for it with every call."""
+        try:
+            numba_type = registry.service("numba_type")
+        except KeyError:
+            raise AttributeError("nobody has imported Numba") from None
+        return numba_type(self)
+
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
         return restored, (type(self), *map(_stored, self._values()))
 
