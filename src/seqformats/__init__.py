@@ -50,6 +50,7 @@ from .operations.template import Template, Templated
 from .operations.topk import argmax, argmin, topk_mean
 from .operations.windows import conv, ngrams, window
 from .registry import conversion, conversions
+from .when_imported import when_imported as _when_imported
 from .wrap import (
     with_array,
     with_flatten,
@@ -257,6 +258,8 @@ _LATER = {
     "to_awkward": "awkward",
 }
 _MODULES = ("arrow", "awkward", "beam", "engines", "hf", "jax", "loading", "thinc", "torch")
+
+_when_imported("thinc.types", ".thinc.types")  # whose batches are encodings from then on
 
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
