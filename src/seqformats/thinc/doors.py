@@ -18,6 +18,7 @@ from ..converters.like import back_to
 from ..errors import StructureError
 from ..formats import Encoding, List, Padded, Ragged
 from ..formats.bare import as_encoding, is_list_of_arrays, read_list
+from ..formats.leaves import without_data
 from ..formats.pairs import is_encoding
 from ..formats.rows import Source, lay_out
 from .types import from_padded, from_ragged, to_padded, to_ragged
@@ -144,6 +145,11 @@ def rectangle_door(X: Any) -> Door:
     return Door(own, lambda y: relaid(y, own).data)
 
 
+def outline(y: Encoding) -> Any:
+    """What a gradient is laid out by, without the data, but for a list: one more object an array costs more there."""
+    return without_data(y) if y._in_one_array else y
+
+
 def fitting(d: Door, shape: Encoding) -> Any:
     """A gradient laid out as what it is of; StructureError where it has other sequences."""
     kind = type(shape)
@@ -155,7 +161,7 @@ def fitting(d: Door, shape: Encoding) -> Any:
             f"the gradient has {len(y)} sequences with {y.rows} items, the result had {len(shape)} with {shape.rows}, "
             "or they are of other lengths"
         )
-    return relaid(y, shape)
+    return relaid(y, shape) if shape._in_one_array else y
 
 
 def over_data(y: Any, batch: Any) -> Any:

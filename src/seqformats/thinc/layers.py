@@ -14,18 +14,19 @@ from ..converters.convert import convert
 from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, List, Padded, Ragged
-from ..formats.leaves import without_data
 from ..operations.extremes import FIRST, LAST, MAX
 from ..operations.reduce import SUM as REDUCE_SUM
 from ..operations.reduce import MEAN as REDUCE_MEAN
 from ..operations.reduction import Reduction
 from ..operations.softmax import SOFTMAX
 from ..operations.windows import WINDOW, windows_added
-from .doors import enter, fitting
+from .doors import enter, fitting, outline
 from .ops import CLIP, batch_of_all, softmax_slopes
 from .transforms import (
+    MATRIX,
     Call,
     Layer,
+    sample,
     with_array,
     with_array2d,
     with_flatten,
@@ -44,7 +45,7 @@ def moved(kind: Any, show: Callable[[Any], Any], model: Layer, X: Any, is_train:
     """The same sequences in another encoding; gradients go the way back."""
     door = enter(X)
     y = door.as_kind(kind)
-    given = without_data(y)
+    given = outline(y)
 
     def backprop(dY: Any) -> Any:
         return door.back(over_rows(dY, given._structure) if is_array(dY) else fitting(enter(dY), given))
@@ -185,13 +186,13 @@ def windowed(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thi
     if is_array(X):
         x = batch_of_all(X, [len(X)])
         item = x.item_shape
-        return WINDOW.forward(x, near, near).data, lambda dY: windows_added(
-            batch_of_all(dY, x.lengths), near, near, item
-        ).data
+        return WINDOW.forward(
+            x, near, near
+        ).data, lambda dY: windows_added(batch_of_all(dY, x.lengths), near, near, item).data
     door = enter(X)
     x = door.as_kind(Ragged) if isinstance(door.own, (tuple, List)) else door.own
     item, y = x.item_shape, WINDOW.forward(x, near, near)
-    given = without_data(y)
+    given = outline(y)
 
     def backprop(dY: Any) -> Any:
         return door.back(windows_added(fitting(enter(dY), given), near, near, item))
@@ -310,14 +311,14 @@ def attended(model: Layer, X: Any, is_train: bool) -> Call:
         return door.back(x._with_data(dX))
 
     y = x._with_data(values * weights.data)
-    given = without_data(y)
+    given = outline(y)
     return door.back(y), backprop
 
 
 def init_attention(model: Layer, X: Any = None, Y: Any = None) -> None:
     """The width of a sample, and a small random vector."""
-    samples = [None if sample is None else enter(sample).as_kind(Ragged).data for sample in (X, Y)]
-    width = None if samples[0] is None else get_width(samples[0])
+    samples = [sample(MATRIX, model, x) for x in (X, Y)]
+    width = None if X is None else get_width(samples[0])
     transform = model.layers[0] if model.layers else None
     if width:
         model.set_dim("nO", width)

@@ -14,7 +14,6 @@ from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
 from ..errors import StructureError
 from ..formats import List, Masked, Packed, Padded, Ragged
-from ..formats.leaves import without_data
 from ..formats.rows import Source
 from .doors import (
     Door,
@@ -23,6 +22,7 @@ from .doors import (
     is_padded_data,
     is_ragged_data,
     list_source,
+    outline,
     over_data,
     padded_data_door,
     ragged_data_door,
@@ -124,6 +124,10 @@ class RowsRoom(Room):
     def __init__(self, flat: bool) -> None:
         self.flat = flat
 
+    def batch(self, door: Door, model: Layer) -> Any:  # noqa: ARG002  as everywhere
+        """Of a rectangle step by step, which is the shorter way."""
+        return door.as_kind(Packed if isinstance(door.own, Padded) else Ragged)
+
     def show(self, batch: Any) -> Any:
         """The rows."""
         rows = batch.data
@@ -166,7 +170,7 @@ def forward(room: Room, model: Layer, X: Any, is_train: bool) -> Call:
     batch = room.batch(door, model)
     Y, get_dX = layer(room.show(batch), is_train)
     y = room.read(Y, batch)
-    seen, given = without_data(batch), without_data(y)
+    seen, given = outline(batch), outline(y)
 
     def backprop(dY: Any) -> Any:
         dX = get_dX(room.show(fitting(room.enter(dY), given)))
@@ -175,8 +179,30 @@ def forward(room: Room, model: Layer, X: Any, is_train: bool) -> Call:
     return door.back(y), backprop
 
 
-def forward_rows(room: Room, model: Layer, X: Any, is_train: bool) -> Call:
+def forward_ragged(model: Layer, X: Any, is_train: bool) -> Call:
+    """The same for rows that lie there already, whatever their lengths are."""
+    rows, lengths = X.dataXd, X.lengths
+    Y, get_dX = model.layers[0](rows, is_train)
+    check_rows(Y, rows)
+
+    def backprop(dY: Any) -> Any:
+        slopes = dY.dataXd if isinstance(dY, ThincRagged) else enter(dY).as_kind(Ragged).data
+        check_rows(slopes, Y)
+        return ThincRagged(get_dX(slopes), lengths)
+
+    return ThincRagged(Y, lengths), backprop
+
+
+def check_rows(Y: Any, rows: Any) -> None:
+    """StructureError for another number of rows."""
+    if Y.shape[0] != rows.shape[0]:
+        raise StructureError(f"{rows.shape[0]} rows were expected, but there are {Y.shape[0]}")
+
+
+def forward_rows(room: RowsRoom, model: Layer, X: Any, is_train: bool) -> Call:
     """The same for rows, of lists with rows of zeros between them where the layer asks for these."""
+    if isinstance(X, ThincRagged) and not room.flat:
+        return forward_ragged(model, X, is_train)
     pad = model.attrs["pad"]
     source = list_source(X) if pad and isinstance(X, (list, tuple)) else None
     if source is None:
@@ -203,7 +229,9 @@ def init(room: Room, model: Layer, X: Any = None, Y: Any = None) -> None:
 
 def sample(room: Room, model: Layer, X: Any) -> Any:
     """A sample as the layer inside sees it."""
-    if X is None or isinstance(X, room.straight) or (is_array(X) and not isinstance(room, PaddedRoom)):
+    if X is None or isinstance(X, room.straight):
+        return X
+    if is_array(X) and not (room is PADDED and X.ndim > 2):  # a chain shows what its last layer gives to all of them
         return X
     return room.show(room.batch(room.enter(X), model))
 
@@ -317,9 +345,7 @@ def with_masked(layer: Layer, side: str = "right", multiple_of: int = 1) -> Laye
         As of `with_array`.
     """
     one_of(side, "side", ("right", "left"))
-    return wrapped(
-        MASKED, "with_masked", layer, {"side": side, "multiple_of": at_least(multiple_of, "multiple_of", 1)}
-    )
+    return wrapped(MASKED, "with_masked", layer, {"side": side, "multiple_of": at_least(multiple_of, "multiple_of", 1)})
 
 
 @registry.layers("seqformats.with_packed.v1")

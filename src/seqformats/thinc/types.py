@@ -89,5 +89,3 @@ def rows_for_thinc(x: Encoding) -> Any:
     if not len(x) and not x.item_shape and type(data) is np.ndarray and data.dtype == np.float64:
         return np.zeros((*data.shape, 0), np.float32)
     return data
-
-
