@@ -10,9 +10,22 @@ import thinc.api as api
 
 import seqformats as sf
 
-MODULES = (
-    "argparse ast bdb cmd codecs datetime decimal difflib email.message inspect logging pathlib pickle random".split()
-)
+MODULES = [
+    "argparse",
+    "ast",
+    "bdb",
+    "cmd",
+    "codecs",
+    "datetime",
+    "decimal",
+    "difflib",
+    "email.message",
+    "inspect",
+    "logging",
+    "pathlib",
+    "pickle",
+    "random",
+]
 WIDTH, ROWS, LONGEST = 16, 1000, 40
 
 

@@ -7,21 +7,30 @@ import thinc.layers
 
 import seqformats as sf
 
-LAYERS = (
-    "expand_window list2array list2padded list2ragged padded2list ragged2list reduce_first reduce_last reduce_max "
-    "reduce_mean reduce_sum with_array with_array2d with_list with_padded with_ragged"
-).split()
+LAYERS = [
+    "expand_window",
+    "list2array",
+    "list2padded",
+    "list2ragged",
+    "padded2list",
+    "ragged2list",
+    "reduce_first",
+    "reduce_last",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_sum",
+    "with_array",
+    "with_array2d",
+    "with_list",
+    "with_padded",
+    "with_ragged",
+]
 
 
 class Ops(sf.thinc.SequenceOps):
     """By the name that Thinc's tests ask for."""
 
     name = "numpy"
-
-
-def attention(key_transform=None, nO=None):  # noqa: N803
-    model = sf.thinc.ParametricAttention(nO, key_transform=key_transform)
-    return model
 
 
 thinc.registry.ops("NumpyOps", func=Ops)

@@ -46,7 +46,7 @@ class _Softmax(Operation):
 
 
 def slopes_of(shape: Encoding, y: Array, slopes: Array, log: int = 0) -> Array:
-    """The gradient of softmax (its logarithm) by its result `y`, both in the layout of `shape`, and so is what comes."""
+    """The gradient of softmax (its logarithm) by its result `y`; all are data in the layout of `shape`."""
     library, item, structure = library_of(y), shape.item_shape, shape._structure
     at = layout_for(shape, item, y.dtype)
     dx = rows_like(library, at, item, y.dtype, y)

@@ -68,7 +68,11 @@ def _rule(x: Encoding, before: int, after: int, fill: object = 0) -> tuple[Encod
     y, name, item = _forward(x, before, after, fill), name_of(x), x.item_shape
     sums_in(name)
     differentiable(name, "a window")
-    return y, lambda dy: linear(lambda d: windows_added(d, before, after, item), lambda d: _window(d, before, after), dy)
+
+    def pullback(dy: Encoding) -> Any:
+        return linear(lambda d: windows_added(d, before, after, item), lambda d: _window(d, before, after), dy)
+
+    return y, pullback
 
 
 WINDOW = Operation(

@@ -5,18 +5,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from thinc.api import Model, noop, registry
-from thinc.types import Ragged as ThincRagged
+from thinc.api import Model, registry
 from thinc.util import get_width
 
 from ..arrays import is_array
-from ..converters.convert import convert
 from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
-from ..formats import Encoding, List, Padded, Ragged
+from ..formats import List, Padded, Ragged
 from ..operations.extremes import FIRST, LAST, MAX
-from ..operations.reduce import SUM as REDUCE_SUM
 from ..operations.reduce import MEAN as REDUCE_MEAN
+from ..operations.reduce import SUM as REDUCE_SUM
 from ..operations.reduction import Reduction
 from ..operations.softmax import SOFTMAX
 from ..operations.windows import WINDOW, windows_added
@@ -38,7 +36,7 @@ from .transforms import (
 )
 from .types import over_rows, to_padded, to_ragged
 
-# --- from one encoding to another ----------------------------------------------------------------------------------------
+# --- from one encoding to another ------------------------------------------------------------------------------------
 
 
 def moved(kind: Any, show: Callable[[Any], Any], model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
@@ -65,7 +63,7 @@ def items(x: List) -> list[Any]:
 
 @registry.layers("seqformats.list2array.v1")
 def list2array() -> Layer:
-    """The rows of all sequences in one array, of a list of arrays or any batch; the gradient goes back into its kind."""
+    """The rows of all sequences of any batch in one array; the gradient goes back into its kind."""
     return Model("list2array", partial(moved, Ragged, rows))
 
 
@@ -93,7 +91,7 @@ def padded2list() -> Layer:
     return Model("padded2list", partial(moved, List, items))
 
 
-# --- one row a sequence --------------------------------------------------------------------------------------------------
+# --- one row a sequence ----------------------------------------------------------------------------------------------
 
 
 def reduced(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thinc's
@@ -160,7 +158,7 @@ def reduce_last() -> Layer:
     return Model("reduce_last", partial(reduced, LAST))
 
 
-# --- an item an item -----------------------------------------------------------------------------------------------------
+# --- an item an item -------------------------------------------------------------------------------------------------
 
 
 @registry.layers("seqformats.expand_window.v1")
@@ -245,12 +243,12 @@ def checked_clip(clip: float | None) -> float | None:
     return float(clip)
 
 
-# --- attention -----------------------------------------------------------------------------------------------------------
+# --- attention -------------------------------------------------------------------------------------------------------
 
 
 @registry.layers("seqformats.ParametricAttention.v1")
-def ParametricAttention(  # noqa: N802  Thinc's name
-    nO: int | None = None,  # noqa: N803  Thinc's name
+def ParametricAttention(
+    nO: int | None = None,
     *,
     key_transform: Layer | None = None,
     clip: float | None = CLIP,
@@ -277,15 +275,15 @@ def ParametricAttention(  # noqa: N802  Thinc's name
     Thinc's ParametricAttention.v1, with `key_transform` its second version.  A model that was trained there gives the
     same here with the same `clip` alone.
     """
-    transform = noop() if key_transform is None else key_transform
+    transforms = {} if key_transform is None else {"key_transform": key_transform}
     return Model(
         "para-attn",
         attended,
         init=init_attention,
         params={"Q": None},
         dims={"nO": nO},
-        refs={"key_transform": transform},
-        layers=[] if key_transform is None else [transform],
+        refs=transforms,
+        layers=list(transforms.values()),
         attrs={"clip": checked_clip(clip)},
     )
 

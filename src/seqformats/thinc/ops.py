@@ -7,6 +7,7 @@ What these methods do not take (arrays that are none, mixed dtypes, batches that
 from __future__ import annotations
 
 import inspect
+import itertools
 from types import TracebackType
 from typing import Any
 
@@ -98,7 +99,7 @@ class SequenceOps(NumpyOps):
         rows = convert(x, Ragged)
         return pieces(rows.data, rows._structure)
 
-    # --- one row a sequence --------------------------------------------------------------------------------------------
+    # --- one row a sequence ------------------------------------------------------------------------------------------
 
     def reduce_sum(self, X: Any, lengths: Any) -> Any:
         """The sum of every sequence."""
@@ -155,7 +156,7 @@ class SequenceOps(NumpyOps):
         """To the last items the gradient."""
         return ends_of(d_lasts, structure_of(np.diff(np.asarray(lasts, np.int64), prepend=-1)), 1)
 
-    # --- an item an item -----------------------------------------------------------------------------------------------
+    # --- an item an item ---------------------------------------------------------------------------------------------
 
     def seq2col(self, seq: Any, nW: int, *, lengths: Any = None) -> Any:
         """Every item with `nW` neighbours on each side, zeros past the ends of its sequence."""
@@ -188,7 +189,7 @@ for _name, _method in vars(SequenceOps).items():
 registry.ops("SequenceOps.seqformats")(SequenceOps)
 
 
-class use:  # noqa: N801  called as a function is
+class use:
     """Let the models that are made from here on run on these kernels, or those in a ``with`` block.
 
     Raises
@@ -229,7 +230,7 @@ class use:  # noqa: N801  called as a function is
         set_current_ops(self.before)
 
 
-# --- what the methods and the layers share -------------------------------------------------------------------------------
+# --- what the methods and the layers share ---------------------------------------------------------------------------
 
 
 def batch_within(X: Any, lengths: Any, positive: bool = False) -> Ragged:
@@ -284,8 +285,8 @@ def pieces(rows: Any, structure: Structure, skip: int = 0) -> list[Any]:
     """The rows of each sequence, views, without the first `skip`."""
     ends = structure.offsets.tolist()
     if skip:
-        return [rows[start + skip : end] for start, end in zip(ends, ends[1:], strict=False)]
-    return [rows[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        return [rows[start + skip : end] for start, end in itertools.pairwise(ends)]
+    return [rows[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def padded_rows(source: Source, pad: int) -> Any:

@@ -14,7 +14,6 @@ from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
 from ..errors import StructureError
 from ..formats import List, Masked, Packed, Padded, Ragged
-from ..formats.rows import Source
 from .doors import (
     Door,
     enter,
@@ -50,7 +49,7 @@ class Room:
         """The door for a batch."""
         return enter(X)
 
-    def batch(self, door: Door, model: Layer) -> Any:  # noqa: ARG002  some have options
+    def batch(self, door: Door, model: Layer) -> Any:
         """The batch in this encoding."""
         return door.as_kind(self.kind)
 
@@ -124,7 +123,7 @@ class RowsRoom(Room):
     def __init__(self, flat: bool) -> None:
         self.flat = flat
 
-    def batch(self, door: Door, model: Layer) -> Any:  # noqa: ARG002  as everywhere
+    def batch(self, door: Door, model: Layer) -> Any:
         """Of a rectangle step by step, which is the shorter way."""
         return door.as_kind(Packed if isinstance(door.own, Padded) else Ragged)
 
@@ -354,7 +353,7 @@ def with_packed(layer: Layer) -> Layer:
     return wrapped(PACKED, "with_packed", layer)
 
 
-# --- nested lists --------------------------------------------------------------------------------------------------------
+# --- nested lists ----------------------------------------------------------------------------------------------------
 
 
 @registry.layers("seqformats.with_flatten.v1")
