@@ -6,9 +6,10 @@ goes out holds the same ones, as it does in Thinc.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from thinc.api import registry
 from thinc.types import Padded as ThincPadded
 from thinc.types import Ragged as ThincRagged
 
@@ -23,8 +24,20 @@ from ..formats.pairs import is_encoding
 from ..formats.rows import Source, lay_out
 from .types import from_padded, from_ragged, to_padded, to_ragged
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 NOTHING = List((), np.zeros((0, 0), np.float32))
 """What a bare list without arrays is in Thinc."""
+
+
+def named(name: str) -> Callable[[Function], Function]:
+    """Register a layer with Thinc, by the name that configurations give it."""
+
+    def register(function: Function) -> Function:
+        registry.layers(f"seqformats.{name}.v1", func=function)
+        return function
+
+    return register
 
 
 class Door(NamedTuple):
@@ -63,10 +76,8 @@ def ragged_door(X: Any) -> Door:
     own = from_ragged(X)
 
     def back(y: Encoding) -> Any:
-        y = convert(y, Ragged)
-        if not y._structure.same_lengths(own._structure):
-            return to_ragged(y)
-        return ThincRagged(y.data, X.lengths)
+        r = convert(y, Ragged)
+        return ThincRagged(r.data, X.lengths) if r._structure.same_lengths(own._structure) else to_ragged(r)
 
     return Door(own, back)
 

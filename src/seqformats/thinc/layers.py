@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from thinc.api import Model, registry
+from thinc.api import Model
 from thinc.util import get_width
 
 from ..arrays import is_array
@@ -18,7 +18,7 @@ from ..operations.reduce import SUM as REDUCE_SUM
 from ..operations.reduction import Reduction
 from ..operations.softmax import SOFTMAX
 from ..operations.windows import WINDOW, windows_added
-from .doors import enter, fitting, outline
+from .doors import enter, fitting, named, outline
 from .ops import CLIP, batch_of_all, softmax_slopes
 from .transforms import (
     MATRIX,
@@ -61,31 +61,31 @@ def items(x: List) -> list[Any]:
     return list(x.items)
 
 
-@registry.layers("seqformats.list2array.v1")
+@named("list2array")
 def list2array() -> Layer:
     """The rows of all sequences of any batch in one array; the gradient goes back into its kind."""
     return Model("list2array", partial(moved, Ragged, rows))
 
 
-@registry.layers("seqformats.list2ragged.v1")
+@named("list2ragged")
 def list2ragged() -> Layer:
     """A list of arrays, or any batch, as Thinc's `Ragged`."""
     return Model("list2ragged", partial(moved, Ragged, to_ragged))
 
 
-@registry.layers("seqformats.list2padded.v1")
+@named("list2padded")
 def list2padded() -> Layer:
     """A list of arrays, or any batch, as Thinc's `Padded`."""
     return Model("list2padded", partial(moved, Padded, to_padded))
 
 
-@registry.layers("seqformats.ragged2list.v1")
+@named("ragged2list")
 def ragged2list() -> Layer:
     """Thinc's `Ragged`, or any batch, as a list of arrays."""
     return Model("ragged2list", partial(moved, List, items))
 
 
-@registry.layers("seqformats.padded2list.v1")
+@named("padded2list")
 def padded2list() -> Layer:
     """Thinc's `Padded`, or any batch, as a list of arrays."""
     return Model("padded2list", partial(moved, List, items))
@@ -114,13 +114,13 @@ def reduced(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:  #
 NEEDS_ITEMS = (MAX, FIRST, LAST)
 
 
-@registry.layers("seqformats.reduce_sum.v1")
+@named("reduce_sum")
 def reduce_sum() -> Layer:
     """The sum of every sequence of any batch, zeros for an empty one."""
     return Model("reduce_sum", partial(reduced, REDUCE_SUM))
 
 
-@registry.layers("seqformats.reduce_mean.v1")
+@named("reduce_mean")
 def reduce_mean() -> Layer:
     """The mean of every sequence of any batch, zeros for an empty one.
 
@@ -140,19 +140,19 @@ def reduce_mean() -> Layer:
     return Model("reduce_mean", partial(reduced, REDUCE_MEAN))
 
 
-@registry.layers("seqformats.reduce_max.v1")
+@named("reduce_max")
 def reduce_max() -> Layer:
     """The largest item of every sequence, column by column; ValueError for an empty one."""
     return Model("reduce_max", partial(reduced, MAX))
 
 
-@registry.layers("seqformats.reduce_first.v1")
+@named("reduce_first")
 def reduce_first() -> Layer:
     """The first item of every sequence; ValueError for an empty one."""
     return Model("reduce_first", partial(reduced, FIRST))
 
 
-@registry.layers("seqformats.reduce_last.v1")
+@named("reduce_last")
 def reduce_last() -> Layer:
     """The last item of every sequence; ValueError for an empty one."""
     return Model("reduce_last", partial(reduced, LAST))
@@ -161,7 +161,7 @@ def reduce_last() -> Layer:
 # --- an item an item -------------------------------------------------------------------------------------------------
 
 
-@registry.layers("seqformats.expand_window.v1")
+@named("expand_window")
 def expand_window(window_size: int = 1) -> Layer:
     """Every item with its neighbours in the sequence side by side, zeros past its ends.
 
@@ -198,7 +198,7 @@ def windowed(model: Layer, X: Any, is_train: bool) -> Call:  # noqa: ARG001  Thi
     return door.back(y), backprop
 
 
-@registry.layers("seqformats.softmax_sequences.v1")
+@named("softmax_sequences")
 def softmax_sequences(clip: float | None = None) -> Layer:
     """Softmax along every sequence, column by column.
 
@@ -246,7 +246,7 @@ def checked_clip(clip: float | None) -> float | None:
 # --- attention -------------------------------------------------------------------------------------------------------
 
 
-@registry.layers("seqformats.ParametricAttention.v1")
+@named("ParametricAttention")
 def ParametricAttention(
     nO: int | None = None,
     *,

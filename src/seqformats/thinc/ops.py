@@ -37,7 +37,7 @@ CLIP = 20.0
 _spread_places = Spreading("spread_places")
 
 
-class SequenceOps(NumpyOps):
+class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it where Thinc is absent
     """Thinc's `NumpyOps` with these kernels for everything along sequences.
 
     Notes

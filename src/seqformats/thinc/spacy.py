@@ -6,7 +6,6 @@ from typing import Any
 from spacy.util import registry
 
 
-@registry.callbacks("seqformats.use.v1")
 def use_callback() -> Callable[[Any], Any]:
     """For ``before_creation`` in ``[nlp]``: the models of the pipeline run on these kernels."""
 
@@ -17,3 +16,6 @@ def use_callback() -> Callable[[Any], Any]:
         return language
 
     return before_creation
+
+
+registry.callbacks("seqformats.use.v1", func=use_callback)

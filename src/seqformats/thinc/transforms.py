@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from thinc.api import Model, registry
+from thinc.api import Model
 from thinc.types import Padded as ThincPadded
 from thinc.types import Ragged as ThincRagged
 
@@ -21,6 +21,7 @@ from .doors import (
     is_padded_data,
     is_ragged_data,
     list_source,
+    named,
     outline,
     over_data,
     padded_data_door,
@@ -198,7 +199,7 @@ def check_rows(Y: Any, rows: Any) -> None:
         raise StructureError(f"{rows.shape[0]} rows were expected, but there are {Y.shape[0]}")
 
 
-def forward_rows(room: RowsRoom, model: Layer, X: Any, is_train: bool) -> Call:
+def forward_rows(room: Any, model: Layer, X: Any, is_train: bool) -> Call:
     """The same for rows, of lists with rows of zeros between them where the layer asks for these."""
     if isinstance(X, ThincRagged) and not room.flat:
         return forward_ragged(model, X, is_train)
@@ -256,7 +257,7 @@ def wrapped(room: Room, name: str, layer: Layer, attrs: dict[str, Any] | None = 
     )
 
 
-@registry.layers("seqformats.with_array.v1")
+@named("with_array")
 def with_array(layer: Layer, pad: int = 0) -> Layer:
     """Let a layer see all rows in one array, without padding.
 
@@ -286,25 +287,25 @@ def with_array(layer: Layer, pad: int = 0) -> Layer:
     return wrapped(ROWS, "with_array", layer, {"pad": at_least(pad, "pad", 0)})
 
 
-@registry.layers("seqformats.with_array2d.v1")
+@named("with_array2d")
 def with_array2d(layer: Layer, pad: int = 0) -> Layer:
     """`with_array` for a layer that wants two axes: items of more are shown flat."""
     return wrapped(MATRIX, "with_array", layer, {"pad": at_least(pad, "pad", 0)})
 
 
-@registry.layers("seqformats.with_list.v1")
+@named("with_list")
 def with_list(layer: Layer) -> Layer:
     """Let a layer see a list of arrays; see `with_array` for the rest."""
     return wrapped(LIST, "with_list", layer)
 
 
-@registry.layers("seqformats.with_ragged.v1")
+@named("with_ragged")
 def with_ragged(layer: Layer) -> Layer:
     """Let a layer see Thinc's `Ragged`; see `with_array` for the rest."""
     return wrapped(RAGGED, "with_ragged", layer)
 
 
-@registry.layers("seqformats.with_padded.v1")
+@named("with_padded")
 def with_padded(layer: Layer) -> Layer:
     """Let a layer see Thinc's `Padded`, as `LSTM` wants it.
 
@@ -325,7 +326,7 @@ def with_padded(layer: Layer) -> Layer:
     return wrapped(PADDED, "with_padded", layer)
 
 
-@registry.layers("seqformats.with_masked.v1")
+@named("with_masked")
 def with_masked(layer: Layer, side: str = "right", multiple_of: int = 1) -> Layer:
     """Let a layer see a `Masked` of this library, batch-major: for attention, say.
 
@@ -347,7 +348,7 @@ def with_masked(layer: Layer, side: str = "right", multiple_of: int = 1) -> Laye
     return wrapped(MASKED, "with_masked", layer, {"side": side, "multiple_of": at_least(multiple_of, "multiple_of", 1)})
 
 
-@registry.layers("seqformats.with_packed.v1")
+@named("with_packed")
 def with_packed(layer: Layer) -> Layer:
     """Let a layer see a `Packed` of this library, time-major without padding; see `with_masked` for what it gives."""
     return wrapped(PACKED, "with_packed", layer)
@@ -356,7 +357,7 @@ def with_packed(layer: Layer) -> Layer:
 # --- nested lists ----------------------------------------------------------------------------------------------------
 
 
-@registry.layers("seqformats.with_flatten.v1")
+@named("with_flatten")
 def with_flatten(layer: Layer) -> Layer:
     """Let a layer see the items of lists in a list as one flat list.
 
