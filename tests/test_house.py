@@ -42,6 +42,8 @@ LAYERS = [
 ]
 # Modules that speak to other libraries, which they import when they are called.
 BRIDGES = {"arrow", "awkward", "engines", "hf", "jax", "loading", "thinc", "torch"}
+# Those that are imported only once the library is there: by `when_imported`, or by who asks for what needs it.
+ONCE_THERE = {"thinc.doors", "thinc.layers", "thinc.ops", "thinc.transforms", "thinc.types", "torch.citizen"}
 FOREIGN = {
     "pyarrow",
     "awkward",
@@ -56,8 +58,6 @@ FOREIGN = {
     "jax",
     "thinc",
 }
-# What is imported right after the library that it is for, and so may import that at its top.
-TOLD = {"torch.citizen": {"torch"}}
 # What takes something from kernels: their starters, Numba's own arrays, what compiled functions of users call, and the
 # command that says what is installed.
 IN_COMPILED = {"numba_types.constructors", "numba_types.sequences", "numba_types.types"}
@@ -255,13 +255,14 @@ def test_numba_is_loaded_in_its_places_alone(path):
 
 @every_module
 def test_no_array_library_is_imported(path):
-    """Only the caller does that, and bridges when they are called."""
+    """Only the caller does that, and bridges when they are called, or once it is there."""
     found = [
         name
         for name in imports(path, everywhere=dotted(path).partition(".")[0] not in BRIDGES)
         if re.match(r"(torch|cupy|ml_dtypes|jax|thinc|paddle)\b", name) or name.partition(".")[0] in FOREIGN
     ]
-    assert {name.partition(".")[0] for name in found} <= TOLD.get(dotted(path), set()), found
+    own = {dotted(path).partition(".")[0]} if dotted(path) in ONCE_THERE else set()
+    assert {name.partition(".")[0] for name in found} <= own
 
 
 # Where an array library but NumPy may be named: a file of its own, the table of the libraries, what is a fact about

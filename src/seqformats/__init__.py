@@ -265,6 +265,7 @@ _LATER = {
 _MODULES = ("arrow", "awkward", "beam", "engines", "hf", "jax", "loading", "thinc", "torch")
 
 _when_imported("torch", ".torch.citizen")
+_when_imported("thinc.types", ".thinc.types")  # whose batches are encodings from then on
 
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
