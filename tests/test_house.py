@@ -465,7 +465,8 @@ def type_tests(module):
 
 def test_encodings_are_asked_instead_of_told_apart():
     found = [(dotted(path), test) for path in MODULES for test in type_tests(tree(path))]
-    found = [(name, test) for name, test in found if not name.startswith("formats")]
+    # bridges lead from one encoding to what another library calls it
+    found = [(name, test) for name, test in found if name.partition(".")[0] not in ("formats", *BRIDGES)]
     assert len(found) <= TYPE_TESTS, found
 
 
