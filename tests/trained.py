@@ -56,6 +56,21 @@ OPERATIONS = {
     "pack": lambda x: sf.TensorArray.unpack(x).pack(),
     "split_batches": lambda x: sf.split_batches(x, [1, 3])[1],
     "sort_by_length": lambda x: sf.sort_by_length(x)[0],
+    "gather": lambda x: sf.gather(x, sf.Ragged(np.array([2, 0, 0, 0, 1]), [3, 0, 1, 1])),
+    "interleave": lambda x: sf.interleave([x, x]),
+    "cross": lambda x: sf.cross(x, other(x)).one,
+    "filter": lambda x: sf.filter(x, sf.Ragged(np.array([True, False, True, True, False, True]), LENGTHS)),
+    "split": lambda x: sf.split(x, sf.Ragged(np.array([True, False, True, True, False, True]), LENGTHS)),
+    "flatten_levels": lambda x: sf.flatten_levels(sf.chunk(x, 2)),
+    "nest": lambda x: sf.nest(x, [2, 2]),
+    "astype": lambda x: sf.astype(x, "float64"),
+    "sort": sf.sort,
+    "topk": lambda x: sf.topk(x, 2)[0],
+    "scatter": lambda x: sf.scatter(
+        torch.ones(4, 5, 2, dtype=x.dtype), sf.Ragged(np.array([0, 1, 2, 0, 1, 1]), LENGTHS), x
+    ),
+    "convert_like": lambda x: sf.convert_like(sf.convert(x, sf.Packed), x),
+    "reduce": lambda x: sf.reduce(x, "mean", empty=2.0),
 }
 
 

@@ -5,6 +5,7 @@ import pytest
 from trained import FORMATS, LENGTHS, OPERATIONS, REDUCTIONS, tensor_of
 
 import seqformats as sf
+from seqformats import registry
 
 torch = pytest.importorskip("torch")
 
@@ -25,6 +26,14 @@ def function_of(name, kind):
 
 def rows(seed=0):
     return torch.rand(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def test_no_operation_with_a_gradient_is_missing():
+    """By the registry: whoever adds one adds it to the table, too."""
+    named = {name for f in OPERATIONS.values() for name in (f.__name__, *f.__code__.co_names)}
+    own = {f.__name__ for f in registry._gradients if f.__module__.startswith("seqformats.")}
+    # every test converts; tokens have no gradient that anybody asks for, and `split_at` is `split` at them
+    assert own - named <= {"convert", "split_at"}
 
 
 @every_format

@@ -90,7 +90,7 @@ def _readable(library: Torch, x: Tensor, what: str) -> Tensor:
 
 
 operate = getattr(super(Function, Operation), "apply", Operation.apply)
-"""`Operation.apply` past what it asks in Python first, which `Torch.connected` has asked: whether tensors are wrapped."""
+"""`Operation.apply` past what that asks in Python: whether tensors are wrapped, which `Torch.connected` has asked."""
 
 
 # --- the transformations of torch.func -------------------------------------------------------------------------------
@@ -125,7 +125,8 @@ class Called(Step):
         call.forget()
 
     def run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        outputs = self.call.again([_readable(self.library, t, "data") for t in tensors])
+        found = self.call.again([_readable(self.library, t, "data") for t in tensors])
+        outputs = [self.library.unwrapped(t) for t in found]  # what a rule had beforehand was wrapped where it was made
         self.made = self.call.made
         self.asks, self.gives = [_continuous(t) for t in tensors], [_continuous(t) for t in outputs]
         return outputs

@@ -112,14 +112,20 @@ class Torch(Library):
         except RuntimeError:
             return NUMPY.native(self.shown(x))
 
+    def unwrapped(self, x: Tensor) -> Tensor:
+        """What `torch.func.grad` or `jvp` have wrapped, itself where they have not."""
+        inside = self.torch._C._functorch
+        while inside.is_gradtrackingtensor(x):
+            x = inside.get_unwrapped(x)
+        return x
+
     def shown(self, x: Tensor) -> Array:
         """The memory of the plain tensor in one that `torch.func.grad` or `jvp` has wrapped, for what has no gradient.
 
         TypeError where there is none: several stand behind one that `vmap` has wrapped, and none behind a fake one.
         """
         inside, given = self.torch._C._functorch, x
-        while inside.is_gradtrackingtensor(x):
-            x = inside.get_unwrapped(x)
+        x = self.unwrapped(x)
         if inside.is_functorch_wrapped_tensor(x):
             raise TypeError(
                 "what is asked for depends on the items themselves, and torch.func.vmap has several tensors where one "
