@@ -28,7 +28,7 @@ class _Softmax(Operation):
     def __init__(self, log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> None:
         self.log = log
         self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True)
-        super().__init__(self.values, self._rule, second_order=second_order)
+        super().__init__(self.values, self._rule, second_order=second_order, by_column=True)
 
     def _rule(self, x: Encoding) -> tuple[Encoding, Pullback]:
         library, name, shape = library_of(x._sample()), name_of(x), without_data(x)
@@ -157,7 +157,7 @@ def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     return y, lambda dy: linear(lambda d: _cumsum(d, 1), _cumsum, dy)
 
 
-CUMSUM = Operation(_cumsum, _cumsum_rule)
+CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True)
 
 
 @CUMSUM.of
