@@ -144,6 +144,7 @@ def test_registered_classes_of_the_same_name():
     [
         ("max_length", sf.Masked, "width="),
         ("width", sf.Ragged, "sf.slice("),
+        ("width", sf.Packed, "sf.truncate(x, k)"),
         ("truncate", sf.Packed, "truncate=True"),
         ("padding_value", sf.Padded, "fill="),
         ("pad_token_id", sf.Masked, "fill="),

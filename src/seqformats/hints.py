@@ -39,7 +39,7 @@ _BATCHES = {
 _OPTIONS = dict.fromkeys(
     ("max_length", "max_len", "maxlen", "total_length", "length", "width", "truncate", "truncation"),
     "Padded and Masked take width=, and truncate=True to cut what is longer; "
-    "sf.slice(x, 0, np.minimum(sf.lengths(x), k)) cuts in any encoding",
+    "sf.truncate(x, k) cuts in any encoding, sf.slice(x, start, length) wherever you like",
 )
 _OPTIONS |= dict.fromkeys(
     ("padding_value", "pad_value", "pad_token_id", "padding", "pad", "constant_values", "value", "fill"),

@@ -345,7 +345,8 @@ def _stored(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_stored, value))
     whole = type(value) is np.ndarray and value.ndim == 1 and value.dtype == np.int64
-    return value.astype("<i8", copy=False).tobytes() if whole else value
+    # no bytes at all would be a call of `bytes` in some pickles
+    return value.astype("<i8", copy=False).tobytes() or () if whole else value
 
 
 def _read_back(value: Any) -> Any:
