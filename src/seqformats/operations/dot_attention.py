@@ -234,7 +234,9 @@ class _Attention:
         ]
         made[0] = library.zeros(made[0].shape, dtype, sample)
         structure, keys = q._structure, k._structure
-        if (structure.rows or keys.rows) and self.heads and self.deep + self.wide:
+        if not self.heads or not self.wide:  # there was no result, and nothing is kept
+            made = [library.zeros(x.shape, dtype, sample) for x in made]
+        elif structure.rows or keys.rows:
             here = library is NUMPY or library.kind(sample) == "cpu"
             costs = (structure.lengths + 1.0) * (keys.lengths + 1.0) * self.heads * 3
             begins = _shares(costs) if here else _NOTHING
