@@ -50,6 +50,7 @@ from .operations.template import Template, Templated
 from .operations.topk import argmax, argmin, topk_mean
 from .operations.windows import conv, ngrams, window
 from .registry import conversion, conversions
+from .when_imported import when_imported as _when_imported
 from .wrap import (
     with_array,
     with_flatten,
@@ -270,3 +271,6 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __dir__():
         return sorted({*globals(), *_MODULES, *__all__})
+
+
+_when_imported("torch._dynamo", ".torch.graph")

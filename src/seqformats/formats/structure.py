@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import registry
 from ..arrays import Array, frozen, is_array, to_host
 from ..errors import OutOfMemory, StructureError, said
 from ..launch.kernel import kernel
@@ -111,6 +112,7 @@ class Structure:
         "room",
         "rows",
         "stable",
+        "tensor",
     )
 
     lengths: Array  # (n,) in the caller's order
@@ -126,6 +128,7 @@ class Structure:
     order: Order  # by falling length, stable
     packed: Layout  # step after step, without padding
     by_steps: Layout  # time-major, a column a sequence
+    tensor: Any  # the offsets as a graph of PyTorch takes them
 
     def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
         if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `frozen`
@@ -211,6 +214,9 @@ class Structure:
         Python comes here only where a slot is still empty, so the order costs nothing where nobody needs it, and
         nothing more than any attribute once it is there.
         """
+        if name == "tensor":
+            self.tensor = registry.service("offsets_tensor")(self)
+            return self.tensor
         if name not in ("order", "packed", "by_steps"):
             raise AttributeError(f"a Structure has no {name}")
         lengths, longest, n = self.lengths, self.longest, self.n
