@@ -62,7 +62,13 @@ class Torch(Library):
     def _has_memory(self, x: Tensor) -> bool:
         """A tensor's memory can be taken away, or never have been there."""
         end = (x.storage_offset() + x.numel()) * x.dtype.itemsize
-        return bool(x.numel() == 0 or (x.data_ptr() != 0 and x.untyped_storage().nbytes() >= end))
+        try:
+            return bool(x.numel() == 0 or (x.data_ptr() != 0 and x.untyped_storage().nbytes() >= end))
+        except RuntimeError:
+            raise TypeError(
+                f"a {type(x).__name__} without items came to seqformats outside of a graph that it can be put into; "
+                "torch.compile(model) can, and torch.export.export(model, ..., strict=True)"
+            ) from None
 
     def empty(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         return self._allocate(np.empty, shape, dtype, like)

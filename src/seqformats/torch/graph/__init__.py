@@ -3,7 +3,7 @@
 Loaded when PyTorch's compiler is, by `when_imported`: nobody else pays for it, and nothing is to be called.
 """
 
+from . import nodes
 from . import ops as ops
-from . import tracing
 
-tracing.register()
+nodes.register()

@@ -137,9 +137,9 @@ def restored(y: Any, x: Any) -> Any:
     """`y` over the same structure in the encoding of `x`."""
     if isinstance(x, (Ragged, Packed)):
         return y if type(y) is type(x) else call("convert", y, type(x))
-    if type(y) is type(x) and y is not x and isinstance(x, Masked) and y.side == x.side:
-        if y.data.shape[1] == x.data.shape[1]:
-            return over(y, without_padding(y))
+    alike = isinstance(x, Masked) and isinstance(y, Masked) and y.side == x.side
+    if alike and y.data.shape[1] == x.data.shape[1]:
+        return over(y, without_padding(y))
     return call("convert_like", y, x)
 
 
@@ -191,7 +191,7 @@ def wrapping(To: Any, bare: bool, options: Any, fn: Callable[..., Any], args: An
                 return fn(*args, **kwargs)
     if first is None:
         give_up("a wrapped function of other batches than Ragged, Masked, Padded and Packed")
-    if batches > 1 and To is Padded or To is Packed:
+    if batches > 1 and (To is Padded or To is Packed):
         for x in (*args, *kwargs.values()):
             if isinstance(x, GRAPHED) and not same_structure(x, first):
                 give_up("a time-major function of several batches")

@@ -1,9 +1,9 @@
 """Two operators of PyTorch that stand for every operation of this library in a graph.
 
-``seqformats::call`` takes tensors, sizes, and a text that says which function is called on what; ``seqformats::pullback``
-takes the gradients of its results as well, and gives those of its tensors.  The tensors are the data of the batches and
-other arrays, then the offsets of the batches, on the host.  So a graph holds tensors and numbers alone, and one rule
-serves all: the values come from the public functions, the gradients from `vjp`.
+``seqformats::call`` takes tensors, sizes, and a text that says which function is called on what;
+``seqformats::pullback`` takes the gradients of its results as well, and gives those of its tensors.  The tensors are
+the data of the batches and other arrays, then the offsets of the batches, on the host.  So a graph holds tensors and
+numbers alone, and one rule serves all: the values come from the public functions, the gradients from `vjp`.
 
 What a call gives is known from a trial on a small batch of the same kinds, dtypes and item shapes.  Lengths are another
 matter, since a batch of three could be too short to be cut; so a table says which results have the structure of an
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -24,7 +23,6 @@ import torch
 
 import seqformats
 
-from ...converters.convert import without_padding
 from ...errors import SeqFormatError, StructureError
 from ...formats import Encoding, Masked, Packed, Padded, Ragged
 from ...formats.leaves import leaves, rebuild
@@ -32,7 +30,7 @@ from ...formats.structure import Structure
 from ...gradients.vjp import vjp
 from ...registry import Arguments
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 Sizes = Sequence[int]
 Given: TypeAlias = tuple[Any, ...]  # an argument in a text: a letter that says what it is, and what it holds
 
@@ -40,44 +38,14 @@ KINDS: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Mas
 
 # What becomes of the structure.  "same": the result has that of the first argument, "like": that of the second;
 # "rows": it is an array with one row a sequence; "lengths": as many sequences, of other lengths; "new": neither.
-STRUCTURES = {
-    "argsort": "same",
-    "astype": "same",
-    "convert": "same",
-    "convert_like": "like",
-    "cumsum": "same",
-    "expand_as": "like",
-    "log_softmax": "same",
-    "mask_tokens": "same",
-    "reverse": "same",
-    "shuffle": "same",
-    "softmax": "same",
-    "sort": "same",
-    "argmax": "rows",
-    "argmin": "rows",
-    "topk_mean": "rows",
-    "erase": "lengths",
-    "filter": "lengths",
-    "slice": "lengths",
-    "truncate": "lengths",
-    "shift": "lengths",
-    "ngrams": "lengths",
-    "window": "lengths",
-    "conv": "lengths",
-    "gather": "lengths",
-    "topk": "lengths",
-    "unique": "lengths",
-    "scatter": "lengths",
-    "concat": "lengths",
-    "interleave": "lengths",
-    "reshape": "new",
-    "expand": "new",
-    "repeat": "new",
-    "cross": "new",
-    "join_batches": "new",
-    "reorder": "new",
-    "sort_by_length": "new",
+_NAMES = {
+    "same": "argsort astype conv convert cumsum log_softmax ngrams reverse run_starts shift shuffle softmax sort window",  # noqa: E501
+    "like": "convert_like expand_as gather",
+    "rows": "argmax argmin cross_entropy topk_mean",
+    "lengths": "concat cut erase filter interleave slice truncate unique",
+    "new": "expand join_batches repeat reshape select",
 }
+STRUCTURES = {name: what for what, names in _NAMES.items() for name in names.split()}
 STRUCTURES.update({name: "rows" for name in seqformats.__all__ if name.startswith("reduce")})
 
 OFFSETS = "offsets"
@@ -197,9 +165,13 @@ def model(call: Parsed) -> Given | None:
 # --- what a call gives ------------------------------------------------------------------------------------------------
 
 
-def described(call: Parsed, y: object, found: list[Leaf]) -> Given:
+def described(call: Parsed, y: object, found: list[Leaf], lengths: list[int]) -> Given:
     """The tree of a result, whose tensors are added to `found`; TypeError for what a graph cannot hold."""
     rule = STRUCTURES[call.name]
+    if isinstance(y, Encoding) and rule == "same" and y._structure.lengths.tolist() != lengths:
+        raise TypeError(f"{call.name} changes lengths")
+    if isinstance(y, torch.Tensor) and (y.dim() < 1 or (rule == "rows" and y.shape[0] != len(lengths))):
+        raise TypeError(f"{call.name} gives no row a sequence")
     if isinstance(y, Encoding):
         kind = type(y).__name__
         if kind not in KINDS:
@@ -216,7 +188,7 @@ def described(call: Parsed, y: object, found: list[Leaf]) -> Given:
         found.append(Leaf(y.dtype, rule, "", tuple(y.shape[1:])))
         return "array", len(found) - 1
     if isinstance(y, tuple):
-        return "tuple", type(y).__name__, tuple([described(call, part, found) for part in y])
+        return "tuple", type(y).__name__, tuple([described(call, part, found, lengths) for part in y])
     raise TypeError(f"{call.name} gives a {type(y).__name__}, which no graph holds")
 
 
@@ -285,7 +257,7 @@ def result_of(text: str, metas: tuple[Meta, ...]) -> Result:
         for lengths in _TRIALS:
             y, gradients = trial(call, metas, lengths)
             leaf_list: list[Leaf] = []
-            trees.append(described(call, y, leaf_list))
+            trees.append(described(call, y, leaf_list, lengths))
             found.append(leaf_list)
     if trees[0] != trees[1]:
         raise TypeError(f"what {call.name} gives depends on the lengths")
@@ -396,10 +368,13 @@ def _lead(
         first = first[1][0]
     if leaf.kind in ("Ragged", "Packed", ""):
         return [unknown("rows")]
-    n = tensors[first[4]].shape[0] - 1 if leaf.lead == "lengths" and first[0] == "batch" else unknown("n")
-    if leaf.kind in ("Masked", "Padded"):
-        return [n, unknown("width")] if leaf.kind == "Masked" else [unknown("width"), n]
-    return [n + 1]
+    if leaf.lead == "lengths" and first[0] == "batch":
+        ends = tensors[first[4]].shape[0]
+    else:
+        ends = unknown("offsets")
+    if leaf.kind == OFFSETS:
+        return [ends]
+    return [ends - 1, unknown("width")] if leaf.kind == "Masked" else [unknown("width"), ends - 1]
 
 
 def pullback_real(tensors: Sequence[Tensor], gradients: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor]:
@@ -438,7 +413,8 @@ def backward(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Any, ...]:
     found: list[Any] = [None] * len(tensors)
     if count:
         made = torch.ops.seqformats.pullback(tensors, list(gradients), ctx.sizes, ctx.text)
-        found[:count] = [dx if tensors[k].is_floating_point() or tensors[k].is_complex() else None for k, dx in enumerate(made)]
+        floats = [x.is_floating_point() or x.is_complex() for x in tensors]
+        found[:count] = [dx if floats[k] else None for k, dx in enumerate(made)]
     return found, None if len(ctx.sizes) else [], None  # a list without numbers counts as one of tensors
 
 
