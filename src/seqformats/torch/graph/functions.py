@@ -71,7 +71,7 @@ def indices(x: Any) -> torch.Tensor:
 
 def size_at_t(x: Any) -> torch.Tensor:
     """The sequences longer than t."""
-    steps = x.data.shape[0] if isinstance(x, Padded) else longest(x)
+    steps = x.data.shape[0] if x._lead == 2 else longest(x)
     return (lengths(x) > torch.arange(steps)[:, None]).sum(1)
 
 
@@ -85,12 +85,12 @@ def mask(x: Any) -> torch.Tensor:
 
 def item_shape(x: Any) -> Any:
     """The shape of one item."""
-    return tuple(x.data.shape[1 if isinstance(x, (Ragged, Packed)) else 2 :])
+    return tuple(x.data.shape[x._lead :])
 
 
 def rows(x: Any) -> int:
     """Items in all sequences together."""
-    if isinstance(x, (Ragged, Packed)):
+    if x._lead == 1:
         return int(x.data.shape[0])
     found = int(offsets(x)[-1].item())
     torch._check(found >= 0)
@@ -135,9 +135,9 @@ def convert_like(y: Any, x: Any) -> Any:
 
 def restored(y: Any, x: Any) -> Any:
     """`y` over the same structure in the encoding of `x`."""
-    if isinstance(x, (Ragged, Packed)):
+    if x._lead == 1:
         return y if type(y) is type(x) else call("convert", y, type(x))
-    alike = isinstance(x, Masked) and isinstance(y, Masked) and y.side == x.side
+    alike = type(y) is type(x) and not x._by_steps and y.side == x.side
     if alike and y.data.shape[1] == x.data.shape[1]:
         return over(y, without_padding(y))
     return call("convert_like", y, x)
@@ -200,7 +200,8 @@ def wrapping(To: Any, bare: bool, options: Any, fn: Callable[..., Any], args: An
     for x in args:
         shown = x
         if isinstance(x, GRAPHED):
-            shown = x if bare and batches == 1 and isinstance(x, Packed) else convert(x, To, **options)
+            rows_alone = bare and batches == 1 and x._lead == 1  # those of a Packed in its own order
+            shown = x if rows_alone else convert(x, To, **options)
             if seen is None:
                 seen = shown
             if bare:
@@ -227,7 +228,7 @@ def wrapping(To: Any, bare: bool, options: Any, fn: Callable[..., Any], args: An
 def _back(y: Any, seen: Any, first: Any) -> Any:
     """What a function returned, as the caller gets it."""
     if isinstance(y, torch.Tensor):
-        lead = 1 if isinstance(seen, (Ragged, Packed)) else 2
+        lead = seen._lead
         if y.shape[:lead] != seen.data.shape[:lead]:
             give_up("a wrapped function that returned an array of another leading shape")
         y = over(seen, y)

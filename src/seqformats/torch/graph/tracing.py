@@ -169,6 +169,8 @@ class EncodingVariable(VariableTracker):  # type: ignore[misc]  # of a library w
         """An attribute."""
         if self.structure is None:
             stop(f"{self.kind.__name__}.{name}")
+        if name in ("_lead", "_by_steps"):
+            return ConstantVariable.create(getattr(self.kind, name))
         if name == "data":
             return self.data
         if name == "side" and self.kind.__name__ == "Masked":
