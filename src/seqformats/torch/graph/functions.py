@@ -1,7 +1,8 @@
 """What this library does while a graph is made of a model: functions that PyTorch's compiler reads in place of others.
 
 They are written for that reader: encodings are what it takes for one (see `tracing`), sizes may be symbols, and what
-cannot be said in a graph is left to `call`, which gives up, so that the graph ends there and goes on behind it.
+cannot be said in a graph gives up, so that the graph ends there and goes on behind it.  A graph that ends within a
+wrapped function goes on here, outside of any graph, so each works there as well.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any, NoReturn
 
 import torch
 
+import seqformats
+
 from ...formats import Masked, Packed, Padded, Ragged
 
 GRAPHED = (Ragged, Masked, Padded, Packed)
@@ -18,37 +21,41 @@ GRAPHED = (Ragged, Masked, Padded, Packed)
 
 def call(name: str, *args: Any, **options: Any) -> Any:
     """A node of the graph that calls the public function of this name; `tracing` makes it."""
-    raise NotImplementedError
+    return getattr(seqformats, name)(*args, **options)
 
 
 def over(x: Any, data: torch.Tensor) -> Any:
     """The encoding `x` over other data; `tracing` makes it."""
-    raise NotImplementedError
+    return x._with_data(data)
 
 
 def offsets(x: Any) -> torch.Tensor:
     """The offsets of a batch, on the host."""
-    raise NotImplementedError
+    found: torch.Tensor = x._structure.tensor
+    return found
 
 
 def longest(x: Any) -> int:
     """The items of its longest sequence: a number that is known, or one that the graph finds out."""
-    raise NotImplementedError
+    found: int = x.max_length
+    return found
 
 
 def room(x: Any) -> int:
     """A width that fits its longest sequence: its length where that is known."""
-    raise NotImplementedError
+    found: int = x.max_length
+    return found
 
 
 def same_structure(x: Any, y: Any) -> bool:
     """Is the structure of both known to be one?"""
-    raise NotImplementedError
+    same: bool = x._structure.same_lengths(y._structure)
+    return same
 
 
 def give_up(why: str) -> NoReturn:
     """End the graph here."""
-    raise NotImplementedError
+    raise TypeError(f"seqformats: {why}; call this without torch.compile")
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------
@@ -57,6 +64,11 @@ def give_up(why: str) -> NoReturn:
 def lengths(x: Any) -> torch.Tensor:
     """In the caller's order."""
     return offsets(x).diff()
+
+
+def ends(x: Any) -> torch.Tensor:
+    """The offsets, for the model."""
+    return offsets(x).clone()
 
 
 def sorted_lengths(x: Any) -> torch.Tensor:

@@ -184,7 +184,7 @@ class EncodingVariable(VariableTracker):  # type: ignore[misc]  # of a library w
             return ConstantVariable.create("cpu" if device.type == "cpu" else str(device))
         by_steps = self.kind._by_steps
         if name in ("lengths", "offsets") and not by_steps and (name == "lengths" or self.kind.__name__ == "Ragged"):
-            return self.numbers(tx, name, functions.lengths if name == "lengths" else functions.offsets)
+            return self.numbers(tx, name, functions.lengths if name == "lengths" else functions.ends)
         if by_steps and name in ("lengths", "indices", "size_at_t"):
             found = {
                 "lengths": functions.sorted_lengths,
@@ -318,12 +318,6 @@ class KindVariable(UserDefinedClassVariable):  # type: ignore[misc]  # of a libr
         data, lengths = bound.arguments["data"], bound.arguments["lengths"]
         side = bound.arguments.get("side")
         return made(tx, self.value, data, lengths, "lengths", "right" if side is None else side.as_python_constant())
-
-    def call_method(self, tx: Translator, name: str, args: Sequence[Any], kwargs: Any) -> VariableTracker:
-        """A method."""
-        if self.value.__name__ == "Ragged" and name == "from_offsets" and len(args) == 2 and not kwargs:
-            return made(tx, self.value, args[0], args[1], "offsets", "right")
-        return super().call_method(tx, name, args, kwargs)
 
 
 def made(tx: Translator, kind: type, data: Any, numbers: Any, name: str, side: str) -> VariableTracker:
