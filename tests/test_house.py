@@ -51,6 +51,10 @@ ONCE_THERE = {
     "thinc.transforms": "thinc",
     "thinc.types": "thinc",
     "torch.citizen": "torch",
+    "torch.graph.functions": "torch",
+    "torch.graph.nodes": "torch",
+    "torch.graph.ops": "torch",
+    "torch.graph.tracing": "torch",
 }
 FOREIGN = {
     "pyarrow",

@@ -279,3 +279,6 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __dir__():
         return sorted({*globals(), *_MODULES, *__all__})
+
+
+_when_imported("torch._dynamo", ".torch.graph")

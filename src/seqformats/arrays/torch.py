@@ -65,17 +65,20 @@ class Torch(Library):
         return "cpu" if x.is_cpu else str(x.device)
 
     def contiguous(self, x: Tensor) -> bool:
-        return (x.is_contiguous() or self.hidden(x)) and self._has_memory(x)
+        return (x.is_contiguous() or self.wrapped(x)) and self._has_memory(x)
 
     def _has_memory(self, x: Tensor) -> bool:
         """A tensor's memory can be taken away, or never have been there."""
+        end = (x.storage_offset() + x.numel()) * x.dtype.itemsize
         try:
-            end = (x.storage_offset() + x.numel()) * x.dtype.itemsize
             return bool(x.numel() == 0 or (x.data_ptr() != 0 and x.untyped_storage().nbytes() >= end))
         except RuntimeError:
-            if self.hidden(x):
+            if self.wrapped(x):
                 return True
-            raise
+            raise TypeError(
+                f"a {type(x).__name__} without items came to seqformats outside of a graph that it can be put into; "
+                "torch.compile(model) can, and torch.export.export(model, ..., strict=True)"
+            ) from None
 
     def empty(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         same = _OF_NUMPY.get(dtype)
@@ -131,7 +134,7 @@ class Torch(Library):
                 "what is asked for depends on the items themselves, and torch.func.vmap has several tensors where one "
                 "is seen; do it before vmap, or in a loop"
             )
-        if self.hidden(x):
+        if self.wrapped(x):
             raise TypeError("what is asked for depends on the items themselves, and a fake tensor has none")
         if x is given:
             raise TypeError("the memory of this tensor cannot be read")
@@ -262,7 +265,7 @@ class Torch(Library):
         try:
             host: Array = x.detach().cpu().numpy()
         except RuntimeError:
-            if not self.hidden(x):
+            if not self.wrapped(x):
                 raise
             return self.shown(x)
         except TypeError:
@@ -310,22 +313,19 @@ class Torch(Library):
 
     def _carries(self, x: Tensor) -> bool:
         """Is this such a tensor?"""
-        if self.hidden(x):
+        if self.wrapped(x):
             return True
         forward_mode = self.forward_mode
         if forward_mode._current_level < 0 or not self.torch._C._is_fwd_grad_enabled():
             return False
         return bool(forward_mode.unpack_dual(x).tangent is not None)
 
-    def hidden(self, x: Tensor) -> bool:
-        """Is there no memory to be read behind this tensor: does a transformation of torch.func wrap it, or is it fake?
+    def wrapped(self, x: Tensor) -> bool:
+        """Does a transformation of torch.func wrap this tensor, so that there is no memory to be read behind it?
 
         Plain tensors are never asked: one that cannot show its memory is.
         """
-        fake = sys.modules.get("torch._subclasses.fake_tensor")
-        return bool(self.torch._C._functorch.is_functorch_wrapped_tensor(x)) or (
-            fake is not None and isinstance(x, fake.FakeTensor)
-        )
+        return bool(self.torch._C._functorch.is_functorch_wrapped_tensor(x))
 
     def connected(self, call: Differentiable, arrays: Sequence[Tensor]) -> tuple[Tensor, ...]:
         functions = _functions()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import registry
 from ..arrays import Array, frozen, is_array, to_host
 from ..errors import OutOfMemory, StructureError, said
 from ..launch.kernel import kernel
@@ -112,6 +113,7 @@ class Structure:
         "room",
         "rows",
         "stable",
+        "tensor",
     )
 
     lengths: Array  # (n,) in the caller's order
@@ -128,6 +130,7 @@ class Structure:
     packed: Layout  # step after step, without padding
     by_steps: Layout  # time-major, a column a sequence
     columns: Array  # (n,) the place of sequence i in that order
+    tensor: Any  # the offsets as a graph of PyTorch takes them
 
     def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
         if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `frozen`
@@ -213,6 +216,9 @@ class Structure:
         Python comes here only where a slot is still empty, so the order costs nothing where nobody needs it, and
         nothing more than any attribute once it is there.
         """
+        if name == "tensor":
+            self.tensor = registry.service("offsets_tensor")(self)
+            return self.tensor
         if name not in ("order", "packed", "by_steps", "columns"):
             raise AttributeError(f"a Structure has no {name}")
         if name == "columns":
