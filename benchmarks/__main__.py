@@ -21,6 +21,7 @@ import warnings
 
 from . import (
     arrow,
+    attention,
     beam,
     distance,
     growth,
@@ -53,6 +54,7 @@ FAMILIES = [
         parts,
         join,
         distance,
+        attention,
         nested,
         steps,
         training,

@@ -26,6 +26,7 @@ TITLES = {
     "parts": "Parts of sequences",
     "join": "Joining and splitting",
     "distance": "Distances",
+    "attention": "Attention",
     "nested": "Nested lists",
     "steps": "Time steps",
     "training": "Masks, orders and losses for training",

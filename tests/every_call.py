@@ -829,6 +829,14 @@ def conv(b):
     return b.x, weight, before, after
 
 
+@differentiable(sf.attention)
+def attention(b):
+    if b.data.ndim not in (2, 3) or b.data.dtype.kind != "f":
+        return None
+    k, v = (numbers(b.rng, b.data.shape, b.data.dtype) for _ in range(2))
+    return b.x, sf.Ragged(k, b.lengths), sf.convert(sf.Ragged(v, b.lengths), FLAT[b.rng.integers(len(FLAT))])
+
+
 # ---------------------------------------------------------------------------------------------------- decoding
 
 

@@ -98,6 +98,16 @@ def mask_options(rng):
     return {**{name: given(rng, make) for name, make in every.items()}, **some(rng, makers)}
 
 
+def sight(rng):
+    """Options of attention."""
+    every = {
+        "causal": lambda rng: True,
+        "scale": lambda rng: 0.5,
+        "window": lambda rng: pick(rng, [small(rng), (small(rng), None)]),
+    }
+    return {name: given(rng, maker) for name, maker in every.items() if rng.random() < 0.3}
+
+
 def loss_options(rng):
     makers = {
         "ignore": small,
@@ -390,6 +400,7 @@ CALLS = {
     "window": lambda rng: sf.window(given(rng, batch), given(rng, small), given(rng, small)),
     "ngrams": lambda rng: sf.ngrams(given(rng, batch), given(rng, small), **options(rng, "fill")),
     "conv": lambda rng: sf.conv(given(rng, batch), given(rng, array), given(rng, small), given(rng, small)),
+    "attention": lambda rng: sf.attention(given(rng, batch), given(rng, batch), given(rng, batch), **sight(rng)),
     "levenshtein": lambda rng: sf.levenshtein(given(rng, batch), given(rng, batch)),
     "topk_mean": lambda rng: sf.topk_mean(given(rng, batch), given(rng, integers)),
     "mask": lambda rng: sf.mask(given(rng, pick(rng, [integers, batch])), **options(rng, "width", "side")),

@@ -7,11 +7,15 @@ import sys
 import pytest
 
 import seqformats as sf
+from seqformats.formats import Encoding
+from seqformats.formats.moving import Movable
+from seqformats.formats.tensors import InPyTorch
 
 # These examples need libraries that only the environment of the bridges has.
 NEEDS = {
     "from_arrow": "pyarrow",
     "from_awkward": "awkward",
+    "from_njt": "torch",
     "from_table": "pyarrow",
     "to_arrow": "pyarrow",
     "to_awkward": "awkward",
@@ -42,6 +46,12 @@ def check(thing, name):
 def test_public_names(name, tables):
     thing = getattr(sf, name)
     assert check(thing, name) or issubclass(thing, Exception)
+
+
+@pytest.mark.passes("compiled", reason="the same values in every pass")
+@pytest.mark.parametrize("thing", [Encoding, Movable, InPyTorch])
+def test_what_encodings_inherit(thing, tables):
+    assert check(thing, thing.__name__)
 
 
 @pytest.mark.bridges

@@ -40,7 +40,6 @@ FOREIGN = {
     ("awkward.highlevel", "Array"): "sf.from_awkward(x)",
     ("thinc.types", "Ragged"): "sf.Ragged(x.dataXd, x.lengths)",
     ("thinc.types", "Padded"): "sf.Padded(x.data, x.size_at_t, x.lengths, x.indices)",
-    ("thinc.types", "Pairs"): "sf.Pairs(one, two)",
     ("scipy.sparse._csr", "csr_array"): "x.indptr",
     ("tensorflow.python.ops.ragged", "RaggedTensor"): "row_splits",
 }
@@ -145,6 +144,7 @@ def test_registered_classes_of_the_same_name():
     [
         ("max_length", sf.Masked, "width="),
         ("width", sf.Ragged, "sf.slice("),
+        ("width", sf.Packed, "sf.truncate(x, k)"),
         ("truncate", sf.Packed, "truncate=True"),
         ("padding_value", sf.Padded, "fill="),
         ("pad_token_id", sf.Masked, "fill="),

@@ -22,6 +22,7 @@ from .operations.counts import reduce_all, reduce_any, reduce_count, reduce_mode
 from .operations.cross import cross
 from .operations.cut import cut, shift, truncate, truncate_pair
 from .operations.distance import levenshtein
+from .operations.dot_attention import attention
 from .operations.expand import expand, expand_as, repeat
 from .operations.extremes import reduce_first, reduce_last, reduce_max, reduce_min
 from .operations.filter import filter, run_starts
@@ -95,6 +96,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: few scripts need what de
         beam_step,
     )
     from .loading import batches
+    from .torch.nested import from_njt
 
 _when_imported("jax", ".jax")
 
@@ -140,6 +142,7 @@ __all__ = [
     "argmin",
     "argsort",
     "astype",
+    "attention",
     "batches",
     "beam_backtrace",
     "beam_search",
@@ -169,6 +172,7 @@ __all__ = [
     "from_arrays",
     "from_arrow",
     "from_awkward",
+    "from_njt",
     "from_table",
     "gather",
     "interleave",
@@ -255,11 +259,15 @@ _LATER = {
     "batches": "loading",
     "from_arrow": "arrow",
     "from_awkward": "awkward",
+    "from_njt": "torch",
     "from_table": "arrow",
     "to_arrow": "arrow",
     "to_awkward": "awkward",
 }
 _MODULES = ("arrow", "awkward", "beam", "engines", "hf", "jax", "loading", "thinc", "torch")
+
+_when_imported("torch", ".torch.citizen")
+_when_imported("thinc.types", ".thinc.types")  # whose batches are encodings from then on
 
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
@@ -273,3 +281,6 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __dir__():
         return sorted({*globals(), *_MODULES, *__all__})
+
+
+_when_imported("torch._dynamo", ".torch.graph")

@@ -16,7 +16,13 @@ class SeqFormatError(ValueError):
 
 
 class StructureError(SeqFormatError):
-    """Lengths, offsets, indices, counts or shapes that do not fit each other."""
+    """Lengths, offsets, indices, counts or shapes that do not fit each other.
+
+    Compiled code, which writes no numbers into words, gives the words and the numbers apart.
+    """
+
+    def __init__(self, words: object = "", *numbers: object) -> None:
+        super().__init__(str(words).format(*numbers) if numbers else words)
 
 
 class ConversionError(SeqFormatError):

@@ -19,7 +19,6 @@ _BATCHES = {
     ("tensorflow", "RaggedTensor"): "sf.LoD(x.flat_values.numpy(), [splits.numpy() for splits in x.nested_row_splits]) "
     "takes one, sf.Ragged.from_row_splits(x.values.numpy(), x.row_splits.numpy()) one of one ragged axis",
     ("thinc", "Padded"): "sf.Padded(x.data, x.size_at_t, x.lengths, x.indices) has the same fields",
-    ("thinc", "Pairs"): "sf.Pairs(one, two) takes two batches",
     ("thinc", "Ragged"): "sf.Ragged(x.dataXd, x.lengths) has the same fields",
     ("torch", "PackedSequence"): "sf.Packed.from_torch(x) takes one",
     ("transformers", "BatchEncoding"): 'sf.Masked.from_mask(x["input_ids"], x["attention_mask"]) takes padded arrays, '
@@ -40,7 +39,7 @@ _BATCHES = {
 _OPTIONS = dict.fromkeys(
     ("max_length", "max_len", "maxlen", "total_length", "length", "width", "truncate", "truncation"),
     "Padded and Masked take width=, and truncate=True to cut what is longer; "
-    "sf.slice(x, 0, np.minimum(sf.lengths(x), k)) cuts in any encoding",
+    "sf.truncate(x, k) cuts in any encoding, sf.slice(x, start, length) wherever you like",
 )
 _OPTIONS |= dict.fromkeys(
     ("padding_value", "pad_value", "pad_token_id", "padding", "pad", "constant_values", "value", "fill"),

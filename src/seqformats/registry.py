@@ -329,7 +329,13 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
 # What an encoding needs from further out (indexing, nested lists) it asks for by name, so that imports point one way.
 
 _services: dict[str, Callable[..., Any]] = {}
-_PROVIDED_LATER = {"from_arrow": "arrow", "to_capsules": "arrow"}
+_PROVIDED_LATER = {
+    "from_arrow": "arrow",
+    "from_njt": "torch.nested",
+    "structure_tensor": "torch.structure",
+    "to_capsules": "arrow",
+    "to_njt": "torch.nested",
+}
 """The modules that provide what is asked for by few, which are imported when that is first asked for."""
 
 

@@ -11,10 +11,13 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # which needs archives and temporary files, and so as long as all of this package
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
 
 _waiting: dict[str, list[str]] = {}
 
@@ -30,7 +33,7 @@ def when_imported(name: str, tell: str) -> None:
         sys.meta_path.insert(0, _FINDER)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds nothing by itself: it lets the others find, and has the loader of a module that is waited for told."""
 
     def __init__(self) -> None:
@@ -48,11 +51,11 @@ class _Finder(MetaPathFinder):
         finally:
             self.asking.discard(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, fullname)
+            spec.loader = _Loader(spec.loader, fullname)  # type: ignore[assignment]  # it quacks
         return spec
 
 
-class _Loader(Loader):
+class _Loader:
     """The loader of a module, and afterwards those who wait for it."""
 
     def __init__(self, loader: Loader, name: str) -> None:

@@ -32,7 +32,15 @@ IN_BLOCKS = {
 }
 
 # Where the threads of a block that has a row to itself work together.
-TOGETHER = {"best_tokens", "class_losses", "log_probabilities", "mask_items", "perturb_scores"}
+TOGETHER = {
+    "attend_back",
+    "attend_rows",
+    "best_tokens",
+    "class_losses",
+    "log_probabilities",
+    "mask_items",
+    "perturb_scores",
+}
 
 # Where the threads of a sequence meet in the memory of their results.
 IN_RESULTS = {"order_rows"}

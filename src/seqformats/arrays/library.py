@@ -117,14 +117,29 @@ class Differentiable(Protocol):
     def forward(self, arrays: Sequence[Array]) -> Sequence[Any]:
         """The results, outside the graph."""
 
-    def plain(self, arrays: Sequence[Array]) -> Sequence[Any]:
-        """The same for those who need no `backward`."""
-
-    def backward(self, gradients: list[Array], arrays: Sequence[Array]) -> list[Array]:
+    def backward(self, gradients: Sequence[Array], arrays: Sequence[Array]) -> Sequence[Array]:
         """The gradients of what was put in, from those of the results.
 
         `arrays` is what was put in, once more, where these gradients are differentiated themselves, and `twice`.
         """
+
+    @property
+    def by_column(self) -> bool:
+        """Is each number of an item treated as if it were alone, so that items may get another axis in front?"""
+
+    @property
+    def leads(self) -> Sequence[int]:
+        """How many axes of each array that was put in stand before those of an item."""
+
+    @property
+    def made(self) -> Sequence[int]:
+        """The same of the results, once there are some."""
+
+    def forget(self) -> None:
+        """Keep nothing of what was put in but its structure, before it is run `again`."""
+
+    def again(self, arrays: Sequence[Array]) -> Sequence[Any]:
+        """The results for other arrays, which may ask for a gradient; what `forward` keeps is not touched."""
 
 
 def size_of(shape: Sequence[int]) -> int:
@@ -302,6 +317,10 @@ class Library:
     def to_device(self, x: Array, device: object) -> Array:
         """The same values on a device of this library."""
         raise NotImplementedError
+
+    def sent(self, x: Array, device: object, non_blocking: bool) -> Array:
+        """`to_device`, which need not wait for the copy where it is `non_blocking` and the library has such copies."""
+        return self.to_device(x, device)
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
         """One new array of all rows."""

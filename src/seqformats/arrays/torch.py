@@ -1,6 +1,7 @@
 """PyTorch: its tensors, on the CPU and on CUDA, and its autograd graph."""
 
 import functools
+import importlib
 import operator
 import sys
 from collections.abc import Callable, Sequence
@@ -11,12 +12,13 @@ import numpy as np
 from ..errors import ConversionError, DeviceError, said
 from ..limits import remember
 from ..reading import tensors
-from .library import NAMES, Array, Differentiable, DType, Library, Operand, Shape, size_of, with_autograd
+from .library import NAMES, Array, Differentiable, DType, Library, Operand, Shape, part, size_of, with_autograd
 from .numpy import DTYPES, NO_BYTES, NUMPY, host_value, not_exact, wrong_item
 
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
-Context: TypeAlias = Any  # what its autograd hands from a forward to a backward call
 
+_OF_NUMPY: dict[DType, np.dtype] = {}
+"""The same dtypes of NumPy, where it has them."""
 _requires_grad = operator.attrgetter("requires_grad")
 
 
@@ -27,18 +29,24 @@ class Torch(Library):
     autograd = True
 
     def __init__(self) -> None:
-        self.torch = sys.modules["torch"]
+        self.torch = torch = sys.modules["torch"]
+        self.from_numpy = torch.from_numpy
+        for name, dtype in DTYPES.items():
+            if hasattr(torch, name):
+                _OF_NUMPY[getattr(torch, name)] = dtype
+        self.forward_mode = torch.autograd.forward_ad
+        self.transforms_are_active = torch._C._are_functorch_transforms_active
         with_autograd.append(self)
         self.bool_dtype = self.torch.bool
 
     def adopt(self, x: Tensor, what: str) -> Tensor:
         torch = self.torch
+        if x.is_nested:
+            raise TypeError(f"{what} is a nested tensor; sf.from_njt(x) takes one, sf.convert(x, sf.Ragged) too")
         if x.layout is not torch.strided:
             raise TypeError(f"{what} is a tensor with layout {x.layout}; only dense tensors hold plain rows")
         if x.is_quantized:
             raise TypeError(f"{what} is a quantized tensor; give x.dequantize() or x.int_repr()")
-        if x.is_nested:
-            raise TypeError(f"{what} is a nested tensor; give a list of its parts, x.unbind()")
         if x.is_meta:
             raise TypeError(f"{what} is a meta tensor, which has no items")
         if x.dtype.is_complex and x.is_conj():
@@ -57,14 +65,25 @@ class Torch(Library):
         return "cpu" if x.is_cpu else str(x.device)
 
     def contiguous(self, x: Tensor) -> bool:
-        return bool(x.is_contiguous()) and self._has_memory(x)
+        return (x.is_contiguous() or self.wrapped(x)) and self._has_memory(x)
 
     def _has_memory(self, x: Tensor) -> bool:
         """A tensor's memory can be taken away, or never have been there."""
         end = (x.storage_offset() + x.numel()) * x.dtype.itemsize
-        return bool(x.numel() == 0 or (x.data_ptr() != 0 and x.untyped_storage().nbytes() >= end))
+        try:
+            return bool(x.numel() == 0 or (x.data_ptr() != 0 and x.untyped_storage().nbytes() >= end))
+        except RuntimeError:
+            if self.wrapped(x):
+                return True
+            raise TypeError(
+                f"a {type(x).__name__} without items came to seqformats outside of a graph that it can be put into; "
+                "torch.compile(model) can, and torch.export.export(model, ..., strict=True)"
+            ) from None
 
     def empty(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
+        same = _OF_NUMPY.get(dtype)
+        if same is not None and like.is_cpu and 0 not in shape:  # the usual case, in half the time
+            return self.from_numpy(np.empty(shape, same))
         return self._allocate(np.empty, shape, dtype, like)
 
     def zeros(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
@@ -84,11 +103,44 @@ class Torch(Library):
         return torch.empty(0, dtype=dtype).set_(memory, 0, shape)
 
     def address(self, x: Tensor) -> int:
-        address: int = x.data_ptr()
+        try:
+            address: int = x.data_ptr()
+        except RuntimeError:
+            address = NUMPY.address(self.shown(x))
         return address
 
     def native(self, x: Tensor) -> Array:
-        return NUMPY.native((x.detach() if x.requires_grad else x).numpy())
+        try:
+            return NUMPY.native((x.detach() if x.requires_grad else x).numpy())
+        except RuntimeError:
+            return NUMPY.native(self.shown(x))
+
+    def unwrapped(self, x: Tensor) -> Tensor:
+        """What `torch.func.grad` or `jvp` have wrapped, itself where they have not."""
+        inside = self.torch._C._functorch
+        while inside.is_gradtrackingtensor(x):
+            x = inside.get_unwrapped(x)
+        return x
+
+    def shown(self, x: Tensor) -> Array:
+        """The memory of the plain tensor in one that `torch.func.grad` or `jvp` has wrapped, for what has no gradient.
+
+        TypeError where there is none: several stand behind one that `vmap` has wrapped, and none behind a fake one.
+        """
+        inside, given = self.torch._C._functorch, x
+        x = self.unwrapped(x)
+        if inside.is_functorch_wrapped_tensor(x):
+            raise TypeError(
+                "what is asked for depends on the items themselves, and torch.func.vmap has several tensors where one "
+                "is seen; do it before vmap, or in a loop"
+            )
+        if self.wrapped(x):
+            raise TypeError("what is asked for depends on the items themselves, and a fake tensor has none")
+        if x is given:
+            raise TypeError("the memory of this tensor cannot be read")
+        with importlib.import_module("torch._functorch.pyfunctorch").temporarily_clear_interpreter_stack():
+            host: Array = x.detach().numpy()  # which else would be wrapped again
+            return host
 
     def astype(self, x: Tensor, dtype: DType) -> Tensor:
         wanted = getattr(self.torch, dtype) if type(dtype) is str else dtype
@@ -135,7 +187,7 @@ class Torch(Library):
             raise not_exact(fill, dtype, cast.tolist())
         # one item alone counts as contiguous whatever its strides, and is then no bytes
         item = cast.reshape(tuple(value.shape)).expand(item_shape).clone(memory_format=torch.contiguous_format).view(-1)
-        return item.view(torch.uint8).numpy() if item.numel() else NO_BYTES
+        return self.native(item.view(torch.uint8)) if item.numel() else NO_BYTES
 
     def writable(self, x: Tensor) -> bool:
         return self.contiguous(x) and not x.requires_grad
@@ -212,6 +264,10 @@ class Torch(Library):
     def to_numpy(self, x: Tensor) -> Array:
         try:
             host: Array = x.detach().cpu().numpy()
+        except RuntimeError:
+            if not self.wrapped(x):
+                raise
+            return self.shown(x)
         except TypeError:
             raise TypeError(f"NumPy has no dtype for {x.dtype}; give a tensor of another one") from None
         return host
@@ -238,16 +294,45 @@ class Torch(Library):
         return self.torch.from_numpy(np.array(x)).to(like.device, non_blocking=True)
 
     def to_device(self, x: Tensor, device: object) -> Tensor:
+        return self.sent(x, device, False)
+
+    def sent(self, x: Tensor, device: object, non_blocking: bool) -> Tensor:
         try:
-            return x.to(self.torch.device(device))
+            return x.to(self.torch.device(device), non_blocking=non_blocking)
         except (TypeError, ValueError, RuntimeError, AssertionError, OverflowError) as error:
             raise DeviceError(f"torch cannot reach the device {said(device)}: {error}") from None
 
     def wants_grad(self, arrays: Sequence[Tensor]) -> bool:
-        return bool(self.torch.is_grad_enabled()) and any(map(_requires_grad, arrays))
+        if self.torch.is_grad_enabled() and any(map(_requires_grad, arrays)):
+            return True
+        return self._transforms() and any(map(self._carries, arrays))
+
+    def _transforms(self) -> bool:
+        """May there be tensors that carry more than `requires_grad` says: wrapped by torch.func, or with tangents?"""
+        return bool(self.transforms_are_active()) or self.forward_mode._current_level >= 0
+
+    def _carries(self, x: Tensor) -> bool:
+        """Is this such a tensor?"""
+        if self.wrapped(x):
+            return True
+        forward_mode = self.forward_mode
+        if forward_mode._current_level < 0 or not self.torch._C._is_fwd_grad_enabled():
+            return False
+        return bool(forward_mode.unpack_dual(x).tangent is not None)
+
+    def wrapped(self, x: Tensor) -> bool:
+        """Does a transformation of torch.func wrap this tensor, so that there is no memory to be read behind it?
+
+        Plain tensors are never asked: one that cannot show its memory is.
+        """
+        return bool(self.torch._C._functorch.is_functorch_wrapped_tensor(x))
 
     def connected(self, call: Differentiable, arrays: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        outputs: tuple[Tensor, ...] = _operation(self).apply(call, *arrays)
+        functions = _functions()
+        operate = functions.operate
+        if self._transforms() and (self.transforms_are_active() or any(map(self._carries, arrays))):
+            operate = functions.transform
+        outputs: tuple[Tensor, ...] = operate(self, call, *arrays)
         return outputs
 
     def stream(self, like: Tensor) -> int:
@@ -264,35 +349,6 @@ class Torch(Library):
 
 
 @functools.cache
-def _operation(library: Torch) -> Any:
-    """The function of the graph that stands for every call; made here, where torch is known to be loaded."""
-    torch = library.torch
-
-    class Operation(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """Any operation with a gradient rule."""
-
-        @staticmethod
-        def forward(ctx: Context, call: Differentiable, *tensors: Tensor) -> tuple[Tensor, ...]:
-            own = set(map(id, tensors))
-            # a result that is what was put in would not be in the graph
-            outputs = tuple([t.view_as(t) if id(t) in own else t for t in call.forward(tensors)])
-            ctx.call = call
-            if call.twice:
-                ctx.save_for_backward(*tensors, *outputs)
-                ctx.count = len(tensors)
-            # what can have no gradient (a user's lengths) goes back as it is
-            ctx.fixed = {k: t for k, t in enumerate(outputs) if not (t.is_floating_point() or t.is_complex())}
-            if ctx.fixed:
-                ctx.mark_non_differentiable(*ctx.fixed.values())
-            return outputs
-
-        @staticmethod
-        def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-            given = [library.adopt(g, "the gradient") for g in gradients]
-            for k, t in ctx.fixed.items():
-                given[k] = t
-            # looking at them shows whether they, or the results, have been changed
-            saved = ctx.saved_tensors[: ctx.count] if ctx.call.twice else ()
-            return None, *ctx.call.backward(given, saved if torch.is_grad_enabled() else ())
-
-    return Operation
+def _functions() -> Any:
+    """The functions of the graph that stand for every call; loaded here, where torch is known to be there."""
+    return part("functions")

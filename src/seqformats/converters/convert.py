@@ -307,7 +307,8 @@ def device_kind(x: object) -> str:
 def _run(leg: registry.Conversion, x: object, options: dict[str, Any]) -> Any:
     """One leg, connected to the caller's autograd graph where that asks for it; a shared one is connected anyhow."""
     if not leg.shares and wants_grad(x):
-        return connected(lambda z: conversion_vjp(leg, z, options), x)
+        plain = isinstance(x, Encoding) and not is_array(options.get("fill")) and leg.pullback is None
+        return connected(lambda z, _: conversion_vjp(leg, z, options), x, by_column=plain)
     return leg.function(x, **options)
 
 
@@ -383,7 +384,7 @@ def resized(x: Ragged, structure: Structure) -> Ragged:
     if own.n != structure.n:
         raise StructureError(f"{structure.n} sequences were expected, but there are {own.n}")
     if wants_grad(x):
-        y: Ragged = connected(lambda z: (resized(z, structure), lambda dz: resized(dz, own)), x)
+        y: Ragged = connected(lambda z, _: (resized(z, structure), lambda dz: resized(dz, own)), x, by_column=True)
         return y
     kept = Structure.of_lengths(np.minimum(own.lengths, structure.lengths))
     source = Source(*x._read()).restricted(kept, frozen(own.offsets[:-1].copy()))
@@ -408,7 +409,7 @@ def relaid(y: Encoding, x: E) -> E:
     laid: E
     if not shares and with_autograd and wants_grad(y):
         own, like = without_data(y), without_data(x)
-        laid = connected(lambda z: (relaid(z, like), lambda dz: relaid(dz, own)), y)
+        laid = connected(lambda z, _: (relaid(z, like), lambda dz: relaid(dz, own)), y, by_column=True)
         return laid
     if x._flat and shares:
         y._look()

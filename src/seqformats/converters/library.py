@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import registry
 from ..arrays import Array, DType, Library, adopt, dtype_in, library_named
 from ..errors import ConversionError
 from ..formats import Encoding
@@ -63,6 +64,7 @@ def in_dtype(dtype: DType) -> Change:
     return change
 
 
+@registry.provides("cast")
 def cast(library: Library, x: Array, dtype: DType) -> Array:
     """`x` in this dtype of its library; ConversionError where an item has no value there."""
     if x.dtype == dtype:

@@ -1,5 +1,6 @@
 """The encodings: frozen dataclasses, valid once built, one file each."""
 
+from ..when_imported import when_imported
 from .chunks import Chunks
 from .encoding import Encoding
 from .list import List
@@ -32,3 +33,5 @@ __all__ = [
     "rows_of_level",
     "structure_of",
 ]
+
+when_imported("numba", ".numba_types")

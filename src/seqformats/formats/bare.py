@@ -30,18 +30,21 @@ def as_encoding(x: object) -> Any:
 
 
 def is_column(x: object) -> bool:
-    """Is this a column of another library, which offers its items by the Arrow PyCapsule interface?"""
+    """Is this a column of another library: of the Arrow PyCapsule interface, or a nested tensor?"""
     kind = type(x)
     known = _columns.get(kind)
-    return remember(_columns, kind, offers_column(kind) and not issubclass(kind, Encoding)) if known is None else known
+    if known is None:
+        column = offers_column(kind) and not issubclass(kind, Encoding)
+        known = remember(_columns, kind, "some" if hasattr(kind, "is_nested") else "all" if column else "none")
+    return known == "all" or (known == "some" and bool(x.is_nested))  # type: ignore[attr-defined]
 
 
-_columns: dict[type, bool] = {}
+_columns: dict[type, str] = {}  # of which types all are columns, or some, or none
 
 
 def read_column(x: object) -> Encoding[Any]:
-    """A column as the `Ragged` or `LoD` that `from_arrow` gives."""
-    own: Encoding[Any] = registry.service("from_arrow")(x)
+    """A column as the `Ragged` or `LoD` that `from_arrow` or `from_njt` gives."""
+    own: Encoding[Any] = registry.service("from_njt" if getattr(x, "is_nested", False) else "from_arrow")(x)
     return own
 
 

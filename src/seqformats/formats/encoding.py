@@ -7,29 +7,31 @@ and `Packed` are sorted by falling length.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Generic, NoReturn, Self
 
 import numpy as np
 
 from .. import registry
-from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
-from ..errors import StructureError
+from ..arrays import NUMPY, Array, DType, Library, Shape, is_array, library_of
+from ..errors import StructureError, said
 from ..launch.kernel import kernel
 from ..layout import Layout
 from .annotations import Data, Index, Shaped
 from .index import places
+from .moving import Movable
 from .rows import Room
 from .sequences import Sequences
 from .structure import Structure
+from .tensors import InPyTorch
 
 pick_sequences = kernel("pick_sequences")
 
 _SHOWN = 6  # lengths that a repr shows
 
 
-class Encoding(Generic[Data]):
+class Encoding(Movable, InPyTorch, Generic[Data]):
     """What all encodings have in common.
 
     Notes
@@ -198,44 +200,6 @@ class Encoding(Generic[Data]):
         nested: list[Any] = registry.service("convert")(self, list)
         return nested
 
-    def pin_memory(self, device: object = None) -> Self:
-        """The same batch in page-locked memory, from which tensors go to a GPU while the host goes on.
-
-        Parameters
-        ----------
-        device : optional
-            As the tensors' own method takes it.
-
-        Returns
-        -------
-        the same encoding
-
-        Raises
-        ------
-        TypeError
-            For arrays that have no such method; those of PyTorch have.
-
-        Notes
-        -----
-        ``DataLoader(pin_memory=True)`` calls it.  Without a GPU it does what the tensors do.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import seqformats as sf
-        >>> sf.Ragged(np.arange(3), [1, 2]).pin_memory()
-        Traceback (most recent call last):
-            ...
-        TypeError: ndarray has no page-locked memory; sf.to(x, "torch") has
-        """
-        self._look()
-        leaves = self._leaves()
-        for leaf in leaves:
-            if not hasattr(leaf, "pin_memory"):
-                raise TypeError(f'{type(leaf).__name__} has no page-locked memory; sf.to(x, "torch") has')
-        where = () if device is None else (device,)
-        return self._with([leaf.pin_memory(*where) for leaf in leaves])
-
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
         try:
             return np.array(self.data, dtype, copy=copy)
@@ -247,16 +211,32 @@ class Encoding(Generic[Data]):
         capsules: tuple[object, object] = registry.service("to_capsules")(self, requested_schema)
         return capsules
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        own: Any = self  # a dataclass, as every encoding is
-        return type(self), tuple(getattr(self, f.name) for f in fields(own))
+    @property
+    def _numba_type_(self) -> object:
+        """Its type in functions that Numba compiles, which asks for it with every call."""
+        try:
+            numba_type = registry.service("numba_type")
+        except KeyError:
+            raise AttributeError("nobody has imported Numba") from None
+        return numba_type(self)
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
+        return restored, (type(self), *map(_stored, self._values()))
 
     def __copy__(self) -> Self:
-        make, values = self.__reduce__()
-        return make(*values)
+        return type(self)(*self._values())
 
     def __repr__(self) -> str:
+        leaves = self._leaves()
+        if leaves and not all(map(is_array, leaves)):  # what a function of leaves has made of them
+            held = said(leaves[0] if self._in_one_array else tuple(leaves))
+            return f"{type(self).__name__}({held} in place of items, {self._structure.n} sequences)"
         return f"{type(self).__name__}({self._about()}, {self._summary()})"
+
+    def _values(self) -> list[Any]:
+        """What its constructor takes."""
+        own: Any = self  # a dataclass, as every encoding is
+        return [getattr(self, field.name) for field in fields(own)]
 
     def _about(self) -> str:
         return f"shape {tuple(self.data.shape)}"
@@ -360,6 +340,32 @@ class Encoding(Generic[Data]):
             object.__setattr__(self, name, value)
 
 
+def _stored(value: Any) -> Any:
+    """A field in a pickle: integers of the structure as bytes, since unpicklers that trust few types know those."""
+    if type(value) is tuple:
+        return tuple(map(_stored, value))
+    whole = type(value) is np.ndarray and value.ndim == 1 and value.dtype == np.int64
+    # no bytes at all would be a call of `bytes` in some pickles
+    return value.astype("<i8", copy=False).tobytes() or () if whole else value
+
+
+def _read_back(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_read_back, value))
+    if type(value) is not bytes:
+        return value
+    if len(value) % 8:
+        raise StructureError(f"a pickle holds {len(value)} bytes of int64, which is no whole number of them")
+    return np.frombuffer(value, "<i8").astype(np.int64)
+
+
+def restored(kind: type[Encoding], *values: Any) -> Any:
+    """The encoding that a pickle holds, built and checked by its constructor."""
+    if not isinstance(kind, type) or not issubclass(kind, Encoding):
+        raise TypeError(f"a pickle of an encoding names its class, not {said(kind)}")
+    return kind(*map(_read_back, values))
+
+
 def no_state(self: Encoding, state: object) -> NoReturn:  # noqa: ARG001  the signature is pickle's
     """Pickles rebuild through the constructor; one that sets fields behind its back is forged.
 
@@ -375,7 +381,7 @@ def shown(lengths: Array) -> str:
 
 def about(shape: Shape, dtype: DType, contiguous: bool = True) -> str:
     """An array, for a message."""
-    return f"{dtype} of shape {tuple(shape)}{'' if contiguous else ' and not contiguous'}"
+    return f"{'items' if dtype is None else dtype} of shape {tuple(shape)}{'' if contiguous else ' and not contiguous'}"
 
 
 def with_axes(array: Array, least: int, what: str, axes: str) -> Array:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import registry
 from ..arrays import Array, DType, Library, Shape, is_array, library_of, library_of_type, with_autograd
 from ..limits import check_finite
 from ..reading import are_numbers
@@ -24,7 +25,7 @@ from .pairs import Pairs
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Rule = Callable[[Any], tuple[Any, Callable[[Any], Any] | None]]
+Rule = Callable[[Any, bool], tuple[Any, Callable[[Any], Any] | None]]
 SecondOrder = Callable[[Any, Any], Any]
 
 
@@ -38,6 +39,7 @@ class ShapeDtype:
         self.dtype = dtype
 
 
+@registry.provides("leaves")
 def leaves(x: object) -> list[Any]:
     """The arrays that hold the items of an encoding, a user's dataclass, a tuple or an array."""
     if isinstance(x, Encoding):
@@ -91,6 +93,7 @@ def check_data(x: object) -> None:
             check_data(part)
 
 
+@registry.provides("rebuild")
 def rebuild(x: object, new: Sequence[Shaped]) -> Any:
     """`x` with other leaves, in the order of `leaves`; the structure is shared."""
     return _rebuild(x, iter(new))
@@ -117,7 +120,8 @@ def without_data(x: object) -> Any:
     """`x` without its arrays: structure, shapes and dtypes alone.  Those without items may as well stay."""
     if isinstance(x, Encoding):
         if x._in_one_array:
-            return x._with_data(_shape_of(x.data, x._shape, x._dtype))
+            shape, dtype = x._shape, x._dtype
+            return x._with_data(_shape_of(x.data, shape, dtype) if 0 in shape else ShapeDtype(shape, dtype))
         return x._with([_shape_of(leaf, leaf.shape, leaf.dtype) for leaf in x._leaves()])
     if is_array(x):
         return _shape_of(x, x.shape, x.dtype)
@@ -143,6 +147,12 @@ def wants_grad(x: object) -> bool:
     if not with_autograd or type(x) is np.ndarray:
         return False
     if isinstance(x, Encoding):
+        if x._in_one_array:
+            data: Any = x.data
+            if type(data) is np.ndarray:
+                return False
+            own = library_of(data)
+            return own.autograd and own.wants_grad((data,))
         return _asks(x)
     if type(x) is tuple:  # the operands of a call
         for part in x:
@@ -171,25 +181,30 @@ def _asks(x: Encoding) -> bool:
     return own.autograd and own.wants_grad(x._leaves())
 
 
-def connected(
-    rule: Rule, x: object, second_order: SecondOrder | None = None, forward: Callable[[Any], Any] | None = None
-) -> Any:
-    """``rule(x)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`.
+def connected(rule: Rule, x: object, second_order: SecondOrder | None = None, *, by_column: bool = False) -> Any:
+    """``rule(x, True)[0]``, connected to the autograd graph of the library of `x`; see `wants_grad`.
 
-    The pullback of an operation that is not linear depends on `x`; ``second_order(x, dy)`` is the same pullback, made
-    of operations that are in the graph, for those who differentiate a second time.  ``forward(x)`` is the result alone,
-    for libraries that find gradients themselves.
+    A rule gives the result and, where that is asked for, its pullback.  That of an operation that is not linear depends
+    on `x`; ``second_order(x, dy)`` is the same pullback, made of operations that are in the graph, for those who
+    differentiate a second time.  `by_column` says that each number of an item is treated as if it were alone, so that
+    items may get another axis in front.
     """
-    call = _Call(rule, x, second_order, forward)
-    arrays = leaves(x)
-    outputs = _library_with_graph(arrays).connected(call, arrays)
-    return rebuild(call.result, outputs)
+    if isinstance(x, Encoding) and x._in_one_array:
+        data: Any = x.data
+        arrays, library = [data], library_of(data)
+    else:
+        arrays = leaves(x)
+        library = _library_with_graph(arrays)
+    if library.functional:
+        check_data(x)
+    call = Connected(rule, x, second_order, by_column)
+    return call.rebuilt(library.connected(call, arrays))
 
 
 def calculated(function: Callable[[Any], Any], x: object) -> Any:
     """``function(x)``, which has no gradient: outside of any graph, but as a program where the library has those."""
     if with_autograd and wants_grad(x) and _library_with_graph(leaves(x)).functional:
-        return connected(lambda z: (function(z), None), x)
+        return connected(lambda z, _: (function(z), None), x)
     return function(x)
 
 
@@ -202,39 +217,89 @@ def _library_with_graph(arrays: Sequence[Array]) -> Library:
     raise TypeError("none of these arrays asks for a gradient")
 
 
-class _Call:
+class Connected:
     """One call on its way through the graph of a library, which takes and returns arrays only."""
 
-    __slots__ = ("only", "pullback", "result", "rule", "second_order", "x")
+    __slots__ = ("by_column", "pullback", "result", "rule", "second_order", "x")
 
-    def __init__(
-        self, rule: Rule, x: object, second_order: SecondOrder | None, only: Callable[[Any], Any] | None
-    ) -> None:
-        self.rule, self.x, self.second_order, self.only = rule, x, second_order, only
-        self.result: Any = None
+    def __init__(self, rule: Rule, x: object, second_order: SecondOrder | None, by_column: bool) -> None:
+        self.rule, self.x, self.second_order, self.by_column = rule, x, second_order, by_column
+        self.result: Any = None  # without its arrays; None where it is one array
         self.pullback: Callable[[Any], Any] | None = None
 
     @property
     def twice(self) -> bool:
+        """Does the gradient depend on the arrays that were put in, so that a second one needs them?"""
         return self.second_order is not None
 
-    def forward(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        result, self.pullback = self.rule(rebuild(self.x, arrays))
+    @property
+    def leads(self) -> list[int]:
+        """How many axes of each array that was put in stand before those of an item."""
+        return _leads(self.x)
+
+    @property
+    def made(self) -> list[int]:
+        """The same of the results, once there are some."""
+        return [1] if self.result is None else _leads(self.result)
+
+    def forget(self) -> None:
+        """Keep nothing of what is put in but its structure, for a call that is run `again`."""
+        self.x = rebuild(self.x, [ShapeDtype(leaf.shape, leaf.dtype) for leaf in leaves(self.x)])
+
+    def forward(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The results, outside the graph; what the gradient needs of them is kept."""
+        x = self.x
+        if not (isinstance(x, Encoding) and x._in_one_array and x.data is arrays[0]):
+            x = rebuild(x, arrays)
+        result, self.pullback = self.rule(x, True)
         # the arrays belong to the graph, not to this object
-        self.x = None if self.second_order is None else without_data(self.x)
+        self.x = None if self.second_order is None else without_data(x)
+        if is_array(result):
+            return (result,)
         self.result = without_data(result)
-        return tuple(leaves(result))
+        return leaves(result)
 
-    def plain(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        check_data(self.x)
-        given = rebuild(self.x, arrays)
-        result = self.rule(given)[0] if self.only is None else self.only(given)
-        self.result = without_data(result)
-        return tuple(leaves(result))
+    def again(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The results for other arrays, which may ask for a gradient; nothing but their structure is kept."""
+        x = rebuild(self.x, arrays)
+        if wants_grad(x):
+            result = connected(self.rule, x, self.second_order, by_column=self.by_column)
+        else:
+            result = self.rule(x, False)[0]
+        self.result = None if is_array(result) else without_data(result)
+        return leaves(result)
 
-    def backward(self, gradients: list[Array], arrays: Sequence[Array]) -> list[Array]:
+    def rebuilt(self, outputs: Sequence[Array]) -> Any:
+        """The result with these arrays."""
+        like = self.result
+        if like is None:
+            return outputs[0]
+        if isinstance(like, Encoding) and like._in_one_array:
+            return like._with_data(outputs[0])
+        return rebuild(like, outputs)
+
+    def backward(self, gradients: Sequence[Array], arrays: Sequence[Array]) -> Sequence[Array]:
+        """The gradients of what was put in; `arrays` is that, where they are differentiated themselves."""
         assert self.pullback is not None
-        dy = rebuild(self.result, gradients)
-        if self.second_order is not None and arrays:
-            return leaves(self.second_order(rebuild(self.x, arrays), dy))
-        return leaves(self.pullback(dy))
+        dy = self.rebuilt(gradients)
+        dx = (
+            self.second_order(rebuild(self.x, arrays), dy)
+            if self.second_order is not None and arrays
+            else self.pullback(dy)
+        )
+        if isinstance(dx, Encoding) and dx._in_one_array:
+            return (dx.data,)
+        return leaves(dx)
+
+
+def _leads(x: object) -> list[int]:
+    """How many axes of each leaf stand before those of an item; of rows one."""
+    if isinstance(x, Encoding):
+        return [x._lead] * len(x._leaves())
+    if isinstance(x, (list, tuple)):
+        return [lead for part in x for lead in _leads(part)]
+    if isinstance(x, Pairs):
+        return _leads(x.one) + _leads(x.two)
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return [lead for name in _array_fields(x) for lead in _leads(getattr(x, name))]
+    return [1] * len(leaves(x))

@@ -172,13 +172,11 @@ class Packed(Encoding[Data]):
     def _chosen(self, where: Array) -> Self:
         library, own = self._look(), self._structure
         structure = Structure.of_lengths(own.lengths[where])
-        column = np.empty(own.n, np.int64)
-        column[self.indices] = np.arange(own.n)
         order = structure.order
         sizes = order.size_at_t[: structure.longest]
         step = np.repeat(np.arange(sizes.size), sizes)
         among = np.arange(structure.rows) - order.steps[step]
-        place = own.order.steps[step] + column[where[order.indices]][among]
+        place = own.order.steps[step] + own.columns[where[order.indices]][among]
         data: Any = self.data
         return self._sealed(library.take(data, place, 0), structure)
 

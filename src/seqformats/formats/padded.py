@@ -147,23 +147,20 @@ class Padded(Encoding[Data]):
 
     def _piece(self, i: int) -> Array:
         data: Any = self.data
-        piece: Array = data[: self._structure.lengths.item(i), int((self.indices == i).argmax())]
+        piece: Array = data[: self._structure.lengths.item(i), self._structure.columns.item(i)]
         return piece
 
     def _all_pieces(self) -> list[Array]:
         data: Any = self.data
-        column = np.empty(len(self), np.int64)
-        column[self.indices] = np.arange(len(self))
-        return [data[:length, j] for length, j in zip(self._structure.lengths.tolist(), column.tolist(), strict=True)]
+        lengths, columns = self._structure.lengths.tolist(), self._structure.columns.tolist()
+        return [data[:length, j] for length, j in zip(lengths, columns, strict=True)]
 
     def _chosen(self, where: Array) -> Self:
         library = self._look()
         structure = Structure.of_lengths(self._structure.lengths[where])
-        column = np.empty(len(self), np.int64)
-        column[self.indices] = np.arange(len(self))
         longest = structure.longest
         given: Any = self.data
-        data = library.take(given[:longest], column[where[structure.order.indices]], 1)
+        data = library.take(given[:longest], self._structure.columns[where[structure.order.indices]], 1)
         return self._sealed(data, structure, longest)
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from .. import registry
 from ..arrays import Array, DType, adopt, is_array, library_of_type, shape_of
 from ..errors import StructureError
-from .annotations import Index
+from .annotations import Index, Shaped
 from .bare import as_encoding, is_column
 from .encoding import Encoding, no_state, opened
 from .index import place, places
+from .moving import Movable
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Pairs:
+class Pairs(Movable):
     """Two encodings, or arrays, over the same n sequences; converted member by member.
 
     Parameters
@@ -81,6 +82,27 @@ class Pairs:
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         raise TypeError("Pairs are two batches; take x.one or x.two")
+
+    def _look(self) -> None:
+        for member in (self.one, self.two):
+            if isinstance(member, Encoding):
+                member._look()
+
+    def _sample(self) -> Array:
+        found = self._leaves() or [m._sample() for m in (self.one, self.two) if isinstance(m, Encoding)]
+        sample: Array = found[0]
+        return sample
+
+    def _leaves(self) -> list[Any]:
+        found: list[Any] = registry.service("leaves")(self)
+        return found
+
+    def _with(self, leaves: Sequence[Shaped]) -> Pairs:
+        made: Pairs = registry.service("rebuild")(self, leaves)
+        return made
+
+    def _with_data(self, data: Shaped) -> Pairs:
+        return self
 
     @property
     def device(self) -> str:

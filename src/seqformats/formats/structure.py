@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import registry
 from ..arrays import Array, frozen, is_array, to_host
 from ..errors import OutOfMemory, StructureError, said
 from ..launch.kernel import kernel
@@ -100,6 +101,7 @@ class Structure:
     __slots__ = (
         "__weakref__",
         "by_steps",
+        "columns",
         "device",
         "flat",
         "lengths",
@@ -111,6 +113,7 @@ class Structure:
         "room",
         "rows",
         "stable",
+        "tensor",
     )
 
     lengths: Array  # (n,) in the caller's order
@@ -126,6 +129,8 @@ class Structure:
     order: Order  # by falling length, stable
     packed: Layout  # step after step, without padding
     by_steps: Layout  # time-major, a column a sequence
+    columns: Array  # (n,) the place of sequence i in that order
+    tensor: Any  # the offsets as a graph of PyTorch takes them
 
     def __init__(self, lengths: Array, offsets: Array, longest: int) -> None:
         if lengths.base is None or lengths.flags.writeable:  # else it is a view of something frozen; see `frozen`
@@ -211,8 +216,16 @@ class Structure:
         Python comes here only where a slot is still empty, so the order costs nothing where nobody needs it, and
         nothing more than any attribute once it is there.
         """
-        if name not in ("order", "packed", "by_steps"):
+        if name == "tensor":
+            self.tensor = registry.service("offsets_tensor")(self)
+            return self.tensor
+        if name not in ("order", "packed", "by_steps", "columns"):
             raise AttributeError(f"a Structure has no {name}")
+        if name == "columns":
+            columns = np.empty(self.n, _INT64)
+            columns[self.order.indices] = np.arange(self.n)
+            self.columns = frozen(columns)
+            return self.columns
         lengths, longest, n = self.lengths, self.longest, self.n
         try:
             block = np.empty(2 * n + 2 * longest + 1, _INT64)

@@ -17,7 +17,7 @@ import numpy as np
 from .. import hints
 from ..arrays import is_array, is_array_type, shape_of
 from ..errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError, said
-from .bare import as_encoding
+from .bare import as_encoding, is_column, read_column
 from .encoding import Encoding
 from .leaves import without_data
 from .lod import LoD
@@ -169,6 +169,8 @@ def _column(x: Any, path: Path) -> Any:
     if is_array_of_objects(x):
         x = as_list(x)
     if is_array(x):
+        if is_column(x):  # a nested tensor
+            return read_column(x)
         if not shape_of(x):
             raise StructureError(f"{name_of(path)} must have one row a sequence, but is a single number")
         return x

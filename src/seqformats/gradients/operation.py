@@ -14,7 +14,7 @@ from ..converters.like import in_kind_of
 from ..errors import StructureError
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, read_column
-from ..formats.leaves import connected, wants_grad, without_data
+from ..formats.leaves import Rule, connected, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
 from .columns import tree_vjp
@@ -87,21 +87,16 @@ class Call(NamedTuple, Generic[R]):
     gradient: Callable[[Any], Any] | None = None  # gives the gradient as the caller gets it
     # for operations that are not linear: (x, dy) -> dx, to differentiate a second time
     second_order: Callable[[Any, Any], Any] | None = None
+    by_column: bool = False  # is each number of an item treated as if it were alone?
 
     def run(self) -> R:
         """The result, inside the autograd graph of the caller's framework where an operand asks for it."""
         if wants_grad(self.operands):
-            y = self._connected()
+            y = connected(self.rule, self.operands, self.second_order, by_column=self.by_column)
         else:
             y = self.rule(self.operands, False)[0]
         result: R = y if self.result is None else self.result(y)
         return result
-
-    def _connected(self) -> Any:
-        """The result, inside the graph."""
-        return connected(
-            lambda x: self.rule(x, True), self.operands, self.second_order, lambda x: self.rule(x, False)[0]
-        )
 
     def vjp(self) -> tuple[R, Pullback]:
         """The result and its pullback."""
@@ -109,7 +104,7 @@ class Call(NamedTuple, Generic[R]):
         assert back is not None
         like = without_data(y)
         if wants_grad(self.operands):  # the result belongs to the caller's graph
-            y = self._connected()
+            y = connected(self.rule, self.operands, self.second_order, by_column=self.by_column)
 
         def pullback(dy: object) -> Any:
             dy = fitting(dy, like)
@@ -185,6 +180,7 @@ class Operation:
     rule : ``rule(x, *options) -> (result, pullback)``
     check : ``check(x, *options) -> options``, which raises where they do not fit
     second_order : ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear
+    by_column : bool, whether each number of an item is treated as if it were alone
     """
 
     def __init__(
@@ -194,32 +190,37 @@ class Operation:
         *,
         check: Callable[..., tuple[Any, ...]] | None = None,
         second_order: Callable[[Any, Any], Any] | None = None,
+        by_column: bool = False,
     ) -> None:
         self.forward = forward
         self.rule = rule
         self.check = check
         self.second_order = second_order
+        self.by_column = by_column
 
     def __call__(self, x: R, *options: Any) -> R:
         """The result for any batch, which is as that is."""
         y: R
-        if isinstance(x, Encoding) and not (with_autograd and wants_grad(x)):
-            if self.check is not None:
-                options = self.check(x, *options)
-            y = self.forward(x, *options)
-        else:
+        if not isinstance(x, Encoding):
             y = self.prepare(x, *options).run()
+            return y
+        if self.check is not None:
+            options = self.check(x, *options)
+        if with_autograd and wants_grad(x):
+            y = connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
+        else:
+            y = self.forward(x, *options)
         return y
+
+    def _rule_with(self, options: tuple[Any, ...]) -> Rule:
+        """The rule with these options, which have been checked."""
+        return lambda x, back: self.rule(x, *options) if back else (self.forward(x, *options), None)
 
     def prepare(self, x: object, *options: object) -> Call[Any]:
         """The same as a `Call`."""
         own, result, gradient = operand(x)
         checked = options if self.check is None else self.check(own, *options)
-
-        def rule(z: Encoding, back: bool) -> tuple[Any, Pullback | None]:
-            return self.rule(z, *checked) if back else (self.forward(z, *checked), None)
-
-        return Call(own, rule, result, gradient, self.second_order)
+        return Call(own, self._rule_with(checked), result, gradient, self.second_order, self.by_column)
 
     def of(self, public: F) -> F:
         """Let `vjp` find this rule by the public function, which takes a batch and the options."""
@@ -242,6 +243,6 @@ def with_rule(public: F, prepare: Callable[..., Call[Any]]) -> F:
 def linear(forward: Callable[[X], Y], transpose: Callable[[Y], X], x: X) -> Y:
     """``forward(x)``, connected to the caller's autograd graph; each function is the gradient of the other."""
     if wants_grad(x):
-        y: Y = connected(lambda z: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
+        y: Y = connected(lambda z, _: (forward(z), lambda dy: linear(transpose, forward, dy)), x)
         return y
     return forward(x)

@@ -66,7 +66,7 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None)
         lead = tuple(like.shape)
         structure = Structure.of_lengths(integers(library.to_numpy(like).reshape(-1), "lengths"))
     else:
-        structure, like = _counted(lengths)
+        structure, like = counted(lengths)
         if not is_encoding(lengths):
             like = np.empty(0)
         elif len(form := as_own(lengths)._form()) == 2:  # a rectangle in the caller's order, as a mask is
@@ -174,14 +174,14 @@ def _asked(x: Lengths, layout: bool) -> tuple[Operand | None, Structure, Array]:
     if not isinstance(layout, (bool, np.bool_)):
         raise TypeError(f"layout must be True or False, not {said(layout)}")
     if not layout:
-        return (None, *_counted(x))
+        return (None, *counted(x))
     if not is_batch(x) and not (isinstance(x, (list, tuple)) and not x):
         raise TypeError(f"layout=True is for a batch, which has a layout, and not for {type(x).__name__}")
     batch = operand(x)
     return batch, batch.own._structure, batch.own._sample()
 
 
-def _counted(x: Lengths) -> tuple[Structure, Array]:
+def counted(x: Lengths) -> tuple[Structure, Array]:
     """The structure of a batch, or of the lengths given, and an array beside which the result stands."""
     if is_array(x):
         library, like = adopt(x, "lengths")
@@ -239,7 +239,7 @@ def cu_seqlens(x: Lengths) -> Array:
     >>> sf.cu_seqlens(sf.Ragged(np.zeros(5), [3, 0, 2]))
     array([0, 3, 3, 5], dtype=int32)
     """
-    structure, like = _counted(x)
+    structure, like = counted(x)
     if structure.rows >= 2**31:
         raise StructureError(f"{structure.rows} rows are more than int32 can count; split the batch")
     return library_of(like).from_host(structure.offsets.astype(np.int32), like)
@@ -283,7 +283,7 @@ def block_mask(x: Lengths, *, causal: bool = False) -> Array:
     """
     if not isinstance(causal, (bool, np.bool_)):
         raise TypeError(f"causal must be True or False, not {said(causal)}")
-    structure, like = _counted(x)
+    structure, like = counted(x)
     library, rows = library_of(like), structure.rows
     out = allocated(library.empty, (rows, rows), library.bool_dtype, like)
     if rows:

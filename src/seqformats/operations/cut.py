@@ -70,7 +70,7 @@ def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) 
     return (_parts(x, _bound(start, n, "start"), _bound(stop, n, "stop"), by),)
 
 
-CUT = Operation(taken, rule_of_parts, check=_cuts)
+CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True)
 
 
 @CUT.of
@@ -156,7 +156,7 @@ def _shortened(x: Encoding, most: int | Array, side: str) -> Parts:
     return Runs(kept, Structure.of_lengths(pieces), frozen(starts))
 
 
-TRUNCATE = Operation(taken, rule_of_parts, check=_truncations)
+TRUNCATE = Operation(taken, rule_of_parts, check=_truncations, by_column=True)
 
 
 @TRUNCATE.of

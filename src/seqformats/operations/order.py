@@ -300,9 +300,10 @@ def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
     chosen, places = _first(own, kept, falling, True)
     there = in_kind_of(settled(library_of(places), places), kept, own)
 
-    def rule(_: Encoding, wanted: bool) -> tuple[Any, Pullback | None]:
-        back = pullback_of(own, places.reshape(-1), kept, once=True, by_column=True) if wanted else None
-        return in_kind_of(chosen, kept, own), back
+    def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback | None]:
+        values, at = (chosen, places) if z is own else _first(z, kept, falling, True)
+        back = pullback_of(z, at.reshape(-1), kept, once=True, by_column=True) if wanted else None
+        return in_kind_of(values, kept, z), back
 
     call: Call[B] = Call(own, rule, result, gradient)
     return call, there if result is None else result(there)

@@ -50,6 +50,7 @@ class Quantiles(Reduction):
             lambda x, _: self.with_pullback(x)[1],
             what="a quantile",
         )
+        self.by_column = not levels.ndim  # an axis of levels stands before those of an item
 
     def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
         """The values in the dtype of the kernel, and the function that gives items their gradient."""

@@ -42,7 +42,7 @@ def _reverse_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     return _reversed(x), lambda dy: linear(_reversed, _reversed, dy)
 
 
-REVERSE = Operation(_reversed, _reverse_rule)
+REVERSE = Operation(_reversed, _reverse_rule, by_column=True)
 
 
 @REVERSE.of
@@ -92,7 +92,7 @@ def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
     return (Runs(kept, kept, frozen(structure.offsets[:-1] + begin)),)
 
 
-SLICE = Operation(taken, rule_of_parts, check=_ranges)
+SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True)
 
 
 @SLICE.of

@@ -12,9 +12,10 @@ from ..arrays import Array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD
-from ..formats.leaves import calculated, wants_grad
+from ..formats.leaves import calculated, connected, wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, operand, with_rule
+from ..limits import remember
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import name_of
 
@@ -77,12 +78,17 @@ class Reduction:
         self.few = few
         self.synonyms = synonyms
         self.second_order = second_order
+        self.by_column = True  # each number of an item is reduced as if it were alone
+        self.learned: dict[Any, str | None] = {}  # those with a gradient; the names of HALF
 
     def __call__(self, x: Batch, empty: Empty) -> Reduced:
         """The result for any batch, with `empty` for empty sequences."""
-        if empty is self.default and isinstance(x, Encoding) and not (with_autograd and wants_grad(x)):
-            y = self.values(x)
-            return over_levels(y, x) if x.keeps_levels else y
+        if empty is self.default and isinstance(x, Encoding):
+            if not (with_autograd and wants_grad(x)):
+                y = self.values(x)
+                return over_levels(y, x) if x.keeps_levels else y
+            if self.pullback is not None:
+                return connected(self._usual, x, self.second_order, by_column=self.by_column)  # type: ignore[no-any-return]
         call = self.prepare(x, empty)
         if self.pullback is not None:
             return cast(Reduced, call.run())
@@ -98,7 +104,7 @@ class Reduction:
         def rule(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
             return self._rule(z, empty) if back else (self._forward(z, empty), None)
 
-        return Call(own, rule, result, gradient, self.second_order)
+        return Call(own, rule, result, gradient, self.second_order, self.by_column)
 
     def of(self, public: Callable[..., Reduced]) -> Reducer:
         """Let `vjp` find this rule by the public function, and type checkers what it returns."""
@@ -107,17 +113,28 @@ class Reduction:
     def _forward(self, x: Encoding, empty: Empty) -> Reduced:
         return over_levels(self.finished(self.values(x), x._structure, empty), x)
 
+    def _usual(self, x: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
+        """The rule with nothing asked for empty sequences."""
+        return self._rule(x, self.default) if back else (self._forward(x, self.default), None)
+
     def _rule(self, x: Encoding, empty: Empty) -> tuple[Reduced, Pullback]:
         if self.pullback is None:
             raise TypeError(f"reduce_{self.name} has no gradient; its results are no floats")
-        library, name = library_of(x._sample()), name_of(x)
-        if self.what is not None:
-            differentiable(name, self.what)
+        dtype = x._dtype
+        if dtype not in self.learned:
+            name = name_of(x)
+            if self.what is not None:
+                differentiable(name, self.what)
+            remember(self.learned, dtype, name if name in HALF else None)
+        half = self.learned[dtype]
         values, pullback = self.with_pullback(x)
-        if name in HALF:
-            values = library.astype(values, name)
-        y = over_levels(self.finished(values, x._structure, empty), x)
-        return y, lambda dy: pullback(rows_or_data(dy))
+        if half is not None:
+            values = library_of(values).astype(values, half)
+        if empty is not self.default:
+            values = self.finished(values, x._structure, empty)
+        if x.keeps_levels:
+            return over_levels(values, x), lambda dy: pullback(rows_or_data(dy))
+        return values, pullback
 
     def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
         """The values in the dtype of the kernel, and the function of their gradients, where there is one."""

@@ -37,7 +37,7 @@ def _shuffle_rule(x: Encoding, seed: int) -> tuple[Encoding, Pullback]:
     return picked(x, _places(x, seed), x._structure)(x, True)
 
 
-SHUFFLE = Operation(_shuffled, _shuffle_rule)
+SHUFFLE = Operation(_shuffled, _shuffle_rule, by_column=True)
 
 
 @SHUFFLE.of

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..arrays import library_of
+from ..arrays import Array, library_of
 from ..arrays.dtypes import HALF, differentiable, exponentials, sums
 from ..converters.convert import without_padding
 from ..formats import Encoding
@@ -28,7 +28,7 @@ class _Softmax(Operation):
     def __init__(self, log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> None:
         self.log = log
         self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True)
-        super().__init__(self.values, self._rule, second_order=second_order)
+        super().__init__(self.values, self._rule, second_order=second_order, by_column=True)
 
     def _rule(self, x: Encoding) -> tuple[Encoding, Pullback]:
         library, name, shape = library_of(x._sample()), name_of(x), without_data(x)
@@ -40,15 +40,20 @@ class _Softmax(Operation):
 
         def pullback(dy: Encoding) -> Any:
             slopes = library.astype(in_one_array(dy).data, made)
-            item = shape.item_shape
-            at = layout_for(shape, item, kept.dtype)
-            dx = rows_like(library, at, item, kept.dtype, kept)
-            width, structure = math.prod(item), shape._structure
-            if width and structure.n:
-                softmax_back.start(library, (slopes, kept), (dx,), (at._layout(), self.log), width, structure)
-            return shape._with_data(library.astype(dx, name))
+            return shape._with_data(library.astype(slopes_of(shape, kept, slopes, self.log), name))
 
         return y, pullback
+
+
+def slopes_of(shape: Encoding, y: Array, slopes: Array, log: int = 0) -> Array:
+    """The gradient of softmax (its logarithm) by its result `y`; all are data in the layout of `shape`."""
+    library, item, structure = library_of(y), shape.item_shape, shape._structure
+    at = layout_for(shape, item, y.dtype)
+    dx = rows_like(library, at, item, y.dtype, y)
+    width = math.prod(item)
+    if width and structure.n:
+        softmax_back.start(library, (slopes, y), (dx,), (at._layout(), log), width, structure)
+    return dx
 
 
 def _softmax_second_order(x: Encoding, dy: Encoding) -> Any:
@@ -152,7 +157,7 @@ def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     return y, lambda dy: linear(lambda d: _cumsum(d, 1), _cumsum, dy)
 
 
-CUMSUM = Operation(_cumsum, _cumsum_rule)
+CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True)
 
 
 @CUMSUM.of

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays import Array, Library, library_of, with_autograd
+from ..arrays import NUMPY, Array, Library, library_of
 from ..arrays.dtypes import HALF, means, sums
 from ..converters.convert import convert
 from ..formats import Encoding, Ragged
-from ..formats.leaves import wants_grad, without_data
+from ..formats.leaves import without_data
+from ..formats.rows import SMALL
 from ..gradients.operation import Pullback, linear
 from ..launch.kernel import kernel
 from .annotations import E
@@ -33,20 +34,25 @@ def summed(x: Encoding, mode: int = SUM) -> Array:
 
 def spread(rows: Array, shape: Encoding, mode: int = SUM) -> Encoding:
     """Every row of a sequence gets the sequence's own row of `rows`, scaled; laid out as `shape`, and in the graph."""
-    if with_autograd and wants_grad(rows):
+    library = library_of(rows)
+    if library.autograd and library.wants_grad((rows,)):
         y: Encoding = linear(lambda z: spread(z, shape, mode), lambda dz: summed(dz, mode), rows)
         return y
-    return repeated(library_of(rows), rows, shape) if mode == SUM else _spread_rows[mode](shape, rows)
+    return repeated(library, rows, shape) if mode == SUM else _spread_rows[mode](shape, rows)
 
 
 def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) -> E:
     """Row i of an array, to every item of sequence i, laid out as `shape`; any dtype."""
-    structure, item = shape._structure, rows.shape[1:]
-    at = shape if shape._in_one_array else flat_layout(structure, item, rows.dtype)
-    data = rows_like(library, at, item, rows.dtype, rows) if out is None else out
-    row = math.prod(item) * rows.dtype.itemsize
+    structure, item, dtype = shape._structure, rows.shape[1:], rows.dtype
+    at = shape if shape._in_one_array else flat_layout(structure, item, dtype)
+    data = rows_like(library, at, item, dtype, rows) if out is None else out
+    row = math.prod(item) * dtype.itemsize
     if row and structure.rows:
-        repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
+        if structure.rows * row < SMALL and (library is NUMPY or library.kind(data) == "cpu"):
+            # what `start` would do, which has to find out what is known here
+            repeat_rows.run(library.address(rows), library.address(data), at._layout(), row, 0, structure.n)
+        else:
+            repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
     y: E = shape._with_data(data)
     return y
 

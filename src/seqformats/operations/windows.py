@@ -45,7 +45,8 @@ def _window(x: Encoding, before: int, after: int, filling: Array | None = None) 
 _NOTHING = frozen(np.zeros(1, np.int64))
 
 
-def _window_back(dy: Encoding, before: int, after: int, item: Shape) -> Any:
+def windows_added(dy: Encoding, before: int, after: int, item: Shape) -> Any:
+    """The gradient of a window: what stands in the windows for an item of shape `item`, added up."""
     z = in_one_array(dy)
     library, width = library_of(z.data), math.prod(item)
     name = library.dtype_name(z.dtype)
@@ -67,7 +68,11 @@ def _rule(x: Encoding, before: int, after: int, fill: object = 0) -> tuple[Encod
     y, name, item = _forward(x, before, after, fill), name_of(x), x.item_shape
     sums_in(name)
     differentiable(name, "a window")
-    return y, lambda dy: linear(lambda d: _window_back(d, before, after, item), lambda d: _window(d, before, after), dy)
+
+    def pullback(dy: Encoding) -> Any:
+        return linear(lambda d: windows_added(d, before, after, item), lambda d: _window(d, before, after), dy)
+
+    return y, pullback
 
 
 WINDOW = Operation(
@@ -232,9 +237,9 @@ def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
     def second_order(operands: tuple[Encoding, Any], dy: Encoding) -> tuple[Encoding, Array]:
         z, matrix = operands
         r, slopes = convert(z, Ragged), convert(dy, Ragged)
-        windows = linear(lambda a: _window(a, before, after), lambda a: _window_back(a, before, after, item), r)
+        windows = linear(lambda a: _window(a, before, after), lambda a: windows_added(a, before, after, item), r)
         dwindows = Ragged._sealed(library.product(slopes.data, matrix.T.conj()), r._structure)
-        dx = linear(lambda a: _window_back(a, before, after, item), lambda a: _window(a, before, after), dwindows)
+        dx = linear(lambda a: windows_added(a, before, after, item), lambda a: _window(a, before, after), dwindows)
         return restored(dx, shape), library.product(windows.data.T.conj(), slopes.data)
 
     return Call(

@@ -1,1 +1,77 @@
 """Thinc: its types, its layers and its Ops on these kernels."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from ..errors import needed
+from ..when_imported import when_imported
+
+if TYPE_CHECKING:
+    from .layers import (
+        ParametricAttention,
+        expand_window,
+        list2array,
+        list2padded,
+        list2ragged,
+        padded2list,
+        ragged2list,
+        reduce_first,
+        reduce_last,
+        reduce_max,
+        reduce_mean,
+        reduce_sum,
+        softmax_sequences,
+        with_array,
+        with_array2d,
+        with_flatten,
+        with_list,
+        with_masked,
+        with_packed,
+        with_padded,
+        with_ragged,
+    )
+    from .ops import SequenceOps, use
+
+__all__ = [
+    "ParametricAttention",
+    "SequenceOps",
+    "expand_window",
+    "list2array",
+    "list2padded",
+    "list2ragged",
+    "padded2list",
+    "ragged2list",
+    "reduce_first",
+    "reduce_last",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_sum",
+    "softmax_sequences",
+    "use",
+    "with_array",
+    "with_array2d",
+    "with_flatten",
+    "with_list",
+    "with_masked",
+    "with_packed",
+    "with_padded",
+    "with_ragged",
+]
+
+# The names of layers, in Thinc's registry once there is one; and of the callback of spaCy's.
+when_imported("thinc.api", ".thinc.layers")
+when_imported("spacy.util", ".thinc.spacy")
+
+if not TYPE_CHECKING:  # else a checker would believe in every name
+
+    def __getattr__(name):
+        """What is loaded, with Thinc, when it is first asked for."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        needed("thinc.api", "thinc")
+        module = importlib.import_module(f".{'ops' if name in ('SequenceOps', 'use') else 'layers'}", __name__)
+        globals()[name] = found = getattr(module, name)
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -1,10 +1,39 @@
 """PyTorch: its loaders, its models, and what its compiler and its transforms need.
 
-``import seqformats as sf`` is enough: ``sf.torch.collate``, ``sf.torch.BucketSampler``.  PyTorch itself is imported
-where a batch is made.
+``import seqformats as sf`` is enough: ``sf.torch.collate``, ``sf.torch.BucketSampler``, ``sf.torch.flex_mask``.
+PyTorch itself is imported where a function is called; a part of this package is loaded when its name is first asked
+for, since what PyTorch is told of encodings is told in the moment of its import.
 """
 
-from ..loading.sampler import BucketSampler
-from .collate import collate
+import importlib
+from typing import TYPE_CHECKING
 
-__all__ = ["BucketSampler", "collate"]
+if TYPE_CHECKING:
+    from ..loading.sampler import BucketSampler
+    from .attention import flex_mask, varlen
+    from .collate import collate
+    from .nested import from_njt, to_njt
+
+__all__ = ["BucketSampler", "collate", "flex_mask", "from_njt", "to_njt", "varlen"]
+
+_PLACES = {
+    "BucketSampler": "..loading.sampler",
+    "collate": ".collate",
+    "flex_mask": ".attention",
+    "from_njt": ".nested",
+    "to_njt": ".nested",
+    "varlen": ".attention",
+}
+
+if not TYPE_CHECKING:  # else a checker would believe in every name
+
+    def __getattr__(name):
+        """What is loaded when it is first asked for."""
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(_PLACES[name], __name__), name)
+        globals()[name] = found
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

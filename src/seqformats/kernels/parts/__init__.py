@@ -10,6 +10,7 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 - `vectors`   the exponential function, and blocks of float32
 - `lanes`     some columns of a row, in registers
 - `sums`      sums of many rows
+- `tiles`     products of small matrices
 - `order`     the items of a column in order
 - `code`      words for writing LLVM instructions
 - `random`    random numbers by counters
@@ -19,7 +20,7 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 
 from ...layout import Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
-from .common import Columns, along, begin_of, best_of_column, beyond, edit, item_at, limited, locate, place_of, put
+from .common import Columns, along, begin_of, best_of_column, beyond, dot, edit, item_at, limited, locate, place_of, put
 from .lanes import (
     choose,
     columns_at_once,
@@ -73,6 +74,7 @@ from .record import (
     alike,
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
+from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
 from .vectors import exp, powers_of_any, powers_of_row
 
 __all__ = [
@@ -92,7 +94,12 @@ __all__ = [
     "Integers",
     "KernelSpec",
     "Layout",
+    "Product",
+    "Queries",
+    "Sight",
+    "Tiles",
     "add_block",
+    "add_row",
     "alike",
     "along",
     "at_least",
@@ -105,17 +112,21 @@ __all__ = [
     "centre",
     "choose",
     "clear",
+    "clear_rows",
     "columns_at_once",
     "compiled",
     "compiled_with_gil",
     "conjugated",
+    "dot",
     "draw",
     "each",
     "edit",
     "exp",
+    "fold_add",
     "fold_windows",
     "give",
     "give_room",
+    "give_row",
     "in_any",
     "in_lanes",
     "item_at",
@@ -125,14 +136,17 @@ __all__ = [
     "load",
     "locate",
     "log",
+    "mirror",
     "mirrored",
     "move",
     "move_row",
     "move_run",
     "move_square",
+    "multiply",
     "nonzero",
     "numbers_of",
     "one_of",
+    "pack_row",
     "peek",
     "peek_byte",
     "peek_int",

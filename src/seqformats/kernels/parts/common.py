@@ -128,3 +128,12 @@ def begin_of(at: Layout, i: int, length: int, row: int) -> Any:
     if at.stride < 0:
         return at.starts[i] * (1 if at.absolute else row)
     return (i * at.stride + at.left * (at.stride - length)) * row
+
+
+@shared
+def dot(x: Array, p: int, y: Array, r: int, size: int) -> Any:
+    """The sum of ``x[p + k] * y[r + k]``."""
+    total = x.dtype.type(0)
+    for k in range(size):
+        total += x[p + k] * y[r + k]
+    return total

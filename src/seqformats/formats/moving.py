@@ -1,0 +1,379 @@
+"""What tensors have and batches of them too: to another device or dtype, pinned, detached, shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from .. import registry
+from ..arrays import Array, DType, Library, dtype_in, is_array, library_of
+from ..errors import said
+from .annotations import Shaped
+
+
+class Wanted(NamedTuple):
+    """What a call of `to` asks for; None: as it is."""
+
+    device: object
+    dtype: DType
+    non_blocking: bool
+    copy: bool
+
+
+class Movable:
+    """The methods that take tensors to where they are wanted, of whatever holds arrays.
+
+    ``_sample()``, ``_leaves()`` and ``_with(leaves)`` are those of an encoding.  What shares the structure of a batch
+    shares one object, so nothing is checked or sorted again.
+    """
+
+    __slots__ = ()
+
+    _look: Callable[[], object]
+    _sample: Callable[[], Array]
+    _leaves: Callable[[], list[Any]]
+    _with: Callable[[Sequence[Shaped]], Self]
+    _with_data: Callable[[Shaped], Self]
+
+    def to(self, *args: object, **options: object) -> Self:
+        """The same batch on another device, or in another dtype, as ``tensor.to`` has it.
+
+        Parameters
+        ----------
+        *args
+            ``to(device=None, dtype=None, non_blocking=False, copy=False)``, ``to(dtype, non_blocking=False,
+            copy=False)`` or ``to(other, non_blocking=False, copy=False)``, where `other` is an array or a batch of the
+            same library, whose device and dtype are meant.
+        **options
+            The same by name: `device`, `dtype`, `other`, `non_blocking`, `copy`.
+
+        Returns
+        -------
+        the same encoding
+            `x` itself where nothing changes and no `copy` is asked for.  The structure is shared.  Tensors stay in
+            their graph.
+
+        Raises
+        ------
+        TypeError
+            For other arguments, for a dtype that the library does not have, and for an `other` of another library.
+        DeviceError
+            For a device that there is not, or that the library does not reach.
+
+        See Also
+        --------
+        seqformats.to : Also to another array library.
+
+        Notes
+        -----
+        A string is a device, as PyTorch has it; ``to(dtype="float16")`` takes names of dtypes.  Other libraries than
+        PyTorch do not know of `non_blocking`: their copies are there when the method returns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> x = sf.Ragged(np.arange(3), [1, 2])
+        >>> x.to(np.float32).dtype, x.to("cpu") is x
+        (dtype('float32'), True)
+        """
+        library = library_of(self._sample())
+        wanted = _wanted(library, args, dict(options))
+        if wanted.device is None and wanted.dtype is None and not wanted.copy:
+            return self
+        return self._each(lambda leaf: _sent(library_of(leaf), leaf, wanted))
+
+    def cpu(self) -> Self:
+        """The same batch on the host: ``x.to("cpu")``.
+
+        Returns
+        -------
+        the same encoding
+            `x` itself where it is there.
+
+        See Also
+        --------
+        Ragged.to : To any device.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged(np.arange(3), [1, 2]).cpu().device
+        'cpu'
+        """
+        return self.to("cpu")
+
+    def cuda(self, device: object = None, non_blocking: bool = False) -> Self:
+        """The same batch on a GPU: ``x.to("cuda")``.
+
+        Parameters
+        ----------
+        device : optional
+            Which one, by its number or as `to` takes it.
+        non_blocking : bool
+            As `to` takes it.
+
+        Returns
+        -------
+        the same encoding
+
+        Raises
+        ------
+        DeviceError
+            Where there is none.
+
+        See Also
+        --------
+        Ragged.to : To any device.
+        """
+        where = "cuda" if device is None else f"cuda:{device}" if type(device) is int else device
+        return self.to(where, non_blocking=non_blocking)
+
+    def detach(self) -> Self:
+        """The same batch outside the graph of its gradients; its memory is shared.
+
+        Returns
+        -------
+        the same encoding
+            `x` itself, of arrays of a library that has no graph.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> x = sf.Ragged(np.arange(3.0), [1, 2])
+        >>> x.detach() is x
+        True
+        """
+        return self._each(lambda leaf: leaf.detach() if hasattr(leaf, "detach") else leaf)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let the tensors that hold the items ask for a gradient, or no longer.
+
+        Parameters
+        ----------
+        requires_grad : bool
+
+        Returns
+        -------
+        `x` itself
+
+        Raises
+        ------
+        TypeError
+            For arrays of a library without a graph, and for items that can have no gradient.
+        RuntimeError
+            What a tensor says that is a result, and so cannot stop to ask.
+
+        See Also
+        --------
+        seqformats.vjp : Gradients of arrays of every library.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged(np.arange(3.0), [1, 2]).requires_grad_()
+        Traceback (most recent call last):
+            ...
+        TypeError: ndarray has no requires_grad_; sf.to(x, "torch") has, sf.vjp gives gradients of it
+        """
+        leaves = self._checked("requires_grad_", ", sf.vjp gives gradients of it")
+        for leaf in leaves if requires_grad else ():
+            name = library_of(leaf).dtype_name(leaf.dtype)
+            if not name.startswith(("float", "bfloat", "complex")):
+                raise TypeError(f"items of {name} have no gradient; x.to(dtype) gives them another dtype")
+        for leaf in leaves:
+            leaf.requires_grad_(requires_grad)
+        return self
+
+    def pin_memory(self, device: object = None) -> Self:
+        """The same batch in page-locked memory, from which tensors go to a GPU while the host goes on.
+
+        Parameters
+        ----------
+        device : optional
+            As the tensors' own method takes it.
+
+        Returns
+        -------
+        the same encoding
+
+        Raises
+        ------
+        TypeError
+            For arrays that have no such method; those of PyTorch have.
+
+        Notes
+        -----
+        ``DataLoader(pin_memory=True)`` calls it.  Without a GPU it does what the tensors do.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged(np.arange(3), [1, 2]).pin_memory()
+        Traceback (most recent call last):
+            ...
+        TypeError: ndarray has no page-locked memory; sf.to(x, "torch") has
+        """
+        self._checked("pin_memory", what="page-locked memory")
+        where = () if device is None else (device,)
+        return self._each(lambda leaf: leaf.pin_memory(*where))
+
+    def is_pinned(self) -> bool:
+        """Is all of it in page-locked memory?
+
+        Returns
+        -------
+        bool
+            False for arrays of a library that has none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged(np.arange(3), [1, 2]).is_pinned()
+        False
+        """
+        leaves = self._leaves()
+        return bool(leaves) and all(hasattr(leaf, "is_pinned") and leaf.is_pinned() for leaf in leaves)
+
+    def record_stream(self, stream: object) -> None:
+        """Keep the memory of its tensors from being taken again before `stream` is done with them.
+
+        Parameters
+        ----------
+        stream : as ``tensor.record_stream`` takes it
+
+        Raises
+        ------
+        TypeError
+            For arrays that have no such method; those of PyTorch have, on a GPU.
+
+        Notes
+        -----
+        For a batch that has been moved on a stream of its own and is used on another.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged(np.arange(3), [1, 2]).record_stream(None)
+        Traceback (most recent call last):
+            ...
+        TypeError: ndarray has no record_stream; sf.to(x, "torch") has
+        """
+        for leaf in self._checked("record_stream"):
+            leaf.record_stream(stream)
+
+    def share_memory_(self) -> Self:
+        """Move its tensors to memory that other processes can reach, in place.
+
+        Returns
+        -------
+        `x` itself
+            On a GPU nothing changes.
+
+        Raises
+        ------
+        TypeError
+            For arrays that have no such method; those of PyTorch have.
+
+        Notes
+        -----
+        ``torch.multiprocessing`` calls it for what goes through a queue or a pipe, so a batch arrives there without a
+        copy of its items, and what one process writes into them the other reads.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> sf.Ragged(np.arange(3), [1, 2]).share_memory_()
+        Traceback (most recent call last):
+            ...
+        TypeError: ndarray has no share_memory_; sf.to(x, "torch") has
+        """
+        for leaf in self._checked("share_memory_"):
+            leaf.share_memory_()
+        return self
+
+    def _each(self, change: Callable[[Any], Any]) -> Self:
+        """The same with every array changed, itself where none is; shapes stay."""
+        self._look()
+        leaves = self._leaves()
+        if not leaves:  # a list of no arrays, which says what they would be
+            sample = self._sample()
+            new = change(sample)
+            return self if new is sample else self._with_data(new)
+        changed = [change(leaf) for leaf in leaves]
+        same = all(new is leaf for new, leaf in zip(changed, leaves, strict=True))
+        return self if same else self._with(changed)
+
+    def _checked(self, method: str, more: str = "", what: str = "") -> list[Any]:
+        """Its arrays, which have this method; else TypeError."""
+        self._look()
+        leaves = self._leaves()
+        for leaf in leaves or [self._sample()]:
+            if not hasattr(leaf, method):
+                raise TypeError(f'{type(leaf).__name__} has no {what or method}; sf.to(x, "torch") has{more}')
+        return leaves
+
+
+_NAMES = ("device", "dtype", "other", "non_blocking", "copy")
+
+
+def _wanted(library: Library, args: Sequence[object], options: dict[str, object]) -> Wanted:
+    """The arguments of `to`, by what the first of them is."""
+    for name in options:
+        if name not in _NAMES:
+            hint = "; items have no memory format of their own" if name == "memory_format" else ""
+            raise TypeError(f"to has no option {name!r}; there are: {', '.join(_NAMES)}{hint}")
+    first = args[0] if args else None
+    of_another = is_array(first) or isinstance(first, Movable)
+    of_dtype = not of_another and (isinstance(first, type) or hasattr(first, "itemsize"))
+    names = ("other",) if of_another else ("dtype",) if of_dtype else ("device", "dtype")
+    names = (*names, "non_blocking", "copy")
+    if len(args) > len(names):
+        raise TypeError(f"to takes at most {len(names)} arguments, {', '.join(names)}, but got {len(args)}")
+    for name, value in zip(names, args, strict=False):
+        if name in options:
+            raise TypeError(f"to got {name} twice")
+        options[name] = value
+    switches = [options.get(name, False) for name in ("non_blocking", "copy")]
+    for name, value in zip(("non_blocking", "copy"), switches, strict=True):
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} must be True or False, not {said(value)}")
+    device, dtype, other = (options.get(name) for name in ("device", "dtype", "other"))
+    if other is not None:
+        if device is not None or dtype is not None:
+            raise TypeError("to takes either other or device and dtype")
+        device, dtype = _like(library, other)
+    if type(device) is str and device in np.sctypeDict:
+        raise TypeError(f"a string is a device, and {said(device)} a dtype; give dtype={said(device)}")
+    meant = None if dtype is None else dtype_in(library, dtype)
+    return Wanted(device, meant, bool(switches[0]), bool(switches[1]))
+
+
+def _like(library: Library, other: Any) -> tuple[str, DType]:
+    """The device and dtype of another array or batch."""
+    sample = other._sample() if isinstance(other, Movable) else other
+    if not is_array(sample):
+        raise TypeError(f"other must be an array or a batch, not {said(other)}")
+    own = library_of(sample)
+    if own is not library:
+        raise TypeError(f"other is of {own.name}, but x of {library.name}; sf.to(x, {own.name!r}) brings it there")
+    return own.device(sample), sample.dtype
+
+
+def _sent(library: Library, leaf: Array, wanted: Wanted) -> Array:
+    """One array where it is wanted."""
+    sent = leaf
+    if wanted.device is not None:
+        sent = library.sent(sent, wanted.device, wanted.non_blocking)
+    if wanted.dtype is not None:
+        sent = registry.service("cast")(library_of(sent), sent, wanted.dtype)
+    return library_of(sent).copy(sent) if wanted.copy and sent is leaf else sent

@@ -1,0 +1,282 @@
+"""The constructors of encodings in compiled functions: they check what those of Python check."""
+
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="untyped-decorator"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core.errors import NumbaTypeError
+from numba.extending import overload
+
+from ..errors import StructureError
+from ..formats.structure import MOST
+from ..kernels import check_lengths, check_offsets, check_order
+from ..kernels.parts.code import Kind
+from .sequences import make_lod, make_masked, make_packed, make_padded, make_ragged, read_only
+
+lengths_fault, offsets_fault, order_fault = check_lengths.cpu, check_offsets.cpu, check_order.cpu
+
+
+# --- what is given ---------------------------------------------------------------------------------------------------
+
+
+def integers(values: Any, name: str) -> Any:
+    """A private int64 copy of whole numbers."""
+    return np.array(values, np.int64)
+
+
+@overload(integers, strict=False)
+def _integers(values: Kind, name: Kind) -> Any:
+    def copied(values, name):
+        out = np.empty(len(values), np.int64)
+        for i in range(out.size):
+            out[i] = values[i]
+        return out
+
+    def copied_in_bounds(values, name):
+        out = np.empty(len(values), np.int64)
+        for i in range(out.size):
+            if values[i] > np.uint64(MOST):
+                raise StructureError("{} must fit int64, but one of them is {}", name, values[i])
+            out[i] = np.int64(values[i])
+        return out
+
+    return copied_in_bounds if values.dtype == types.uint64 else copied
+
+
+def rows_of(data: Any) -> Any:
+    """C-contiguous data, copied where it is not."""
+    return np.ascontiguousarray(data)
+
+
+@overload(rows_of, strict=False)
+def _rows_of(data: Kind) -> Any:
+    return (lambda data: data) if data.layout == "C" else (lambda data: np.ascontiguousarray(data))
+
+
+def _check_integers(**given: Kind) -> None:
+    """They are integers with one axis."""
+    for name, values in given.items():
+        one_axis = isinstance(values, types.Array) and values.ndim == 1
+        listed = isinstance(values, (types.List, types.ListType, types.UniTuple))
+        if not (one_axis or listed) or not isinstance(values.dtype, types.Integer):
+            raise NumbaTypeError(f"{name} must be integers with one axis, not {values}")
+
+
+def _check_axes(data: Kind, least: int, axes: str) -> None:
+    """Data is an array with so many axes."""
+    if not isinstance(data, types.Array):
+        raise NumbaTypeError(f"data must be an array with the axes {axes}, not {data}")
+    if data.ndim < least:
+        raise NumbaTypeError(f"data must have the axes {axes}, but is {data}")
+
+
+def offsets_of(lengths: Any, rows: int) -> Any:
+    """The offsets and the longest of lengths that add up to no more than `rows`, which may be all that int64 holds."""
+    offsets = np.empty(lengths.size + 1, np.int64)
+    longest = lengths_fault(lengths, offsets, rows)
+    if longest < 0:
+        i = -1 - longest
+        for k in range(lengths.size):
+            if lengths[k] < 0:
+                raise StructureError("lengths must not be negative, but lengths[{}] is {}", k, lengths[k])
+        if rows == MOST:
+            raise StructureError("lengths add up to more than int64 can count, at lengths[{}] = {}", i, lengths[i])
+        total = lengths.sum()
+        if total <= rows:  # it has come round
+            raise StructureError("lengths add up to more than int64 can count, but data has {} rows", rows)
+        raise StructureError("lengths add up to {}, but data has {} rows", total, rows)
+    return offsets, longest
+
+
+@overload(offsets_of, strict=False)
+def _offsets_of(lengths: Kind, rows: Kind) -> Any:
+    return offsets_of
+
+
+# --- the constructors ------------------------------------------------------------------------------------------------
+
+
+def ragged(data: Kind, lengths: Kind) -> Any:
+    """What ``sf.Ragged(data, lengths)`` is for such types."""
+    _check_axes(data, 1, "(rows, *item)")
+    _check_integers(lengths=lengths)
+
+    def make(data, lengths):
+        rows, own = rows_of(data), integers(lengths, "lengths")
+        offsets, longest = offsets_of(own, rows.shape[0])
+        if offsets[-1] != rows.shape[0]:
+            raise StructureError("lengths add up to {}, but data has {} rows", offsets[-1], rows.shape[0])
+        return make_ragged((rows, read_only(own), read_only(offsets), longest))
+
+    return make
+
+
+def masked(data: Kind, lengths: Kind, side: Kind = "right") -> Any:
+    """What ``sf.Masked(data, lengths, side)`` is for such types."""
+    _check_axes(data, 2, "(n, width, *item)")
+    _check_integers(lengths=lengths)
+    given = isinstance(side, types.UnicodeType)
+    if not given and getattr(side, "value", side) != "right":  # the default is no type
+        raise NumbaTypeError(f'side must be "right" or "left", not {side}')
+
+    def make(data, lengths, side="right"):
+        rows, own = rows_of(data), integers(lengths, "lengths")
+        left = on_the_left(side)
+        n, width = rows.shape[0], rows.shape[1]
+        offsets, longest = offsets_of(own, MOST)
+        if own.size != n:
+            raise StructureError("there are {} lengths, but data has {} rows", own.size, n)
+        if longest > width:
+            raise StructureError("the longest length is {}, but data is only {} wide", longest, width)
+        return make_masked((rows, read_only(own), offsets[-1], longest, left))
+
+    return make
+
+
+def on_the_left(side: str) -> int:
+    """Is the padding there?"""
+    if side == "left":
+        return 1
+    if side == "right":
+        return 0
+    raise StructureError('side must be "right" or "left"')
+
+
+@overload(on_the_left, strict=False)
+def _on_the_left(side: Kind) -> Any:
+    return on_the_left if isinstance(side, types.UnicodeType) else (lambda _: 0)
+
+
+def checked_order(size_at_t: Any, lengths: Any, indices: Any) -> Any:
+    """The columns of sequences, and the first row of every step, of a time-major batch whose parts fit."""
+    n = lengths.size
+    if indices.size != n:
+        raise StructureError("indices must be as many as lengths, but there are {} and {}", indices.size, n)
+    own, steps = np.full(n, -1, np.int64), np.empty(size_at_t.size + 1, np.int64)
+    fault = order_fault(lengths, indices, size_at_t, own, steps)
+    if fault:
+        k = fault // 4
+        if fault % 4 == 1 and lengths[k] < 0:
+            raise StructureError("lengths must not be negative, but lengths[{}] is {}", k, lengths[k])
+        if fault % 4 == 1 and k > 0 and lengths[k] > lengths[k - 1]:
+            raise StructureError("lengths must fall, but lengths[{}] is {} after {}", k, lengths[k], lengths[k - 1])
+        if fault % 4 == 1:
+            raise StructureError("lengths[{}] is {}, but there are only {} steps", k, lengths[k], size_at_t.size)
+        if fault % 4 == 2:
+            raise StructureError(
+                "indices must hold every position from 0 to {} once, but indices[{}] is {}", n - 1, k, indices[k]
+            )
+        longer = (lengths > k).sum()
+        raise StructureError(
+            "size_at_t[{}] must count the sequences longer than {}, which are {}, not {}", k, k, longer, size_at_t[k]
+        )
+    columns = np.empty(n, np.int64)
+    for j in range(n):
+        columns[indices[j]] = j
+    return columns, steps
+
+
+@overload(checked_order, strict=False)
+def _checked_order(size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
+    return checked_order
+
+
+def padded(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
+    """What ``sf.Padded(data, size_at_t, lengths, indices)`` is for such types."""
+    _check_axes(data, 2, "(steps, n, *item)")
+    _check_integers(size_at_t=size_at_t, lengths=lengths, indices=indices)
+
+    def make(data, size_at_t, lengths, indices):
+        rows = rows_of(data)
+        sizes, own = integers(size_at_t, "size_at_t"), integers(lengths, "lengths")
+        where = integers(indices, "indices")
+        columns, steps = checked_order(sizes, own, where)
+        if sizes.size != rows.shape[0]:
+            raise StructureError(
+                "size_at_t must have one number a step, but there are {} numbers and data has {} steps",
+                sizes.size,
+                rows.shape[0],
+            )
+        if own.size != rows.shape[1]:
+            raise StructureError("there are {} lengths, but data has {} columns", own.size, rows.shape[1])
+        return make_padded((rows, read_only(sizes), read_only(own), read_only(where), read_only(columns), steps[-1]))
+
+    return make
+
+
+def packed(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
+    """What ``sf.Packed(data, size_at_t, lengths, indices)`` is for such types."""
+    _check_axes(data, 1, "(rows, *item)")
+    _check_integers(size_at_t=size_at_t, lengths=lengths, indices=indices)
+
+    def make(data, size_at_t, lengths, indices):
+        rows = rows_of(data)
+        sizes, own = integers(size_at_t, "size_at_t"), integers(lengths, "lengths")
+        where = integers(indices, "indices")
+        columns, steps = checked_order(sizes, own, where)
+        if steps[-1] != rows.shape[0]:
+            raise StructureError("lengths add up to {}, but data has {} rows", steps[-1], rows.shape[0])
+        return make_packed(
+            (rows, read_only(sizes), read_only(own), read_only(where), read_only(columns), read_only(steps))
+        )
+
+    return make
+
+
+def own_levels(lod: Any) -> Any:
+    """Private copies of the offsets of every level."""
+    return tuple([integers(offsets, "lod") for offsets in lod])
+
+
+@overload(own_levels, strict=False)
+def _own_levels(lod: Kind) -> Any:
+    if len(lod) == 1:
+        return lambda lod: (integers(lod[0], "lod"),)
+    return lambda lod: (integers(lod[0], "lod"), *own_levels(lod[1:]))
+
+
+def frozen_levels(lod: Any) -> Any:
+    """The same, not to be written any more."""
+    return tuple([read_only(offsets) for offsets in lod])
+
+
+@overload(frozen_levels, strict=False)
+def _frozen_levels(lod: Kind) -> Any:
+    if len(lod) == 1:
+        return lambda lod: (read_only(lod[0]),)
+    return lambda lod: (read_only(lod[0]), *frozen_levels(lod[1:]))
+
+
+def lod(data: Kind, lod: Kind) -> Any:
+    """What ``sf.LoD(data, lod)`` is for such types."""
+    _check_axes(data, 1, "(rows, *item)")
+    if not isinstance(lod, types.BaseTuple) or not len(lod):
+        raise NumbaTypeError(f"lod must be a tuple of offset arrays, outermost level first, not {lod}")
+    for k, offsets in enumerate(lod):
+        _check_integers(**{f"lod[{k}]": offsets})
+    count = len(lod)
+
+    def make(data, lod):
+        rows, levels = rows_of(data), own_levels(lod)
+        lengths, longest = np.empty(0, np.int64), 0
+        for k in range(count):
+            offsets = levels[k]
+            if offsets.size == 0:
+                raise StructureError("lod[{}] must begin with 0; no sequence at all is [0]", k)
+            lengths = np.empty(offsets.size - 1, np.int64)
+            longest = offsets_fault(offsets, lengths)
+            if longest == -1:
+                raise StructureError("lod[{}] must begin with 0, but begins with {}", k, offsets[0])
+            if longest < 0:
+                i = -1 - longest
+                raise StructureError("lod[{}] must never fall, but has {} after {}", k, offsets[i], offsets[i - 1])
+            below = rows.shape[0] if k == count - 1 else levels[k + 1].size - 1
+            if offsets[-1] != below:
+                raise StructureError("lod[{}] ends with {}, but what is below it are {}", k, offsets[-1], below)
+        return make_lod((rows, frozen_levels(levels), read_only(lengths), longest))
+
+    return make

@@ -1,0 +1,21 @@
+"""What spaCy's configurations name: the callback that sets these Ops before the models of a pipeline are made."""
+
+from collections.abc import Callable
+from typing import Any
+
+from spacy.util import registry
+
+
+def use_callback() -> Callable[[Any], Any]:
+    """For ``before_creation`` in ``[nlp]``: the models of the pipeline run on these kernels."""
+
+    def before_creation(language: Any) -> Any:
+        from .ops import use
+
+        use()
+        return language
+
+    return before_creation
+
+
+registry.callbacks("seqformats.use.v1", func=use_callback)

@@ -1,0 +1,421 @@
+"""The layers that let a layer see a batch in one encoding, whatever it comes in: Thinc's ``with_*``, and two more."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from thinc.api import Model
+from thinc.types import Padded as ThincPadded
+from thinc.types import Ragged as ThincRagged
+
+from ..arrays import is_array
+from ..converters.convert import convert
+from ..converters.layouts import at_least, one_of
+from ..errors import StructureError
+from ..formats import List, Masked, Packed, Padded, Ragged
+from .doors import (
+    Door,
+    enter,
+    fitting,
+    is_padded_data,
+    is_ragged_data,
+    list_source,
+    named,
+    outline,
+    over_data,
+    padded_data_door,
+    ragged_data_door,
+    rectangle_door,
+)
+from .ops import padded_rows, pieces
+from .structures import structure_of
+from .types import from_padded, from_ragged, to_padded, to_ragged
+
+Layer = Any
+"""A model of Thinc's, of any types; its own types speak of its batches alone."""
+Call = tuple[Any, Callable[[Any], Any]]
+
+
+class Room:
+    """What the layer inside sees: a batch in one encoding.
+
+    `straight` are the types of batches that it may have as they are.
+    """
+
+    kind: Any
+    straight: tuple[type, ...] = ()
+
+    def enter(self, X: Any) -> Door:
+        """The door for a batch."""
+        return enter(X)
+
+    def batch(self, door: Door, model: Layer) -> Any:
+        """The batch in this encoding."""
+        return door.as_kind(self.kind)
+
+    def show(self, batch: Any) -> Any:
+        """What the layer gets."""
+        return batch
+
+    def read(self, y: Any, batch: Any) -> Any:
+        """What the layer gave, as an encoding; StructureError where it is not of as many sequences."""
+        if is_array(y) and batch._in_one_array:
+            return over_data(y, batch)
+        found = y if type(y) is type(batch) else enter(y).as_kind(self.kind)
+        if len(found) != len(batch):
+            raise StructureError(f"the layer saw {len(batch)} sequences, but gave {len(found)}")
+        return found
+
+
+class PaddedRoom(Room):
+    """Thinc's `Padded`."""
+
+    kind, straight = Padded, (ThincPadded,)
+
+    def enter(self, X: Any) -> Door:
+        """Fields of a `Padded` in a tuple, and bare rectangles, too."""
+        if is_padded_data(X):
+            return padded_data_door(X)
+        return rectangle_door(X) if is_array(X) else enter(X)
+
+    def show(self, batch: Any) -> Any:
+        """With lengths that it may write."""
+        return to_padded(batch)
+
+    def read(self, y: Any, batch: Any) -> Any:
+        """The columns may be others now."""
+        return super().read(from_padded(y) if isinstance(y, ThincPadded) else y, batch)
+
+
+class RaggedRoom(Room):
+    """Thinc's `Ragged`."""
+
+    kind, straight = Ragged, (ThincRagged,)
+
+    def enter(self, X: Any) -> Door:
+        """Rows and lengths in a tuple, too."""
+        return ragged_data_door(X) if is_ragged_data(X) else enter(X)
+
+    def show(self, batch: Any) -> Any:
+        """With lengths that it may write."""
+        return to_ragged(batch)
+
+    def read(self, y: Any, batch: Any) -> Any:
+        """The lengths may be others now."""
+        return super().read(from_ragged(y) if isinstance(y, ThincRagged) else y, batch)
+
+
+class ListRoom(Room):
+    """A list of arrays."""
+
+    kind, straight = List, (list,)
+
+    def show(self, batch: Any) -> Any:
+        """A list that it may change."""
+        return list(batch.items)
+
+
+class RowsRoom(Room):
+    """All rows in one array, without padding; `flat`: with two axes."""
+
+    kind, straight = Ragged, (np.ndarray,)
+
+    def __init__(self, flat: bool) -> None:
+        self.flat = flat
+
+    def batch(self, door: Door, model: Layer) -> Any:
+        """Of a rectangle step by step, which is the shorter way."""
+        return door.as_kind(Packed if isinstance(door.own, Padded) else Ragged)
+
+    def show(self, batch: Any) -> Any:
+        """The rows."""
+        rows = batch.data
+        return rows.reshape(rows.shape[0], -1) if self.flat and rows.ndim != 2 and rows.size else rows
+
+    def read(self, y: Any, batch: Any) -> Any:
+        """As many rows; with two axes what had more has them again, where that is what there was."""
+        if self.flat and is_array(y) and y.size == batch._shape[0] * np.prod(batch.item_shape, dtype=int):
+            y = y.reshape(batch._shape) if len(batch._shape) != 2 else y
+        return super().read(y, batch)
+
+
+class MaskedRoom(Room):
+    """A `Masked` of this library."""
+
+    kind = Masked
+
+    def batch(self, door: Door, model: Layer) -> Any:
+        """With the side and the width that the layer wants."""
+        options = {"side": model.attrs["side"], "multiple_of": model.attrs["multiple_of"]}
+        return convert(door.as_kind(Ragged if isinstance(door.own, tuple) else type(door.own)), Masked, **options)
+
+
+class PackedRoom(Room):
+    """A `Packed` of this library."""
+
+    kind = Packed
+
+
+PADDED, RAGGED, LIST, MASKED, PACKED = PaddedRoom(), RaggedRoom(), ListRoom(), MaskedRoom(), PackedRoom()
+ROWS, MATRIX = RowsRoom(False), RowsRoom(True)
+
+
+def forward(room: Room, model: Layer, X: Any, is_train: bool) -> Call:
+    """Let the layer inside see the batch as it wants it."""
+    layer = model.layers[0]
+    if isinstance(X, room.straight):
+        return layer(X, is_train)  # type: ignore[no-any-return]
+    door = room.enter(X)
+    batch = room.batch(door, model)
+    Y, get_dX = layer(room.show(batch), is_train)
+    y = room.read(Y, batch)
+    seen, given = outline(batch), outline(y)
+
+    def backprop(dY: Any) -> Any:
+        dX = get_dX(room.show(fitting(room.enter(dY), given)))
+        return door.back(room.read(dX, seen))
+
+    return door.back(y), backprop
+
+
+def forward_ragged(model: Layer, X: Any, is_train: bool) -> Call:
+    """The same for rows that lie there already, whatever their lengths are."""
+    rows, lengths = X.dataXd, X.lengths
+    Y, get_dX = model.layers[0](rows, is_train)
+    check_rows(Y, rows)
+
+    def backprop(dY: Any) -> Any:
+        slopes = dY.dataXd if isinstance(dY, ThincRagged) else enter(dY).as_kind(Ragged).data
+        check_rows(slopes, Y)
+        return ThincRagged(get_dX(slopes), lengths)
+
+    return ThincRagged(Y, lengths), backprop
+
+
+def check_rows(Y: Any, rows: Any) -> None:
+    """StructureError for another number of rows."""
+    if Y.shape[0] != rows.shape[0]:
+        raise StructureError(f"{rows.shape[0]} rows were expected, but there are {Y.shape[0]}")
+
+
+def forward_rows(room: Any, model: Layer, X: Any, is_train: bool) -> Call:
+    """The same for rows, of lists with rows of zeros between them where the layer asks for these."""
+    if isinstance(X, ThincRagged) and not room.flat:
+        return forward_ragged(model, X, is_train)
+    pad = model.attrs["pad"]
+    source = list_source(X) if pad and isinstance(X, (list, tuple)) else None
+    if source is None:
+        return forward(room, model, X, is_train)
+    structure = source.structure
+    rooms = structure_of(np.where(structure.lengths > 0, structure.lengths + pad, 0))
+    Y, get_dX = model.layers[0](padded_rows(source, pad), is_train)
+
+    def backprop(dY: Any) -> Any:
+        slopes = list_source(dY)
+        if slopes is None or not slopes.structure.same_lengths(structure):
+            raise StructureError("the gradient must be a list of arrays as long as those of the result")
+        return pieces(get_dX(padded_rows(slopes, pad)), rooms, pad)
+
+    return pieces(Y, rooms, pad), backprop
+
+
+def init(room: Room, model: Layer, X: Any = None, Y: Any = None) -> None:
+    """Let the layer inside see samples as it wants them, and take over the dimensions that it finds."""
+    layer = model.layers[0]
+    layer.initialize(X=sample(room, model, X), Y=sample(room, model, Y))
+    copy_dims(model)
+
+
+def sample(room: Room, model: Layer, X: Any) -> Any:
+    """A sample as the layer inside sees it."""
+    if X is None or isinstance(X, room.straight):
+        return X
+    if is_array(X) and not (room is PADDED and X.ndim > 2):  # a chain shows what its last layer gives to all of them
+        return X
+    return room.show(room.batch(room.enter(X), model))
+
+
+def copy_dims(model: Layer) -> None:
+    """The dimensions of the layer inside, where they are known by now."""
+    layer = model.layers[0]
+    for name in layer.dim_names:
+        value = layer.maybe_get_dim(name)
+        if value is not None and model.has_dim(name) is not False:
+            model.set_dim(name, value)
+
+
+def wrapped(room: Room, name: str, layer: Layer, attrs: dict[str, Any] | None = None) -> Layer:
+    """A model around a layer."""
+    return Model(
+        f"{name}({layer.name})",
+        partial(forward if attrs is None or "pad" not in attrs else forward_rows, room),
+        init=partial(init, room),
+        layers=[layer],
+        attrs=attrs or {},
+        dims={dim: layer.maybe_get_dim(dim) for dim in layer.dim_names},
+    )
+
+
+@named("with_array")
+def with_array(layer: Layer, pad: int = 0) -> Layer:
+    """Let a layer see all rows in one array, without padding.
+
+    Parameters
+    ----------
+    layer : Model
+        It sees an array ``(rows, *item)`` and gives as many rows; a plain array it sees as it is.
+    pad : int
+        Rows of zeros before each array of a list that is not empty, and at the end.
+
+    Returns
+    -------
+    Model
+        For any batch; what comes out has the kind of what came in, and so have gradients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> from thinc.api import Linear
+    >>> model = sf.thinc.with_array(Linear())
+    >>> X = [np.ones((2, 3), "f"), np.ones((1, 3), "f")]
+    >>> _ = model.initialize(X, [x[:, :2] for x in X])
+    >>> model.get_dim("nO"), [y.shape for y in model.predict(X)]
+    (2, [(2, 2), (1, 2)])
+    """
+    return wrapped(ROWS, "with_array", layer, {"pad": at_least(pad, "pad", 0)})
+
+
+@named("with_array2d")
+def with_array2d(layer: Layer, pad: int = 0) -> Layer:
+    """`with_array` for a layer that wants two axes: items of more are shown flat."""
+    return wrapped(MATRIX, "with_array", layer, {"pad": at_least(pad, "pad", 0)})
+
+
+@named("with_list")
+def with_list(layer: Layer) -> Layer:
+    """Let a layer see a list of arrays; see `with_array` for the rest."""
+    return wrapped(LIST, "with_list", layer)
+
+
+@named("with_ragged")
+def with_ragged(layer: Layer) -> Layer:
+    """Let a layer see Thinc's `Ragged`; see `with_array` for the rest."""
+    return wrapped(RAGGED, "with_ragged", layer)
+
+
+@named("with_padded")
+def with_padded(layer: Layer) -> Layer:
+    """Let a layer see Thinc's `Padded`, as `LSTM` wants it.
+
+    Parameters
+    ----------
+    layer : Model
+
+    Returns
+    -------
+    Model
+        As of `with_array`.  A `Padded` goes in as it is; a bare rectangle ``(steps, n, *item)`` counts as sequences of
+        one length.
+
+    Notes
+    -----
+    Sequences of one length keep their order in the columns; in Thinc the later one comes first.
+    """
+    return wrapped(PADDED, "with_padded", layer)
+
+
+@named("with_masked")
+def with_masked(layer: Layer, side: str = "right", multiple_of: int = 1) -> Layer:
+    """Let a layer see a `Masked` of this library, batch-major: for attention, say.
+
+    Parameters
+    ----------
+    layer : Model
+        It gives a `Masked`, or an array whose shape begins as that of the data it saw.
+    side : "right" or "left"
+        Where the padding is.
+    multiple_of : int
+        A number that divides the width.
+
+    Returns
+    -------
+    Model
+        As of `with_array`.
+    """
+    one_of(side, "side", ("right", "left"))
+    return wrapped(MASKED, "with_masked", layer, {"side": side, "multiple_of": at_least(multiple_of, "multiple_of", 1)})
+
+
+@named("with_packed")
+def with_packed(layer: Layer) -> Layer:
+    """Let a layer see a `Packed` of this library, time-major without padding; see `with_masked` for what it gives."""
+    return wrapped(PACKED, "with_packed", layer)
+
+
+# --- nested lists ----------------------------------------------------------------------------------------------------
+
+
+@named("with_flatten")
+def with_flatten(layer: Layer) -> Layer:
+    """Let a layer see the items of lists in a list as one flat list.
+
+    Parameters
+    ----------
+    layer : Model
+        It gives as many items, in a list or an array; so does its backprop with gradients.
+
+    Returns
+    -------
+    Model
+        A list of lists, or of arrays where the layer gave one; one level is taken away, whatever is in it.
+
+    Notes
+    -----
+    Thinc's with_flatten.v2; what its first version did of arrays, too.
+    """
+    return Model(f"with_flatten({layer.name})", forward_flat, init=init_flat, layers=[layer])
+
+
+def forward_flat(model: Layer, X: Any, is_train: bool) -> Call:
+    """Take one level away, and put it back."""
+    lengths = [len(items) for items in X]
+    Y, get_dX = model.layers[0](flat(X), is_train)
+
+    def backprop(dY: Any) -> Any:
+        if [len(items) for items in dY] != lengths:
+            raise StructureError("the gradient must be in lists as long as those of the result")
+        return nested(get_dX(np.concatenate(dY) if is_array(Y) and len(dY) else flat(dY)), lengths)
+
+    return nested(Y, lengths), backprop
+
+
+def flat(X: Any) -> list[Any]:
+    """The items of all lists."""
+    return [item for items in X for item in items]
+
+
+def nested(items: Any, lengths: list[int]) -> list[Any]:
+    """The items in lists, or arrays, of these lengths; StructureError for another number of them."""
+    if len(items) != sum(lengths):
+        raise StructureError(f"the layer saw {sum(lengths)} items, but gave {len(items)}")
+    return pieces(items, structure_of(lengths))
+
+
+def init_flat(model: Layer, X: Any = None, Y: Any = None) -> None:
+    """Samples as the layer inside sees them."""
+    targets = None if Y is None else np.concatenate(Y) if len(Y) and all(map(is_array, Y)) else flat(Y)
+    model.layers[0].initialize(None if X is None else flat(X), targets)
+
+
+__all__ = [
+    "with_array",
+    "with_array2d",
+    "with_flatten",
+    "with_list",
+    "with_masked",
+    "with_packed",
+    "with_padded",
+    "with_ragged",
+]

@@ -1,0 +1,240 @@
+"""What the attention of PyTorch and of flash-attn asks for beside the rows of a batch."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..arrays import NUMPY, Array
+from ..errors import StructureError, needed, said
+from ..formats.structure import Structure, whole
+from ..launch.kernel import kernel
+from ..limits import allocated
+from ..operations.annotations import Counts, Lengths
+from ..operations.attention import counted, position_ids, segment_ids
+from ..operations.rearrange import per_sequence
+from .structure import tensor_of
+
+flex_blocks = kernel("flex_blocks")
+
+Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
+BlockMask: TypeAlias = Any  # torch.nn.attention.flex_attention.BlockMask
+
+_NAMES = {
+    "flash_attn": ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"),
+    "torch": ("cu_seq_q", "cu_seq_k", "max_q", "max_k"),
+}
+
+
+def varlen(q: Lengths, k: Lengths | None = None, *, names: str = "flash_attn") -> dict[str, Any]:
+    """The keyword arguments of attention over sequences of various lengths.
+
+    Parameters
+    ----------
+    q : an encoding, a list of tensors, or n lengths
+        Of the queries.
+    k : the same, optional
+        Of the keys and values, as many sequences; without it those of `q`.
+    names : "flash_attn" or "torch"
+        As ``flash_attn.flash_attn_varlen_func`` calls them, or ``torch.nn.attention.varlen.varlen_attn``.
+
+    Returns
+    -------
+    dict
+        ``cu_seqlens_q``, ``cu_seqlens_k``: int32 tensors ``(n + 1,)`` on the device of `q`, not to be written into;
+        ``max_seqlen_q``, ``max_seqlen_k``: int.  In PyTorch these are ``cu_seq_q``, ``cu_seq_k``, ``max_q``, ``max_k``.
+
+    Raises
+    ------
+    ValueError
+        For other `names`.
+    StructureError
+        For keys of another number of sequences than queries, and for 2^31 rows or more.
+    TypeError
+        For what is no batch.
+
+    See Also
+    --------
+    seqformats.cu_seqlens : The first of them alone, for arrays of any library.
+    seqformats.torch.flex_mask : For FlexAttention.
+
+    Notes
+    -----
+    The rows are the data of a `Ragged`, ``(rows, heads, width)``: ``flash_attn_varlen_func(q.data, k.data, v.data,
+    **sf.torch.varlen(q, k), causal=True)``.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> import torch
+    >>> q = sf.Ragged(torch.zeros(3, 2, 8), [1, 2])
+    >>> arguments = sf.torch.varlen(q)
+    >>> arguments["cu_seqlens_q"], arguments["max_seqlen_k"]
+    (tensor([0, 1, 3], dtype=torch.int32), 2)
+    """
+    torch = needed("torch", "torch")
+    if names not in _NAMES:
+        raise ValueError(f'names must be "flash_attn" or "torch", not {said(names)}')
+    of_q, like = counted(q)
+    of_k = of_q if k is None else counted(k)[0]
+    if of_k.n != of_q.n:
+        raise StructureError(f"there are {of_q.n} sequences of queries, but {of_k.n} of keys")
+    like = like if isinstance(like, torch.Tensor) else torch.empty(0)
+    ends = [tensor_of(structure, "offsets", like, "int32") for structure in (of_q, of_k)]
+    return dict(zip(_NAMES[names], (*ends, of_q.longest, of_k.longest), strict=True))
+
+
+def flex_mask(
+    x: Lengths,
+    *,
+    causal: bool = False,
+    window: int | tuple[int, int] | None = None,
+    prefix: Counts | None = None,
+    block: int | tuple[int, int] = 128,
+    device: object = None,
+) -> BlockMask:
+    """The block mask of FlexAttention under which the rows of a batch see those of their own sequence.
+
+    Parameters
+    ----------
+    x : an encoding, a list of tensors, or n lengths
+        Its sequences, of a `LoD` the innermost, stand one after the other, as in the data of a `Ragged`.
+    causal : bool
+        Does a row see only itself and what comes before it?
+    window : int or (left, right), optional
+        How many rows before itself, and after itself, a row sees; -1 is no limit.  One number is for both.
+    prefix : int or n integers, optional
+        So many rows at the beginning of each sequence are seen by all rows of it, whatever `causal` and `window` say
+        (a prefix language model).  A sequence that is shorter is seen as a whole.
+    block : int or (rows, columns)
+        The size of a block.
+    device : optional
+        Without it that of the items, where they are tensors, else the host.
+
+    Returns
+    -------
+    torch.nn.attention.flex_attention.BlockMask ``(1, 1, rows, rows)``
+        Equal to what ``create_block_mask`` makes of a `mask_mod` of the same meaning.
+
+    Raises
+    ------
+    TypeError
+        For what is no batch, and options of other types.
+    StructureError
+        For a batch without rows, for 2^31 rows or more, and for negative numbers.
+    OutOfMemory
+        Where there are more blocks than memory holds.
+
+    See Also
+    --------
+    seqformats.block_mask : As a square of bools, for a few rows.
+
+    Notes
+    -----
+    The blocks are found from the offsets, in time proportional to those that are kept: nothing of rows x rows is made.
+    The tables of a block mask are of int32, four with blocks x blocks numbers; on the host, what is not kept of them
+    takes no memory.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> import torch
+    >>> mask = sf.torch.flex_mask(sf.Ragged(torch.zeros(300), [100, 200]), causal=True)
+    >>> mask.to_dense()[0, 0]
+    tensor([[1, 0, 0],
+            [1, 1, 0],
+            [0, 1, 1]], dtype=torch.int32)
+    """
+    torch = needed("torch", "torch")
+    flex = needed("torch.nn.attention.flex_attention", "torch")
+    if not isinstance(causal, (bool, np.bool_)):
+        raise TypeError(f"causal must be True or False, not {said(causal)}")
+    structure, like = counted(x)
+    rows = structure.rows
+    if not 0 < rows < 2**31:
+        raise StructureError(f"a block mask is for 1 to {2**31 - 1} rows, but there are {rows}")
+    left, right = _window(window, rows)
+    right = 0 if causal else right
+    sizes = _block(block)
+    seen: Array = np.zeros(structure.n, np.int64)
+    if prefix is not None:
+        seen = per_sequence(prefix, structure.n, "prefix")
+        if (seen < 0).any():
+            raise StructureError(f"prefix must not be negative, but one is {seen.min()}")
+        seen = np.minimum(seen, structure.lengths)
+    if device is None:
+        device = like.device if isinstance(like, torch.Tensor) else "cpu"
+    tables = [torch.from_numpy(table).to(device) for table in _tables(structure, seen, (left, right, *sizes))]
+    numbers = _tensor(segment_ids(structure.lengths)).to(torch.int32).to(device)
+    known = None
+    if prefix is not None and (left < rows or right < rows):
+        known = _tensor(position_ids(structure.lengths) < np.repeat(seen, structure.lengths)).to(device)
+    counts, table, back_counts, back_table = [(part[0][None, None], part[1][None, None]) for part in tables]
+    return flex.BlockMask(
+        seq_lengths=(rows, rows),
+        kv_num_blocks=counts[0],
+        kv_indices=table[0],
+        full_kv_num_blocks=counts[1],
+        full_kv_indices=table[1],
+        q_num_blocks=back_counts[0],
+        q_indices=back_table[0],
+        full_q_num_blocks=back_counts[1],
+        full_q_indices=back_table[1],
+        BLOCK_SIZE=sizes,
+        mask_mod=_mask_mod(numbers, left if left < rows else None, right if right < rows else None, known),
+    )
+
+
+def _tensor(x: Array) -> Tensor:
+    return needed("torch", "torch").from_numpy(x)
+
+
+def _window(window: object, rows: int) -> tuple[int, int]:
+    """How many rows before itself and after itself a row sees; `rows` where there is no limit."""
+    if window is None:
+        return rows, rows
+    pair = window if isinstance(window, (tuple, list)) else (window, window)
+    if len(pair) != 2:
+        raise TypeError(f"window must be a number, or (left, right), not {said(window)}")
+    left, right = whole(pair[0], "window"), whole(pair[1], "window")
+    if left < -1 or right < -1:
+        raise StructureError(f"window must be -1, for no limit, or not negative, not {said(window)}")
+    return rows if left < 0 else min(left, rows), rows if right < 0 else min(right, rows)
+
+
+def _block(block: object) -> tuple[int, int]:
+    """The rows and columns of a block."""
+    pair = block if isinstance(block, (tuple, list)) else (block, block)
+    if len(pair) != 2:
+        raise TypeError(f"block must be a number, or (rows, columns), not {said(block)}")
+    sizes = whole(pair[0], "block"), whole(pair[1], "block")
+    if not all(0 < size < 2**31 for size in sizes):
+        raise StructureError(f"block must be positive, not {said(block)}")
+    return sizes
+
+
+def _tables(structure: Structure, seen: Array, options: tuple[int, int, int, int]) -> list[Array]:
+    """Of lines of blocks and of columns: how many are kept, and which; in part first, then as a whole."""
+    lines, columns = [-(-structure.rows // size) for size in options[2:]]
+    shapes = (2, lines), (2, lines, columns), (2, columns), (2, columns, lines)
+    tables = [allocated(NUMPY.zeros, shape, np.dtype("int32"), seen) for shape in shapes]
+    flex_blocks.run(structure.offsets, seen, np.array(options, np.int64), *[table.reshape(-1) for table in tables])
+    return tables
+
+
+def _mask_mod(numbers: Tensor, left: int | None, right: int | None, known: Tensor | None) -> Any:
+    """The function that says it of each pair of rows; `numbers` are of the sequences, `known` rows are seen by all."""
+
+    def mask_mod(batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:  # noqa: ARG001  as FlexAttention has it
+        inside = numbers[q] == numbers[k]
+        near = None
+        if right is not None:
+            near = k - q <= right
+        if left is not None:
+            near = q - k <= left if near is None else near & (q - k <= left)
+        if near is None:
+            return inside
+        return inside & (near if known is None else near | known[k])
+
+    return mask_mod

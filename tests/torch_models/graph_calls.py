@@ -1,0 +1,102 @@
+"""Calls of every operation that a graph may hold, and the nodes that a compiled function has of them."""
+
+import numpy as np
+
+import seqformats as sf
+
+LENGTHS = (3, 0, 2, 4)
+
+
+def batch(lengths=LENGTHS, item=(2,), dtype="float32", kind=sf.Ragged, **options):
+    """A batch of tensors with other items in each place."""
+    import torch
+
+    lengths = list(lengths)
+    rows = sum(lengths)
+    size = rows * int(np.prod(item, dtype=int))
+    data = np.random.default_rng(size).permutation(size).reshape(rows, *item)
+    return sf.convert(sf.Ragged(torch.from_numpy(data).to(getattr(torch, dtype)), lengths), kind, **options)
+
+
+def asking(x):
+    """The same batch, which asks for a gradient."""
+    return x._with_data(x.data.detach().clone().requires_grad_())
+
+
+def weight():
+    import torch
+
+    return torch.linspace(-1.0, 1.0, 18).reshape(6, 3)
+
+
+# Of each operation a call, as a function of a batch of floats and one of token ids
+CALLS = {
+    "argmax": lambda x, t: sf.argmax(x),
+    "argmin": lambda x, t: sf.argmin(x),
+    "argsort": lambda x, t: sf.argsort(t),
+    "astype": lambda x, t: sf.astype(x, "float64"),
+    "concat": lambda x, t: sf.concat([x, x]),
+    "conv": lambda x, t: sf.conv(x, weight(), 1, 1),
+    "convert": lambda x, t: sf.convert(x, sf.Masked, side="left", multiple_of=4, fill=-1),
+    "convert_like": lambda x, t: sf.convert_like(sf.convert(x, sf.Packed), x),
+    "cross_entropy": lambda x, t: sf.cross_entropy(x, sf.with_array(lambda rows: rows % 2)(t)),
+    "cumsum": lambda x, t: sf.cumsum(x),
+    "cut": lambda x, t: sf.cut(x, 1, -1),
+    "erase": lambda x, t: sf.erase(t, [1, 3]),
+    "expand": lambda x, t: sf.expand(x, t),
+    "expand_as": lambda x, t: sf.expand_as(sf.reduce_sum(x), x),
+    "filter": lambda x, t: sf.filter(x, sf.run_starts(t)),
+    "gather": lambda x, t: sf.gather(x, sf.argsort(t)),
+    "interleave": lambda x, t: sf.interleave([x, x]),
+    "join_batches": lambda x, t: sf.join_batches([x, x]),
+    "log_softmax": lambda x, t: sf.log_softmax(x),
+    "ngrams": lambda x, t: sf.ngrams(t, 2),
+    "reduce": lambda x, t: sf.reduce(x, "mean", empty=7.0),
+    "reduce_all": lambda x, t: sf.reduce_all(t),
+    "reduce_any": lambda x, t: sf.reduce_any(t),
+    "reduce_quantile": lambda x, t: sf.reduce_quantile(x, [0.25, 0.5]),
+    "repeat": lambda x, t: sf.repeat(x, 2),
+    "reshape": lambda x, t: sf.reshape(x, 1),
+    "reverse": lambda x, t: sf.reverse(x),
+    "run_starts": lambda x, t: sf.run_starts(t),
+    "select": lambda x, t: sf.select(x, [2, 0]),
+    "shift": lambda x, t: sf.shift(x, 1),
+    "shuffle": lambda x, t: sf.shuffle(x, seed=3),
+    "slice": lambda x, t: sf.slice(x, 0, 0),
+    "softmax": lambda x, t: sf.softmax(x),
+    "sort": lambda x, t: sf.sort(x),
+    "topk_mean": lambda x, t: sf.topk_mean(x, 2),
+    "truncate": lambda x, t: sf.truncate(x, 2),
+    "unique": lambda x, t: sf.unique(t),
+    "window": lambda x, t: sf.window(x, 1, 1),
+}
+CALLS.update(
+    {
+        name: lambda x, t, name=name: getattr(sf, name)(x)
+        for name in sf.__all__
+        if name.startswith("reduce_") and name not in CALLS
+    }
+)
+
+
+def tensors_of(y):
+    """The tensors of a result and its lengths."""
+    if isinstance(y, tuple):
+        return [tensor for part in y for tensor in tensors_of(part)]
+    if hasattr(y, "lengths"):
+        return [y.data, *np.array(sf.lengths(y))]
+    return [y]
+
+
+def assert_same(found, wanted):
+    import torch
+
+    assert type(found) is type(wanted)
+    for one, two in zip(tensors_of(found), tensors_of(wanted), strict=True):
+        if isinstance(two, torch.Tensor):
+            torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5, equal_nan=True)
+        else:
+            assert one == two
+    if hasattr(wanted, "lengths"):
+        assert sf.equal(sf.convert(found, sf.Ragged), sf.convert(found, sf.Ragged))
+        assert repr(found) == repr(wanted)

@@ -1,0 +1,426 @@
+"""Models that use encodings under ``torch.compile``: as eager, in few graphs; what cannot be in a graph ends it."""
+
+import functools
+import subprocess
+import sys
+
+import every_call
+import numpy as np
+import pytest
+from graph_calls import asking, assert_same, batch
+
+import seqformats as sf
+
+pytestmark = pytest.mark.peers
+
+# So many sequences, the longest so long; the compiler makes a graph of its own for a size of 0 or 1
+SHAPES = [
+    (2, 9),
+    (5, 4),
+    (3, 17),
+    (9, 3),
+    (4, 30),
+    (16, 6),
+    (7, 11),
+    (2, 2),
+    (12, 25),
+    (6, 8),
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    import torch
+    from torch._dynamo.utils import counters
+
+    torch.compiler.reset()
+    counters.clear()
+    yield
+    torch.compiler.reset()
+
+
+def graphs():
+    from torch._dynamo.utils import counters
+
+    return counters["stats"]["unique_graphs"]
+
+
+def random_ids(n, most, seed=0):
+    import torch
+
+    rng = np.random.default_rng([n, most, seed])
+    lengths = rng.integers(0, most + 1, n)
+    lengths[0] = most
+    return sf.Ragged(torch.from_numpy(rng.integers(0, 50, lengths.sum())), lengths)
+
+
+@functools.cache
+def model_class():
+    import torch
+
+    class Model(torch.nn.Module):
+        """As a user would write it, without a word about graphs."""
+
+        def __init__(self, closure=False):
+            super().__init__()
+            self.emb = torch.nn.Embedding(50, 8)
+            self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+            self.linear = torch.nn.Linear(8, 6)
+            self.project = sf.with_array(self.linear)
+            self.out = torch.nn.Linear(6, 3)
+            self.mix = sf.with_masked(self.attend)
+            self.closure = closure
+
+        def attend(self, m):
+            return self.attention(m.data, m.data, m.data, key_padding_mask=~m.mask, need_weights=False)[0]
+
+        def forward(self, x):
+            x = sf.Ragged(self.emb(x.data), x.lengths)
+            if self.closure:
+
+                @sf.with_masked(side="left", multiple_of=4)
+                def mix(m):
+                    return self.attend(m)
+
+                h = mix(x)
+            else:
+                h = self.mix(x)
+            h = self.project(h)
+            mean = sf.reduce_mean(h)
+            weights = sf.softmax(h)
+            spread = sf.expand_as(mean, h)
+            same = sf.expand(mean, h)
+            y = sf.Ragged(weights.data * spread.data + same, h.lengths)
+            return self.out(mean) + self.out(sf.reduce_max(y, empty=0.5))
+
+    return Model
+
+
+class Tensors:
+    """The same model of tensors."""
+
+    def __new__(cls, model):
+        import torch
+
+        class OfTensors(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = model
+
+            def forward(self, data, lengths):
+                return self.model(sf.Ragged(data, lengths))
+
+        return OfTensors()
+
+
+def check_model(model, args_of, backend, shapes):
+    """Values, gradients and graphs."""
+    import torch
+
+    compiled = torch.compile(model, fullgraph=True, backend=backend)
+    for n, most in shapes:
+        args = args_of(random_ids(n, most))
+        found = []
+        for run in (model, compiled):
+            model.zero_grad()
+            y = run(*args)
+            y.square().sum().backward()
+            found.append([y.detach(), *[p.grad.clone() for p in model.parameters()]])
+        for eager, in_graph in zip(*found, strict=True):
+            torch.testing.assert_close(in_graph, eager, rtol=1e-4, atol=1e-5)
+    assert graphs() <= 2
+
+
+@pytest.mark.parametrize("closure", [False, True])
+def test_a_model_of_encodings(closure):
+    import torch
+
+    torch.manual_seed(0)
+    check_model(model_class()(closure), lambda x: (x,), "eager", SHAPES)
+
+
+def test_a_model_of_tensors():
+    """Their lengths are known when the graph runs alone."""
+    import torch
+
+    torch.manual_seed(0)
+    model = Tensors(model_class()())
+    check_model(model, lambda x: (x.data, torch.tensor(x.lengths)), "eager", SHAPES)
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's own, about its parts
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_backends_that_trace_gradients(backend):
+    import torch
+
+    torch.manual_seed(0)
+
+    class Small(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 4)
+            self.project = sf.with_array(self.linear)
+
+        def forward(self, x):
+            m = sf.convert(sf.softmax(self.project(x)), sf.Masked)
+            return m.data.square().sum(1) + sf.reduce_mean(m)
+
+    model = Small()
+    compiled = torch.compile(model, fullgraph=True, backend=backend)
+    for n, most in SHAPES[:4]:
+        ids = random_ids(n, most)
+        x = sf.Ragged(torch.randn(ids.rows, 3), ids.lengths)
+        found = []
+        for run in (model, compiled):
+            model.zero_grad()
+            y = run(x)
+            y.sum().backward()
+            found.append([y.detach(), *[p.grad.clone() for p in model.parameters()]])
+        for eager, in_graph in zip(*found, strict=True):
+            torch.testing.assert_close(in_graph, eager, rtol=1e-4, atol=1e-5)
+    assert graphs() <= 2
+
+
+# --- encodings in and out ---------------------------------------------------------------------------------------------
+
+KINDS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("To", KINDS)
+def test_what_leaves_a_graph_is_an_encoding(kind, To):
+    """It can be converted, indexed, pickled, sent through another graph; in few graphs; with its gradient."""
+    import pickle
+
+    import torch
+
+    def function(x):
+        return sf.convert(x, To), sf.reverse(x)
+
+    compiled = torch.compile(function, fullgraph=True, backend="eager")
+    for lengths in ((3, 0, 2, 6), (1, 5, 0), (2, 2), (0, 7, 3, 3, 1)):
+        x = asking(batch(lengths, kind=kind))
+        for found, wanted in zip(compiled(x), function(x), strict=True):
+            assert_same(found, wanted)
+            assert type(found._structure) is type(wanted._structure)
+            assert np.array_equal(found.lengths, wanted.lengths)
+            assert not found.lengths.flags.writeable
+            (slope,) = torch.autograd.grad(found.data.square().sum(), x.data)
+            (other,) = torch.autograd.grad(wanted.data.square().sum(), x.data)
+            torch.testing.assert_close(slope, other)
+            detached = found._with_data(found.data.detach())
+            assert sf.equal(pickle.loads(pickle.dumps(detached)), detached)
+    assert graphs() <= 2
+    assert sf.equal(compiled(detached)[1], sf.reverse(detached))
+
+
+def test_attributes_in_a_graph():
+    import torch
+
+    def function(r, m, p):
+        assert isinstance(m, sf.Masked)
+        assert not isinstance(r, sf.Masked)
+        assert m.side == "left"
+        assert r.item_shape == (2,)
+        assert r.dtype is torch.float32
+        assert r.device == "cpu"
+        numbers = torch.as_tensor(r.lengths), torch.as_tensor(r.offsets), torch.as_tensor(p.lengths)
+        others = torch.as_tensor(p.indices), torch.as_tensor(p.size_at_t), torch.as_tensor(sf.lengths(p))
+        return *numbers, *others, m.mask, torch.arange(len(r) + r.rows + m.max_length)
+
+    x = batch((3, 0, 2, 4))
+    args = x, sf.convert(x, sf.Masked, side="left", width=6), sf.convert(x, sf.Padded)
+    found = torch.compile(function, fullgraph=True, backend="eager")(*args)
+    wanted = (x.lengths, x.offsets, args[2].lengths, args[2].indices, args[2].size_at_t, x.lengths)
+    for one, two in zip(found, (*wanted, args[1].mask, range(17)), strict=True):
+        assert one.tolist() == list(two) if isinstance(two, range) else one.tolist() == two.tolist()
+
+
+def test_built_in_a_graph():
+    """Of lengths from anywhere; those that do not fit are an error when the graph runs."""
+    import torch
+
+    def function(data, lengths):
+        return (sf.Ragged(data, lengths),)
+
+    compiled = torch.compile(function, fullgraph=True, backend="eager")
+    for lengths in ([2, 3], [0, 5, 1], [1, 1, 1, 1]):
+        data = torch.randn(sum(lengths), 2)
+        for x in compiled(data, torch.tensor(lengths)):
+            assert_same(x, sf.Ragged(data, lengths))
+    with pytest.raises(sf.StructureError, match="add up to 7"):
+        compiled(torch.randn(9, 2), torch.tensor([4, 3, 0]))
+    listed = torch.compile(lambda data: sf.Ragged(data, [2, 1]), fullgraph=True, backend="eager")
+    assert_same(listed(data[:3]), sf.Ragged(data[:3], [2, 1]))
+
+
+def test_lengths_that_depend_on_the_items():
+    import torch
+
+    def function(t):
+        kept = sf.erase(t, [1, 3, 5])
+        return kept, sf.reduce_sum(kept), sf.convert(kept, sf.Masked)
+
+    compiled = torch.compile(function, fullgraph=True, backend="eager")
+    for lengths in ((3, 0, 2, 4), (1, 5, 0), (6, 6)):
+        t = batch(lengths, item=(), dtype="int64")
+        for found, wanted in zip(compiled(t), function(t), strict=True):
+            assert_same(found, wanted)
+    assert graphs() <= 2
+
+
+def test_two_batches_and_a_wrapped_function_of_keywords():
+    import torch
+
+    @sf.with_masked
+    def mixed(m, scale, other=None):
+        return m.data * scale + other.data, scale
+
+    def function(x, y):
+        return mixed(x, 2.0, other=y)
+
+    x = batch((3, 0, 2))
+    y = sf.softmax(x)
+    found, scale = torch.compile(function, fullgraph=True, backend="eager")(x, y)
+    assert scale == 2.0
+    assert_same(found, function(x, y)[0])
+
+
+def test_a_rectangle_keeps_zeros_in_its_padding():
+    import torch
+
+    function = sf.with_masked(lambda m: m.data + 1)
+    m = batch((3, 0, 2), kind=sf.Masked, side="left", width=5)
+    assert_same(torch.compile(function, fullgraph=True, backend="eager")(m), function(m))
+
+
+# --- what cannot be in a graph ----------------------------------------------------------------------------------------
+
+
+def test_steps_end_the_graph():
+    """How often a loop over time steps runs depends on the batch."""
+    import torch
+
+    def function(x):
+        return sf.with_padded(rnn)(x)
+
+    cell = torch.nn.RNN(2, 2)
+
+    def rnn(p):
+        return torch.cumsum(p.data, 0) + cell(p.data)[0]
+
+    compiled = torch.compile(function, backend="eager")
+    for lengths in ((3, 0, 2), (1, 5, 0, 4), (6, 6)):
+        x = batch(lengths)
+        assert_same(compiled(x), function(x))
+
+
+def test_without_a_break_the_error_names_the_function():
+    import torch
+
+    x = batch((3, 0, 2))
+    for function, name in (
+        (lambda x: sf.chunk(x, 2), "chunk"),
+        (lambda x: x.to_nested(), "to_nested"),
+        (lambda x: sf.topk(x, 2), "topk"),
+        (lambda x: sf.with_list(lambda y: y.items)(x), "with_list"),
+        (lambda x: sf.convert(x, sf.LoD), "LoD|convert"),
+    ):
+        torch.compiler.reset()
+        with pytest.raises(torch._dynamo.exc.Unsupported, match=name):
+            torch.compile(function, backend="eager", fullgraph=True)(x)
+
+
+def test_columns_in_an_order_of_their_own_end_the_graph():
+    """Columns of one length in another order than the caller's: offsets alone do not tell."""
+    import torch
+
+    data = torch.arange(8.0).reshape(2, 4)
+    x = sf.Padded(data, [4, 4], [2, 2, 2, 2], [3, 1, 2, 0])
+    assert_same(torch.compile(sf.reduce_sum, backend="eager")(x), sf.reduce_sum(x))
+    assert_same(torch.compile(lambda x: sf.convert(x, sf.Ragged), backend="eager")(x), sf.convert(x, sf.Ragged))
+    torch.compiler.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(lambda x: sf.softmax(x), backend="eager", fullgraph=True)(x)
+
+
+def test_errors_are_those_of_eager():
+    import torch
+
+    x = batch((3, 0, 2))
+    for function, error in (
+        (lambda x: sf.softmax(3), TypeError),
+        (lambda x: sf.convert(x, int), sf.ConversionError),
+        (lambda x: sf.reduce(x, "nothing"), Exception),
+        (lambda x: sf.expand_as(torch.zeros(5), x), sf.StructureError),
+        (lambda x: sf.Ragged(x.data, [1, 1]), sf.StructureError),
+    ):
+        torch.compiler.reset()
+        with pytest.raises(error):
+            torch.compile(function, backend="eager")(x)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_every_public_function_without_fullgraph(number):
+    """Whatever the encoding: a graph ends before what it cannot hold, and results are those of eager, to the bit."""
+    import torch
+
+    rng = np.random.default_rng([3, number])
+    calls = list(every_call.draw(rng, ["f4"] if number else ["i8"], longest=5))
+    for k, call in enumerate(calls):
+        if k % 3 != number and call.name.startswith("gradient"):
+            continue
+        args = every_call.in_torch(call.args)
+        wanted = call.on(args)()
+
+        def called(*args, function=call.function):
+            return function(*args)
+
+        torch.compiler.reset()
+        found = call._replace(function=torch.compile(called, backend="eager", dynamic=False)).on(args)()
+        if every_call.failed(wanted):
+            assert every_call.failed(found), call.name
+            continue
+        assert len(found) == len(wanted), call.name
+        for one, two in zip(found, wanted, strict=True):
+            if not isinstance(two, str):
+                assert np.asarray(one).tobytes() == np.asarray(two).tobytes(), call.name
+
+
+# --- elsewhere --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch, about addresses
+def test_tensors_without_items():
+    """Outside of the compiler a tensor that only stands for another is an error in one line."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with FakeTensorMode(), pytest.raises(TypeError, match="without"):
+        sf.Ragged(torch.zeros(3, 2), [1, 2])
+    with pytest.raises(TypeError, match="without"):
+        make_fx(lambda data: sf.reduce_sum(sf.Ragged(data, [1, 2])), tracing_mode="fake")(torch.zeros(3, 2))
+    with pytest.raises(TypeError, match="meta"):
+        sf.Ragged(torch.zeros(3, 2, device="meta"), [1, 2])
+
+
+@pytest.mark.parametrize("first", ["torch._dynamo", "seqformats"])
+def test_whatever_is_imported_first(first):
+    code = f"""
+import {first}, torch, seqformats as sf, sys
+function = torch.compile(lambda x: sf.reduce_sum(x), backend="eager", fullgraph=True)
+assert function(sf.Ragged(torch.ones(3), [1, 2])).tolist() == [1.0, 2.0]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_who_never_compiles_loads_nothing():
+    code = """
+import seqformats as sf, torch, sys
+sf.reduce_sum(sf.Ragged(torch.ones(3), [1, 2]))
+assert "seqformats.torch.graph" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,143 @@
+"""Every operation that a graph may hold: in a graph, by what PyTorch asks of operators, with its gradient."""
+
+import numpy as np
+import pytest
+from graph_calls import CALLS, asking, assert_same, batch, tensors_of
+
+import seqformats as sf
+
+pytestmark = pytest.mark.peers
+
+KINDS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    import torch
+
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def both(kind, lengths=(3, 0, 2, 4)):
+    """A batch of floats that asks for a gradient, and one of token ids."""
+    return asking(batch(lengths, kind=kind)), batch(lengths, item=(), dtype="int64", kind=kind)
+
+
+def nodes_of(function, *args):
+    """The arguments of the nodes of a compiled function, as they are when it runs."""
+    import torch
+
+    seen = []
+
+    class Recorder(torch.fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            if target is torch.ops.seqformats.call.default:
+                seen.append(args)
+            return super().call_function(target, args, kwargs)
+
+    def backend(graph, _):
+        return lambda *inputs: Recorder(graph).run(*inputs)
+
+    torch.compile(function, backend=backend, fullgraph=True)(*args)
+    return seen
+
+
+def test_every_operation_of_the_table_has_a_call():
+    import torch._dynamo
+
+    from seqformats.torch.graph import ops
+
+    assert torch._dynamo is not None
+    assert set(CALLS) == set(ops.STRUCTURES)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_in_a_graph(name):
+    """Values as eager, in one graph; what leaves it is an encoding; the nodes are right by PyTorch's own checks."""
+    import torch
+
+    kind = KINDS[sum(map(ord, name)) % 4]
+    x, t = both(kind)
+    wanted = CALLS[name](x, t)
+    seen = nodes_of(CALLS[name], x, t)
+    assert name in {args[2].split("'")[1] for args in seen}
+    assert_same(torch.compile(CALLS[name], backend="eager", fullgraph=True)(x, t), wanted)
+    for args in seen:
+        checks = ("test_schema", "test_autograd_registration", "test_faketensor")
+        given = ([leaf.detach().requires_grad_(leaf.requires_grad) for leaf in args[0]], *args[1:])
+        torch.library.opcheck(torch.ops.seqformats.call.default, given, test_utils=checks)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_gradient(name):
+    """The gradient of each is that of eager, through the operator itself."""
+    import torch
+
+    x, t = both(sf.Ragged)
+    wanted = tensors_of(CALLS[name](x, t))[0]
+    if not wanted.requires_grad:
+        return
+    found = tensors_of(torch.compile(CALLS[name], backend="eager", fullgraph=True)(x, t))[0]
+    slopes = torch.linspace(-1, 1, wanted.numel(), dtype=wanted.dtype).reshape(wanted.shape)
+    (one,) = torch.autograd.grad(found, x.data, slopes)
+    (two,) = torch.autograd.grad(wanted, x.data, slopes)
+    torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["softmax", "erase", "reduce_max", "convert"])
+def test_all_of_pytorchs_checks(name):
+    import torch
+
+    x, t = both(sf.Ragged)
+    (args, *_) = nodes_of(CALLS[name], x, t)
+    torch.library.opcheck(torch.ops.seqformats.call.default, args)
+    result = torch.ops.seqformats.call(*args)
+    gradients = [torch.ones_like(leaf) for leaf in result]
+    if name != "erase":
+        detached = [leaf.detach() for leaf in args[0]]
+        given = (detached, [leaf.detach() for leaf in gradients], *args[1:])
+        torch.library.opcheck(torch.ops.seqformats.pullback.default, given)
+
+
+def test_offsets():
+    import torch
+    import torch._dynamo
+
+    torch.library.opcheck(torch.ops.seqformats.offsets.default, (torch.tensor([2, 0, 3]), 5))
+    assert torch.ops.seqformats.offsets(torch.tensor([2, 0, 3]), 5).tolist() == [0, 2, 2, 5]
+    for lengths, rows in (([2, -1], -1), ([2, 2], 5)):
+        with pytest.raises(sf.StructureError):
+            torch.ops.seqformats.offsets(torch.tensor(lengths), rows)
+
+
+def test_operators_check_what_they_are_given():
+    """A node of a graph can be called by anybody; kernels check nothing."""
+    import torch
+    import torch._dynamo
+
+    call = torch.ops.seqformats.call
+    text = repr(("softmax", (("batch", "{}", "right", 0, 1, -1),), (), 1))
+    offsets = torch.tensor([0, 2, 5])
+    for kind, data in (("Ragged", torch.zeros(4)), ("Masked", torch.zeros(2, 2)), ("Padded", torch.zeros(2, 2))):
+        with pytest.raises(sf.StructureError, match="is no"):
+            call([data, offsets], [], text.format(kind))
+    with pytest.raises(sf.StructureError, match="fall"):
+        call([torch.zeros(2), torch.tensor([0, 3, 2])], [], text.format("Ragged"))
+    with pytest.raises(ValueError, match="no operation"):
+        call([torch.zeros(2), offsets], [], text.format("Ragged").replace("softmax", "vjp"))
+
+
+def test_the_structure_that_leaves_a_graph_is_kept_with_its_order():
+    import torch
+    import torch._dynamo
+
+    from seqformats.torch.graph import ops
+
+    offsets = torch.tensor([0, 2, 5])
+    assert ops.structure_over(offsets) is ops.structure_over(offsets.clone())
+    for n in range(100):
+        ops.structure_over(torch.arange(n + 1))
+    assert len(ops._structures) <= 64
+    assert np.array_equal(ops.structure_over(offsets).lengths, [2, 3])
