@@ -1,17 +1,19 @@
 """JAX: its arrays, and what stands for them where JAX traces a program.
 
-Arrays with values on the host are worked on where they lie, by the kernels of the host; what is made new is filled
-before anybody else has seen it.  Arrays without values (tracers), and those elsewhere, go through `Jax.connected` as
-`Cell`, whose kind of device is "program": there kernels are programs of JAX, see `launch.program`.
+Arrays with values on the host are read where they lie, by the kernels of the host, once JAX has them ready.  What is
+made new is memory of NumPy that JAX takes as it is, which is filled before anybody else has seen it: nothing is ever
+written but through the NumPy array that owns it, and only where JAX is seen to have taken it.  Arrays without values
+(tracers), and those elsewhere, go through `Jax.connected` as `Cell`, whose kind of device is "program": there kernels
+are programs of JAX, see `launch.program`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import operator
 import re
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -38,6 +40,7 @@ class Jax(Library):
         self.numpy = jax.numpy
         self.tracer = jax.core.Tracer
         self.wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        self.own: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
         with_autograd.append(self)
 
     def on_host(self, x: JaxArray) -> bool:
@@ -58,22 +61,28 @@ class Jax(Library):
             raise TypeError(f"{what} is a JAX array that has been deleted or donated")
         if len(x.devices()) > 1:
             raise TypeError(f"{what} is on {len(x.devices())} devices; give jax.device_put(x, one_device)")
-        if self.on_host(x) and not np.asarray(x).flags.c_contiguous:
-            return self._made(np.asarray(x), x)
-        return x
+        return x if self._dense(x) else self._made(np.asarray(x), x)
 
     def kind(self, x: JaxArray) -> str:
         return "cpu" if self.on_host(x) else "program"
 
     def device(self, x: JaxArray) -> str:
         # what is traced says nothing of a device, and most likely runs on the default one
-        device = self.jax.devices()[0] if isinstance(x, (Cell, self.tracer)) else x.device
+        device = self.jax.devices()[0] if isinstance(x, (Cell, self.tracer)) else next(iter(x.devices()))
         return "cpu" if device.platform == "cpu" and not device.id else f"{device.platform}:{device.id}"
 
     def contiguous(self, x: JaxArray) -> bool:
-        if not isinstance(x, (Cell, self.tracer)) and x.is_deleted():
+        if isinstance(x, (Cell, self.tracer)):
+            return True
+        if x.is_deleted():
             raise StructureError("data is a JAX array that has been deleted or donated; build a new batch")
-        return True
+        if len(x.devices()) > 1:
+            raise StructureError(f"data is on {len(x.devices())} devices; give jax.device_put(x, one_device)")
+        return self._dense(x)
+
+    def _dense(self, x: JaxArray) -> bool:
+        """Do its items lie in order?  On other devices that is nobody's business."""
+        return x.platform() != "cpu" or bool(np.asarray(x).flags.c_contiguous)
 
     # --- dtypes ---
 
@@ -127,7 +136,10 @@ class Jax(Library):
             raise DeviceError(
                 f"this works on the host, not on {self.device(like)}; sf.to_device(x, 'cpu') brings it there"
             )
-        return self._put(_aligned(make, shape, np.dtype(dtype)), like)
+        out = self._put(_aligned(make, shape, np.dtype(dtype)), like)
+        if size_of(shape) and self._memory(out) is None:
+            raise DeviceError(f"JAX has copied what should be a result on {self.device(out)}, which cannot be written")
+        return out
 
     def _check_values(self, x: JaxArray) -> None:
         """TypeError for what only stands for values."""
@@ -138,12 +150,33 @@ class Jax(Library):
             )
 
     def _put(self, x: Array, like: JaxArray) -> JaxArray:
-        """Memory of our own as an array of JAX beside `like`, without a copy where that is on the host."""
-        known = isinstance(like, self.jax.Array) and not isinstance(like, self.tracer)
-        where = like.sharding if known and like.committed else None
+        """Private memory, which is `_aligned`, as an array of JAX beside `like`; without a copy where that can be."""
         wide = self.wide(True) if x.dtype.itemsize >= 8 else contextlib.nullcontext()
         with self.jax.ensure_compile_time_eval(), wide:  # within a program that is traced it would be traced too
-            return self.jax.device_put(x, where)
+            out = self.jax.device_put(x, self._place(like))
+        if x.size and out.platform() == "cpu":
+            address = NUMPY.address(x)
+            if out.unsafe_buffer_pointer() == address:
+                self.own[address] = x.base
+        return out
+
+    def _place(self, like: JaxArray) -> Any:
+        """The device of `like`; None where JAX would take that one by itself, and may move the array later."""
+        if not isinstance(like, self.jax.Array) or isinstance(like, self.tracer):
+            return None
+        (device,) = like.devices()
+        usual = self.jax.config.jax_default_device or self.jax.local_devices()[0]
+        return device if like.committed or device != usual else None
+
+    def _memory(self, x: JaxArray) -> Array | None:
+        """The bytes of NumPy that an array is made of, which JAX keeps alive; None where it is not one from here."""
+        address = x.unsafe_buffer_pointer()
+        owner = self.own.get(address)
+        if owner is None:
+            return None
+        begin = address - NUMPY.address(owner)
+        memory: Array = owner[begin : begin + size_of(x.shape) * x.dtype.itemsize]
+        return memory
 
     def _made(self, x: Array, like: JaxArray) -> JaxArray:
         """A copy of an array of the host beside `like`."""
@@ -158,6 +191,9 @@ class Jax(Library):
             return 0  # nothing is read there: what is new beside it cannot be made
         return NUMPY.address(np.asarray(x))
 
+    def target(self, x: JaxArray) -> int:
+        return self.address(x) if isinstance(x, (Cell, self.tracer)) else NUMPY.address(self._writable(x))
+
     def native(self, x: JaxArray) -> Array:
         self._check_values(x)
         return NUMPY.native(np.asarray(x))
@@ -171,12 +207,15 @@ class Jax(Library):
         return NUMPY.result(self._writable(x))
 
     def _writable(self, x: JaxArray) -> Array:
-        """The memory of an array that only we know yet."""
-        seen = np.asarray(x)
-        if not seen.size:
-            return np.empty(seen.shape, seen.dtype)
-        memory = (ctypes.c_char * seen.nbytes).from_address(NUMPY.address(seen))
-        return np.frombuffer(memory, seen.dtype).reshape(seen.shape)
+        """An array from here that only we know yet, as one that can be written."""
+        if not size_of(x.shape):
+            nothing: Array = np.empty(x.shape, x.dtype)
+            return nothing
+        memory = self._memory(x)
+        if memory is None:
+            raise DeviceError("this array is memory of JAX, into which nobody may write")
+        out: Array = memory.view(x.dtype).reshape(x.shape)
+        return out
 
     def aligned(self, x: JaxArray) -> JaxArray:
         return x
@@ -223,7 +262,7 @@ class Jax(Library):
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
             raise DeviceError(f"JAX cannot reach the device {said(device)}: {error}") from None
 
-    def _by(self, in_numpy: Callable[..., Array], in_jax: Callable[..., Any], *arrays: Any) -> Any:
+    def _by(self, in_numpy: Callable[..., Array], in_jax: Callable[..., Any], *arrays: JaxArray) -> JaxArray:
         """A function of arrays: NumPy's where all have values on the host, else JAX's, of cells where one is one."""
         own = [x for x in arrays if isinstance(x, (Cell, self.jax.Array))]
         if all(map(self.on_host, own)):
@@ -231,7 +270,7 @@ class Jax(Library):
         found = in_jax(*[x.value if isinstance(x, Cell) else x for x in arrays])
         return Cell(self, found) if any(isinstance(x, Cell) for x in own) else found
 
-    def _seen(self, x: Any) -> Any:
+    def _seen(self, x: JaxArray) -> JaxArray:
         return np.asarray(x) if isinstance(x, self.jax.Array) else x
 
     def concatenate(self, arrays: Sequence[JaxArray]) -> JaxArray:
@@ -282,8 +321,8 @@ class Jax(Library):
 
     def connected(self, call: Differentiable, arrays: Sequence[JaxArray]) -> tuple[JaxArray, ...]:
         """The same calculation as a program of JAX, whose gradients are JAX's own."""
-        given = [Cell(self, x) if isinstance(x, self.jax.Array) else x for x in arrays]
-        found = [x.value if isinstance(x, Cell) else x for x in call.plain(given)]
+        given: list[Any] = [Cell(self, x) if isinstance(x, self.jax.Array) else x for x in arrays]
+        found = [x.value if isinstance(x, Cell) else x for x in call.again(given)]
         return tuple([self.numpy.asarray(x) if isinstance(x, np.ndarray) else x for x in found])
 
 
@@ -307,6 +346,7 @@ class Cell:
 
     __slots__ = ("blank", "dtype", "library", "memory", "shape", "value")
 
+    shape: Shape
     blank: DType  # of zeros where nothing has been written yet, what was asked for; else None
 
     def __init__(self, library: Jax, value: JaxArray, blank: DType = None) -> None:
@@ -344,7 +384,7 @@ class Cell:
     def __setitem__(self, key: Key, value: Operand) -> None:
         self.write(self.value.at[_plain(key)].set(_plain(value)))
 
-    def reshape(self, *shape: Any) -> Cell:
+    def reshape(self, *shape: Operand) -> Cell:
         return Cell(self.library, self.value.reshape(*shape))
 
     def view(self, dtype: DType) -> Cell:
@@ -361,7 +401,7 @@ class Cell:
     __hash__ = object.__hash__
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: Operand) -> Operand:
     return tuple(map(_plain, x)) if isinstance(x, tuple) else x.value if isinstance(x, Cell) else x
 
 

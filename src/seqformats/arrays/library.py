@@ -244,6 +244,10 @@ class Library:
         """The memory address of each array, int64."""
         return np.array([self.address(x) for x in arrays], np.int64)
 
+    def target(self, x: Array) -> int:
+        """`address`, of an array from `empty` or `zeros` that will be written."""
+        return self.address(x)
+
     def contiguous(self, x: Array) -> bool:
         """Is it still one C-contiguous block?"""
         raise NotImplementedError

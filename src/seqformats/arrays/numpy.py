@@ -77,6 +77,8 @@ class NumPy(Library):
     def address(self, x: Array) -> int:
         return int(x.__array_interface__["data"][0])
 
+    target = address
+
     def native(self, x: Array) -> Array:
         dtype = x.dtype
         if not (dtype.isnative and x.flags.aligned):
@@ -176,7 +178,7 @@ def _first_field(_: NumPy, x: Array) -> int:
 _word_at, _HEADER = ctypes.c_ssize_t.from_address, object.__basicsize__
 NUMPY = NumPy()
 if sys.implementation.name == "cpython" and _first_field(NUMPY, _zero_bytes[8:]) == NUMPY.address(_zero_bytes[8:]):
-    NumPy.address = _first_field  # type: ignore[assignment, method-assign]
+    NumPy.address = NumPy.target = _first_field  # type: ignore[assignment, method-assign]
 
 
 # --- one item, given by the user -------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
         move(library, data, out, at, to, row, structure, begins)
         plain = type(padding) is tuple and (library is NUMPY or library.kind(out) == "cpu")
         if free and plain and free * row < SMALL:
-            pad_blocks.run(0, library.address(out), cum, width, left, row, 0, runs)  # as in `move`
+            pad_blocks.run(0, library.target(out), cum, width, left, row, 0, runs)  # as in `move`
         elif free:
             pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, (runs, free, None))
     made: E = target._sealed(out, structure, *form)
@@ -160,7 +160,7 @@ def move(
             make_layout((cum, cum, cum, to.step or -1, 0, 1, 0)),
         )
     if host and rows * row < SMALL:  # what `start` would do, which has to find out what is known here
-        mover.run(0 if isinstance(data, tuple) else library.address(data), library.address(out), *args, row, 0, units)
+        mover.run(0 if isinstance(data, tuple) else library.address(data), library.target(out), *args, row, 0, units)
     else:
         work = None if lengths is None else (units, rows, lengths)
         mover.start(library, (data,), (out,), args, row, structure, work)

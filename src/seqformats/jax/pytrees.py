@@ -72,7 +72,7 @@ def _others(like: Any) -> list[Any]:
     return [getattr(like, name) for name in names if name not in ("data", "items", "like", "lengths")]
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: object, b: object) -> bool:
     if a is b:
         return True
     if isinstance(a, np.ndarray):
@@ -91,7 +91,7 @@ def _arrays(x: Any) -> Sequence[Any]:
     return (x.data,) if x._in_one_array else x.items
 
 
-def _flat_with_keys(x: Encoding) -> tuple[tuple[tuple[Key, Any], ...], Static]:
+def _flat_with_keys(x: Any) -> tuple[tuple[tuple[Key, Any], ...], Static]:
     """The same, the arrays under the names of their fields."""
     paths = sys.modules["jax"].tree_util
     if not x._in_one_array:
@@ -148,7 +148,7 @@ def _register() -> None:
     )
 
 
-def _pair(one: Any, two: Any) -> Pairs:
+def _pair(one: Encoding, two: Encoding) -> Pairs:
     """Without a look at what the members are."""
     made = object.__new__(Pairs)
     object.__setattr__(made, "one", one)

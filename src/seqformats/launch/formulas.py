@@ -12,21 +12,23 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ..arrays.library import Array
+from ..arrays.library import Array, DType, Operand
 from ..layout import Layout
 
-Value = Any  # an array of the library
+Value = Any  # an array of JAX, or what a cell holds
+Values = tuple[Any, ...]
 _ROOM = 4  # times the items that a rectangle may have
 
 
 class Sequences:
     """The items that lie as a layout says, one sequence after the other, and what is calculated over each sequence."""
 
-    def __init__(self, library: Any, at: Layout) -> None:
+    def __init__(self, library: ModuleType, at: Layout) -> None:
         self.library, self.numpy = library, library.numpy
         self.offsets = np.asarray(at.cum)
         self.lengths = np.diff(self.offsets)
@@ -57,7 +59,7 @@ class Sequences:
             return rows
         return rows[self.places.astype(np.int32)]
 
-    def laid(self, items: Value, out: Any) -> Value:
+    def laid(self, items: Value, out: Value) -> Value:
         """Items as data of the shape of `out`; its padding is zero."""
         rows = math.prod(out.shape) // max(1, items.shape[1])
         back = np.full(rows, -1, np.int32)
@@ -78,7 +80,7 @@ class Sequences:
         """Where the rectangle holds an item."""
         return np.arange(self.longest) < self.lengths[:, None]
 
-    def side_by_side(self, items: Value, fill: Any) -> Value:
+    def side_by_side(self, items: Value, fill: Operand) -> Value:
         """``(n, longest, width)``, filled up at the end of each sequence."""
         index = np.where(self.there, self.offsets[:-1, None] + np.arange(self.longest), 0).astype(np.int32)
         return self.numpy.where(self.there[..., None], items[index], fill)
@@ -138,12 +140,12 @@ class Sequences:
         return self.numpy.sort(self.side_by_side(items, fill), axis=1, stable=True)
 
 
-def _value(x: Any) -> Value:
+def _value(x: Value) -> Value:
     """The value of a cell, or an array of the host as it is."""
     return getattr(x, "value", x)
 
 
-Formula = Callable[[Any, Any, Any, Any, int], None]
+Formula = Callable[[ModuleType, Values, Values, Values, int], None]
 FORMULAS: dict[str, Formula] = {}
 
 
@@ -156,18 +158,18 @@ def _for(*names: str) -> Callable[[Formula], Formula]:
     return register
 
 
-def _write(out: Any, value: Value) -> None:
+def _write(out: Value, value: Value) -> None:
     out.write(value.astype(out.dtype).reshape(out.shape))
 
 
-def _scale(s: Sequences, mode: int, dtype: Any) -> Array:
+def _scale(s: Sequences, mode: int, dtype: DType) -> Array:
     """What a sum is divided by: 1, the length, its root."""
     lengths = np.maximum(s.lengths, 1)[:, None]
     return (lengths if mode == 1 else np.sqrt(lengths)).astype(dtype)
 
 
 @_for("sum_rows")
-def _sum(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _sum(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, mode) = inputs, outputs, args
     s = Sequences(library, at)
     found = s.total(s.items(_value(x), width).astype(out.dtype))
@@ -175,7 +177,7 @@ def _sum(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None
 
 
 @_for("spread_rows")
-def _spread(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _spread(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, mode) = inputs, outputs, args
     s = Sequences(library, at)
     rows = _value(x).reshape(s.n, width)
@@ -183,7 +185,7 @@ def _spread(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> N
 
 
 @_for("max_rows")
-def _max(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _max(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, least) = inputs, outputs, args
     s = Sequences(library, at)
     items = s.items(_value(x), width)
@@ -198,7 +200,7 @@ def _first_of(s: Sequences, items: Value, wanted: Value) -> Value:
 
 
 @_for("find_rows")
-def _find(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _find(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, wanted), (out,), (at,) = inputs, outputs, args
     s = Sequences(library, at)
     items = s.items(_value(x), width)
@@ -207,7 +209,7 @@ def _find(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> Non
 
 
 @_for("prod_rows")
-def _prod(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _prod(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at,) = inputs, outputs, args
     s = Sequences(library, at)
     items = s.items(_value(x), width).astype(out.dtype)
@@ -215,7 +217,7 @@ def _prod(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> Non
 
 
 @_for("logsumexp_rows")
-def _logsumexp(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _logsumexp(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at,) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width)
@@ -227,7 +229,7 @@ def _logsumexp(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -
 
 
 @_for("softmax_rows")
-def _softmax(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _softmax(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, log) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width)
@@ -238,7 +240,7 @@ def _softmax(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> 
 
 
 @_for("cumsum_rows")
-def _cumsum(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _cumsum(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, back) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width).astype(out.dtype)
@@ -254,7 +256,7 @@ def _cumsum(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> N
     else:
         ends = s.times == 0 if not back else s.times == s.lengths[s.sequences] - 1
 
-        def joined(a: Any, b: Any) -> Any:
+        def joined(a: Value, b: Value) -> Value:
             return a[0] | b[0], numpy.where(b[0], b[1], a[1] + b[1])
 
         begins = numpy.broadcast_to(ends[:, None], items.shape)
@@ -263,7 +265,7 @@ def _cumsum(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> N
 
 
 @_for("var_rows")
-def _var(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _var(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, deviation, ddof) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width).astype(out.dtype)
@@ -277,7 +279,7 @@ def _var(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None
 
 
 @_for("weigh_rows")
-def _weigh(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _weigh(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, weights), (out, totals), (at, mode, own) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width).astype(out.dtype)
@@ -291,7 +293,7 @@ def _weigh(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> No
 
 
 @_for("count_rows")
-def _count(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _count(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, mode) = inputs, outputs, args
     s = Sequences(library, at)
     found = s.total((s.items(_value(x), width) != 0).astype(np.int32))
@@ -299,7 +301,7 @@ def _count(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> No
 
 
 @_for("quantile_rows")
-def _quantile(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, shares), (out, places, _), (at, ranks) = inputs, outputs, args
     if places.shape != (1,):
         raise TypeError("quantiles have no pullback of this library where JAX traces a program; jax.vjp has one")
@@ -322,7 +324,7 @@ def _quantile(library: Any, inputs: Any, outputs: Any, args: Any, width: int) ->
 
 
 @_for("topk_rows")
-def _topk(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _topk(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out, _, _), (at, ks, most, needed) = inputs, outputs, args
     if needed:
         raise TypeError("topk_mean has no pullback of this library where JAX traces a program; jax.vjp has one")
@@ -341,7 +343,7 @@ def _topk(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> Non
 
 
 @_for("scatter_rows")
-def _scatter(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:  # noqa: ARG001  as all have it
+def _scatter(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:  # noqa: ARG001  as all have it
     (x, index), (out, _), (cum, room) = inputs, outputs, args
     lengths = np.diff(np.asarray(cum))
     rows = np.repeat(np.arange(lengths.size), lengths) * room + _value(index)
@@ -350,7 +352,7 @@ def _scatter(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> 
 
 
 @_for("add_rows")
-def _add(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _add(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, cum, places) = inputs, outputs, args
     lengths = np.diff(np.asarray(cum))
     s = Sequences(library, at)
@@ -362,7 +364,7 @@ def _add(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None
 
 
 @_for("class_losses")
-def _losses(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _losses(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, y, scale, factors), (out, _), (at, ignore, ignores) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
     items, right = s.items(_value(x), width), s.items(_value(y), 1)
@@ -381,7 +383,7 @@ def _losses(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> N
 
 
 @_for("number_rows")
-def _number(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _number(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     assert not inputs
     (out,), (at, first, segments) = outputs, args
     s = Sequences(library, at)
@@ -389,7 +391,7 @@ def _number(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> N
     _write(out, s.laid(library.numpy.asarray(found).reshape(-1, width), out))
 
 
-def _of_chunks(library: Any, x: Any, args: Any, width: int) -> tuple[Sequences, Value]:
+def _of_chunks(library: ModuleType, x: Value, args: Values, width: int) -> tuple[Sequences, Value]:
     """What the chunks have for each row of the sequences that they are of, as a sequence of its own."""
     cum, first, counts, shifts = (np.asarray(array) for array in args[:4])
     lengths = np.diff(cum)
@@ -402,7 +404,7 @@ def _of_chunks(library: Any, x: Any, args: Any, width: int) -> tuple[Sequences, 
 
 
 @_for("fold_chunks")
-def _fold(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _fold(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,) = inputs, outputs
     s, items = _of_chunks(library, x, args, width)
     found = s.total(items.astype(out.dtype))
@@ -410,7 +412,7 @@ def _fold(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> Non
 
 
 @_for("max_chunks")
-def _max_of_chunks(library: Any, inputs: Any, outputs: Any, args: Any, width: int) -> None:
+def _max_of_chunks(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out, _) = inputs, outputs
     s, items = _of_chunks(library, x, args, width)
     _write(out, s.at(items, _first_of(s, items, s.largest(items))))

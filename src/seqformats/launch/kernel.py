@@ -162,9 +162,9 @@ class Kernel:
             else:
                 source = (NUMPY if type(src) is np.ndarray else library).address(src)
             if rows * size < spec.threads_from:
-                self.run(source, own.address(out), *args, size, 0, units)
+                self.run(source, own.target(out), *args, size, 0, units)
                 return
-            code, data = self.run, [source, own.address(out)]
+            code, data = self.run, [source, own.target(out)]
         else:
             data, variant = [], 0
             for x in inputs:  # loops that call Python functions are quicker than `map`

@@ -14,22 +14,25 @@ from typing import Any
 import numpy as np
 
 from ..arrays.jax import Cell, Jax
-from ..arrays.library import Array
+from ..arrays.library import Array, DType
 from ..arrays.numpy import NUMPY
 from ..limits import remember
 from .formulas import FORMULAS
-from .kernel import Kernel, Work
+from .kernel import Kernel, Sequences, Work
+
+Value = Any  # a cell, an array of JAX or of NumPy
+Values = tuple[Any, ...]
 
 
 def start(
     kernel: Kernel,
     library: Jax,
-    inputs: tuple[Any, ...],
-    outputs: tuple[Any, ...],
-    args: tuple[Any, ...],
+    inputs: Values,
+    outputs: Values,
+    args: Values,
     size: int,
     work: Work | None,
-    structure: Any,
+    structure: Sequences | None,
 ) -> None:
     """Write what a kernel makes of the inputs into the outputs, which are cells.  See `Kernel.start`."""
     args = tuple([_known(library, x) for x in args])
@@ -51,12 +54,12 @@ def _fit(arrays: Iterable[Any]) -> bool:
     return not any(isinstance(x, tuple) for x in arrays)
 
 
-def _known(library: Jax, x: Any) -> Any:
+def _known(library: Jax, x: Value) -> Value:
     """What says where rows go must have values."""
     return _values(library, x) if isinstance(x, (Cell, library.jax.Array)) else x
 
 
-def _values(library: Jax, x: Any) -> Array:
+def _values(library: Jax, x: Value) -> Array:
     value = x.value if isinstance(x, Cell) else x
     if isinstance(value, library.tracer):
         raise TypeError(
@@ -67,7 +70,14 @@ def _values(library: Jax, x: Any) -> Array:
 
 
 def _move(
-    kernel: Kernel, library: Jax, given: Any, out: Cell, args: tuple[Any, ...], size: int, structure: Any, work: Any
+    kernel: Kernel,
+    library: Jax,
+    given: Value,
+    out: Cell,
+    args: Values,
+    size: int,
+    structure: Sequences | None,
+    work: Work | None,
 ) -> None:
     """A move of rows, or of parts of `size` bytes, as one gather."""
     numpy = library.numpy
@@ -98,7 +108,7 @@ def _move(
     out.write(taken.reshape(out.shape).astype(out.dtype))
 
 
-def _in_rows(x: Any, dtype: Any, width: int) -> Any:
+def _in_rows(x: Value, dtype: DType, width: int) -> Value:
     """An array as rows of so many items; bytes of a padding as items."""
     if x.dtype != dtype:
         x = x.reshape(-1).view(dtype)
@@ -106,7 +116,13 @@ def _in_rows(x: Any, dtype: Any, width: int) -> Any:
 
 
 def _plan(
-    kernel: Kernel, counts: list[int], held: list[Cell] | None, out: Cell, args: tuple[Any, ...], size: int, over: Any
+    kernel: Kernel,
+    counts: list[int],
+    held: list[Cell] | None,
+    out: Cell,
+    args: Values,
+    size: int,
+    over: tuple[Sequences | None, Work | None],
 ) -> Array:
     """From which row of the sources, one after the other, each row of the result is; -1 for none.
 
@@ -147,7 +163,7 @@ def _plan(
     return index if key is None else remember(structure.device, key, index)
 
 
-def _digest(args: tuple[Any, ...]) -> bytes:
+def _digest(args: Values) -> bytes:
     """A short name for arguments of the same values."""
     names = hashlib.blake2b(digest_size=16)
     for x in args:
@@ -165,12 +181,12 @@ def _digest(args: tuple[Any, ...]) -> bytes:
 def _on_host(
     kernel: Kernel,
     library: Jax,
-    inputs: tuple[Any, ...],
-    outputs: tuple[Any, ...],
-    args: tuple[Any, ...],
+    inputs: Values,
+    outputs: Values,
+    args: Values,
     size: int,
     work: Work | None,
-    structure: Any,
+    structure: Sequences | None,
 ) -> None:
     """On the host, for values that are known and that no formula is for."""
     if any(isinstance(x, tuple) for x in (*inputs, *outputs)):

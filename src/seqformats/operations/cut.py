@@ -318,7 +318,7 @@ def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
         args = (z._layout(), by, int(by.size > 1))
         small = structure.rows * row < SMALL and (library is NUMPY or library.kind(out) == "cpu")
         if small and filling is None:  # as in `formats.rows.move`
-            shift_rows.run(library.address(data), library.address(out), *args, 0, row, 0, structure.n)
+            shift_rows.run(library.address(data), library.target(out), *args, 0, row, 0, structure.n)
         else:
             shift_rows.start(library, (data,), (out,), (*args, int(filling is not None)), row, structure)
         if filling is not None:

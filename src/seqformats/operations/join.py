@@ -113,7 +113,7 @@ class Joint:
             table = np.array(bases + units)
             args = (table[: len(parts)], table[len(parts) :], begins, self.cum, whole.offsets, 1)
             if host and whole.rows * row < SMALL:  # what `start` would do, which has to find out what is known here
-                self.kernel.run(0, library.address(out), *args, row, 0, whole.n)
+                self.kernel.run(0, library.target(out), *args, row, 0, whole.n)
             else:
                 self.kernel.start(library, (tuple(held),), (out,), args, row, whole)
         return self._laid_out(out, first)

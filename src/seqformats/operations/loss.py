@@ -346,7 +346,8 @@ def _counts(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
     if library.wants_grad((right.data,)):
         if not ignored[1]:
             return structure.lengths
-        return calculated(summed, right._with_data(library.astype(right.data != ignored[0], "int32")))
+        kept: Array = calculated(summed, right._with_data(library.astype(right.data != ignored[0], "int32")))
+        return kept
     out = scratch(library, (structure.n,), "int64", right.data)
     check_targets.start(library, (right.data,), (out,), (right._layout(), classes, *ignored), 1, structure)
     counts = out if type(out) is np.ndarray else library.to_numpy(out)

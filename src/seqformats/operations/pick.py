@@ -61,7 +61,7 @@ def moved(mover: Kernel, z: Encoding, structure: Structure, *args: Any, columns:
         cum, size = structure.offsets, row // columns
         if rows * row < SMALL and (library is NUMPY or library.kind(out) == "cpu"):  # as in `formats.rows.move`
             source = 0 if isinstance(data, tuple) else library.address(data)
-            mover.run(source, library.address(out), at, cum, *args, size, 0, structure.n)
+            mover.run(source, library.target(out), at, cum, *args, size, 0, structure.n)
         else:
             mover.start(library, (data,), (out,), (at, cum, *args), size, structure)
     return in_kind_of(out, structure, z)

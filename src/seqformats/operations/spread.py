@@ -50,7 +50,7 @@ def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) 
     if row and structure.rows:
         if structure.rows * row < SMALL and (library is NUMPY or library.kind(data) == "cpu"):
             # what `start` would do, which has to find out what is known here
-            repeat_rows.run(library.address(rows), library.address(data), at._layout(), row, 0, structure.n)
+            repeat_rows.run(library.address(rows), library.target(data), at._layout(), row, 0, structure.n)
         else:
             repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
     y: E = shape._with_data(data)

@@ -209,5 +209,5 @@ def _places(record: Reduction, x: Encoding) -> Array:
 def _place_of(record: Reduction, x: Batch) -> Reduced:
     """Where the first item stands that is as the reduction has it."""
     own, result, _ = operand_of_reduction(x)
-    y = calculated(lambda z: over_levels(_places(record, z), z), own)
+    y: Reduced = calculated(lambda z: over_levels(_places(record, z), z), own)
     return y if result is None else result(y)

@@ -147,7 +147,11 @@ class _Weighing:
             return values
         value = fitting_value(empty, library.dtype_name(values.dtype))
         if vacant.size:
-            library.overwrite(values.reshape(-1) if self.own else values, vacant, value)
+            flat = values.reshape(-1) if self.own else values
+            if library.functional:  # where no array is a view of another
+                flat = library.copy(flat)
+            library.overwrite(flat, vacant, value)
+            values = flat.reshape(values.shape)
         return values
 
     def second_order(self, operands: tuple[Encoding, Encoding], dy: Reduced) -> tuple[Encoding, Encoding]:
