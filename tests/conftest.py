@@ -11,7 +11,8 @@ examples every time) or ``nightly``. With ``NUMBA_DISABLE_JIT=1`` every kernel r
 profiles draw fewer examples there.
 
 A test with an argument `arrays` runs on every array library that is here, see `libraries`; each but NumPy draws a
-quarter of the examples, at least five.
+quarter of the examples, at least five.  JAX, which compiles for each new shape, draws two, and runs the tests of
+converters, formats and gradients, and of operations those in the files that `libraries.OnJax` names.
 
 ``SEQFORMATS_GUARD`` puts NumPy's arrays beside protected pages, see `guard_pages`.
 """
@@ -73,7 +74,9 @@ def pytest_generate_tests(metafunc):
     if "arrays" in metafunc.fixturenames:
         import libraries
 
-        metafunc.parametrize("arrays", [*libraries.HOSTS, *libraries.GPUS])
+        where = metafunc.definition.path
+        hosts = [host for host in libraries.HOSTS if host.values[0].runs(where.parent.name, where.stem)]
+        metafunc.parametrize("arrays", [*hosts, *libraries.GPUS])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -83,9 +86,7 @@ def pytest_runtest_call(item):
     kept = getattr(test, "_hypothesis_internal_use_settings", None)
     if kept is None or arrays is None or arrays.first:
         return (yield)
-    test._hypothesis_internal_use_settings = settings(
-        kept, max_examples=min(kept.max_examples, max(5, kept.max_examples // 4))
-    )
+    test._hypothesis_internal_use_settings = settings(kept, max_examples=arrays.examples(kept.max_examples))
     try:
         return (yield)
     finally:

@@ -56,6 +56,14 @@ class OnNumPy:
     first = True  # the library that tests show the most examples
     dtypes = strategies.DTYPES
 
+    def runs(self, folder, file):
+        """Do the tests of this file run on it?"""
+        return True
+
+    def examples(self, wanted):
+        """Of so many examples, how many it is shown."""
+        return wanted
+
     def up(self, x):
         """`x` with its arrays in the library."""
         return x
@@ -92,6 +100,9 @@ class OnOther(OnNumPy):
     """Arrays of another library, or elsewhere; what is calculated from them stays there."""
 
     first = False
+
+    def examples(self, wanted):
+        return min(wanted, max(5, wanted // 4))
 
     def up(self, x):
         if isinstance(x, sf.List) and not x.items:
@@ -245,12 +256,19 @@ class OnJax(OnOther):
     """JAX's arrays on the host, with 64 bits."""
 
     dtypes = [*map(np.dtype, OnTorch.codes.split()), strategies.BFLOAT16]
+    files = ("test_cut", "test_expand", "test_filter", "test_join", "test_order", "test_pick", "test_weighted")
 
     @property
     def library(self):
         jax = pytest.importorskip("jax")
         jax.config.update("jax_enable_x64", True)
         return jax
+
+    def runs(self, folder, file):
+        return folder in ("converters", "formats", "gradients") or file in self.files
+
+    def examples(self, wanted):
+        return min(wanted, 2)
 
     def array(self, leaf):
         return sf.to(leaf, "jax") if self.library else leaf

@@ -1,10 +1,12 @@
 """Every operation with a gradient, by name, as a function of one batch of six rows of two numbers."""
 
 import numpy as np
-import torch
+import pytest
 
 import seqformats as sf
 from seqformats.operations import reduce
+
+torch = pytest.importorskip("torch")
 
 FORMATS = [sf.List, sf.Ragged, sf.Padded, sf.Packed, sf.Masked, sf.LoD]
 LENGTHS = [3, 0, 1, 2]

@@ -1,7 +1,10 @@
 """JAX's arrays: eager and in its transforms, beside NumPy."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -154,15 +157,17 @@ def wide():
 ALL = {**MOVES, **SUMS, **COUNTS}
 
 
-@each_kind
 @pytest.mark.parametrize("name", [*ALL, *VALUES])
-def test_values_are_those_of_numpy(name, kind):
+def test_values_are_those_of_numpy(name):
+    """Every kind on its own, and in turn one of them in a program: to compile takes the longest."""
     function = {**ALL, **VALUES}[name]
-    x, there = batch(kind)
-    wanted = function(x)
-    same(function(there), wanted)
-    if name in ALL:
-        same(jax.jit(function)(there), wanted)
+    turn = [*ALL, *VALUES].index(name) % len(KINDS)
+    for k, kind in enumerate(KINDS):
+        x, there = batch(kind)
+        wanted = function(x)
+        same(function(there), wanted)
+        if name in ALL and k == turn:
+            same(jax.jit(function)(there), wanted)
 
 
 @pytest.mark.parametrize("lengths", [[], [0], [0, 0, 3], [5]], ids=str)
@@ -172,14 +177,16 @@ def test_odd_shapes(kind, item, lengths):
     x, there = batch(kind, item, lengths=lengths)
     some = [lambda y: sf.convert(y, sf.Masked), lambda y: sf.convert(y, sf.Packed), sf.reverse, sf.softmax, sf.cumsum]
     some += [SUMS[name] for name in ("sum", "mean", "max", "logsumexp", "prod", "var", "median", "topk_mean")]
-    for function in [*some, sf.argmax, sf.reduce_any]:
-        wanted = function(x)
-        same(function(there), wanted)
-        same(jax.jit(function)(there), wanted)
+    every = [*some, sf.argmax, sf.reduce_any]
+    for function in every:
+        same(function(there), function(x))
+    together = jax.jit(lambda y: [function(y) for function in every])(there)
+    for found, function in zip(together, every, strict=True):
+        same(found, function(x))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "bool", "float16", "float32", "bfloat16", "complex64"])
-@pytest.mark.parametrize("name", ["to Masked", "left", "reverse", "concat", "shift", "sum", "gather", "interleave"])
+@pytest.mark.parametrize("name", ["left", "concat", "shift", "sum"])
 def test_every_dtype(name, dtype):
     dtype = jnp.dtype(dtype)
     x, there = batch(sf.Ragged, (), np.float64)
@@ -196,17 +203,19 @@ def test_gradients(name):
     """Of first and second order, forwards and backwards, beside differences."""
     check_grads = pytest.importorskip("jax.test_util").check_grads
     function = {**MOVES, **SUMS}[name]
-    _, there = batch(sf.Ragged, (2,))
+    _, there = batch(sf.Ragged, ())
 
+    @jax.jit
     def loss(data):
         leaves = sf_leaves(function(there._with_data(data)))
         return sum((leaf * jnp.cos(jnp.arange(leaf.size).reshape(leaf.shape))).sum() for leaf in leaves)
 
-    check_grads(loss, (there.data,), order=2, modes=("fwd", "rev"), rtol=1e-4, atol=1e-4)
+    order = 2 if name in SUMS else 1  # what moves items is linear
+    check_grads(loss, (there.data,), order=order, modes=("fwd", "rev"), rtol=1e-4, atol=1e-4)
 
 
 @each_kind
-@pytest.mark.parametrize("name", ["to Masked", "left", "mean", "max", "softmax", "cumsum", "std", "concat"])
+@pytest.mark.parametrize("name", ["to Masked", "softmax", "cumsum"])
 def test_gradients_are_those_of_vjp(name, kind):
     function = ALL[name]
     x, there = batch(kind)
@@ -235,7 +244,7 @@ def test_the_first_of_equal_items_has_the_gradient():
 
 
 @pytest.mark.parametrize("dense", [True, False])
-@pytest.mark.parametrize("name", ["sum", "max", "min", "logsumexp", "softmax", "cumsum", "var", "mean"])
+@pytest.mark.parametrize("name", ["sum", "max", "logsumexp", "softmax", "cumsum", "var"])
 def test_one_long_sequence_among_many(name, dense, monkeypatch):
     """Where a rectangle would be too large, items are found by the number of their sequence."""
     lengths = [300, *[1] * 40, 0]
@@ -337,9 +346,7 @@ def test_a_batch_that_no_longer_fits_is_refused():
     assert jax.vmap(sf.reduce_sum)(many).shape == (3, 5, 2)
 
 
-@pytest.mark.parametrize(
-    "name", ["to Masked", "left", "concat", "sum", "max", "softmax", "cumsum", "std", "median", "argmax"]
-)
+@pytest.mark.parametrize("name", ["to Masked", "concat", "sum", "max", "softmax", "cumsum", "median", "argmax"])
 def test_vmap_is_a_loop(name):
     function = ALL[name]
     stacked = jnp.asarray(np.random.default_rng(0).normal(size=(4, 10, 2)))
@@ -403,7 +410,7 @@ def test_training():
 
 @pytest.mark.parametrize("reduction", ["mean", "sequence", "none"])
 @pytest.mark.parametrize("options", [{}, {"ignore": 2}, {"ignore": 2, "label_smoothing": 0.1}], ids=str)
-@each_kind
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Padded], ids=lambda kind: kind.__name__)
 def test_cross_entropy(kind, options, reduction):
     x, there = batch(kind, (4,))
     targets = sf.Ragged(np.arange(10) % 3, LENGTHS)
@@ -415,7 +422,7 @@ def test_cross_entropy(kind, options, reduction):
     wanted, back = sf.vjp(sf.cross_entropy, x, targets, reduction=reduction, **options)
     dy = jax.tree.map(lambda leaf: np.cos(np.asarray(leaf)), wanted) if hasattr(wanted, "_leaves") else np.cos(wanted)
     slopes = jax.tree.map(jnp.asarray, dy)
-    for function in (loss, jax.jit(loss), lambda y, _: jax.jit(lambda z: loss(z, right))(y)):
+    for function in (loss, jax.jit(loss)):
         same(function(there, right), wanted)
     _, pullback = jax.vjp(lambda y: loss(y, right), there)
     same(pullback(slopes)[0], back(dy), 1e-10)
@@ -518,3 +525,94 @@ def test_between_libraries():
         sf.to_device(x, "nowhere")
     with pytest.raises(TypeError, match="JAX has no dtype"):
         sf.to(sf.Ragged(np.array(["a", "b"]), [2]), "jax")
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+MEMORY = """
+import gc
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import seqformats as sf
+
+jax.config.update("jax_enable_x64", True)
+generator = np.random.default_rng(0)
+calls = [sf.reverse, sf.reduce_mean, sf.softmax, sf.sort, sf.cumsum, lambda x: sf.convert(x, sf.Masked)]
+calls += [lambda x: sf.convert(x, sf.List), lambda x: sf.vjp(sf.reduce_max, x)[1](sf.reduce_max(x))]
+calls += [lambda x: sf.concat([x, x]), lambda x: sf.topk(x, 2).values]
+twice, later, kept = jax.jit(lambda a: a * 2, donate_argnums=0), jax.jit(lambda a: a + 1), []
+for k in range(3000):
+    lengths = [[2, 0, 4, 1, 3], [0], [300, 5]][k % 3]
+    host = generator.normal(size=(sum(lengths), 3))
+    device = jax.devices()[k // 3 % 2]
+    given = later(jax.device_put(host, device))  # which JAX may calculate still
+    call = calls[k % len(calls)]
+    found, wanted = (jax.tree.leaves(call(sf.Ragged(x, lengths))) for x in (given, host + 1))
+    for y in found:
+        assert y.devices() == {device} or not y.size, (y.devices(), device)
+    kept.append((found, [np.array(leaf) for x in wanted for leaf in (x._leaves() if hasattr(x, "_leaves") else [x])]))
+    if len(kept) > 40:
+        arrays, values = kept.pop(int(generator.integers(40)))
+        for x, y in zip(arrays, values, strict=True):
+            np.testing.assert_array_equal(x, y)
+            if k % 4 == 0:
+                view = np.asarray(x)
+                np.testing.assert_array_equal(twice(x), y * 2)
+                np.testing.assert_array_equal(view, y)  # a donated result is not written
+            elif k % 4 == 1:
+                x.delete()
+    if k % 100 == 0:
+        gc.collect()
+"""
+
+
+def test_results_on_any_device_are_never_written_again():
+    """Two devices of the host, arrays that are not ready, donated and deleted, under malloc's own checks."""
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "MALLOC_PERTURB_": "165",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run([sys.executable, "-c", MEMORY], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_only_own_memory_is_written():
+    """What JAX has made is refused, whatever asks for it."""
+    library = sf.arrays.library_of(jnp.zeros(3))
+    mine = library.empty((3,), np.dtype("float32"), jnp.zeros(3))
+    assert library.target(mine) == mine.unsafe_buffer_pointer()
+    for theirs in (jnp.arange(3.0), mine + 1, jnp.array(mine)):
+        for write in (library.target, library.result, lambda x: library.overwrite(x, np.array([0]), 1)):
+            with pytest.raises(sf.DeviceError, match="nobody may write"):
+                write(theirs)
+
+
+def test_arrays_on_several_devices_are_refused():
+    code = """
+import jax
+import numpy as np
+import pytest
+
+import seqformats as sf
+
+many = jax.sharding.NamedSharding(jax.make_mesh((2,), ("a",)), jax.sharding.PartitionSpec("a"))
+x = jax.device_put(np.zeros((4, 2), np.float32), many)
+with pytest.raises(TypeError, match="2 devices"):
+    sf.Ragged(x, [4])
+batch = sf.Ragged(np.zeros((4, 2), np.float32), [1, 3])
+for function in (sf.reverse, sf.reduce_sum, sf.sort):
+    with pytest.raises(sf.StructureError, match="2 devices"):
+        function(jax.tree.map(lambda leaf: x, sf.to(batch, "jax")))
+"""
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

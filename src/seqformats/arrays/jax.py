@@ -199,7 +199,7 @@ class Jax(Library):
         return NUMPY.native(np.asarray(x))
 
     def operand(self, x: JaxArray) -> Array:
-        flat = self.native(x)[...]
+        flat: Array = self.native(x)[...]
         flat.setflags(False)
         return flat
 

@@ -160,7 +160,7 @@ def _plan(
     if total < 1 << 31:
         index = index.astype(np.int32)
     index.setflags(write=False)
-    return index if key is None else remember(structure.device, key, index)
+    return index if key is None or structure is None else remember(structure.device, key, index)
 
 
 def _digest(args: Values) -> bytes:
