@@ -239,7 +239,10 @@ class Operation:
 
     def prepare(self, x: object, *options: object) -> Call[Any]:
         """The same as a `Call`."""
-        own, result, gradient = to_be_summed(operand(x)) if self.sums else operand(x)
+        found = operand(x)
+        if self.sums and found.own._dtype in AUTOCAST:
+            found = to_be_summed(found)
+        own, result, gradient = found
         checked = options if self.check is None else self.check(own, *options)
         return Call(own, self._rule_with(checked), result, gradient, self.second_order, self.by_column)
 

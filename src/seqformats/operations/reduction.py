@@ -104,7 +104,9 @@ class Reduction:
     def prepare(self, x: Batch, empty: Empty) -> Call[Any]:
         """The same as a `Call`."""
         found = operand_of_reduction(x)
-        own, result, gradient = to_be_summed(found) if self.sums else found
+        if self.sums and found.own._dtype in AUTOCAST:
+            found = to_be_summed(found)
+        own, result, gradient = found
         if empty is not self.default:
             check_empty(own._structure, empty, self.few)
 
