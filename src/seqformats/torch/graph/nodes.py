@@ -29,6 +29,7 @@ import seqformats
 from ...formats import Chunks, List, LoD
 from ...wrapping import wrapper as wrapping_module
 from ...wrapping.wrapper import Wrapper
+from .. import masks
 from . import functions, ops
 from .tracing import (
     EncodingVariable,
@@ -245,7 +246,7 @@ def node(name: str) -> Callable[..., Any]:
 def register() -> None:
     """Tell Dynamo, once."""
     trace_rules.add("seqformats")
-    here = (functions.__file__, wrapping_module.__file__, __file__)
+    here = (functions.__file__, wrapping_module.__file__, masks.__file__, __file__)
     trace_rules.BUILTIN_INLINE_WHEN_CALLED.update([str(Path(str(file)).absolute()) for file in here])
     trace_rules.clear_lru_cache()
     types = VariableBuilder._type_dispatch()
