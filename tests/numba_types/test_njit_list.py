@@ -17,8 +17,6 @@ import seqformats as sf
 from seqformats.numba_types.lists import built
 from seqformats.numba_types.sequences import sequence_of
 from seqformats.numba_types.types import numba_type
-from seqformats.reading import common_flags
-from seqformats.reading.objects import READABLE
 
 pytestmark = pytest.mark.passes("compiled", reason="the functions of users are compiled in no other pass")
 
@@ -138,21 +136,6 @@ def test_arrays_that_are_not_aligned():
 def test_arrays_of_a_class_of_their_own():
     x = sf.List([np.ones(2), np.zeros(3).view(type("Own", (np.ndarray,), {}))])
     check(x)
-
-
-def test_flags_are_those_that_all_have():
-    plain, frozen, odd = np.ones(2), np.ones(2), np.zeros(17, np.uint8)[1:].view(np.float64)
-    frozen.flags.writeable = False
-    own = plain.view(type("Own", (np.ndarray,), {}))
-    assert common_flags(()) == -1
-    for items in [(plain,), (plain, frozen), (frozen, odd, plain), (plain, own, odd)]:
-        expected = -1
-        for item in items:
-            expected &= item.flags.num
-        assert common_flags(items) == expected
-    if READABLE:
-        with pytest.raises(TypeError, match="no array of NumPy"):
-            common_flags((plain, object()))
 
 
 def test_loops_in_threads():

@@ -41,11 +41,11 @@ def doubled(x):
 
 @njit(cache=True)
 def built(data):
-    return sf.Masked(data, (1, 2), "left")
+    return sf.Masked(data, (1, 2), "left"), sf.List((data[0], data[1]))
 
 y = doubled(sf.Ragged(np.arange(5.0), [2, 0, 3]))
-z = built(np.ones((2, 2)))
-print(type(y).__name__, *y.data, *y.lengths, z.side, *z.lengths)
+z, parts = built(np.ones((2, 2)))
+print(type(y).__name__, *y.data, *y.lengths, z.side, *z.lengths, *parts.items[1])
 try:
     built(np.ones((3, 2)))
 except sf.StructureError:
@@ -59,7 +59,7 @@ def test_functions_are_kept_on_disk(tmp_path):
     script = tmp_path / "kept.py"
     script.write_text(CACHED)
     found = [run(str(script), NUMBA_CACHE_DIR=str(tmp_path / "cache")) for _ in range(2)]
-    expected = ["Ragged", "0.0", "2.0", "4.0", "6.0", "8.0", "2", "0", "3", "left", "1", "2", "refused"]
+    expected = ["Ragged", "0.0", "2.0", "4.0", "6.0", "8.0", "2", "0", "3", "left", "1", "2", "1.0", "1.0", "refused"]
     assert found == [[*expected, "0", "1", "0", "1"], [*expected, "1", "0", "1", "0"]]
 
 
