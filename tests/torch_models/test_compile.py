@@ -429,6 +429,7 @@ assert "seqformats.torch.graph" not in sys.modules
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_autocast(backend):
     """A graph may run outside of the region that it was read in."""
+    import torch
 
     def summed(x):
         with torch.autocast("cpu", dtype=torch.bfloat16):
