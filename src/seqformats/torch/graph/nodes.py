@@ -182,8 +182,8 @@ def _call(tx: Translator, name: VariableTracker, *args: VariableTracker, **kwarg
         bound = inspect.signature(ops.function(called)).bind(*args, **kwargs)
     except TypeError as error:
         stop(f"{called}: {error}")
-    how = bound.arguments.get("how") if called == "reduce" else None
-    encoded = Encoded(tx, f"reduce_{how.as_python_constant()}" if how is not None else called)
+    kind = bound.arguments["kind"].as_python_constant() if called == "reduce" else None
+    encoded = Encoded(tx, called if kind is None else "reduce_mean" if kind == "average" else f"reduce_{kind}")
     given = [encoded.argument(x) for x in bound.args]
     named = [(key, encoded.size(x) if key == "width" else encoded.argument(x)) for key, x in bound.kwargs.items()]
     text = repr(
