@@ -73,7 +73,7 @@ FOREIGN = {
 }
 # What takes something from kernels: their starters, Numba's own arrays, what compiled functions of users call, and the
 # command that says what is installed.
-IN_COMPILED = {"numba_types.constructors", "numba_types.sequences", "numba_types.types"}
+IN_COMPILED = {"numba_types.constructors", "numba_types.lists", "numba_types.sequences", "numba_types.types"}
 NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda", *IN_COMPILED}
 
 # The longest file; the most arguments by place, and how many kernels may take more; how often encodings may be told

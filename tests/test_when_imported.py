@@ -81,3 +81,14 @@ def test_an_error_is_a_warning(tmp_path):
         print(caught[0].category.__name__, "told of seqformats" in str(caught[0].message), late.ready)
         """
     assert python(tmp_path, script) == ["told True", "told True", "RuntimeWarning True True"]
+
+
+def test_an_error_at_once_is_a_warning_too(tmp_path):
+    script = """
+        import late
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            when_imported("late", ".told_badly")
+        print(caught[0].category.__name__)
+        """
+    assert python(tmp_path, script) == ["told True", "RuntimeWarning"]

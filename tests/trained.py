@@ -29,6 +29,7 @@ OPERATIONS = {
     "softmax": sf.softmax,
     "log_softmax": sf.log_softmax,
     "cumsum": sf.cumsum,
+    "attention": lambda x: sf.attention(x, x, x, causal=True),
     "reverse": sf.reverse,
     "shuffle": lambda x: sf.shuffle(x, 5),
     "cross_entropy": lambda x: sf.cross_entropy(x, torch.tensor([1, 0, -1, 0, 1, 1]), ignore=-1),

@@ -266,9 +266,6 @@ _LATER = {
 }
 _MODULES = ("arrow", "awkward", "beam", "engines", "hf", "jax", "loading", "thinc", "torch")
 
-_when_imported("torch", ".torch.citizen")
-_when_imported("thinc.types", ".thinc.types")  # whose batches are encodings from then on
-
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __getattr__(name):
@@ -283,4 +280,7 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
         return sorted({*globals(), *_MODULES, *__all__})
 
 
+# Who has to know encodings before it meets one.
+_when_imported("torch", ".torch.citizen")
 _when_imported("torch._dynamo", ".torch.graph")
+_when_imported("thinc.types", ".thinc.types")

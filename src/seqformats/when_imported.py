@@ -26,11 +26,19 @@ def when_imported(name: str, tell: str) -> None:
     """Import the module `tell`, of this package, right after the module `name`, or now if that is there already."""
     module = sys.modules.get(name)
     if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
-        importlib.import_module(tell, __package__)
+        _tell(name, tell)
         return
     _waiting.setdefault(name, []).append(tell)
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
+
+
+def _tell(name: str, tell: str) -> None:
+    """Import the module that waits; a release that it does not know must not keep a caller from importing."""
+    try:
+        importlib.import_module(tell, __package__)
+    except Exception as error:
+        warnings.warn(f"{name} could not be told of seqformats: {error!r}", RuntimeWarning, stacklevel=3)
 
 
 class _Finder:
@@ -75,10 +83,7 @@ class _Loader:
         module.__loader__ = self.loader
         self.loader.exec_module(module)
         for tell in _waiting.pop(self.name, ()):
-            try:
-                importlib.import_module(tell, __package__)
-            except Exception as error:  # the caller's import must not fail for what we make of it
-                warnings.warn(f"{self.name} could not be told of seqformats: {error!r}", RuntimeWarning, stacklevel=2)
+            _tell(self.name, tell)
         if not _waiting and _FINDER in sys.meta_path:
             sys.meta_path.remove(_FINDER)
 

@@ -43,7 +43,13 @@ def test_astype(arrays, kind, data):
     rows = oracle.read(y)
     assert rows.dtype == wanted
     assert rows.counts() == truth.counts()
-    oracle.assert_bits(rows.data(), oracle.Truth([list(cast)], wanted, truth.item_shape).data())
+    expected = oracle.Truth([list(cast)], wanted, truth.item_shape).data()
+    if wanted.kind in "fc" and truth.dtype.kind in "fc":  # the bits of NaN are a library's own
+        found = rows.data()
+        assert ((found == expected) | ((found != found) & (expected != expected))).all()
+        assert (np.signbit(found.real) == np.signbit(expected.real))[found == expected].all()
+    else:
+        oracle.assert_bits(rows.data(), expected)
     assert getattr(y, "side", None) == getattr(x, "side", None)
 
 

@@ -1,5 +1,6 @@
 """Encodings of tensors behave as users of PyTorch expect: they go where tensors go."""
 
+import copy
 import dataclasses
 import io
 import pickle
@@ -356,3 +357,37 @@ def test_copies_keep_the_layout():
     y = pickle.loads(pickle.dumps(x))
     assert torch.equal(x.data, y.data)
     assert x.side == y.side
+
+
+# ------------------------------------------------------------------------------------------------- deep copies
+
+
+@with_pairs
+def test_deep_copies_of_leaves_share_nothing(x):
+    leaves = sf.formats.leaves.leaves(x)
+    y = copy.deepcopy(x)
+    assert sf.equal(x, y)
+    theirs = sf.formats.leaves.leaves(y)
+    assert not {t.data_ptr() for t in leaves if t.numel()} & {t.data_ptr() for t in theirs}
+    again = copy.deepcopy([x, x])
+    assert again[0] is again[1]
+
+
+def test_deep_copies_of_parameters_train():
+    x = sf.Ragged(torch.rand(3, requires_grad=True), [2, 1])
+    y = copy.deepcopy(x)
+    assert y.data.is_leaf
+    assert y.data.requires_grad
+
+
+@with_pairs
+def test_deep_copies_inside_a_graph_name_what_works(x):
+    leaves = sf.formats.leaves.leaves(x)
+    if not leaves:
+        return
+    y = x._with([t.detach().clone().requires_grad_() * 2 for t in leaves])
+    with pytest.raises(RuntimeError, match=r"copy\.deepcopy\(x\.detach\(\)\)") as caught:
+        copy.deepcopy(y)
+    assert "\n" not in str(caught.value)
+    assert type(y).__name__ in str(caught.value) or type(y) is sf.Pairs
+    assert sf.equal(copy.deepcopy(y.detach()), y.detach())

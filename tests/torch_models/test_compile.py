@@ -424,3 +424,26 @@ assert "seqformats.torch.graph" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_autocast(backend):
+    """A graph may run outside of the region that it was read in."""
+    import torch
+
+    def summed(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return sf.reduce_sum(x), sf.softmax(x).data, sf.reduce(x, "mean"), sf.convert(x, sf.Masked).data
+
+    def leaf():
+        return torch.arange(12.0).reshape(6, 2).bfloat16().requires_grad_()
+
+    one, two = leaf(), leaf()
+    expected = summed(sf.Ragged(one, [2, 1, 3]))
+    found = torch.compile(summed, backend=backend, fullgraph=True)(sf.Ragged(two, [2, 1, 3]))
+    assert [x.dtype for x in found] == [x.dtype for x in expected] == [torch.float32] * 3 + [torch.bfloat16]
+    assert all(map(torch.equal, found, expected))
+    (expected[0].sum() + expected[1].std()).backward()
+    (found[0].sum() + found[1].std()).backward()
+    assert two.grad.dtype is torch.bfloat16
+    assert torch.equal(one.grad, two.grad)

@@ -15,6 +15,7 @@ from .known import (
     to_host,
 )
 from .library import (
+    AUTOCAST,
     LAZY_ZEROS,
     Array,
     Differentiable,
@@ -28,6 +29,7 @@ from .library import (
 from .numpy import NUMPY, NumPy, frozen, same_values, zero_item
 
 __all__ = [
+    "AUTOCAST",
     "LAZY_ZEROS",
     "NUMPY",
     "Array",

@@ -384,6 +384,12 @@ class Library:
         """``call.forward(arrays)``, connected to the autograd graph; see `wants_grad`."""
         raise NotImplementedError
 
+    # --- mixed precision ---
+
+    def autocasts(self, x: Array) -> bool:
+        """Are items like those of `x`, of one of `AUTOCAST`, to be added up as float32, and to stay so, right now?"""
+        return False
+
     # --- streams of a device ---
 
     def stream(self, like: Array) -> int:
@@ -402,3 +408,5 @@ NAMES: dict[Hashable, str] = {}
 """The NumPy names of dtypes, of all libraries."""
 with_autograd: list[Library] = []
 """The loaded libraries whose arrays may carry a gradient."""
+AUTOCAST: set[DType] = set()
+"""The dtypes that loaded libraries may want in float32 where they are added up; see `Library.autocasts`."""

@@ -12,7 +12,19 @@ import numpy as np
 from ..errors import ConversionError, DeviceError, said
 from ..limits import remember
 from ..reading import tensors
-from .library import NAMES, Array, Differentiable, DType, Library, Operand, Shape, part, size_of, with_autograd
+from .library import (
+    AUTOCAST,
+    NAMES,
+    Array,
+    Differentiable,
+    DType,
+    Library,
+    Operand,
+    Shape,
+    part,
+    size_of,
+    with_autograd,
+)
 from .numpy import DTYPES, NO_BYTES, NUMPY, host_value, not_exact, wrong_item
 
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
@@ -37,6 +49,8 @@ class Torch(Library):
         self.forward_mode = torch.autograd.forward_ad
         self.transforms_are_active = torch._C._are_functorch_transforms_active
         with_autograd.append(self)
+        if hasattr(torch.amp, "is_autocast_available"):  # before, autocast was asked in other ways
+            AUTOCAST.update((torch.float16, torch.bfloat16))
         self.bool_dtype = self.torch.bool
 
     def adopt(self, x: Tensor, what: str) -> Tensor:
@@ -336,6 +350,10 @@ class Torch(Library):
             operate = functions.transform
         outputs: tuple[Tensor, ...] = operate(self, call, *arrays)
         return outputs
+
+    def autocasts(self, x: Tensor) -> bool:
+        torch, kind = self.torch, self.kind(x)
+        return bool(torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind))
 
     def stream(self, like: Tensor) -> int:
         return int(self.torch.cuda.current_stream(like.device).cuda_stream)

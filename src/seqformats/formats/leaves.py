@@ -135,6 +135,25 @@ def _shape_of(x: Any, shape: Shape, dtype: DType) -> Any:
     return ShapeDtype(shape, dtype)
 
 
+def autocast(x: Encoding) -> Encoding:
+    """`x`, whose dtype is one of `AUTOCAST`, as it is to be added up: in float32 where its library wants that now.
+
+    The cast is in the graph of the library, so a gradient comes back in the dtype of `x`.
+    """
+    sample = x._sample()
+    library = library_of(sample)
+    if not library.autocasts(sample):
+        return x
+    if x._in_one_array or not x._leaves():  # what is cast cannot be compared with what was validated any more
+        return x._each(lambda leaf: library.astype(leaf, "float32"))
+    return cast_leaves(x, "float32")  # of which each is compared with its length where it is read
+
+
+def cast_leaves(x: Encoding, dtype: DType) -> Encoding:
+    """`x` with its items in another dtype of their library, in its graph."""
+    return x._with([library_of(leaf).astype(leaf, dtype) for leaf in x._leaves()])
+
+
 def _all_numbers(x: Any) -> bool:
     """Is there no array in these lists, or in the operands of a call?  A walk over each number takes far longer."""
     return are_numbers(tuple(x)) or (

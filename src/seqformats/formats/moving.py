@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -300,6 +301,22 @@ class Movable:
         for leaf in self._checked("share_memory_"):
             leaf.share_memory_()
         return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """As pickles do it, through the constructor; in PyTorch only the leaves of a graph can be copied so."""
+        reduced: Any = self.__reduce__()
+        make, values = reduced[:2]
+        try:
+            values = copy.deepcopy(values, memo)
+        except RuntimeError:
+            if all(getattr(leaf, "is_leaf", True) for leaf in self._leaves()):
+                raise
+            raise RuntimeError(
+                f"the items of this {type(self).__name__} come from an operation with a gradient, and PyTorch copies "
+                "only the leaves of a graph so; copy.deepcopy(x.detach()) copies the items without their graph"
+            ) from None
+        copied: Self = make(*values)
+        return copied
 
     def _each(self, change: Callable[[Any], Any]) -> Self:
         """The same with every array changed, itself where none is; shapes stay."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import registry
-from ..arrays import Array, DType, adopt, is_array, library_of
+from ..arrays import Array, DType, adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own, convert, restored
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Pairs
@@ -26,11 +26,21 @@ def fitting(dy: object, y: object) -> Any:
         dy = adopt(dy, "the gradient")[1]
         if dy.dtype == y.dtype and dy.shape == y.shape:
             return dy
+    bare = isinstance(dy, (list, tuple)) and not leaves(dy)
     dy = cotangent(dy, y)
+    if bare:
+        dy = rebuild(dy, [_taken(a, b.dtype) for a, b in zip(leaves(dy), leaves(y), strict=True)])
     for a, b in zip(leaves(dy), leaves(y), strict=True):
         if not library_of(a).has_dtype(b.dtype):
             raise DeviceError(f"the gradient holds {a.dtype} of {library_of(a).name}, but the result {b.dtype}")
     return dy
+
+
+def _taken(x: Array, dtype: DType) -> Array:
+    """Python's numbers, which are of no library, in that of what they are the gradient for."""
+    source = library_of(x)
+    own = next((library for library in with_autograd if library.has_dtype(dtype)), source)
+    return x if own is source else in_dtype(own.taken(x, source), dtype)
 
 
 def cotangent(dy: object, y: object) -> Any:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from .. import registry
-from ..arrays import adopt, is_array, with_autograd
+from ..arrays import AUTOCAST, adopt, is_array, with_autograd
 from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
 from ..errors import StructureError
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, read_column
-from ..formats.leaves import Rule, connected, wants_grad, without_data
+from ..formats.leaves import Rule, autocast, cast_leaves, connected, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
 from .columns import tree_vjp
@@ -68,6 +68,22 @@ def rows_or_batch(x: object) -> Operand:
     if len(rows.shape) < 1:
         raise StructureError("x must have the axes (n, *item), but is a single number")
     return Operand(rows)
+
+
+def to_be_summed(found: Operand) -> Operand:
+    """A batch whose items are to be added up: as `autocast` has it, the gradient in its own dtype."""
+    own = found.own
+    if own._dtype not in AUTOCAST:
+        return found
+    wide, dtype, back = autocast(own), own._dtype, found.gradient
+    if wide is own:
+        return found
+
+    def gradient(dx: Encoding) -> Any:
+        narrow = cast_leaves(dx, dtype)
+        return narrow if back is None else back(narrow)
+
+    return Operand(wide, found.result, gradient)
 
 
 def each_gradient(batches: Sequence[Operand]) -> Pullback:
@@ -181,6 +197,7 @@ class Operation:
     check : ``check(x, *options) -> options``, which raises where they do not fit
     second_order : ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear
     by_column : bool, whether each number of an item is treated as if it were alone
+    sums : bool, whether items are added up, which autocast of PyTorch wants in float32
     """
 
     def __init__(
@@ -191,12 +208,14 @@ class Operation:
         check: Callable[..., tuple[Any, ...]] | None = None,
         second_order: Callable[[Any, Any], Any] | None = None,
         by_column: bool = False,
+        sums: bool = False,
     ) -> None:
         self.forward = forward
         self.rule = rule
         self.check = check
         self.second_order = second_order
         self.by_column = by_column
+        self.sums = sums
 
     def __call__(self, x: R, *options: Any) -> R:
         """The result for any batch, which is as that is."""
@@ -206,6 +225,8 @@ class Operation:
             return y
         if self.check is not None:
             options = self.check(x, *options)
+        if self.sums and x._dtype in AUTOCAST:
+            x = autocast(x)  # type: ignore[assignment]
         if with_autograd and wants_grad(x):
             y = connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
         else:
@@ -218,7 +239,10 @@ class Operation:
 
     def prepare(self, x: object, *options: object) -> Call[Any]:
         """The same as a `Call`."""
-        own, result, gradient = operand(x)
+        found = operand(x)
+        if self.sums and found.own._dtype in AUTOCAST:
+            found = to_be_summed(found)
+        own, result, gradient = found
         checked = options if self.check is None else self.check(own, *options)
         return Call(own, self._rule_with(checked), result, gradient, self.second_order, self.by_column)
 

@@ -21,7 +21,7 @@ from typing import Any
 from numba.extending import overload
 
 from .. import registry
-from ..formats import Encoding, LoD, Masked, Packed, Padded, Ragged
+from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
 
 
 @functools.cache
@@ -39,6 +39,12 @@ def numba_type(x: Encoding[Any]) -> object:
     """The type of an encoding for Numba, which then knows all about it."""
     _loaded()
     return registry.service("numba_type")(x)  # another one by now
+
+
+@overload(List, strict=False)
+def _list(items: object, like: object = None) -> Callable[..., object]:
+    made: Callable[..., object] = _loaded().listed(items, like)
+    return made
 
 
 @overload(Ragged, strict=False)

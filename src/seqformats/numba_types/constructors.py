@@ -15,6 +15,7 @@ from ..errors import StructureError
 from ..formats.structure import MOST
 from ..kernels import check_lengths, check_offsets, check_order
 from ..kernels.parts.code import Kind
+from .lists import make_list
 from .sequences import make_lod, make_masked, make_packed, make_padded, make_ragged, read_only
 
 lengths_fault, offsets_fault, order_fault = check_lengths.cpu, check_offsets.cpu, check_order.cpu
@@ -98,6 +99,104 @@ def _offsets_of(lengths: Kind, rows: Kind) -> Any:
 
 
 # --- the constructors ------------------------------------------------------------------------------------------------
+
+
+def alike(items: Any) -> Any:
+    """Arrays in a tuple, C-contiguous, so that they are all of one type."""
+    return tuple([rows_of(item) for item in items])
+
+
+@overload(alike, strict=False)
+def _alike(items: Kind) -> Any:
+    return (lambda items: (rows_of(items[0]),)) if len(items) == 1 else _alike_more
+
+
+def _alike_more(items):
+    return (rows_of(items[0]), *alike(items[1:]))
+
+
+_INSTEAD = "sf.Ragged(data, lengths) takes the rows of all sequences in one array"
+
+
+def _check_arrays(items: Kind, like: Kind) -> None:
+    """They are arrays that can be in one `List`."""
+    listed = isinstance(items, (types.List, types.ListType))
+    if not listed and not isinstance(items, types.BaseTuple):
+        raise NumbaTypeError(f"items must be a tuple or list of arrays, not {items}; {_INSTEAD}")
+    kinds = [items.dtype] if listed else list(items)
+    given = kinds if like is None else [*kinds, like]
+    for kind in given:
+        if not isinstance(kind, types.Array) or kind.ndim < 1:
+            raise NumbaTypeError(f"a List holds arrays with the axes (length, *item), not {kind}; {_INSTEAD}")
+        if (kind.dtype, kind.ndim) != (given[0].dtype, given[0].ndim):
+            raise NumbaTypeError(f"a List holds arrays alike, not both {given[0]} and {kind}; {_INSTEAD}")
+    if len({(kind.layout == "C" and not kind.mutable, kind.aligned) for kind in kinds}) > 1:
+        raise NumbaTypeError(f"a List holds arrays of which all can be written, or none; {_INSTEAD}")
+
+
+def collected(items: Any, like: Any) -> Any:
+    """The arrays in a list of its own."""
+    return [rows_of(item) for item in items]
+
+
+@overload(collected, strict=False)
+def _collected(items: Kind, like: Kind) -> Any:
+    def alike_like(items, like):
+        return [rows_of(like) for _ in range(0)]
+
+    def numbers(items, like):
+        return [np.empty(0) for _ in range(0)]
+
+    def of_tuple(items, like):
+        return [item for item in alike(items)]  # noqa: C416  Numba makes no list of a tuple
+
+    if isinstance(items, types.BaseTuple) and not len(items):
+        return alike_like if isinstance(like, types.Array) else numbers
+    return of_tuple if isinstance(items, types.Tuple) else collected
+
+
+def shape_of(arrays: Any, like: Any) -> Any:
+    """The shape of an array, of which the items of all are to have the same."""
+    return (arrays[0] if like is None else like).shape
+
+
+@overload(shape_of, strict=False)
+def _shape_of(arrays: Kind, like: Kind) -> Any:
+    def of_like(arrays, like):
+        return like.shape
+
+    def of_first(arrays, like):
+        if len(arrays) == 0:
+            raise StructureError("an empty list of arrays with several axes tells no item shape; give like")
+        return arrays[0].shape
+
+    def of_numbers(arrays, like):
+        return (0,)
+
+    if isinstance(like, types.Array):
+        return of_like
+    return of_first if arrays.dtype.ndim > 1 else of_numbers
+
+
+def listed(items: Kind, like: Kind = None) -> Any:
+    """What ``sf.List(items, like)`` is for such types."""
+    absent = like is None or isinstance(like, types.NoneType) or getattr(like, "value", like) is None
+    _check_arrays(items, None if absent else like)
+    first = "items[0]" if absent else "like"
+
+    def make(items, like=None):
+        arrays = collected(items, like)
+        n, shape = len(arrays), shape_of(arrays, like)
+        places, lengths = np.empty(n, np.int64), np.empty(n, np.int64)
+        for i in range(n):
+            array = arrays[i]
+            if array.shape[1:] != shape[1:]:
+                raise StructureError("items[{}] has item shape {}, but {} has {}", i, array.shape[1:], first, shape[1:])
+            places[i], lengths[i] = array.ctypes.data, array.shape[0]
+        offsets, longest = offsets_of(lengths, MOST)
+        return make_list(arrays, (read_only(places), read_only(lengths), offsets[-1], longest, shape))
+
+    return make
 
 
 def ragged(data: Kind, lengths: Kind) -> Any:

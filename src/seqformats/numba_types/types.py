@@ -17,8 +17,9 @@ from numba.extending import NativeValue, box, make_attribute_wrapper, models, re
 
 from .. import registry
 from ..errors import StructureError
-from ..formats import Chunks, Encoding, LoD, Masked, Packed, Padded, Ragged
+from ..formats import Chunks, Encoding, List, LoD, Masked, Packed, Padded, Ragged
 from ..kernels.parts.code import Context, Kind, Value
+from ..reading import common_flags
 
 NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 """Lengths, offsets and all else that the structure holds: to be read, and not to be written."""
@@ -193,10 +194,36 @@ class LoDType(BatchType):
         return LoDType(self.data, self.levels - 1) if self.levels > 1 else self.data
 
 
+class ListType(BatchType):
+    """The type of a `List`, by that of its arrays.
+
+    A value holds where each array lies, and one reference to what keeps all of them: the `List` of Python, or the list
+    that it has been built of.
+    """
+
+    encoding = List
+    reads: ClassVar = {
+        "places": ("_layout().starts", NUMBERS),
+        "lengths": ("_structure.lengths", NUMBERS),
+        "rows": ("_structure.rows", types.int64),
+        "longest": ("_structure.longest", types.int64),
+        "shape": ("_shape", None),
+    }
+    fields = ()
+    public: ClassVar = {"lengths": "lengths", "rows": "rows", "longest": "max_length", "shape": "_shape"}
+
+    @property
+    def members(self) -> list[tuple[str, Kind]]:
+        """What a value holds.  The owner is the address of the `List` of Python, 0 where there is none."""
+        parts = [(name, kind or types.UniTuple(types.int64, self.data.ndim)) for name, (_, kind) in self.reads.items()]
+        return [*parts, ("memory", types.MemInfoPointer(types.voidptr)), ("owner", types.intp)]
+
+
 KINDS: tuple[type[BatchType], ...] = (RaggedType, MaskedType, PaddedType, PackedType, LoDType)
 _KIND_OF: dict[type, type[BatchType]] = {kind.encoding: kind for kind in KINDS}
 _KIND_OF[Chunks] = LoDType
 _types: dict[tuple[object, ...], BatchType] = {}
+_ALIGNED, _WRITEABLE = 0x100, 0x400  # flags of an array in NumPy's C interface
 
 
 # --- what Numba asks of a value --------------------------------------------------------------------------------------
@@ -205,6 +232,8 @@ _types: dict[tuple[object, ...], BatchType] = {}
 @registry.provides("numba_type")
 def numba_type(x: Encoding[Any]) -> BatchType:
     """The type of an encoding; TypeError for one that compiled functions cannot take."""
+    if type(x) is List:
+        return _type_of_list(x)
     try:
         data = x.data
         x._look()  # compiled functions look at no bounds
@@ -221,7 +250,26 @@ def _new_type(x: Encoding[Any]) -> BatchType:
         raise TypeError(
             f"a {type(x).__name__} does not go into a compiled function; sf.convert(x, sf.Ragged) does, and its arrays"
         )
-    data = x.data
+    array = _type_of_data(x, x.data)
+    return _types.setdefault(
+        (type(x), x.data.dtype, x.data.ndim, x.data.flags.num, len(x._levels)), kind(array, len(x._levels))
+    )
+
+
+def _type_of_list(x: List[Any]) -> BatchType:
+    """The type of a `List`.  Its arrays are looked at when it comes in, which takes where they lie."""
+    flags = _ALIGNED | _WRITEABLE
+    try:
+        flags &= common_flags(x.items)
+        return _types[List, x._dtype, len(x._shape), flags]
+    except (KeyError, TypeError):
+        array = _type_of_data(x, x._sample())
+    array = types.Array(array.dtype, array.ndim, "C", not flags & _WRITEABLE, aligned=bool(flags & _ALIGNED))
+    return _types.setdefault((List, x._dtype, len(x._shape), flags), ListType(array))
+
+
+def _type_of_data(x: Encoding[Any], data: Any) -> Kind:
+    """The type of the data, or of one array of several; TypeError where there is none."""
     try:
         library = x._look()
     except StructureError as error:
@@ -242,12 +290,9 @@ def _new_type(x: Encoding[Any]) -> BatchType:
             "sf.astype(x, dtype) changes it"
         )
     try:
-        array = numba.typeof(data)
+        return numba.typeof(data)
     except NumbaError as error:
         raise TypeError(f"Numba has no type for data of dtype {data.dtype}: {error}") from None
-    return _types.setdefault(
-        (type(x), data.dtype, data.ndim, data.flags.num, len(x._levels)), kind(array, len(x._levels))
-    )
 
 
 # --- in and out ------------------------------------------------------------------------------------------------------
@@ -263,18 +308,22 @@ def _register(kind: type[BatchType]) -> None:
         def __init__(self, manager: object, batch: BatchType) -> None:
             super().__init__(manager, batch, batch.members)
 
-    make_attribute_wrapper(kind, "data", "data")
+    if "data" in kind.fields:
+        make_attribute_wrapper(kind, "data", "data")
     for member, name in kind.public.items():
         make_attribute_wrapper(kind, member, name)
-    unbox(kind)(_taken)
-    box(kind)(_given)
+    if kind is not ListType:
+        unbox(kind)(taken)
+        box(kind)(_given)
 
 
-def _taken(batch: BatchType, x: Value, c: Context) -> NativeValue:
+def taken(batch: BatchType, x: Value, c: Context) -> NativeValue:
     """The value of an encoding of Python.  It holds references to the arrays, which Numba gives back after the call."""
     value = cgutils.create_struct_proxy(batch)(c.context, c.builder)
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
     for name, kind in batch.members:
+        if name not in batch.reads and name != "data":
+            continue
         # What is not read after a failure stays zero, which counts as no reference.
         with c.builder.if_then(c.builder.not_(c.builder.load(failed))):
             path = batch.reads[name][0] if name in batch.reads else name
@@ -295,12 +344,18 @@ def _taken(batch: BatchType, x: Value, c: Context) -> NativeValue:
 
 
 def _attribute(x: Value, path: list[str], c: Context) -> Value:
-    """A new reference to an attribute of an attribute; null where there is an error."""
-    found = c.pyapi.object_getattr_string(x, path[0])
+    """A new reference to an attribute, or what a method returns, of an attribute; null where there is an error."""
+
+    def read(owner: Value, name: str) -> Value:
+        if name.endswith("()"):
+            return c.pyapi.call_method(owner, name.removesuffix("()"))
+        return c.pyapi.object_getattr_string(owner, name)
+
+    found = read(x, path[0])
     for name in path[1:]:
         above, held = found, cgutils.alloca_once_value(c.builder, found)
         with c.builder.if_then(cgutils.is_not_null(c.builder, above)):
-            c.builder.store(c.pyapi.object_getattr_string(above, name), held)
+            c.builder.store(read(above, name), held)
             c.pyapi.decref(above)
         found = c.builder.load(held)
     return found
@@ -346,5 +401,5 @@ def make_masked(data: Any, lengths: Any, left: int) -> Masked[Any]:
     return Masked(data, lengths, "left" if left else "right")
 
 
-for _kind in KINDS:
+for _kind in (*KINDS, ListType):
     _register(_kind)

@@ -318,12 +318,16 @@ class _Attention:
 
     def dense(self, library: Library, q: Array, k: Array, v: Array, slopes: Array) -> tuple[Array, Array, Array]:
         """The gradients of one sequence, ``(rows, heads, width)`` each, with all of its scores at once."""
+
+        def product(a: Array, b: Array) -> Array:
+            return library.astype(a @ b, self.kind)  # a library may be told to take products in less
+
         t, m = q.shape[0], k.shape[0]
         share = self.heads // max(self.groups, 1)
         queries = q.swapaxes(0, 1).reshape(self.groups, share * t, self.deep) * self.factor
         slopes = slopes.swapaxes(0, 1).reshape(self.groups, share * t, self.wide)
         keys, values = k.swapaxes(0, 1), v.swapaxes(0, 1)
-        scores = queries @ keys.swapaxes(1, 2)
+        scores = product(queries, keys.swapaxes(1, 2))
         stands, places = np.arange(t)[:, None] + (m - t), np.arange(m)
         seen = (places >= stands - self.limits[0]) & (places <= stands + self.limits[1])
         seen = np.tile(seen, (share, 1))
@@ -335,10 +339,10 @@ class _Attention:
         powers = library.exp(shifted)
         total = powers.sum(-1)[..., None]
         shares = powers / library.where(total == 0, 1.0, total)
-        change = slopes @ values.swapaxes(1, 2)
+        change = product(slopes, values.swapaxes(1, 2))
         change = shares * (change - (shares * change).sum(-1)[..., None])
-        dq = (change @ keys * self.factor).reshape(self.heads, t, self.deep).swapaxes(0, 1)
-        dk, dv = change.swapaxes(1, 2) @ queries, shares.swapaxes(1, 2) @ slopes
+        dq = (product(change, keys) * self.factor).reshape(self.heads, t, self.deep).swapaxes(0, 1)
+        dk, dv = product(change.swapaxes(1, 2), queries), product(shares.swapaxes(1, 2), slopes)
         return dq, dk.swapaxes(0, 1), dv.swapaxes(0, 1)
 
 

@@ -16,7 +16,7 @@ from ..formats.annotations import Integers
 from ..formats.encoding import shown
 from ..formats.leaves import calculated, without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Pullback, operand, operation
+from ..gradients.operation import Call, Pullback, operand, operation, to_be_summed
 from ..launch.kernel import kernel
 from .annotations import B, Batch, Flat, Nested
 from .options import label, share
@@ -98,7 +98,7 @@ def cross_entropy(
         With "none" what `logits` is, of one number an item, and 0 where there is no loss.  With "sequence" an array
         ``(n,)``; of a `LoD` with more levels a `LoD` without its innermost, of nested lists with more levels nested
         lists.  With "mean" an array of one number and no axis.  Floats keep their dtype, float16 and bfloat16 are
-        calculated as float32; others give float64.
+        calculated as float32, and give that under ``torch.autocast``; others give float64.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def cross_entropy(
     if not isinstance(reduction, str) or reduction not in _REDUCTIONS:
         raise ConversionError(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, not {said(reduction)}")
     each = _REDUCTIONS[reduction]
-    own, result, gradient = operand(logits) if each == _ITEM else operand_of_reduction(logits)
+    own, result, gradient = to_be_summed(operand(logits) if each == _ITEM else operand_of_reduction(logits))
     loss = _loss_of(own, targets, each, ignore, label_smoothing)
 
     def rule(x: Encoding, back: bool) -> tuple[Any, Pullback | None]:

@@ -43,6 +43,7 @@ def moment(deviation: int, ddof: int) -> Reduction:
         what=_WORDS[deviation],
         few=ddof,
         second_order=functools.partial(_second_order, deviation, ddof),
+        sums=True,
     )
 
 

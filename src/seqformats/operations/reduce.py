@@ -66,9 +66,9 @@ def _products(name: str) -> Dtypes:
     return sums(name)
 
 
-SUM = Reduction("sum", sums_of[0], sum_pullback(0), what="a sum")
-MEAN = Reduction("mean", sums_of[1], sum_pullback(1), what="a sum", synonyms=("average",))
-SQRT = Reduction("sqrt", sums_of[2], sum_pullback(2), what="a sum")
+SUM = Reduction("sum", sums_of[0], sum_pullback(0), what="a sum", sums=True)
+MEAN = Reduction("mean", sums_of[1], sum_pullback(1), what="a sum", synonyms=("average",), sums=True)
+SQRT = Reduction("sqrt", sums_of[2], sum_pullback(2), what="a sum", sums=True)
 PROD = Reduction(
     "prod",
     Calculation("prod_rows", _products),
@@ -76,6 +76,7 @@ PROD = Reduction(
     what="a product",
     default=ONE,
     second_order=_prod_second_order,
+    sums=True,
 )
 LOGSUMEXP = Reduction(
     "logsumexp",
@@ -84,6 +85,7 @@ LOGSUMEXP = Reduction(
     what="a logsumexp",
     default=LOWEST,
     second_order=_logsumexp_second_order,
+    sums=True,
 )
 
 _SUMS = (SUM, MEAN, SQRT, PROD, LOGSUMEXP)
@@ -189,7 +191,8 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     array, LoD or list
         An array ``(n, *item)`` in the library of `x`; of a `LoD` with more levels a `LoD` without its innermost, of
         nested lists with more levels nested lists.  Floats keep their dtype (float16 and bfloat16 are added up in
-        float32), integers and bools give int64, unsigned ones uint64, with weights float64.
+        float32, and give that under ``torch.autocast``), integers and bools give int64, unsigned ones uint64, with
+        weights float64.
 
     Raises
     ------

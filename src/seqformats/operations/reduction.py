@@ -8,13 +8,13 @@ from typing import Any, Protocol, cast, overload
 
 import numpy as np
 
-from ..arrays import Array, library_of, with_autograd
+from ..arrays import AUTOCAST, Array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD
-from ..formats.leaves import calculated, connected, wants_grad
+from ..formats.leaves import autocast, calculated, connected, wants_grad
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, operand, with_rule
+from ..gradients.operation import Call, Operand, Pullback, operand, to_be_summed, with_rule
 from ..limits import remember
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import name_of
@@ -56,6 +56,8 @@ class Reduction:
         Other names by which `reduce` knows it.
     second_order : callable, optional
         See `gradients.operation.Operation`.
+    sums : bool
+        The same.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Reduction:
         few: int = 0,
         synonyms: tuple[str, ...] = (),
         second_order: Callable[[Encoding, Reduced], object] | None = None,
+        sums: bool = False,
     ) -> None:
         self.name = name
         self.values = values
@@ -78,12 +81,15 @@ class Reduction:
         self.few = few
         self.synonyms = synonyms
         self.second_order = second_order
+        self.sums = sums
         self.by_column = True  # each number of an item is reduced as if it were alone
         self.learned: dict[Any, str | None] = {}  # those with a gradient; the names of HALF
 
     def __call__(self, x: Batch, empty: Empty) -> Reduced:
         """The result for any batch, with `empty` for empty sequences."""
         if empty is self.default and isinstance(x, Encoding):
+            if self.sums and x._dtype in AUTOCAST:
+                x = autocast(x)
             if not (with_autograd and wants_grad(x)):
                 y = self.values(x)
                 return over_levels(y, x) if x.keeps_levels else y
@@ -97,7 +103,10 @@ class Reduction:
 
     def prepare(self, x: Batch, empty: Empty) -> Call[Any]:
         """The same as a `Call`."""
-        own, result, gradient = operand_of_reduction(x)
+        found = operand_of_reduction(x)
+        if self.sums and found.own._dtype in AUTOCAST:
+            found = to_be_summed(found)
+        own, result, gradient = found
         if empty is not self.default:
             check_empty(own._structure, empty, self.few)
 

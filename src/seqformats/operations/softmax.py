@@ -28,7 +28,7 @@ class _Softmax(Operation):
     def __init__(self, log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> None:
         self.log = log
         self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True)
-        super().__init__(self.values, self._rule, second_order=second_order, by_column=True)
+        super().__init__(self.values, self._rule, second_order=second_order, by_column=True, sums=True)
 
     def _rule(self, x: Encoding) -> tuple[Encoding, Pullback]:
         library, name, shape = library_of(x._sample()), name_of(x), without_data(x)
@@ -85,7 +85,8 @@ def softmax(x: B) -> B:
     Returns
     -------
     what `x` is
-        Floats keep their dtype, integers and bools give float64.
+        Floats keep their dtype (float16 and bfloat16 give float32 under ``torch.autocast``), integers and bools give
+        float64.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     return y, lambda dy: linear(lambda d: _cumsum(d, 1), _cumsum, dy)
 
 
-CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True)
+CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True, sums=True)
 
 
 @CUMSUM.of
@@ -172,8 +173,8 @@ def cumsum(x: B) -> B:
     Returns
     -------
     what `x` is
-        Floats keep their dtype (float16 and bfloat16 are added up as float32 is), integers and bools give int64,
-        unsigned ones uint64.
+        Floats keep their dtype (float16 and bfloat16 are added up as float32 is, and give that under
+        ``torch.autocast``), integers and bools give int64, unsigned ones uint64.
 
     Raises
     ------

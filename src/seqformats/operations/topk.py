@@ -14,7 +14,7 @@ from ..formats import Encoding
 from ..formats.annotations import Integers
 from ..formats.leaves import calculated, without_data
 from ..formats.structure import integers
-from ..gradients.operation import Call, Pullback, linear, operation
+from ..gradients.operation import Call, Pullback, linear, operation, to_be_summed
 from ..launch.kernel import kernel
 from .annotations import Batch, Flat, Nested, Reduced
 from .extremes import MAX, MIN
@@ -45,7 +45,7 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     array, LoD or list
         An array ``(n, len(topks), *item)``: the sum of the k largest divided by k, also where the sequence is shorter
         (Paddle's sequence_topk_avg_pooling); of a `LoD` with more levels a `LoD` without its innermost, of nested lists
-        with more levels nested lists.  Integers give float64.
+        with more levels nested lists.  Dtypes are those of `reduce_mean`.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     array([[5. , 4.5],
            [1. , 0.5]])
     """
-    own, result_of, gradient = operand_of_reduction(x)
+    own, result_of, gradient = to_be_summed(operand_of_reduction(x))
     name = name_of(own)
     floats, result = in_floats(name, "a mean of the largest")
     ks = frozen(integers(topks if not isinstance(topks, (int, np.integer)) else [topks], "topks"))

@@ -15,7 +15,7 @@ from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, linear, make_operand, operand
+from ..gradients.operation import Call, Operand, Pullback, linear, make_operand, operand, to_be_summed
 from ..launch.kernel import kernel
 from .annotations import Batch, Empty, Reduced, Weights
 from .over import flat_layout, in_one_array, layout_for, rows_like
@@ -27,7 +27,7 @@ weigh_rows, weigh_back = kernel("weigh_rows"), kernel("weigh_back")
 
 def weigh(record: Reduction, mode: int, x: Batch, weights: Weights, empty: Empty) -> Call[Reduced]:
     """A sum or a mean, of which `record` is the one without weights, of any batch."""
-    own, result, gradient = operand_of_reduction(x)
+    own, result, gradient = to_be_summed(operand_of_reduction(x))
     name = library_of(own._sample()).dtype_name(own._dtype)
     made = means(name).made
     if name.startswith("complex"):

@@ -9,6 +9,7 @@ from ..launch.kernel import kernel
 from . import objects
 from .objects import HEAD, TUPLE
 
+scan_flags = kernel("scan_flags")
 scan_list = kernel("scan_list")
 
 _works: bool | None = None
@@ -80,3 +81,22 @@ def scan(items: tuple[object, ...]) -> tuple[Array, Array] | None:
         return None
     native = library.read(items)
     return library.scan(items) if native is None else (native[0], native[2])
+
+
+def common_flags(items: tuple[object, ...]) -> int:
+    """The flags, as numbers in the C interface, that all of some NumPy arrays have; TypeError for others."""
+    global _works
+    if not items:
+        return -1
+    if _works is None:
+        _works = _native_layout()
+    if _works:
+        found = int(scan_flags.run(id(items) + TUPLE, len(items), HEAD, id(np.ndarray)))
+        if found >= 0:
+            return found
+    common = -1
+    for item in items:
+        if not isinstance(item, np.ndarray):
+            raise TypeError(f"a {type(item).__name__} is no array of NumPy")
+        common &= item.flags.num
+    return common

@@ -14,6 +14,7 @@ from ..limits import allocated
 from ..operations.annotations import Counts, Lengths
 from ..operations.attention import counted, position_ids, segment_ids
 from ..operations.rearrange import per_sequence
+from .masks import mask_mod_of
 from .structure import tensor_of
 
 flex_blocks = kernel("flex_blocks")
@@ -182,7 +183,7 @@ def flex_mask(
         full_q_num_blocks=back_counts[1],
         full_q_indices=back_table[1],
         BLOCK_SIZE=sizes,
-        mask_mod=_mask_mod(numbers, left if left < rows else None, right if right < rows else None, known),
+        mask_mod=mask_mod_of(numbers, left if left < rows else None, right if right < rows else None, known),
     )
 
 
@@ -221,20 +222,3 @@ def _tables(structure: Structure, seen: Array, options: tuple[int, int, int, int
     tables = [allocated(NUMPY.zeros, shape, np.dtype("int32"), seen) for shape in shapes]
     flex_blocks.run(structure.offsets, seen, np.array(options, np.int64), *[table.reshape(-1) for table in tables])
     return tables
-
-
-def _mask_mod(numbers: Tensor, left: int | None, right: int | None, known: Tensor | None) -> Any:
-    """The function that says it of each pair of rows; `numbers` are of the sequences, `known` rows are seen by all."""
-
-    def mask_mod(batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:  # noqa: ARG001  as FlexAttention has it
-        inside = numbers[q] == numbers[k]
-        near = None
-        if right is not None:
-            near = k - q <= right
-        if left is not None:
-            near = q - k <= left if near is None else near & (q - k <= left)
-        if near is None:
-            return inside
-        return inside & (near if known is None else near | known[k])
-
-    return mask_mod

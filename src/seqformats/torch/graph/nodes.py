@@ -26,9 +26,11 @@ from torch._dynamo.variables.builder import VariableBuilder, wrap_fx_proxy
 
 import seqformats
 
+from ...arrays import library_of
 from ...formats import Chunks, List, LoD
 from ...wrapping import wrapper as wrapping_module
 from ...wrapping.wrapper import Wrapper
+from .. import masks
 from . import functions, ops
 from .tracing import (
     EncodingVariable,
@@ -107,7 +109,7 @@ class Encoded:
         x = x.realize()
         if isinstance(x, EncodingVariable):
             structure = of(x)
-            self.data.append(x.data)
+            self.data.append(self.summed(x.data))
             place = len(self.data) - 1
             return "batch", x.kind.__name__, x.side, place, self.host(structure), self.items(x)
         if isinstance(x, (TensorVariable, NumpyNdarrayVariable)):
@@ -133,6 +135,14 @@ class Encoded:
             return "kind", constant.__name__
         stop(f"{self.name} with an argument {constant}")
         raise AssertionError
+
+    def summed(self, data: VariableTracker) -> VariableTracker:
+        """Data as it is to be added up: in float32 where an autocast region has half precision so."""
+        seen = example(data)
+        half = seen.dtype in (torch.float16, torch.bfloat16) and self.name in ops.SUMMED
+        if half and library_of(seen).autocasts(seen):
+            return data.call_method(self.tx, "float", [], {})
+        return data
 
     def size(self, x: VariableTracker) -> ops.Given:
         """A size, even one that is known by now: a trial has its own."""
@@ -172,7 +182,8 @@ def _call(tx: Translator, name: VariableTracker, *args: VariableTracker, **kwarg
         bound = inspect.signature(ops.function(called)).bind(*args, **kwargs)
     except TypeError as error:
         stop(f"{called}: {error}")
-    encoded = Encoded(tx, called)
+    kind = bound.arguments["kind"].as_python_constant() if called == "reduce" else None
+    encoded = Encoded(tx, called if kind is None else "reduce_mean" if kind == "average" else f"reduce_{kind}")
     given = [encoded.argument(x) for x in bound.args]
     named = [(key, encoded.size(x) if key == "width" else encoded.argument(x)) for key, x in bound.kwargs.items()]
     text = repr(
@@ -245,7 +256,7 @@ def node(name: str) -> Callable[..., Any]:
 def register() -> None:
     """Tell Dynamo, once."""
     trace_rules.add("seqformats")
-    here = (functions.__file__, wrapping_module.__file__, __file__)
+    here = (functions.__file__, wrapping_module.__file__, masks.__file__, __file__)
     trace_rules.BUILTIN_INLINE_WHEN_CALLED.update([str(Path(str(file)).absolute()) for file in here])
     trace_rules.clear_lru_cache()
     types = VariableBuilder._type_dispatch()

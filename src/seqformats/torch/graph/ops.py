@@ -48,6 +48,11 @@ _NAMES = {
 STRUCTURES = {name: what for what, names in _NAMES.items() for name in names.split()}
 STRUCTURES.update({name: "rows" for name in seqformats.__all__ if name.startswith("reduce")})
 
+# What adds up, and so takes half precision as float32 within an autocast region.  A graph may run outside of the region
+# that it was read in, so the cast is a node of its own.
+SUMMED = {f"reduce_{how}" for how in ("sum", "mean", "sqrt", "prod", "logsumexp", "var", "std")}
+SUMMED |= {"softmax", "log_softmax", "cumsum", "topk_mean", "cross_entropy"}
+
 OFFSETS = "offsets"
 
 # Arguments that are arrays with one row a sequence, by their place
