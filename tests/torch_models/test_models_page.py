@@ -25,6 +25,11 @@ def test_blocks_run():
     assert {"compiled", "mixed", "nested", "positive"} <= run_blocks([b for b in BLOCKS if b not in OF_JAX]).keys()
 
 
+@pytest.mark.jax
+def test_blocks_of_jax_run():
+    assert "slope" in run_blocks(OF_JAX)
+
+
 @pytest.mark.peers
 def test_a_wrong_block_would_be_seen():
     wrong = BLOCKS[0].replace("(6, 3)", "(6, 4)")
