@@ -98,8 +98,6 @@ if TYPE_CHECKING:  # loaded when it is first asked for: few scripts need what de
     from .loading import batches
     from .torch.nested import from_njt
 
-_when_imported("jax", ".jax")
-
 __version__ = "0.1.0"
 
 __all__ = [
@@ -281,6 +279,7 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
 
 
 # Who has to know encodings before it meets one.
+_when_imported("jax", ".jax")
 _when_imported("torch", ".torch.citizen")
 _when_imported("torch._dynamo", ".torch.graph")
 _when_imported("thinc.types", ".thinc.types")
