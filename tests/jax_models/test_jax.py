@@ -576,7 +576,7 @@ for k in range(1500):
 
 
 def test_results_on_any_device_are_never_written_again():
-    """Two devices of the host, arrays that are not ready, donated and deleted,, with freed memory overwritten."""
+    """Two devices of the host, arrays that are not ready, donated and deleted, with freed memory overwritten."""
     environment = {
         **os.environ,
         "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
