@@ -343,7 +343,7 @@ def _counts(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
     library, structure = library_of(right.data), right._structure
     if not structure.rows:
         return np.zeros(structure.n, np.int64)
-    if library.wants_grad((right.data,)):
+    if library.functional and library.wants_grad((right.data,)):
         if not ignored[1]:
             return structure.lengths
         kept: Array = calculated(summed, right._with_data(library.astype(right.data != ignored[0], "int32")))
