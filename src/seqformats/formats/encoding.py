@@ -221,7 +221,9 @@ class Encoding(Movable, InPyTorch, Generic[Data]):
         return numba_type(self)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
-        return restored, (type(self), *map(_stored, self._values()))
+        own: Any = self  # a dataclass, as every encoding is
+        values = zip(fields(own), self._values(), strict=True)
+        return restored, (type(self), *[x if f.name in _OF_ITEMS else _stored(x) for f, x in values])
 
     def __copy__(self) -> Self:
         return type(self)(*self._values())
@@ -340,8 +342,11 @@ class Encoding(Movable, InPyTorch, Generic[Data]):
             object.__setattr__(self, name, value)
 
 
+_OF_ITEMS = ("data", "items", "like")
+
+
 def _stored(value: Any) -> Any:
-    """A field in a pickle: integers of the structure as bytes, since unpicklers that trust few types know those."""
+    """A field of the structure in a pickle: integers of the structure as bytes, since unpicklers that trust few types know those."""
     if type(value) is tuple:
         return tuple(map(_stored, value))
     whole = type(value) is np.ndarray and value.ndim == 1 and value.dtype == np.int64
