@@ -346,7 +346,7 @@ _OF_ITEMS = ("data", "items", "like")
 
 
 def _stored(value: Any) -> Any:
-    """A field of the structure in a pickle: integers of the structure as bytes, since unpicklers that trust few types know those."""
+    """A field of the structure in a pickle: integers as bytes, since unpicklers that trust few types know those."""
     if type(value) is tuple:
         return tuple(map(_stored, value))
     whole = type(value) is np.ndarray and value.ndim == 1 and value.dtype == np.int64
