@@ -19,6 +19,7 @@ import numba
 import numpy as np
 
 import seqformats as sf
+from seqformats.formats import Encoding
 
 from .data import SHAPES, Batch
 from .peers import missed, torch
@@ -100,8 +101,8 @@ def plain(x: Any) -> np.ndarray:
         return x
     if isinstance(x, (list, tuple)):
         return np.concatenate([plain(y).reshape(-1) for y in x]) if len(x) else np.zeros(0)
-    if isinstance(x, sf.List):
-        return plain(x.items)
+    if isinstance(x, Encoding):  # which has a `detach` too
+        return plain(x.items if isinstance(x, sf.List) else x.data)
     for name in ("detach", "data", "dataXd"):
         if hasattr(x, name):
             inner = getattr(x, name)

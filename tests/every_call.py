@@ -23,7 +23,15 @@ from seqformats.operations.reduce import REDUCTIONS
 FLAT = oracle.FLAT
 WITHOUT_ITEMS = {  # public names that no call here needs
     *("conversion", "conversions", "explain", "is_valid_lod", "num_threads", "set_num_threads", "to_device"),
-    *("batches", "from_arrow", "from_awkward", "from_table", "to_arrow", "to_awkward"),  # of another library
+    *(
+        "batches",
+        "from_arrow",
+        "from_awkward",
+        "from_njt",
+        "from_table",
+        "to_arrow",
+        "to_awkward",
+    ),  # of another library
     *("ConversionError", "DeviceError", "OutOfMemory", "SeqFormatError", "StructureError"),
     *("BeamResult", "BeamState", "BeamTrace", "MaskedTokens", "SpanCorrupted", "Templated", "TopK", "Unique"),
 }

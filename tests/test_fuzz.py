@@ -1075,7 +1075,7 @@ def test_public_names_are_all_called():
     classes = {"BeamDecoder", "BeamResult", "BeamState", "BeamTrace"}
     classes |= {"ConversionError", "DeviceError", "OutOfMemory", "StructureError", "SeqFormatError"}
     classes |= {"MaskedTokens", "SpanCorrupted", "Templated", "TopK", "Unique"}
-    classes |= {"from_arrow", "from_awkward", "from_table", "to_arrow", "to_awkward"}  # in tests/bridges
+    classes |= {"from_arrow", "from_awkward", "from_njt", "from_table", "to_arrow", "to_awkward"}  # in tests/bridges
     classes |= {"batches"}  # in tests/loading
     named = {*re.findall(r"sf\.(\w+)", source), *hostile.REDUCTIONS}
     missing = set(sf.__all__) - named - classes - {"conversions", "num_threads", "set_num_threads"}
