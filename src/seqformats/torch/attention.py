@@ -145,7 +145,7 @@ def flex_mask(
     >>> mask.to_dense()[0, 0]
     tensor([[1, 0, 0],
             [1, 1, 0],
-            [0, 1, 1]], dtype=torch.int32)
+            [1, 1, 1]], dtype=torch.int32)
     """
     torch = needed("torch", "torch")
     flex = needed("torch.nn.attention.flex_attention", "torch")
