@@ -32,8 +32,8 @@ class Code(NamedTuple):
     """Runs it; other threads run meanwhile where there are many bytes of arrays."""
     freely: Callable[..., Any]
     """The same, and other threads always run meanwhile, if it may be."""
-    address: int
-    """Where its function for C begins."""
+    by_words: int
+    """The address of its function for other machine code, which takes all arguments as words in memory."""
     origin: str
     """"shipped", "kept" or "compiled"."""
 
@@ -43,23 +43,41 @@ def code_of(name: str, signature: Signature) -> Code | None:
 
     One thread at a time: a caller holds the lock of `launch.threads`.
     """
+    text = f"{name}({text_of(signature)})"
+    found = _loaded(name, text, lambda: compiled(name, text, signature))
+    if found is None:
+        return None
+    (entry, by_words), facts, origin = found
+    least, often = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
+    calls = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
+    loaded[text] = code = Code(*calls, by_words, origin)
+    return code
+
+
+def door_of(name: str) -> int | None:
+    """The address of a door of `kernels.doors`, where machine code is in use; one thread at a time."""
+    name = f"doors/{name}"
+    found = _loaded(name, name, lambda: compiled_door(name))
+    return None if found is None else found[0][0]
+
+
+def _loaded(
+    name: str, text: str, compile: Callable[[], store.Entry]
+) -> tuple[list[int], dict[str, Any], str] | None:
+    """The addresses of the functions of some code, what is known of it, and where it was found; None if nowhere."""
     if not in_use():
         return None
-    text = f"{name}({text_of(signature)})"
-    for look in (_shipped, _kept, functools.partial(_compiled, signature=signature)):
-        found = look(name, text)
-        if found is None:
-            continue
-        try:
-            entry, function = load(found.code, (found.facts["entry"], found.facts["kernel"]), found.facts["wanted"])
-        except Unloadable:
-            continue
-        least = NEVER if found.facts["keeps_gil"] else SMALL
-        often = NEVER if found.facts["keeps_gil"] else ALWAYS
-        calls = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
-        code = Code(*calls, function, getattr(look, "__name__", "_compiled")[1:])
-        loaded[text] = code
-        return code
+    for origin in ("shipped", "kept", "compiled"):
+        if origin == "compiled":
+            entry: store.Entry | None = compile()
+            store.write(name, key_of(name, text), entry)
+        else:
+            entry = (_shipped if origin == "shipped" else _kept)(name, text)
+        if entry is not None:
+            try:
+                return load(entry.code, entry.facts["names"], entry.facts["wanted"]), entry.facts, origin
+            except Unloadable:
+                continue
     return None
 
 
@@ -139,25 +157,23 @@ def _kept(name: str, text: str) -> store.Entry | None:
     return store.read(name, key_of(name, text))
 
 
-def _compiled(name: str, text: str, signature: Signature) -> store.Entry:
-    entry = compiled(name, text, signature)
-    store.write(name, key_of(name, text), entry)
-    return entry
-
-
 def compiled(name: str, text: str, signature: Signature) -> store.Entry:
     """Compile a kernel now, which imports Numba."""
     spec = spec_of(name)
     building = importlib.import_module("..kernels.parts.building", __package__)
     built = building.build(spec.cpu, signature, text)
-    facts = {
-        "entry": built.entry,
-        "kernel": built.kernel,
-        "wanted": built.wanted,
-        "keeps_gil": spec.cpu.keeps_gil,
-        "stamp": stamp(name),
-    }
-    return store.Entry(built.code, facts)
+    return _entry_of(name, built, keeps_gil=spec.cpu.keeps_gil)
+
+
+def compiled_door(name: str) -> store.Entry:
+    """The same of a door."""
+    function = importlib.import_module(f"..kernels.{name.replace('/', '.')}", __package__).door
+    building = importlib.import_module("..kernels.parts.building", __package__)
+    return _entry_of(name, building.build(function, ("i", "i", "i"), name, door=True))
+
+
+def _entry_of(name: str, built: Any, **facts: object) -> store.Entry:
+    return store.Entry(built.code, {"names": built.names, "wanted": built.wanted, "stamp": stamp(name), **facts})
 
 
 def key_of(name: str, text: str) -> str:
@@ -180,7 +196,8 @@ def stamp(name: str) -> str:
 def _stamp_of_parts() -> bytes:
     """The same of what kernels are made of, and of the names of what comes in one argument."""
     parts = sorted((_PACKAGE / "kernels" / "parts").glob("*.py"))
+    others = ("layout.py", "beam/rows.py", "native/words.py", "kernels/doors/language.py")
     digest = hashlib.sha256()
-    for path in (*parts, _PACKAGE / "layout.py", _PACKAGE / "beam" / "rows.py"):
+    for path in (*parts, *[_PACKAGE / other for other in others]):
         digest.update(path.read_bytes())
     return digest.digest()

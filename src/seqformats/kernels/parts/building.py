@@ -34,11 +34,14 @@ TUPLE_SIZE, TUPLE_ITEMS = 16, 24
 
 
 class Built(NamedTuple):
-    """An object file: `entry` and `kernel` are the names of its functions, `wanted` of those that it calls."""
+    """An object file.
+
+    Its functions are called `names`: the entry, which Python calls, and `kernel(words)`, which other machine code
+    calls; of a door only the entry.  `wanted` are the functions that it calls itself.
+    """
 
     code: bytes
-    entry: str
-    kernel: str
+    names: list[str]
     wanted: list[str]
 
 
@@ -67,8 +70,8 @@ class _Object(JITCodeLibrary):
         self._finalized = True
 
 
-def build(function: Callable[..., Any], signature: Signature, name: str) -> Built:
-    """Compile a kernel for arguments of these types, under this name."""
+def build(function: Callable[..., Any], signature: Signature, name: str, door: bool = False) -> Built:
+    """Compile a kernel for arguments of these types, under this name; or a door, whose arguments are three words."""
     typing, target = cpu_target.typing_context, cpu_target.target_context
     kinds = tuple([kind_of(word) for word in signature])
     flags = compiler.Flags()
@@ -79,14 +82,18 @@ def build(function: Callable[..., Any], signature: Signature, name: str) -> Buil
         typing.refresh()
         target.refresh()
         found = compiler.compile_extra(typing, target, function, kinds, None, flags, {}, pipeline_class=Part)
-        kernel = found.fndesc.llvm_func_name
-        library = _Object(target.codegen(), name, (name, kernel))
+        names = [name] if door else [name, f"{name} by words"]
+        library = _Object(target.codegen(), name, names)
         module = library.create_ir_module(name)
-        _write_entry(target, module, found, name)
+        if door:
+            _write_door(target, module, found, name)
+        else:
+            _write_entry(target, module, found, names[0])
+            _write_by_words(target, module, found, names[1])
         library.add_ir_module(module)
         library.add_linking_library(found.library)
         library.finalize()
-    return Built(library.made, name, kernel, library.wanted)
+    return Built(library.made, names, library.wanted)
 
 
 def kind_of(word: Word) -> Kind:
@@ -240,11 +247,7 @@ def _write_entry(context: Context, module: ir.Module, found: Any, name: str) -> 
     state = cgutils.alloca_once_value(builder, I64(0))
     with builder.if_then(apart):
         builder.store(_c_function(builder, "PyEval_SaveThread"), state)
-    kernel = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
-    function = cgutils.get_or_insert_function(module, kernel, descriptor.llvm_func_name)
-    status, result = context.call_conv.call_function(
-        builder, function, descriptor.restype, descriptor.argtypes, values, attrs=("noinline",)
-    )
+    status, result = _called(context, builder, found, values)
     with builder.if_then(apart):
         void = cgutils.get_or_insert_function(module, ir.FunctionType(ir.VoidType(), [I64]), "PyEval_RestoreThread")
         builder.call(void, [builder.load(state)])
@@ -256,6 +259,67 @@ def _write_entry(context: Context, module: ir.Module, found: Any, name: str) -> 
     with builder.if_then(builder.icmp_signed("==", _c_function(builder, "PyErr_Occurred"), I64(0))):
         _raise(builder, writer.word(world, 24), "a kernel was given what it was not compiled for")
     builder.ret(I64(0))
+
+
+def _write_by_words(context: Context, module: ir.Module, found: Any, name: str) -> None:
+    """``kernel(words)``, whose arguments are so many words of 64 bits, one after the other in memory.
+
+    Of an array they are its address and how many items it has, which lie side by side; of a named tuple those of its
+    fields.
+    """
+    descriptor = found.fndesc
+    function = ir.Function(module, ir.FunctionType(I64, [I64]), name)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    place = 0
+
+    def word() -> Any:
+        nonlocal place
+        address = builder.add(function.args[0], I64(8 * place))
+        place += 1
+        return builder.load(builder.inttoptr(address, I64.as_pointer()))
+
+    def value(kind: Kind) -> Any:
+        if isinstance(kind, types.BaseTuple):
+            return context.make_tuple(builder, kind, [value(part) for part in kind.types])
+        if not isinstance(kind, types.Array):
+            given = word()
+            return builder.bitcast(given, ir.DoubleType()) if isinstance(kind, types.Float) else given
+        made = context.make_array(kind)(context, builder)
+        data, *shape = [word() for _ in range(1 + kind.ndim)]
+        strides = [I64(kind.dtype.bitwidth // 8)]
+        for length in reversed(shape[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        item = context.get_data_type(kind.dtype).as_pointer()
+        populate_array(made, builder.inttoptr(data, item), shape, strides, strides[-1], None)
+        return made._getvalue()
+
+    values = [value(kind) for kind in descriptor.argtypes]
+    _, result = _called(context, builder, found, values)
+    whole = isinstance(descriptor.restype, types.Integer) and descriptor.restype.bitwidth == 64
+    builder.ret(result if whole else I64(0))
+
+
+def _called(context: Context, builder: Builder, found: Any, values: list[Any]) -> Any:
+    """The status and the result of a call of the kernel."""
+    descriptor = found.fndesc
+    kernel = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
+    function = cgutils.get_or_insert_function(builder.module, kernel, descriptor.llvm_func_name)
+    return context.call_conv.call_function(
+        builder, function, descriptor.restype, descriptor.argtypes, values, attrs=("noinline",)
+    )
+
+
+def _write_door(context: Context, module: ir.Module, found: Any, name: str) -> None:
+    """``entry(world, args, count)``, a METH_FASTCALL function whose `self` is an array of int64, as of `_write_entry`.
+
+    The door gets the address of the items of that array, and returns the address of an object, or 0 with an error set.
+    """
+    entry = ir.Function(module, ir.FunctionType(I64, [I64, I64, I64]), name)
+    builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    own, args, count = entry.args
+    world = builder.load(builder.inttoptr(builder.add(own, I64(DATA)), I64.as_pointer()))
+    _, result = _called(context, builder, found, [world, args, count])
+    builder.ret(result)
 
 
 def _raise(builder: Builder, kind: Value, text: str) -> None:
