@@ -49,7 +49,11 @@ class Calculating:
             world[PLANS + 4 * count : PLANS + 4 * count + 4] = id(given), kernel, id(made), made.itemsize
             world[LEARNED] = count + 1
             enter = function_at(address, "calculate", world)
-            self.wrong = not same(enter(x), result)
+            made_here = enter(x)
+            if made_here is None:  # no plain batch
+                world[LEARNED] = count
+                return
+            self.wrong = not same(made_here, result)
             self.enter = closed if self.wrong else enter
 
     def _prepared(self) -> np.ndarray:
@@ -59,6 +63,10 @@ class Calculating:
         world[MOVES], world[BY_ITEM], world[NUMBERS] = self.moves, self.by_item, len(self.numbers)
         world[NUMBER : NUMBER + len(self.numbers)] = self.numbers
         return world
+
+
+NO_DOOR = Calculating((), False)
+"""That of an operation that has none."""
 
 
 def same(x: Any, y: Any) -> bool:

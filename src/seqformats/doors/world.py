@@ -76,6 +76,7 @@ def _words_of(kind: Any) -> np.ndarray:
     made[words.TYPE] = id(kind)
     made[words.LEAD], made[words.GAPPED] = kind._lead, kind._gapped
     own = {words.DATA: "data", words.STRUCTURED: "_structure", words.SHAPE: "_shape", words.DTYPE: "_dtype"}
+    own[words.LENGTHS_OF] = "lengths"
     for word, name in own.items():
         made[word] = _slot(kind, name)
     made[words.SIDE] = _slot(kind, "side") if "side" in slots else 0

@@ -7,7 +7,6 @@ and what is kept was made of them with these flags, by this LLVM, for this CPU.
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import os
 from collections.abc import Callable
@@ -70,7 +69,7 @@ def _loaded(
     for origin in ("shipped", "kept", "compiled"):
         if origin == "compiled":
             entry: store.Entry | None = compile()
-            store.write(name, key_of(name, text), entry)
+            store.write(text, key_of(name, text), entry)
         else:
             entry = (_shipped if origin == "shipped" else _kept)(name, text)
         if entry is not None:
@@ -154,7 +153,7 @@ def _shipped(name: str, text: str) -> store.Entry | None:
 
 
 def _kept(name: str, text: str) -> store.Entry | None:
-    return store.read(name, key_of(name, text))
+    return store.read(text, key_of(name, text))
 
 
 def compiled(name: str, text: str, signature: Signature) -> store.Entry:
@@ -179,7 +178,7 @@ def _entry_of(name: str, built: Any, **facts: object) -> store.Entry:
 def key_of(name: str, text: str) -> str:
     """What code depends on, as a number in hexadecimal digits."""
     parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host())
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return store.sha256("\0".join(parts).encode()).hexdigest()
 
 
 @functools.cache
@@ -189,7 +188,7 @@ def stamp(name: str) -> str:
         own = (_PACKAGE / "kernels" / f"{name}.py").read_bytes()
     except FileNotFoundError:
         raise DeviceError(f"no kernel is called {name}") from None
-    return hashlib.sha256(_stamp_of_parts() + own).hexdigest()
+    return store.sha256(_stamp_of_parts() + own).hexdigest()
 
 
 @functools.cache
@@ -197,7 +196,7 @@ def _stamp_of_parts() -> bytes:
     """The same of what kernels are made of, and of the names of what comes in one argument."""
     parts = sorted((_PACKAGE / "kernels" / "parts").glob("*.py"))
     others = ("layout.py", "beam/rows.py", "native/words.py", "kernels/doors/language.py")
-    digest = hashlib.sha256()
+    digest = store.sha256()
     for path in (*parts, *[_PACKAGE / other for other in others]):
         digest.update(path.read_bytes())
     return digest.digest()

@@ -42,8 +42,9 @@ RAGGED, MASKED, PADDED, IN_STEPS = range(4)
     SHAPE,
     DTYPE,
     SIDE,  # of a Masked, else 0
+    LENGTHS_OF,  # the field `lengths`
     FIELDS,  # how many slots there are, and then all of them
-) = range(9)
+) = range(10)
 
 COMMON = KINDS + len(ENCODINGS) * WIDE
 

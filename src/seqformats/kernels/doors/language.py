@@ -16,13 +16,17 @@ from numba.extending import intrinsic
 
 from ...native.words import (
     BY_STEPS,
+    COUNT,
     DATA,
     DTYPE,
     FIELDS,
     GAPPED,
+    INT64,
     KINDS,
-    LEAD,
     LEFT,
+    LENGTHS,
+    LENGTHS_OF,
+    LONGEST,
     MASKED,
     NDARRAY,
     NEW_ARRAY,
@@ -32,15 +36,19 @@ from ...native.words import (
     PADDED,
     RAGGED,
     RIGHT,
+    ROWS,
+    SET_BASE,
     SHAPE,
     SIDE,
+    STABLE,
+    STRUCTURE,
     STRUCTURED,
+    TRUE,
     TYPE,
     WIDE,
 )
-from ..parts import clear, peek, peek_byte, peek_int, shared
+from ..parts import call, clear, peek, peek_byte, peek_int, shared
 from ..parts.code import I32, I64, Builder, Context, Kind, Signature, Values
-from ..parts.options import part
 
 __all__ = ["peek", "peek_byte", "peek_int", "shared"]
 
@@ -195,6 +203,95 @@ def has_shape(shape: int, array: int) -> bool:
         if number_of(peek(shape + ITEMS + 8 * k)) != at(dimensions, k):
             return False
     return True
+
+
+# --- structures ------------------------------------------------------------------------------------------------------
+
+
+@shared
+def new_integers(common: int, count: int) -> int:
+    """A new array of so many int64, which is to be read through views alone: see `new_view`."""
+    shape = stack(2)
+    poke(shape, count)
+    return new_array(common, at(common, INT64), 1, shape)
+
+
+@shared
+def new_view(common: int, block: int, first: int, count: int) -> int:
+    """A read-only view of some integers of a block, which nobody can write to any more; 0 with an error set."""
+    shape = stack(3)
+    poke(shape, count)
+    descr = at(common, INT64)
+    keep(descr)
+    data = peek(block + ARRAY) + 8 * first
+    view = _call8(at(common, NEW_ARRAY), at(common, NDARRAY), descr, 1, shape, 0, data, PLAIN, 0)
+    if view == 0:
+        return 0
+    keep(block)
+    call(at(common, SET_BASE), view, block)
+    poke_int(block + FLAGS, peek_int(block + FLAGS) & ~WRITABLE)
+    return view
+
+
+@shared
+def new_structure(common: int, block: int, n: int, rows: int, longest: int) -> int:
+    """A structure of a block of n lengths and, after them, n + 1 offsets; 0 with an error set.
+
+    The block belongs to it from now on.
+    """
+    lengths = new_view(common, block, 0, n)
+    offsets = new_view(common, block, n, n + 1) if lengths else 0
+    made = new_object(at(common, STRUCTURE), 0) if offsets else 0
+    let_go(block)
+    if made == 0:
+        if lengths:
+            let_go(lengths)
+        if offsets:
+            let_go(offsets)
+        return 0
+    poke(made + at(common, LENGTHS), lengths)
+    poke(made + at(common, OFFSETS), offsets)
+    poke(made + at(common, COUNT), new_number(n))
+    poke(made + at(common, ROWS), new_number(rows))
+    poke(made + at(common, LONGEST), new_number(longest))
+    keep(at(common, TRUE))
+    poke(made + at(common, STABLE), at(common, TRUE))
+    return made
+
+
+@shared
+def new_ragged(common: int, data: int, structure: int) -> int:
+    """A `Ragged`, whose array and structure belong to it from now on; 0 with an error set."""
+    about = common + 8 * (KINDS + RAGGED * WIDE)
+    made = new_object(at(about, TYPE), 0)
+    shape = shape_of(data) if made else 0
+    if shape == 0:
+        if made:
+            let_go(made)
+        let_go(data)
+        let_go(structure)
+        return 0
+    lengths, descr = peek(structure + at(common, LENGTHS)), peek(data + DESCR)
+    keep(lengths)
+    keep(descr)
+    poke(made + at(about, DATA), data)
+    poke(made + at(about, LENGTHS_OF), lengths)
+    poke(made + at(about, STRUCTURED), structure)
+    poke(made + at(about, SHAPE), shape)
+    poke(made + at(about, DTYPE), descr)
+    return made
+
+
+@shared
+def shape_of(array: int) -> int:
+    """The shape of an array, a new tuple; 0 with an error set."""
+    axes, dimensions = peek_int(array + AXES), peek(array + DIMENSIONS)
+    made = new_tuple(axes)
+    if made == 0:
+        return 0
+    for k in range(axes):
+        poke(made + ITEMS + 8 * k, new_number(at(dimensions, k)))
+    return made
 
 
 # --- encodings -------------------------------------------------------------------------------------------------------
