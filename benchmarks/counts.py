@@ -194,10 +194,12 @@ def measure() -> dict[str, Any]:
     """Switches on tiny batches, pages of large results, and instructions where they can be counted."""
     sf.set_num_threads(1)
     called = []
-    others = {"NumPy concatenate": lambda items=Batch("tiny", "NumPy").items: np.concatenate(items)}
-    for name, call in (calls() | others).items():
+    items = Batch("tiny", "NumPy").items
+    every = calls()
+    for name, call in (every | {"NumPy concatenate": lambda: np.concatenate(items)}).items():
         found = switches(call)
-        called.append({"operation": name, "median": statistics.median(found), "worst": max(found)})
+        row = {"operation": name, "ours": name in every}
+        called.append(row | {"median": statistics.median(found), "worst": max(found)})
     pages = []
     for shape in LARGE:
         b = Batch(shape, "NumPy")
@@ -206,15 +208,8 @@ def measure() -> dict[str, Any]:
         every = calls(shape)
         for name in ("list -> ragged", "list -> padded", "ragged -> masked", "expand_as", "softmax"):
             layout = "masked" if name.endswith(("padded", "masked")) else "ragged"
-            pages.append(
-                {
-                    "operation": name,
-                    "shape": shape,
-                    "bytes": copies[layout].nbytes,
-                    "faults": faults(every[name]),
-                    "copy": copied[layout],
-                }
-            )
+            row = {"operation": name, "shape": shape, "bytes": copies[layout].nbytes, "copy": copied[layout]}
+            pages.append(row | {"faults": faults(every[name])})
     sf.set_num_threads(None)
     print("counts: switches and pages", flush=True)
     return {"switches": called, "faults": pages, "instructions": {} if why_none() else instructions()}

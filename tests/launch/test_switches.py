@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-
 ROOT = pathlib.Path(__file__).parents[2]
 LIMIT = 0.02  # switches a call
 ATTEMPTS = 4
