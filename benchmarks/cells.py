@@ -249,7 +249,7 @@ def in_turns(
     once = {
         name: seconds if seconds > SLOW / 4 else min(seconds, clock(candidates[name])) for name, seconds in once.items()
     }
-    fastest = min(once.values())
+    fastest = min(seconds for name, seconds in once.items() if name != CALL)  # which nobody competes with
     every = {name: max(1, min(8, int(seconds / fastest / 4))) for name, seconds in once.items()}
     if sum(once.values()) * effort.rounds < effort.seconds:
         every = dict.fromkeys(every, 1)

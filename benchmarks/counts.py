@@ -179,7 +179,7 @@ def switches(call: Call, turns: int = 1000, trials: int = 8) -> list[float]:
 
 
 def faults(call: Call, turns: int = 5) -> float:
-    """Pages a call that the system has to make, or to find, once the first calls are done."""
+    """Page faults a call, once the first calls are done: memory that is new, or that the system took back."""
     import resource
 
     for _ in range(2):
