@@ -268,10 +268,8 @@ def counted(found: dict[str, Any]) -> list[str]:
         [row["operation"], row["shape"], f"{row['bytes'] / 1e6:.0f}", f"{row['faults']:.0f}", f"{row['copy']:.0f}"]
         for row in found["faults"]
     ]
-    lines += [
-        "Page faults a call, and those of a copy of the result: above 32 MB each has new memory, in huge pages but"
-    ]
-    lines += ["for up to 512 small ones where the block begins.", ""]
+    lines += ["Page faults a call, and those of a copy of the result: above 32 MB each has new memory, in huge pages"]
+    lines += ["but for up to 512 small ones where the block begins.", ""]
     lines += [*table(["operation", "batch", "MB of the result", "page faults", "of a copy"], rows, 2), ""]
     if found["instructions"]:
         rows = [[name, f"{count:,}"] for name, count in found["instructions"].items()]

@@ -124,6 +124,57 @@ def test_what_goals_and_tables_say_of_minima_and_tenths():
     assert markdown.spread(both["seqformats"]) == "1.00 µs; 4.00 µs (4.00 µs to 4.00 µs)"
 
 
+def test_what_is_said_of_starting_and_of_counts():
+    from benchmarks import goals, report
+
+    def times(ms):
+        return {"min": ms / 1e3, "median": ms / 1e3, "low": ms / 1e3, "high": ms / 1e3, "turns": 9, "cpu": ms / 1e3}
+
+    start = {
+        "times": {"import numpy": times(100), "first conversion": times(150), "ten operations": times(900)},
+        "pairs": [["import numpy", "first conversion"]],
+        "cold": {"cpu": 0.8, "numba": False},
+        "from": "The library is a checkout.",
+    }
+    counts = {
+        "switches": [
+            {"operation": "softmax", "ours": True, "median": 0.001, "worst": 0.03},
+            {"operation": "NumPy concatenate", "ours": False, "median": 0.1, "worst": 0.2},
+        ],
+        "faults": [
+            {"operation": "softmax", "shape": "many", "bytes": 10**8, "faults": 863, "copy": 352},
+            {"operation": "expand_as", "shape": "many", "bytes": 10**8, "faults": 800, "copy": 10},
+        ],
+        "instructions": {"softmax": 12_345},
+    }
+    results = {"cells": [], "startup": start, "counts": counts, "signatures": {}}
+    assert [row[1:] for row in goals.rows(results)] == [
+        ("50 ms", True),
+        ("0.80 s", False),
+        ("it is not", True),
+        ("at most 0.030 (softmax)", False),
+        ("at most 800 beside 10 (expand_as, many)", False),
+    ]
+    page = "\n".join(report.process(results))
+    for said in ("| first conversion | 150 |", "The library is a checkout.", "| softmax | 12,345 |", "| 0.0300 |"):
+        assert said in page, said
+    assert report.start_up({"import numpy": {"median": 0.1, "low": 0.1, "high": 0.2}})  # as it was written before
+
+
+def test_a_process_that_starts_sees_what_the_library_needs_alone(tmp_path):
+    from benchmarks import startup
+
+    path = startup.bare(tmp_path / "packages")
+    wall, cpu, said = startup.run("import numpy, numba, seqformats; print(seqformats.__name__)", path)
+    assert wall > 0
+    assert cpu >= 0
+    assert said == "seqformats"
+    with pytest.raises(RuntimeError, match="No module named 'pytest'"):
+        startup.run("import pytest", path)
+    seen = "import os; print(os.environ['SEQFORMATS_CACHE_DIR'], os.environ['NUMBA_CACHE_DIR'])"
+    assert startup.run(seen, path, tmp_path)[2] == f"{tmp_path / 'own'} {tmp_path / 'numba'}"
+
+
 def test_no_lost_cell_is_one_of_the_same_work():
     from benchmarks import reasons
 
