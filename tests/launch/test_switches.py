@@ -45,7 +45,6 @@ def test_switches_are_counted():
     assert worst(lambda: len("")) <= LIMIT
 
 
-@pytest.mark.xfail(strict=False, reason="every kernel lets go of the interpreter, however short it is")
 @pytest.mark.parametrize(
     "name",
     [
