@@ -467,6 +467,22 @@ def test_buffers_of_arrow_over_a_block(hold, kept):
     check_holder(holders[hold])
 
 
+@pytest.mark.jax
+@pytest.mark.parametrize("how", ["asarray", "device_put", "from_dlpack"])
+def test_arrays_of_jax_over_a_block(how, kept):
+    """They may be over it or a copy, and are given back later than they go."""
+    jax = pytest.importorskip("jax")
+    x = new()
+    x[...] = 1
+    y = {"asarray": jax.numpy.asarray, "device_put": jax.device_put, "from_dlpack": jax.numpy.from_dlpack}[how](x)
+    z = y + 1
+    del x
+    for other in [new() for _ in range(3)]:
+        other[...] = 5
+    assert (np.asarray(y) == 1).all()
+    assert (np.asarray(z) == 2).all()
+
+
 # --------------------------------------------------------------------------------------------------- which block
 
 
@@ -513,6 +529,23 @@ def test_the_one_used_longest_ago_goes_first(kept):
     new((2000,), "u1")
     new((1500,), "u1")  # there is no room for it, and what suits is too large
     assert [size for size, _ in blocks()] == [4000, 2000, 1500]
+
+
+@pytest.mark.parametrize("change", [lambda: new((3000,), "u1"), lambda: sf.keep_memory(2000)], ids=["more", "less"])
+def test_what_another_thread_does_meanwhile(change, kept, monkeypatch):
+    """It adds a block, or lowers the limit, while one is made."""
+    sf.keep_memory(5000)
+    real = memory._Block.__init__
+
+    def meanwhile(block, size):
+        monkeypatch.setattr(memory._Block, "__init__", real)
+        change()
+        real(block, size)
+
+    monkeypatch.setattr(memory._Block, "__init__", meanwhile)
+    x = new((3000,), "u1")
+    assert x.size == 3000
+    assert sum(size for size, _ in blocks()) <= min(5000, sf.kept_memory())
 
 
 class Model:

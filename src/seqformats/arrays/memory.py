@@ -108,7 +108,11 @@ class _Kept:
         if LEAST <= size <= self.limit and not dtype.hasobject:
             old = self.taken(shape, dtype, size)
             return self.added(shape, dtype, size) if old is None else old
-        return self.made(np.empty, shape, dtype)
+        try:  # what `made` does, of which small results need not wait for the call
+            return np.empty(shape, dtype)
+        except MemoryError:
+            self.give_back()
+        return np.empty(shape, dtype)
 
     def zeros(self, shape: Shape | int, dtype: DType) -> Array:
         """`numpy.zeros`, in new memory: the system zeroes its pages when they are touched, and padding never is."""
@@ -118,10 +122,8 @@ class _Kept:
         """An array in the smallest free block that suits it, of several the last one used."""
         fit = [block for block in list(self.blocks) if size <= block.size <= size + size // _SPARE]
         for block in sorted(fit, key=lambda block: (block.size, -block.turn)):
-            if block.references() != self.unused:
-                continue
             view = block.view(shape, dtype)
-            if block.references() != self.unused + 1:  # another thread has made one, too
+            if block.references() != self.unused + 1:  # somebody else has one, too
                 del view
                 continue
             block.turn = next(_turns)
