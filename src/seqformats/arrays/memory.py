@@ -12,7 +12,6 @@ or a fork could find locked, and a block that was not taken after all is free as
 import itertools
 import math
 import sys
-import sysconfig
 from collections.abc import Callable
 from operator import attrgetter
 from typing import TypeAlias, TypeVar
@@ -76,6 +75,8 @@ def _unused() -> int | None:
 
     An implementation of Python need not count them, and one without a global lock does not count them at once.
     """
+    import sysconfig  # which no one else needs
+
     if _count_of is None or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None
     block = _Block(_LINE)
