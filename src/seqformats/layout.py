@@ -1,6 +1,13 @@
 """Where rows lie: one description, for Python and for kernels on every device."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    Integers: TypeAlias = Any  # an array of int64
 
 
 class Layout(NamedTuple):
@@ -14,9 +21,9 @@ class Layout(NamedTuple):
     0.
     """
 
-    starts: Any  # (units,) int64
-    cum: Any  # (n + 1,) int64, the rows before each sequence
-    steps: Any  # (t + 1,) int64, the rows before each time step; `cum` again where there are no steps
+    starts: Integers  # (units,) int64
+    cum: Integers  # (n + 1,) int64, the rows before each sequence
+    steps: Integers  # (t + 1,) int64, the rows before each time step; `cum` again where there are no steps
     stride: int
     left: int
     step: int  # 1 in blocks; time-major the number of columns; 0 where time steps are packed

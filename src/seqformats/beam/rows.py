@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ..arrays import Array
 
     Integers: TypeAlias = Array  # of int64; the other arrays are of floats
+    Table: TypeAlias = Array  # of int64, with two axes
+    Grid: TypeAlias = Array  # of floats, with two axes
 
 
 class Limits(NamedTuple):
@@ -114,8 +116,8 @@ class Rows(NamedTuple):
 class NewRows(NamedTuple):
     """Where the rows of a step are written: room for more than there will be."""
 
-    numbers: Integers  # (4, most): parents, tokens, nodes and source of `Rows`
-    scores: Array  # (2, most) float32: values and keys
+    numbers: Table  # (4, most): parents, tokens, nodes and source of `Rows`
+    scores: Grid  # (2, most) float32: values and keys
 
 
 class Terms(NamedTuple):

@@ -13,6 +13,7 @@ from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
+from ..native.loading import SMALL
 from .structure import Structure, make_layout
 
 E = TypeVar("E")  # an encoding; these import this file
@@ -22,8 +23,6 @@ pad_blocks = kernel("pad_blocks")
 # Between blocks and time steps: by the width of a row, and the way.
 words_to_steps, blocks_to_steps = kernel("words_to_steps"), kernel("blocks_to_steps")
 steps_to_words, steps_to_blocks = kernel("steps_to_words"), kernel("steps_to_blocks")
-SMALL = 1 << 20
-"""Bytes to be moved, below which no kernel has work for several threads."""
 WORDS = (1, 2, 4, 8)
 """Bytes of a row for which the host has kernels that move squares of words."""
 

@@ -181,4 +181,4 @@ def cpu(
     return rows, nodes, 1 if same and rows == before.nodes.size else 0, -1, longest_beam, most_wanted
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = KernelSpec(cpu, takes=((*("f4",) * 5, "f8", *("f4",) * 3),))

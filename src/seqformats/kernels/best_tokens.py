@@ -338,4 +338,4 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 5))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 6))

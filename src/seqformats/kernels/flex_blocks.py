@@ -71,4 +71,4 @@ def cpu(
             j += 1
 
 
-KERNEL = KernelSpec(cpu)
+KERNEL = KernelSpec(cpu, takes=(("i4",) * 4,))

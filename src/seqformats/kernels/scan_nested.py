@@ -5,11 +5,10 @@ of CPython's ``listobject.h``, ``tupleobject.h``, ``floatobject.h`` and ``longin
 behind the object header; so do the size of an int and then its digits of 30 bits; a bool is known by its address.
 """
 
-from typing import Any
-
 from .parts import (
     Integers,
     KernelSpec,
+    Table,
     at_least,
     compiled_with_gil,
     peek,
@@ -19,7 +18,7 @@ from .parts import (
 
 @compiled_with_gil
 def cpu(
-    items: int, n: int, known: Integers, tagged: int, leaf: int, walk: Any, lengths: Integers, leaves: Integers
+    items: int, n: int, known: Integers, tagged: int, leaf: int, walk: Table, lengths: Integers, leaves: Integers
 ) -> int:
     """Walk the `n` lists and tuples whose object pointers begin at `items`, depth first; once to count, once to write.
 

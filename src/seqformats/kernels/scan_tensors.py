@@ -6,7 +6,6 @@ not know PyTorch is asked for itself; `reading/tensors.py` finds the functions.
 """
 
 from .parts import (
-    Array,
     Integers,
     KernelSpec,
     at_least,
@@ -26,7 +25,7 @@ def cpu(
     lengths: Integers,
     offsets: Integers,
     addresses: Integers,
-    wanted: Array,
+    wanted: Integers,
 ) -> int:
     """Write lengths, offsets and data addresses of the tensors whose object pointers begin at `items`.
 

@@ -23,4 +23,4 @@ def cpu(tree: Tree, last: Integers, tokens: Integers, added: Array, starts: Inte
             place -= 1
 
 
-KERNEL = KernelSpec(cpu, takes=(("f4",),))
+KERNEL = KernelSpec(cpu, takes=(("f4", "f4"),))

@@ -18,6 +18,9 @@ from ..arrays.library import Array, Library
 from ..arrays.numpy import NUMPY
 from ..errors import DeviceError, said
 from ..layout import Layout
+from ..native.code import Traits, code_of, spec_of, traits_of
+from ..native.loading import SMALL
+from ..native.signature import signature_of
 from . import threads
 from .threads import loading
 
@@ -60,39 +63,48 @@ Change = Callable[[Array], Array]
 class Kernel:
     """A kernel of the table, by name.  Its file is imported when it is first needed, which loads Numba."""
 
-    __slots__ = ("code", "functions", "name", "run", "spec")
+    __slots__ = ("by_words", "code", "freely", "functions", "name", "run", "spec", "traits")
 
-    code: dict[int | None, Callable[..., Any]]
-    """What runs on the host, by the numbers of the dtypes of what it calculates with: the compiled code itself.
-
-    Numba's dispatcher, which looks at the type of every argument, takes longer than a small batch."""
+    code: dict[Any, Callable[..., Any]]
+    """What runs on the host, by the numbers of the dtypes of what it calculates with: machine code, see `native`."""
     run: Callable[..., Any]
     """Run a kernel of one variant on the host: the arguments have the same types each time, its numbers are whole.
 
-    From the second call on this is the compiled code itself, and no Python comes between."""
+    From the second call on this is machine code, and no Python comes between.  Other threads wait meanwhile, unless its
+    arrays are large."""
+    freely: Callable[..., Any]
+    """The same while other threads run: for many bytes at addresses."""
+
+    by_words: dict[Any, int]
+    """The address of the same for doors, by the same numbers."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.spec: KernelSpec | None = None
+        self.traits: Traits | None = None
         self.functions: dict[str, Callable[..., Any]] = {}  # by device
         self.forget()
 
     def forget(self) -> None:
         """Look for the code on the host anew."""
-        self.code = {}
-        self.run = functools.partial(self._first, None)
+        self.code, self.by_words = {}, {}
+        self.run = self.freely = functools.partial(self._first, None)
 
     def load(self) -> KernelSpec:
         """What the kernel says of itself; DeviceError where there is none of this name."""
-        spec = self.spec
-        if spec is None:
-            try:
-                with loading:
-                    spec = importlib.import_module(f"..kernels.{self.name}", __package__).KERNEL
-            except (ModuleNotFoundError, AttributeError):
-                raise DeviceError(f"no kernel is called {self.name}") from None
-            self.spec = spec
-        return spec
+        if self.spec is None:
+            with loading:
+                self.spec = spec_of(self.name)
+        return self.spec
+
+    def known(self) -> Traits:
+        """What one has to know to start it on the host; this loads Numba only where nobody has kept it."""
+        traits = self.traits
+        if traits is None:
+            with loading:
+                traits = traits_of(self.name) if self.spec is None else Traits.of(self.spec)
+            self.traits = traits
+        return traits
 
     def on(self, device: str) -> Callable[..., Any]:
         """The function for this kind of device, for CUDA not compiled yet; DeviceError where there is none."""
@@ -110,18 +122,28 @@ class Kernel:
     def _first(self, variant: int | None, *args: Any) -> Any:
         """A call before the code for its arguments is known.
 
-        It compiles the kernel, or reads it from the disk, and Numba imports modules on the way; a fork has to wait for
-        it.
+        A fork has to wait until it is found.
         """
-        function = self.on("cpu")
         with loading:
-            result = function(*args)
-        if self.functions.get("cpu") is function:
-            several = variant is None and self.spec is not None and self.spec.takes
-            self.code[variant] = code = function if several else _code_of(function, args)
-            if variant is None:
-                self.run = code
-        return result
+            if variant is None and self.known().several:
+                kinds: Any = signature_of(args)
+                code = self.code.get(kinds) or self.code.setdefault(kinds, self._found(kinds, args)[0])
+            else:
+                code, freely = self._found(variant, args)
+                self.code[variant] = code
+                if variant is None:
+                    self.run, self.freely = code, freely
+        return code(*args)
+
+    def _found(self, variant: Any, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """What runs the kernel for arguments of these types: `run` and `freely`."""
+        own = self.functions.get("cpu")
+        found = None if own is not None else code_of(self.name, signature_of(args))
+        if found is not None:
+            self.by_words[variant] = found.by_words
+            return found.run, found.freely
+        function = self.on("cpu")
+        return function, function
 
     def start(
         self,
@@ -146,7 +168,7 @@ class Kernel:
         structure : over which sequences the kernel goes; a device keeps copies of its arrays there
         work : how much there is to do, where that is not all rows of `structure`; a plain tuple is the quickest to make
         """
-        spec = self.spec or self.load()
+        spec = self.traits or self.known()
         out = outputs[0]
         own = NUMPY if type(out) is np.ndarray else library
         if own is not NUMPY and (device := library.kind(out)) != "cpu":
@@ -162,9 +184,10 @@ class Kernel:
             else:
                 source = (NUMPY if type(src) is np.ndarray else library).address(src)
             if rows * size < spec.threads_from:
-                self.run(source, own.target(out), *args, size, 0, units)
+                run = self.run if rows * size < SMALL else self.freely
+                run(source, own.target(out), *args, size, 0, units)
                 return
-            code, data = self.run, [source, own.target(out)]
+            code, data = self.freely, [source, own.target(out)]
         else:
             data, variant = [], 0
             for x in inputs:  # loops that call Python functions are quicker than `map`
@@ -215,7 +238,7 @@ class Kernel:
 
         The arguments are what it takes, but the units, and have the same types in all calls of a `variant`.
         """
-        spec = self.spec or self.load()
+        spec = self.traits or self.known()
         code = self.code.get(variant) or functools.partial(self._first, variant)
         if size < spec.threads_from:
             code(*args, 0, work.units)
@@ -233,15 +256,6 @@ def _fields(x: Any, own: Change, other: Change, seen: list[Array]) -> Any:
     x = (own if type(x) is np.ndarray else other)(x)
     seen.append(x)
     return x
-
-
-def _code_of(function: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
-    """What a compiled kernel runs for arguments of these types, its numbers whole; any other function as it is."""
-    overloads = getattr(function, "overloads", None)
-    if overloads is None or any(isinstance(x, (bool, float)) for x in args):
-        return function  # type: ignore[no-any-return]
-    found = overloads.get(tuple([function.typeof_pyval(x) for x in args]))
-    return function if found is None else found.entry_point  # type: ignore[no-any-return]
 
 
 def _lengths(args: tuple[Any, ...], structure: Any) -> Array:

@@ -71,6 +71,7 @@ from .record import (
     Bytes,
     Integers,
     KernelSpec,
+    Table,
     alike,
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
@@ -97,6 +98,7 @@ __all__ = [
     "Product",
     "Queries",
     "Sight",
+    "Table",
     "Tiles",
     "add_block",
     "add_row",

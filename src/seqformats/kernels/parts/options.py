@@ -1,34 +1,32 @@
 """How this house compiles: the Numba options, and what becomes of functions that kernels call."""
 
-import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from numba import config, njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import overload
 
-from .cache import Cache, not_cached
 from .code import Item
 
-
-def compiled(function: Callable[..., Any], *, nogil: bool = True) -> Any:
-    """Compile a kernel for the CPU: no GIL, NumPy's division, cached on disk unless SEQFORMATS_CACHE=0."""
-    dispatcher = njit(nogil=nogil, error_model="numpy", no_cfunc_wrapper=True)(function)
-    if os.environ.get("SEQFORMATS_CACHE", "1") != "0" and not config.DISABLE_JIT:
-        try:
-            dispatcher._cache = Cache(function)
-        except (RuntimeError, OSError) as error:  # no place, or one that others may write
-            not_cached(error)
-    return dispatcher
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled_with_gil(function: Callable[..., Any]) -> Any:
+def compiled(function: Function, *, keeps_gil: bool = False) -> Function:
+    """Mark a kernel for the CPU, which `building` compiles when it is started; it stays the plain function it is.
+
+    With NumPy's division, and with other threads at work meanwhile where there is much to do.
+    """
+    marked: Any = function
+    marked.keeps_gil = keeps_gil
+    return function
+
+
+def compiled_with_gil(function: Function) -> Function:
     """The same for a kernel that reads Python objects, and must be alone with them."""
-    return compiled(function, nogil=False)
+    return compiled(function, keeps_gil=True)
 
 
 class _Code(JITCodeLibrary):
@@ -65,7 +63,7 @@ class _Lowering(NativeLowering):
         return True
 
 
-class _Part(Compiler):
+class Part(Compiler):
     """Numba's compiler, for a function that kernels call."""
 
     def define_pipelines(self) -> Any:
@@ -79,7 +77,7 @@ class _Part(Compiler):
 
 def part(function: Callable[..., Any], **options: Any) -> Any:
     """Have kernels call what the decorated function returns for the types of the arguments, instead of `function`."""
-    return overload(function, jit_options={"pipeline_class": _Part}, **options)
+    return overload(function, jit_options={"pipeline_class": Part}, **options)
 
 
 def shared(function: Callable[..., Any]) -> Any:

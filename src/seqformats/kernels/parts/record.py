@@ -23,6 +23,14 @@ class Bytes(Array, Protocol):
     """A flat array of bytes beside what is moved."""
 
 
+class Table(Array, Protocol):
+    """Integers with two axes."""
+
+
+class Grid(Array, Protocol):
+    """An array of items with two axes."""
+
+
 # What a kernel does: it moves rows, whatever is in them; it calculates; or it works on the host, for one thread.
 MOVES, CALCULATES, HOST = "moves", "calculates", "host"
 

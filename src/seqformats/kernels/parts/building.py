@@ -1,0 +1,349 @@
+"""Kernels as machine code that needs neither Numba nor its objects: a function for C, and one that Python calls.
+
+Numba infers the types and LLVM makes an object file of the result.  Beside the kernel that holds its *entry*, with the
+signature of CPython's fast calls, which takes the arguments out of Python's and NumPy's objects, by the public layout
+of tuples and arrays and by public functions of CPython.  No address is in it, so it may be kept in a file, and loaded
+by `native.loading` without Numba.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils, compiler
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+from numba.np.arrayobj import populate_array
+
+from ...layout import Layout
+from ...native.signature import Signature, Word
+from .code import I32, I64, Builder, Context, Kind, Value
+from .options import Part
+from .record import KernelSpec
+
+POINTER = ir.IntType(8).as_pointer()
+HEAD, DATA, AXES, DIMENSIONS, DESCR = 16, 16, 24, 32, 56  # bytes in an array object, the first of its header
+KIND, SIZE = 24, 40  # bytes in a dtype object
+TUPLE_SIZE, TUPLE_ITEMS = 16, 24
+
+
+class Built(NamedTuple):
+    """An object file.
+
+    Its functions are called `names`: the entry, which Python calls, and `kernel(words)`, which other machine code
+    calls; of a door only the entry.  `wanted` are the functions that it calls itself.
+    """
+
+    code: bytes
+    names: list[str]
+    wanted: list[str]
+
+
+class _Object(JITCodeLibrary):
+    """A library that ends as an object file instead of code in this process."""
+
+    def __init__(self, codegen: Any, name: str, seen: Sequence[str]) -> None:
+        super().__init__(codegen, name)
+        self.seen = seen
+        self.wanted: list[str] = []
+        self.made = b""
+
+    def _optimize_final_module(self) -> None:
+        """First let nobody see what is not to be called, so that what is not used is left out."""
+        module = self._final_module
+        for made in (*module.functions, *module.global_variables):
+            if not made.is_declaration:
+                made.linkage = "external" if made.name in self.seen else "internal"
+        super()._optimize_final_module()
+
+    def _finalize_final_module(self) -> None:
+        module = self._final_module
+        names = [x.name for x in (*module.functions, *module.global_variables) if x.is_declaration]
+        self.wanted = sorted(name for name in names if not name.startswith("llvm."))
+        self.made = self._codegen._tm.emit_object(module)
+        self._finalized = True
+
+
+def build(function: Callable[..., Any], signature: Signature, name: str, door: bool = False) -> Built:
+    """Compile a kernel for arguments of these types, under this name; or a door, whose arguments are three words."""
+    typing, target = cpu_target.typing_context, cpu_target.target_context
+    kinds = tuple([kind_of(word) for word in signature])
+    flags = compiler.Flags()
+    flags.error_model = "numpy"
+    flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
+    flags.boundscheck = bool(config.BOUNDSCHECK)
+    with global_compiler_lock:
+        typing.refresh()
+        target.refresh()
+        found = compiler.compile_extra(typing, target, function, kinds, None, flags, {}, pipeline_class=Part)
+        names = [name] if door else [name, f"{name} by words"]
+        library = _Object(target.codegen(), name, names)
+        module = library.create_ir_module(name)
+        if door:
+            _write_door(target, module, found, name)
+        else:
+            _write_entry(target, module, found, names[0])
+            _write_by_words(target, module, found, names[1])
+        library.add_ir_module(module)
+        library.add_linking_library(found.library)
+        library.finalize()
+    return Built(library.made, names, library.wanted)
+
+
+def kind_of(word: Word) -> Kind:
+    """The type that Numba has for an argument."""
+    if isinstance(word, tuple):
+        name, *parts = word
+        return types.BaseTuple.from_types([kind_of(part) for part in parts], _tuples()[name])
+    if word in ("i", "d"):
+        return types.int64 if word == "i" else types.float64
+    dtype, _, axes = word.partition(":")
+    return types.Array(getattr(types, _NAMES[dtype]), int(axes or 1), "C")
+
+
+_NAMES = {
+    **{f"{kind}{size}": f"{name}{8 * size}" for kind, name in (("i", "int"), ("u", "uint")) for size in (1, 2, 4, 8)},
+    **{"f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128"},
+}
+
+
+@functools.cache
+def _tuples() -> dict[str, type]:
+    """The named tuples that kernels take, by their names."""
+    of_decoding = importlib.import_module("...beam.rows", __package__)
+    found = [kind for kind in vars(of_decoding).values() if isinstance(kind, type) and hasattr(kind, "_fields")]
+    return {kind.__name__: kind for kind in (Layout, *found)}
+
+
+def signatures_of(spec: KernelSpec) -> list[Signature]:
+    """The types of the arguments of a kernel in each of the ways in which the library calls it."""
+    annotations = {name: kind for name, kind in spec.cpu.__annotations__.items() if name != "return"}
+    made = []
+    for dtypes in spec.takes or ((),):
+        left = iter(dtypes)
+        made.append(tuple([_word_of(kind, left) for kind in annotations.values()]))
+        if next(left, None) is not None:
+            raise TypeError(f"{spec.cpu.__module__} takes fewer arrays than it says: {dtypes}")
+    return made
+
+
+def _word_of(annotation: Any, dtypes: Iterator[str]) -> Word:
+    """One argument; `dtypes` are those of the arrays that no annotation tells."""
+    name = getattr(annotation, "__forward_arg__", None) or getattr(annotation, "__name__", annotation)
+    if name in _tuples():
+        return (name, *[_word_of(kind, dtypes) for kind in _tuples()[name].__annotations__.values()])
+    known = {"int": "i", "float": "d", "Integers": "i8", "Bytes": "u1", "Table": "i8:2"}
+    if name in known:
+        return known[name]
+    axes = {"Array": "", "Grid": ":2"}[name]
+    return next(dtypes) + axes
+
+
+# --- the entry -------------------------------------------------------------------------------------------------------
+
+
+class _Entry:
+    """Writes the function that Python calls."""
+
+    def __init__(self, context: Context, builder: Builder, world: Value, failed: ir.Block) -> None:
+        self.context = context
+        self.builder = builder
+        self.world = world
+        self.failed = failed
+        self.bytes: Any = I64(0)
+        """In all arrays so far."""
+
+    def word(self, address: Value, offset: int, kind: Any = I64) -> Any:
+        """What stands so many bytes behind an address."""
+        builder = self.builder
+        place = builder.inttoptr(builder.add(address, I64(offset)), kind.as_pointer())
+        return builder.load(place)
+
+    def wrong(self, condition: Value) -> None:
+        """Refuse the call where this holds."""
+        going_on = self.builder.append_basic_block()
+        self.builder.cbranch(condition, self.failed, going_on)
+        self.builder.position_at_end(going_on)
+
+    def value(self, given: Value, kind: Kind) -> Any:
+        """An argument, of the object at an address."""
+        builder = self.builder
+        if isinstance(kind, types.Array):
+            return self.array(given, kind)
+        if isinstance(kind, types.BaseTuple):
+            flags = self.word(self.word(given, 8), _TYPE_FLAGS)
+            self.wrong(builder.icmp_signed("==", builder.and_(flags, I64(_TUPLE_SUBCLASS)), I64(0)))
+            self.wrong(builder.icmp_signed("!=", self.word(given, TUPLE_SIZE), I64(len(kind.types))))
+            parts = [self.value(self.word(given, TUPLE_ITEMS + 8 * k), part) for k, part in enumerate(kind.types)]
+            return self.context.make_tuple(builder, kind, parts)
+        real = isinstance(kind, types.Float)
+        made = _c_function(builder, "PyFloat_AsDouble" if real else "PyLong_AsLongLong", given)
+        if real:
+            made = builder.bitcast(made, I64)
+        odd = builder.icmp_signed("==", made, ir.Constant(I64, -0x4010000000000000 if real else -1))  # -1 in both
+        with builder.if_then(odd, likely=False):
+            error = _c_function(builder, "PyErr_Occurred")
+            self.wrong(builder.icmp_signed("!=", error, I64(0)))
+        return builder.bitcast(made, ir.DoubleType()) if real else made
+
+    def array(self, given: Value, kind: types.Array) -> Any:
+        """The same for an array of NumPy, whose type and items must be as they were said to be."""
+        context, builder = self.context, self.builder
+        self.wrong(builder.icmp_signed("!=", self.word(given, 8), self.word(self.world, 0)))
+        self.wrong(builder.icmp_signed("!=", self.word(given, AXES, I32), I32(kind.ndim)))
+        dtype = self.word(given, DESCR)
+        letter = {types.Float: "f", types.Complex: "c"}.get(type(kind.dtype)) or ("i" if kind.dtype.signed else "u")
+        self.wrong(builder.icmp_signed("!=", self.word(dtype, KIND, ir.IntType(8)), ir.IntType(8)(ord(letter))))
+        size = I64(kind.dtype.bitwidth // 8)
+        self.wrong(builder.icmp_signed("!=", self.word(dtype, SIZE), size))
+        dimensions = self.word(given, DIMENSIONS)
+        shape = [self.word(dimensions, 8 * k) for k in range(kind.ndim)]
+        strides = [size]
+        for length in reversed(shape[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        count = size
+        for length in shape:
+            count = builder.mul(count, length)
+        self.bytes = builder.add(self.bytes, count)
+        made = context.make_array(kind)(context, builder)
+        item = context.get_data_type(kind.dtype).as_pointer()
+        data = builder.inttoptr(self.word(given, DATA), item)
+        populate_array(made, data, shape, strides, size, None)
+        return made._getvalue()
+
+
+_TYPE_FLAGS, _TUPLE_SUBCLASS = 168, 1 << 26  # tp_flags of a type object
+
+
+def _c_function(builder: Builder, name: str, *args: Value) -> Any:
+    """A call of CPython; its words are 64 bits wide, but what PyFloat_AsDouble gives."""
+    result = ir.DoubleType() if name == "PyFloat_AsDouble" else I64
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, [I64] * len(args)), name)
+    return builder.call(function, args)
+
+
+def _write_entry(context: Context, module: ir.Module, found: Any, name: str) -> None:
+    """``entry(world, args, count)``, a METH_FASTCALL function whose `self` is an array of int64.
+
+    Its words: the address of ``numpy.ndarray``, from how many bytes of arrays on other threads may run meanwhile, None,
+    and what to raise, TypeError and IndexError.
+    """
+    descriptor = found.fndesc
+    entry = ir.Function(module, ir.FunctionType(I64, [I64, I64, I64]), name)
+    builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    failed = entry.append_basic_block("failed")
+    own, args, count = entry.args
+    world = builder.load(builder.inttoptr(builder.add(own, I64(DATA)), I64.as_pointer()))
+    writer = _Entry(context, builder, world, failed)
+    writer.wrong(builder.icmp_signed("!=", count, I64(len(descriptor.argtypes))))
+    values = [writer.value(writer.word(args, 8 * k), kind) for k, kind in enumerate(descriptor.argtypes)]
+    apart = builder.icmp_signed(">=", writer.bytes, writer.word(world, 8))
+    state = cgutils.alloca_once_value(builder, I64(0))
+    with builder.if_then(apart):
+        builder.store(_c_function(builder, "PyEval_SaveThread"), state)
+    status, result = _called(context, builder, found, values)
+    with builder.if_then(apart):
+        void = cgutils.get_or_insert_function(module, ir.FunctionType(ir.VoidType(), [I64]), "PyEval_RestoreThread")
+        builder.call(void, [builder.load(state)])
+    with builder.if_then(status.is_error, likely=False):
+        _raise(builder, writer.word(world, 32), "an index is out of bounds in a kernel")
+    builder.ret(_returned(context, builder, writer, descriptor.restype, result))
+
+    builder.position_at_end(failed)
+    with builder.if_then(builder.icmp_signed("==", _c_function(builder, "PyErr_Occurred"), I64(0))):
+        _raise(builder, writer.word(world, 24), "a kernel was given what it was not compiled for")
+    builder.ret(I64(0))
+
+
+def _write_by_words(context: Context, module: ir.Module, found: Any, name: str) -> None:
+    """``kernel(words)``, whose arguments are so many words of 64 bits, one after the other in memory.
+
+    Of an array they are its address and how many items it has, which lie side by side; of a named tuple those of its
+    fields.
+    """
+    descriptor = found.fndesc
+    function = ir.Function(module, ir.FunctionType(I64, [I64]), name)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    place = 0
+
+    def word() -> Any:
+        nonlocal place
+        address = builder.add(function.args[0], I64(8 * place))
+        place += 1
+        return builder.load(builder.inttoptr(address, I64.as_pointer()))
+
+    def value(kind: Kind) -> Any:
+        if isinstance(kind, types.BaseTuple):
+            return context.make_tuple(builder, kind, [value(part) for part in kind.types])
+        if not isinstance(kind, types.Array):
+            given = word()
+            return builder.bitcast(given, ir.DoubleType()) if isinstance(kind, types.Float) else given
+        made = context.make_array(kind)(context, builder)
+        data, *shape = [word() for _ in range(1 + kind.ndim)]
+        strides = [I64(kind.dtype.bitwidth // 8)]
+        for length in reversed(shape[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        item = context.get_data_type(kind.dtype).as_pointer()
+        populate_array(made, builder.inttoptr(data, item), shape, strides, strides[-1], None)
+        return made._getvalue()
+
+    values = [value(kind) for kind in descriptor.argtypes]
+    _, result = _called(context, builder, found, values)
+    whole = isinstance(descriptor.restype, types.Integer) and descriptor.restype.bitwidth == 64
+    builder.ret(result if whole else I64(0))
+
+
+def _called(context: Context, builder: Builder, found: Any, values: list[Any]) -> Any:
+    """The status and the result of a call of the kernel."""
+    descriptor = found.fndesc
+    kernel = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
+    function = cgutils.get_or_insert_function(builder.module, kernel, descriptor.llvm_func_name)
+    return context.call_conv.call_function(
+        builder, function, descriptor.restype, descriptor.argtypes, values, attrs=("noinline",)
+    )
+
+
+def _write_door(context: Context, module: ir.Module, found: Any, name: str) -> None:
+    """``entry(world, args, count)``, a METH_FASTCALL function whose `self` is an array of int64, as of `_write_entry`.
+
+    The door gets the address of the items of that array, and returns the address of an object, or 0 with an error set.
+    """
+    entry = ir.Function(module, ir.FunctionType(I64, [I64, I64, I64]), name)
+    builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    own, args, count = entry.args
+    world = builder.load(builder.inttoptr(builder.add(own, I64(DATA)), I64.as_pointer()))
+    _, result = _called(context, builder, found, [world, args, count])
+    builder.ret(result)
+
+
+def _raise(builder: Builder, kind: Value, text: str) -> None:
+    data = cgutils.global_constant(builder, "text", cgutils.make_bytearray(text.encode() + b"\0"))
+    void = ir.FunctionType(ir.VoidType(), [I64, I64])
+    function = cgutils.get_or_insert_function(builder.module, void, "PyErr_SetString")
+    builder.call(function, [kind, builder.ptrtoint(data, I64)])
+    builder.ret(I64(0)) if not builder.block.is_terminated else None
+
+
+def _returned(context: Context, builder: Builder, writer: _Entry, kind: Kind, result: Value) -> Any:
+    """A result as an object: None, a whole number, or a tuple of these."""
+    if isinstance(kind, types.BaseTuple):
+        made = _c_function(builder, "PyTuple_New", I64(len(kind.types)))
+        writer.wrong(builder.icmp_signed("==", made, I64(0)))
+        for k, part in enumerate(kind.types):
+            item = _returned(context, builder, writer, part, builder.extract_value(result, k))
+            place = builder.add(made, I64(TUPLE_ITEMS + 8 * k))
+            builder.store(item, builder.inttoptr(place, I64.as_pointer()))
+        return made
+    if isinstance(kind, types.Integer):
+        wide = builder.sext(result, I64) if kind.bitwidth < 64 else result
+        return _c_function(builder, "PyLong_FromLongLong", wide)
+    none = writer.word(writer.world, 16)
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [I64]), "Py_IncRef")
+    builder.call(function, [none])
+    return none

@@ -1,0 +1,1 @@
+"""Kernels as machine code: kept in files, and started without Numba."""

@@ -1,0 +1,109 @@
+"""Object files of machine code, loaded by LLVM, and their functions as functions of Python."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import struct
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+USABLE = (
+    sys.implementation.name == "cpython"
+    and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    and struct.calcsize("P") == 8
+    and sys.byteorder == "little"
+)
+"""Has this build the objects that an entry reads: those of CPython with a GIL, on 64 bits?"""
+
+ALWAYS, NEVER = 0, 2**62
+"""From how many bytes of arrays on a kernel lets other threads run meanwhile."""
+SMALL = 1 << 18
+"""The same where nobody knows better.
+
+Who gives the GIL away gets it back when another thread wakes up, which takes longer than such a kernel."""
+
+
+class Unloadable(Exception):
+    """A function that machine code calls is nowhere to be found."""
+
+
+@functools.cache
+def _engine() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()  # without it there is no engine
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
+    """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
+
+    One thread at a time.  Raises `Unloadable`; without it LLVM would end the process.
+    """
+    import llvmlite.binding as llvm
+
+    engine = _engine()
+    for name in wanted:
+        if llvm.address_of_symbol(name) is None:
+            llvm.add_symbol(name, _address_of(name))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return [engine.get_function_address(name) for name in names]
+
+
+def _address_of(name: str) -> int:
+    """Of a function of CPython or C that LLVM does not find by itself."""
+    for library in _libraries():
+        try:
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+        except AttributeError:
+            continue
+    raise Unloadable(name)
+
+
+@functools.cache
+def _libraries() -> list[ctypes.CDLL]:
+    found = [ctypes.pythonapi, *([ctypes.CDLL(None)] if sys.platform != "win32" else [ctypes.cdll.msvcrt])]
+    mathematics = ctypes.util.find_library("m")
+    return [*found, ctypes.CDLL(mathematics)] if mathematics else found
+
+
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_FASTCALL = 0x0080
+_kept: list[object] = []  # CPython keeps no more than the address of a method
+
+
+def function_at(address: int, name: str, world: np.ndarray) -> Callable[..., Any]:
+    """A builtin function of the machine code there, whose `self` is `world`, an array of int64."""
+    method = _Method(name.encode(), address, _FASTCALL, None)
+    _kept.append(method)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    made: Callable[..., Any] = make(ctypes.addressof(method), world, None)
+    return made
+
+
+@functools.cache
+def world_of_entries(release_from: int) -> np.ndarray:
+    """What an entry has to know of this process, see `kernels.parts.building`."""
+    world = np.array([id(np.ndarray), release_from, id(None), id(TypeError), id(IndexError)], np.int64)
+    world.setflags(False)
+    return world

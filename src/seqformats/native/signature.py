@@ -1,0 +1,36 @@
+"""The types of a kernel's arguments, by which its machine code is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+Word = str | tuple[Any, ...]
+"""One argument: "i" a whole number, "d" a float, "f4" an array of float32, "f4:2" one with two axes; or a named tuple,
+as its name and the words of its fields."""
+Signature = tuple[Word, ...]
+
+
+def signature_of(args: Iterable[object]) -> Signature:
+    """The types of these arguments; TypeError for what no kernel takes."""
+    return tuple([_word(x) for x in args])
+
+
+def _word(x: Any) -> Word:
+    if isinstance(x, np.ndarray):
+        code = x.dtype.str[1:]
+        return code if x.ndim == 1 else f"{code}:{x.ndim}"
+    if isinstance(x, tuple):
+        return (type(x).__name__, *map(_word, x))
+    if isinstance(x, (float, np.floating)):
+        return "d"
+    if isinstance(x, (int, np.integer)):
+        return "i"
+    raise TypeError(f"a kernel takes no {type(x).__name__}")
+
+
+def text_of(signature: Signature) -> str:
+    """The same in one line, which a file can be called by."""
+    return ",".join([word if isinstance(word, str) else f"{word[0]}({text_of(word[1:])})" for word in signature])
