@@ -171,7 +171,7 @@ def tables():
     from seqformats import registry
 
     saved = dict(registry._conversions), set(registry._encoding_types), registry._bound_to_devices
-    rules = dict(registry._gradients)
+    rules = registry.gradients()
     yield
     registry._conversions.clear()
     registry._conversions.update(saved[0])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import struct
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 
 USABLE = (
     sys.implementation.name == "cpython"
-    and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    and "free-threading" not in sys.version  # what `sysconfig` knows, which takes a millisecond to load
     and struct.calcsize("P") == 8
     and sys.byteorder == "little"
 )
@@ -71,8 +69,10 @@ def _address_of(name: str) -> int:
 
 @functools.cache
 def _libraries() -> list[ctypes.CDLL]:
+    from ctypes.util import find_library  # which loads what starts processes, and is hardly ever asked
+
     found = [ctypes.pythonapi, *([ctypes.CDLL(None)] if sys.platform != "win32" else [ctypes.cdll.msvcrt])]
-    mathematics = ctypes.util.find_library("m")
+    mathematics = find_library("m")
     return [*found, ctypes.CDLL(mathematics)] if mathematics else found
 
 
