@@ -18,7 +18,7 @@ from ..arrays.library import Array, Library
 from ..arrays.numpy import NUMPY
 from ..errors import DeviceError, said
 from ..layout import Layout
-from ..native.code import Traits, code_of, spec_of, traits_of
+from ..native.code import Traits, by_numba, code_of, spec_of, traits_of
 from ..native.loading import SMALL
 from ..native.signature import signature_of
 from . import threads
@@ -79,7 +79,8 @@ class Kernel:
         self.name = name
         self.spec: KernelSpec | None = None
         self.traits: Traits | None = None
-        self.functions: dict[str, Callable[..., Any]] = {}  # by device
+        self.functions: dict[str, Callable[..., Any]] = {}
+        """Those that users have registered, by device."""
         self.forget()
 
     def forget(self) -> None:
@@ -105,16 +106,15 @@ class Kernel:
 
     def on(self, device: str) -> Callable[..., Any]:
         """The function for this kind of device, for CUDA not compiled yet; DeviceError where there is none."""
-        try:
-            return self.functions[device]
-        except KeyError:
-            pass
-        spec = self.load()
-        there = {kind: getattr(spec, kind) for kind in ("cpu", "cuda") if getattr(spec, kind) is not None}
-        if device not in there:
-            known = ", ".join(sorted({*there, *self.functions}))
-            raise DeviceError(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
-        return self.functions.setdefault(device, there[device])
+        found = self.functions.get(device)
+        if found is None:
+            spec = self.load()
+            there = {kind: getattr(spec, kind) for kind in ("cpu", "cuda") if getattr(spec, kind) is not None}
+            found = there.get(device)
+            if found is None:
+                known = ", ".join(sorted({*there, *self.functions}))
+                raise DeviceError(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
+        return found
 
     def _first(self, variant: int | None, *args: Any) -> Any:
         """A call before the code for its arguments is known.
@@ -134,11 +134,12 @@ class Kernel:
 
     def _found(self, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """What runs the kernel for arguments of these types: `run` and `freely`."""
-        own = self.functions.get("cpu")
-        found = None if own is not None else code_of(self.name, signature_of(args))
-        if found is not None:
-            return found.run, found.freely
-        function = self.on("cpu")
+        function = self.functions.get("cpu")
+        if function is None:
+            found = code_of(self.name, signature_of(args))
+            if found is not None:
+                return found.run, found.freely
+            function = by_numba(self.name)
         return function, function
 
     def start(
@@ -303,6 +304,7 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
     made = Kernel(name)
     with loading:
         made.spec = importlib.import_module("..kernels.parts.own", __package__).spec_of(cpu, cuda, over)
+        made.functions["cpu"] = made.spec.cpu
     return made
 
 

@@ -7,7 +7,6 @@ and what is kept was made of them with these flags, by this LLVM, for this CPU.
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import os
 from collections.abc import Callable
@@ -15,8 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import DeviceError
-from . import cpu, store
-from .loading import ALWAYS, NEVER, SMALL, USABLE, Unloadable, function_at, load, world_of_entries
+from . import cpu, objects, store
+from .digest import digest
+from .loading import ALWAYS, NEVER, SMALL, function_at, load, world_of_entries
 from .signature import Signature, text_of
 
 _PACKAGE = Path(__file__).parents[1]
@@ -41,26 +41,37 @@ class Code(NamedTuple):
 def code_of(name: str, signature: Signature) -> Code | None:
     """The code of a kernel for arguments of these types; None where Python functions or Numba's own have to do.
 
-    One thread at a time: a caller holds the lock of `launch.threads`.
+    Whatever is wrong with code that was made before, it is made anew.  One thread at a time: a caller holds the lock
+    of `launch.threads`.
     """
-    if not in_use():
-        return None
     text = f"{name}({text_of(signature)})"
+    if text in loaded or not in_use():
+        return loaded.get(text)
+    stamp(name)  # an error where there is no such kernel
     for look in (_shipped, _kept, functools.partial(_compiled, signature=signature)):
-        found = look(name, text)
-        if found is None:
-            continue
         try:
-            entry, function = load(found.code, (found.facts["entry"], found.facts["kernel"]), found.facts["wanted"])
-        except Unloadable:
+            entry = look(name, text)
+            code = None if entry is None else _loaded(name, entry, getattr(look, "__name__", "_compiled")[1:])
+        except Exception as error:
+            _note(text, error)
             continue
-        least = NEVER if found.facts["keeps_gil"] else SMALL
-        often = NEVER if found.facts["keeps_gil"] else ALWAYS
-        calls = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
-        code = Code(*calls, function, getattr(look, "__name__", "_compiled")[1:])
-        loaded[text] = code
-        return code
+        if code is not None:
+            return loaded.setdefault(text, code)
     return None
+
+
+def _loaded(name: str, found: store.Entry, origin: str) -> Code:
+    facts = found.facts
+    entry, function = load(found.code, (facts["entry"], facts["kernel"]), facts["wanted"])
+    least, often = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
+    run, freely = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
+    return Code(run, freely, function, origin)
+
+
+def _note(text: str, error: Exception) -> None:
+    import logging
+
+    logging.getLogger("seqformats").info("no machine code of %s: %s: %s", text, type(error).__name__, error)
 
 
 class Traits(NamedTuple):
@@ -106,7 +117,34 @@ loaded: dict[str, Code] = {}
 
 def in_use() -> bool:
     """Does machine code of files run here?  Not where the kernels are to be interpreted."""
-    return USABLE and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+    return not interpreted() and objects.as_known()
+
+
+def interpreted() -> bool:
+    """Are all kernels to run as the Python functions that they are?"""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+def by_numba(name: str) -> Callable[..., Any]:
+    """A kernel as a function that Numba compiles for all types, in this process alone: where there is no other way."""
+    own = importlib.import_module("..kernels.parts.own", __package__)
+    spec = spec_of(name)
+    made: Callable[..., Any] = own.by_numba(spec.cpu, nogil=not spec.cpu.keeps_gil)
+    return made
+
+
+def whence() -> str:
+    """Where the code of kernels comes from in this process, and why, in words."""
+    if interpreted():
+        return "interpreted: NUMBA_DISABLE_JIT is set"
+    if not objects.as_known():
+        return "compiled in each process: the objects of this build of Python or NumPy are others"
+    reason, unkept = why_not_shipped(), store.why_not()
+    if not reason:
+        return f"shipped for {cpu.level()}"
+    if unkept:
+        return f"compiled in each process and not cached: {unkept} ({reason})"
+    return f"compiled at first use, kept in {store.user_folder()} ({reason})"
 
 
 def why_not_shipped() -> str:
@@ -119,7 +157,17 @@ def why_not_shipped() -> str:
         return "none was shipped with this installation"
     if not cpu.level():
         return "none is made for this CPU"
-    return "" if _bundle() is not None else f"none is there for {cpu.level()}, or it is damaged"
+    bundle = _bundle()
+    if bundle is None:
+        return f"none is there for {cpu.level()}, or it is damaged"
+    return "" if bundle.llvm.partition(" ")[0] == cpu.system() else f"it was made for {bundle.llvm}"
+
+
+def made_by() -> str:
+    """What makes code here, as a bundle says it."""
+    import llvmlite
+
+    return f"{cpu.system()} llvmlite {llvmlite.__version__}"
 
 
 @functools.cache
@@ -137,6 +185,11 @@ def _shipped(name: str, text: str) -> store.Entry | None:
 
 def _kept(name: str, text: str) -> store.Entry | None:
     return store.read(name, key_of(name, text))
+
+
+def is_there(name: str, text: str) -> bool:
+    """Is the code of a kernel shipped, or kept by this user?  It is looked for under `text`."""
+    return (_shipped(name, text) or _kept(name, text)) is not None
 
 
 def _compiled(name: str, text: str, signature: Signature) -> store.Entry:
@@ -163,7 +216,7 @@ def compiled(name: str, text: str, signature: Signature) -> store.Entry:
 def key_of(name: str, text: str) -> str:
     """What code depends on, as a number in hexadecimal digits."""
     parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host())
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return digest("\0".join(parts).encode()).hex()
 
 
 @functools.cache
@@ -173,14 +226,12 @@ def stamp(name: str) -> str:
         own = (_PACKAGE / "kernels" / f"{name}.py").read_bytes()
     except FileNotFoundError:
         raise DeviceError(f"no kernel is called {name}") from None
-    return hashlib.sha256(_stamp_of_parts() + own).hexdigest()
+    return digest(_stamp_of_parts(), own).hex()
 
 
 @functools.cache
 def _stamp_of_parts() -> bytes:
     """The same of what kernels are made of, and of the names of what comes in one argument."""
     parts = sorted((_PACKAGE / "kernels" / "parts").glob("*.py"))
-    digest = hashlib.sha256()
-    for path in (*parts, _PACKAGE / "layout.py", _PACKAGE / "beam" / "rows.py"):
-        digest.update(path.read_bytes())
-    return digest.digest()
+    paths = (*parts, _PACKAGE / "layout.py", _PACKAGE / "beam" / "rows.py")
+    return digest(*[path.read_bytes() for path in paths])
