@@ -298,6 +298,22 @@ def test_a_folder_in_place_of_a_file(cache, kernel, caplog):
     assert list(cache.iterdir()) == [kernel]
 
 
+def test_a_file_of_another_version(monkeypatch):
+    """It may be whole, and mean something else."""
+    monkeypatch.setattr(store, "_VERSION", 2)
+    data = store._packed("sum", KEY, ENTRY)
+    assert store._unpacked("sum", KEY, data) == ENTRY
+    monkeypatch.setattr(store, "_VERSION", 1)
+    assert store._unpacked("sum", KEY, data) is None
+
+
+def test_sizes_that_are_not_those_of_the_file():
+    for facts, code in [(0, 4), (2, 5), (2, 3), (2**32 - 1, 2**64 - 1)]:
+        sizes = store._IS, store._VERSION, facts, code
+        digest = store._digest("sum", KEY, store._HEAD.pack(*sizes, b""), b"{}code")
+        assert store._unpacked("sum", KEY, store._HEAD.pack(*sizes, digest) + b"{}code") is None
+
+
 SMALL = Entry(b"some code", {"entry": "f"})
 PACKED = store._packed("sum", KEY, SMALL)
 
@@ -378,6 +394,22 @@ def test_a_folder_that_others_may_write_from_now_on(cache, caplog):
 
 
 @owned
+def test_a_folder_above_that_was_replaced(cache, monkeypatch, caplog):
+    """The way to another folder of the same name is looked at anew."""
+    above = cache.parent / "above"
+    monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(above / "cache"))
+    assert store.write("sum", KEY, ENTRY)
+    assert store.read("sum", KEY) == ENTRY
+    above.rename(above.parent / "old")
+    above.mkdir()
+    above.chmod(0o777)
+    cache.rename(above / "cache")
+    assert store.read("sum", KEY) is None
+    (record,) = caplog.records
+    assert f"others may write {above}" in record.getMessage()
+
+
+@owned
 @pytest.mark.parametrize("mode", [0o664, 0o646])
 def test_a_file_that_others_may_write(cache, kernel, caplog, mode):
     kernel.chmod(mode)
@@ -447,6 +479,17 @@ def test_a_link_that_leads_nowhere(tmp_path, monkeypatch, target):
     assert not store.write("sum", KEY, ENTRY)
     assert isinstance(store.why_not(), str)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@owned
+def test_a_link_that_leads_elsewhere_than_it_reads(cache, monkeypatch, caplog):
+    """By way of another link, and up from there; such a one is not followed."""
+    (cache.parent / "other" / "inner").mkdir(parents=True)
+    place = cache.rename(cache.parent / "other" / "cache")
+    (cache.parent / "through").symlink_to("other/inner")
+    (cache.parent / "link").symlink_to("through/../cache")
+    monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(cache.parent / "link"))
+    assert "is a link that goes astray" in refused(caplog, place)
 
 
 @as_root
@@ -527,16 +570,40 @@ def test_a_container_that_does_not_know_root(cache, kernel, caplog, monkeypatch)
         (record,) = caplog.records
         assert f"{path} belongs to another user" in record.getMessage()
         os.chown(path, 0, 0)
-    above.chmod(0o1777)  # where somebody else has put the folder
-    os.chown(cache, SOMEBODY, SOMEBODY)
-    assert f"{cache} belongs to another user" in refused(caplog, cache)
     os.chown(above, 0, 0)
+
+
+@as_root
+def test_a_container_where_anybody_may_put_folders(cache, caplog, monkeypatch):
+    """There a folder of nobody's may be anybody's."""
+    monkeypatch.setattr(store, "_unmapped", lambda: frozenset((SOMEBODY,)))
+    above, place = cache.parent, cache.parent / "middle" / "cache"
+    place.parent.mkdir()
+    cache.rename(place)
+    os.chown(place.parent, SOMEBODY, SOMEBODY)
+    monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(place))
+    assert store.read("sum", KEY) == ENTRY
+    above.chmod(0o1777)
+    assert f"{place.parent} belongs to another user" in refused(caplog, place)
 
 
 def test_a_system_where_every_user_is_known():
     known = pathlib.Path("/proc/self/uid_map")
     whole = not known.exists() or known.read_text().split() == ["0", "0", "4294967295"]
     assert bool(store._unmapped()) != whole
+
+
+@pytest.mark.parametrize(("users", "whose"), [("0 0 4294967295", set()), ("0 1000 1", {7}), (None, set())])
+def test_whose_number_stands_for_that_of_root(monkeypatch, users, whose):
+    """None's where every user is known, or where the system tells nothing."""
+
+    def told(path):
+        if users is None:
+            raise FileNotFoundError(path)
+        return f"  {users}\n" if path.name == "uid_map" else "7\n"
+
+    monkeypatch.setattr(pathlib.Path, "read_text", told)
+    assert store._unmapped.__wrapped__() == whose
 
 
 @owned
@@ -596,10 +663,10 @@ def test_a_file_in_place_of_a_folder(tmp_path, monkeypatch, caplog, below):
     taken = tmp_path / "taken"
     taken.write_text("here")
     monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(taken / below))
-    store.read("sum", KEY)
-    assert not store.write("sum", KEY, ENTRY)
     assert store.read("sum", KEY) is None
-    assert store.why_not()
+    assert not store.write("sum", KEY, ENTRY)
+    assert str(taken) in store.why_not()
+    assert below or f"{taken} is no folder" in store.why_not()
     assert taken.read_text() == "here"
     (record,) = caplog.records
     assert record.getMessage().startswith(TOLD)
@@ -642,7 +709,7 @@ def test_a_read_only_folder(public, filled):
         path.chmod(0o555 if path.is_dir() else 0o444)
     done = unprivileged(WRITE_AND_READ, home, HOME=str(home))
     where = home / ".cache" / "seqformats" if filled else home
-    assert done.stdout == f"[{filled}, {filled}] {filled} {where} cannot be written\n"
+    assert done.stdout == f"[{filled}, {filled}] {filled} {where} is no folder that this user may write\n"
     told = done.stderr.splitlines()
     assert len(told) == (not filled)
     assert all(line.startswith(TOLD) and "Permission denied" in line for line in told)
@@ -654,7 +721,7 @@ def test_a_user_finds_what_root_has_written(public):
     folder = str(public / "cache")
     assert python(WRITE_AND_READ, SEQFORMATS_CACHE_DIR=folder).stdout == "[True, True] True \n"
     done = unprivileged(WRITE_AND_READ, SEQFORMATS_CACHE_DIR=folder)
-    assert done.stdout == f"[True, True] True {folder} cannot be written\n"
+    assert done.stdout == f"[True, True] True {folder} is no folder that this user may write\n"
     assert done.stderr == ""
 
 
@@ -705,6 +772,13 @@ def test_a_disk_that_is_full_from_some_moment_on(cache, kernel, monkeypatch, cap
     assert list(cache.iterdir()) == [kernel]
     (record,) = caplog.records
     assert "No space left" in record.getMessage()
+
+
+def test_a_folder_that_another_process_makes_meanwhile(cache, monkeypatch):
+    """It was not there a moment ago."""
+    monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(cache / "new" / "folder"))
+    monkeypatch.setattr(pathlib.Path, "exists", lambda path: False)
+    assert store.write("sum", KEY, ENTRY)
 
 
 def test_a_folder_that_vanishes(cache, caplog):
@@ -764,7 +838,16 @@ def aged(path, seconds=4000):
 
 def test_what_killed_processes_have_left(cache):
     names = [BEGUN, BEGUN.replace("sum", "max")]
-    other = ["a.code.tmp.txt", "a.txt.tmp.0123456789abcdef", "tmp", "a.nbi", "a.1.nbc", "a.nbi.tmp.0123456789abcdef"]
+    other = [
+        BEGUN[:-1] + "g",
+        BEGUN[:-1],
+        "a.code.tmp.txt",
+        "a.txt.tmp.0123456789abcdef",
+        "tmp",
+        "a.nbi",
+        "a.1.nbc",
+        "a.nbi.tmp.0123456789abcdef",
+    ]
     for name in names + other:
         (cache / name).write_bytes(b"x")
         aged(cache / name)
@@ -791,8 +874,9 @@ def test_old_versions_of_a_kernel_go(cache):
     for name in ("mean", "mean-x", "mea", "mean_x"):
         assert store.write(name, KEY, ENTRY)
     others = set(cache.iterdir())
-    numba = cache / "mean-0123.nbi"
-    numba.write_bytes(b"x")
+    foreign = [cache / "mean-0123.nbi", cache / "mean-notes.code", cache / f"mean-{KEY[:32]}.html"]
+    for path in foreign:
+        path.write_bytes(b"x")
     for number, key in enumerate(keys):
         assert store.write("mean", key, ENTRY)
         (written,) = cache.glob(f"mean-{key[:32]}*")
@@ -800,7 +884,7 @@ def test_old_versions_of_a_kernel_go(cache):
     there = [key for key in [KEY, *keys] if store.read("mean", key)]
     assert there == [KEY, *keys[5:]]
     assert others <= set(cache.iterdir())
-    assert numba.exists()
+    assert all(path.exists() for path in foreign)
 
 
 def test_what_was_just_written_stays(cache):

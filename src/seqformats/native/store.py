@@ -53,7 +53,7 @@ _HEAD = Struct("<8sIIQ32s")  # what it is, version, bytes of facts, bytes of cod
 _IS, _VERSION = b"seqcode\n", 1
 _LARGEST = 1 << 26  # bytes; a kernel has some ten thousand
 _KEPT = 8  # files of one kernel, for other processors, flags and versions
-_DIGITS = 32  # of the key, in the name of a file
+_DIGITS, _ENDING = 32, ".code"  # of the key, in the name of a file; what it ends with
 _OWNED = hasattr(os, "geteuid")  # do files have owners here, and modes?
 _LINKS = 40  # on the way to a folder, as many as systems follow
 _OLD = 3600  # seconds after which nobody is writing a file any more that has no name yet
@@ -236,7 +236,8 @@ def why_not() -> str:
         there = next(path for path in (folder, *folder.parents) if path.exists())
     except OSError as error:
         return str(error)
-    return reason or ("" if os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written")
+    usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    return reason or ("" if usable else f"{there} is no folder that this user may write")
 
 
 def _tidy(folder: Path, name: str) -> None:
@@ -251,7 +252,7 @@ def _tidy(folder: Path, name: str) -> None:
                 continue
             with contextlib.suppress(OSError):
                 found = entry.stat(follow_symlinks=False)
-                if not stat.S_ISREG(found.st_mode) or (_OWNED and found.st_uid != os.geteuid()):
+                if _OWNED and found.st_uid != os.geteuid():
                     continue
                 if of_kernel:
                     same.append((found.st_mtime, entry.path))
@@ -263,8 +264,6 @@ def _tidy(folder: Path, name: str) -> None:
 
 
 # --- the files of the user -------------------------------------------------------------------------------------------
-
-_ENDING = ".code"
 
 
 def _file(name: str, key: str) -> str:
@@ -313,8 +312,8 @@ def _content(path: Path) -> tuple[bytes, str]:
         with open(path, "rb", buffering=0, opener=lambda path, usual: os.open(path, usual | flags)) as file:
             found = os.fstat(file.fileno())
             reason = _touched(path, found)
-            whole = not reason and stat.S_ISREG(found.st_mode) and found.st_size <= _LARGEST
-            return (file.read(found.st_size) if whole else b""), reason
+            size = 0 if reason or found.st_size > _LARGEST else found.st_size
+            return file.read(size), reason
     except OSError:
         if path.is_symlink():
             return b"", f"{path} is a link"
