@@ -17,7 +17,7 @@ from ..errors import DeviceError
 from . import cpu, objects, store
 from .digest import digest
 from .loading import ALWAYS, NEVER, SMALL, function_at, load, world_of_entries
-from .signature import Signature, text_of
+from .signature import Signature, kernel_in, text_of
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = Path(__file__).parent / "shipped"
@@ -51,7 +51,7 @@ def code_of(name: str, signature: Signature) -> Code | None:
     for look in (_shipped, _kept, functools.partial(_compiled, signature=signature)):
         try:
             entry = look(name, text)
-            code = None if entry is None else _loaded(name, entry, getattr(look, "__name__", "_compiled")[1:])
+            code = None if entry is None else _loaded(name, text, entry, getattr(look, "__name__", "_compiled")[1:])
         except Exception as error:
             _note(text, error)
             continue
@@ -60,9 +60,9 @@ def code_of(name: str, signature: Signature) -> Code | None:
     return None
 
 
-def _loaded(name: str, found: store.Entry, origin: str) -> Code:
+def _loaded(name: str, text: str, found: store.Entry, origin: str) -> Code:
     facts = found.facts
-    entry, function = load(found.code, (facts["entry"], facts["kernel"]), facts["wanted"])
+    entry, function = load(found.code, (text, kernel_in(text)), facts["wanted"])
     least, often = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
     run, freely = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
     return Code(run, freely, function, origin)
@@ -204,8 +204,6 @@ def compiled(name: str, text: str, signature: Signature) -> store.Entry:
     building = importlib.import_module("..kernels.parts.building", __package__)
     built = building.build(spec.cpu, signature, text)
     facts = {
-        "entry": built.entry,
-        "kernel": built.kernel,
         "wanted": built.wanted,
         "keeps_gil": spec.cpu.keeps_gil,
         "stamp": stamp(name),

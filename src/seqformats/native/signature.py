@@ -34,3 +34,8 @@ def _word(x: Any) -> Word:
 def text_of(signature: Signature) -> str:
     """The same in one line, which a file can be called by."""
     return ",".join([word if isinstance(word, str) else f"{word[0]}({text_of(word[1:])})" for word in signature])
+
+
+def kernel_in(entry: str) -> str:
+    """The name of the function for C in machine code, beside that which Python calls; `entry` is the name of that."""
+    return f"{entry}.kernel"

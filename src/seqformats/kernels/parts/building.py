@@ -35,7 +35,7 @@ from ...native.objects import (
     TUPLE_SUBCLASS,
     TYPE,
 )
-from ...native.signature import Signature, Word
+from ...native.signature import Signature, Word, kernel_in
 from .code import I32, I64, Builder, Context, Kind, Value
 from .options import Part
 from .record import KernelSpec
@@ -44,11 +44,9 @@ POINTER = ir.IntType(8).as_pointer()
 
 
 class Built(NamedTuple):
-    """An object file: `entry` and `kernel` are the names of its functions, `wanted` of those that it calls."""
+    """An object file, and the names of the functions that it calls."""
 
     code: bytes
-    entry: str
-    kernel: str
     wanted: list[str]
 
 
@@ -83,7 +81,7 @@ class _Object(JITCodeLibrary):
 
 
 def build(function: Callable[..., Any], signature: Signature, name: str) -> Built:
-    """Compile a kernel for arguments of these types, under this name."""
+    """Compile a kernel for arguments of these types: the entry has this name, and the kernel that of `kernel_in`."""
     typing, target = cpu_target.typing_context, cpu_target.target_context
     kinds = tuple([kind_of(word) for word in signature])
     flags = compiler.Flags()
@@ -95,13 +93,13 @@ def build(function: Callable[..., Any], signature: Signature, name: str) -> Buil
         target.refresh()
         found = compiler.compile_extra(typing, target, function, kinds, None, flags, {}, pipeline_class=Part)
         kernel = found.fndesc.llvm_func_name
-        library = _Object(target.codegen(), name, {name: name, kernel: f"{name}.kernel"})
+        library = _Object(target.codegen(), name, {name: name, kernel: kernel_in(name)})
         module = library.create_ir_module(name)
         _write_entry(target, module, found, name)
         library.add_ir_module(module)
         library.add_linking_library(found.library)
         library.finalize()
-    return Built(library.made, name, f"{name}.kernel", library.wanted)
+    return Built(library.made, library.wanted)
 
 
 def kind_of(word: Word) -> Kind:
