@@ -23,7 +23,7 @@ PUBLIC = sorted(set(sf.__all__) - {"__version__"})
 # their own.  Kernels and their parts have laws of their own.
 LAYERS = [
     ["errors", "hints", "layout", "limits", "native", "when_imported"],
-    ["arrays.dtypes", "arrays.library", "arrays.numpy"],
+    ["arrays.dtypes", "arrays.library", "arrays.memory", "arrays.numpy"],
     ["launch"],
     ["arrays"],
     ["launch.cuda", "reading", "registry"],

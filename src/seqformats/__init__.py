@@ -6,6 +6,7 @@ See `convert` for conversions, `with_padded` for wrappers, `vjp` for gradients.
 import importlib
 from typing import TYPE_CHECKING
 
+from .arrays.memory import keep_memory, kept_memory
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .converters.convert import convert
 from .converters.explain import explain
@@ -177,6 +178,8 @@ __all__ = [
     "inverse_order",
     "is_valid_lod",
     "join_batches",
+    "keep_memory",
+    "kept_memory",
     "kernel",
     "lengths",
     "levenshtein",

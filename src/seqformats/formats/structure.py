@@ -121,11 +121,11 @@ class Structure:
     n: int
     rows: int
     longest: int
+    stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
+    # Made when it is first asked for, and so is what follows:
+    flat: Layout  # sequences one after the other
     device: dict[Any, Any]  # copies of the arrays on other devices
     room: tuple[int, str, Layout] | None  # the rooms that were last asked for
-    stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
-    flat: Layout  # sequences one after the other
-    # Computed when one of them is first asked for:
     order: Order  # by falling length, stable
     packed: Layout  # step after step, without padding
     by_steps: Layout  # time-major, a column a sequence
@@ -144,9 +144,6 @@ class Structure:
         self.n = lengths.size
         self.rows = offsets.item(-1)
         self.longest = int(longest)  # an interpreted kernel returns a NumPy integer
-        self.flat = make_layout((offsets, offsets, offsets, -1, 0, 1, 0))
-        self.device = {}
-        self.room = None
         self.stable = True
 
     @classmethod
@@ -216,6 +213,16 @@ class Structure:
         Python comes here only where a slot is still empty, so the order costs nothing where nobody needs it, and
         nothing more than any attribute once it is there.
         """
+        if name == "flat":
+            offsets = self.offsets
+            self.flat = make_layout((offsets, offsets, offsets, -1, 0, 1, 0))
+            return self.flat
+        if name == "device":
+            self.device = {}
+            return self.device
+        if name == "room":
+            self.room = None
+            return None
         if name == "tensor":
             self.tensor = registry.service("offsets_tensor")(self)
             return self.tensor

@@ -63,7 +63,7 @@ Change = Callable[[Array], Array]
 class Kernel:
     """A kernel of the table, by name.  Its file is imported when it is first needed, which loads Numba."""
 
-    __slots__ = ("code", "freely", "functions", "name", "run", "spec", "traits")
+    __slots__ = ("by_words", "code", "freely", "functions", "name", "run", "spec", "traits")
 
     code: dict[Any, Callable[..., Any]]
     """What runs on the host, by the numbers of the dtypes of what it calculates with: machine code, see `native`."""
@@ -75,6 +75,9 @@ class Kernel:
     freely: Callable[..., Any]
     """The same while other threads run: for many bytes at addresses."""
 
+    by_words: dict[Any, int]
+    """The address of the same for doors, by the same numbers."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.spec: KernelSpec | None = None
@@ -85,7 +88,7 @@ class Kernel:
 
     def forget(self) -> None:
         """Look for the code on the host anew."""
-        self.code = {}
+        self.code, self.by_words = {}, {}
         self.run = self.freely = functools.partial(self._first, None)
 
     def load(self) -> KernelSpec:
@@ -124,20 +127,21 @@ class Kernel:
         with loading:
             if variant is None and self.known().several:
                 kinds: Any = signature_of(args)
-                code = self.code.get(kinds) or self.code.setdefault(kinds, self._found(args)[0])
+                code = self.code.get(kinds) or self.code.setdefault(kinds, self._found(kinds, args)[0])
             else:
-                code, freely = self._found(args)
+                code, freely = self._found(variant, args)
                 self.code[variant] = code
                 if variant is None:
                     self.run, self.freely = code, freely
         return code(*args)
 
-    def _found(self, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def _found(self, variant: Any, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """What runs the kernel for arguments of these types: `run` and `freely`."""
         function = self.functions.get("cpu")
         if function is None:
             found = code_of(self.name, signature_of(args))
             if found is not None:
+                self.by_words[variant] = found.by_words
                 return found.run, found.freely
             function = by_numba(self.name)
         return function, function

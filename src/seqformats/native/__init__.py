@@ -1,1 +1,1 @@
-"""Machine code of kernels: where it is kept, and how it is loaded without Numba."""
+"""Kernels as machine code: kept in files, and started without Numba."""

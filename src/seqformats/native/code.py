@@ -17,7 +17,7 @@ from ..errors import DeviceError
 from . import cpu, objects, store
 from .digest import digest
 from .loading import ALWAYS, NEVER, SMALL, function_at, load, world_of_entries
-from .signature import Signature, kernel_in, text_of
+from .signature import Signature, names_in, text_of
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = Path(__file__).parent / "shipped"
@@ -32,8 +32,8 @@ class Code(NamedTuple):
     """Runs it; other threads run meanwhile where there are many bytes of arrays."""
     freely: Callable[..., Any]
     """The same, and other threads always run meanwhile, if it may be."""
-    address: int
-    """Where its function for C begins."""
+    by_words: int
+    """The address of its function for other machine code, which takes all arguments as words in memory."""
     origin: str
     """"shipped", "kept" or "compiled"."""
 
@@ -45,33 +45,45 @@ def code_of(name: str, signature: Signature) -> Code | None:
     of `launch.threads`.
     """
     text = f"{name}({text_of(signature)})"
-    if text in loaded or not in_use():
-        return loaded.get(text)
+    found = loaded.get(text) or _found(name, text, lambda: compiled(name, text, signature))
+    if found is None or isinstance(found, Code):
+        return found
+    (entry, by_words), facts, origin = found
+    least, often = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
+    run, freely = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
+    return loaded.setdefault(text, Code(run, freely, by_words, origin))
+
+
+def door_of(name: str) -> int | None:
+    """The address of a door of `kernels.doors`, where machine code is in use; one thread at a time."""
+    name = f"doors/{name}"
+    found = _found(name, name, lambda: compiled_door(name), door=True)
+    return None if found is None else found[0][0]
+
+
+def _found(
+    name: str, text: str, compile: Callable[[], store.Entry], door: bool = False
+) -> tuple[list[int], dict[str, Any], str] | None:
+    """The addresses of the functions of some code, what is known of it, and where it was found; None if nowhere."""
+    if not in_use():
+        return None
     stamp(name)  # an error where there is no such kernel
-    for look in (_shipped, _kept, functools.partial(_compiled, signature=signature)):
+    for origin in ("shipped", "kept", "compiled"):
         try:
-            entry = look(name, text)
-            code = None if entry is None else _loaded(name, text, entry, getattr(look, "__name__", "_compiled")[1:])
+            entry = compile() if origin == "compiled" else (_shipped if origin == "shipped" else _kept)(name, text)
+            if entry is not None:
+                if origin == "compiled":
+                    store.write(text, key_of(name, text), entry)
+                return load(entry.code, names_in(text, door), entry.facts["wanted"]), entry.facts, origin
         except Exception as error:
-            _note(text, error)
-            continue
-        if code is not None:
-            return loaded.setdefault(text, code)
+            _note(f"{origin} code of {text}", error)
     return None
 
 
-def _loaded(name: str, text: str, found: store.Entry, origin: str) -> Code:
-    facts = found.facts
-    entry, function = load(found.code, (text, kernel_in(text)), facts["wanted"])
-    least, often = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
-    run, freely = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
-    return Code(run, freely, function, origin)
-
-
-def _note(text: str, error: Exception) -> None:
+def _note(what: str, error: Exception) -> None:
     import logging
 
-    logging.getLogger("seqformats").info("no machine code of %s: %s: %s", text, type(error).__name__, error)
+    logging.getLogger("seqformats").info("no %s: %s: %s", what, type(error).__name__, error)
 
 
 class Traits(NamedTuple):
@@ -184,7 +196,7 @@ def _shipped(name: str, text: str) -> store.Entry | None:
 
 
 def _kept(name: str, text: str) -> store.Entry | None:
-    return store.read(name, key_of(name, text))
+    return store.read(text, key_of(name, text))
 
 
 def is_there(name: str, text: str) -> bool:
@@ -192,23 +204,23 @@ def is_there(name: str, text: str) -> bool:
     return (_shipped(name, text) or _kept(name, text)) is not None
 
 
-def _compiled(name: str, text: str, signature: Signature) -> store.Entry:
-    entry = compiled(name, text, signature)
-    store.write(name, key_of(name, text), entry)
-    return entry
-
-
 def compiled(name: str, text: str, signature: Signature) -> store.Entry:
     """Compile a kernel now, which imports Numba."""
     spec = spec_of(name)
     building = importlib.import_module("..kernels.parts.building", __package__)
     built = building.build(spec.cpu, signature, text)
-    facts = {
-        "wanted": built.wanted,
-        "keeps_gil": spec.cpu.keeps_gil,
-        "stamp": stamp(name),
-    }
-    return store.Entry(built.code, facts)
+    return _entry_of(name, built, keeps_gil=spec.cpu.keeps_gil)
+
+
+def compiled_door(name: str) -> store.Entry:
+    """The same of a door."""
+    function = importlib.import_module(f"..kernels.{name.replace('/', '.')}", __package__).door
+    building = importlib.import_module("..kernels.parts.building", __package__)
+    return _entry_of(name, building.build(function, ("i", "i", "i"), name, door=True))
+
+
+def _entry_of(name: str, built: Any, **facts: object) -> store.Entry:
+    return store.Entry(built.code, {"wanted": built.wanted, "stamp": stamp(name), **facts})
 
 
 def key_of(name: str, text: str) -> str:
@@ -231,5 +243,15 @@ def stamp(name: str) -> str:
 def _stamp_of_parts() -> bytes:
     """The same of what kernels are made of, and of the names of what comes in one argument."""
     parts = sorted((_PACKAGE / "kernels" / "parts").glob("*.py"))
-    paths = (*parts, _PACKAGE / "layout.py", _PACKAGE / "beam" / "rows.py")
+    paths = (*parts, *[_PACKAGE / other for other in _OTHER_PARTS])
     return digest(*[path.read_bytes() for path in paths])
+
+
+_OTHER_PARTS = (
+    "layout.py",
+    "beam/rows.py",
+    "native/objects.py",
+    "native/signature.py",
+    "native/words.py",
+    "kernels/doors/language.py",
+)

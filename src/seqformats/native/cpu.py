@@ -69,9 +69,15 @@ def system() -> str:
 
 @functools.cache
 def host() -> str:
-    """In words, this CPU and system: code that is made for it may run on no other."""
+    """The CPU that code is compiled for, and the system, in words: such code may run on no other.
+
+    It is this one, unless the environment names another.
+    """
     import llvmlite
     import llvmlite.binding as llvm
 
-    own = "".join(sorted(name for name, there in _features().items() if there))
-    return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {own} llvmlite {llvmlite.__version__}"
+    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    features = os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None:
+        features = ",".join(sorted(name for name, there in _features().items() if there))
+    return f"{llvm.get_process_triple()} {name} {features} llvmlite {llvmlite.__version__}"

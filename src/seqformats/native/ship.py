@@ -29,7 +29,7 @@ Said = Callable[[str], object]
 
 
 class Job(NamedTuple):
-    """A kernel for arguments of some types; None for its traits alone."""
+    """A kernel for arguments of some types; None for its traits alone, or for a door."""
 
     name: str
     signature: Signature | None
@@ -39,18 +39,29 @@ class Job(NamedTuple):
         """As its code is called."""
         return self.name if self.signature is None else f"{self.name}({text_of(self.signature)})"
 
+    @property
+    def door(self) -> bool:
+        """Is it one, and no kernel?"""
+        return self.name.startswith(_DOORS)
+
+
+_DOORS = "doors/"
+_FOLDER = Path(__file__).parents[1] / "kernels"
+
 
 def names() -> list[str]:
-    """All kernels, sorted."""
-    folder = str(Path(__file__).parents[1] / "kernels")
-    return sorted(found.name for found in pkgutil.iter_modules([folder]) if not found.ispkg)
+    """All kernels, sorted, and all doors."""
+    kernels = sorted(found.name for found in pkgutil.iter_modules([str(_FOLDER)]) if not found.ispkg)
+    doors = sorted(found.name for found in pkgutil.iter_modules([str(_FOLDER / _DOORS)]) if found.name != "language")
+    return [*kernels, *(f"{_DOORS}{name}" for name in doors)]
 
 
 def jobs(wanted: Iterable[str] = ()) -> list[Job]:
     """Everything that there is to compile of these kernels, all without any, the slow ones first; this loads Numba."""
     building = importlib.import_module("..kernels.parts.building", __package__)
     order = sorted(wanted or names(), key=lambda name: (SLOW.index(name) if name in SLOW else len(SLOW), name))
-    signatures = [Job(name, one) for name in order for one in building.signatures_of(code.spec_of(name))]
+    kernels = [name for name in order if not name.startswith(_DOORS)]
+    signatures = [Job(name, one) for name in kernels for one in building.signatures_of(code.spec_of(name))]
     return [*signatures, *(Job(name, None) for name in order)]
 
 
@@ -113,6 +124,8 @@ def _alone() -> None:
 
 
 def _entry(job: Job) -> store.Entry:
+    if job.door:
+        return code.compiled_door(job.name)
     if job.signature is None:
         return code.entry_of_traits(job.name)
     return code.compiled(job.name, job.text, job.signature)
@@ -158,7 +171,7 @@ def fill_cache(wanted: Iterable[str], said: Said, processes: int | None = None) 
 
 def _keep(job: Job) -> bool:
     """Nothing is half done: a file gets its name when it is complete."""
-    return store.write(job.name, code.key_of(job.name, job.text), _entry(job))
+    return store.write(job.text, code.key_of(job.name, job.text), _entry(job))
 
 
 # --- the processes ---------------------------------------------------------------------------------------------------

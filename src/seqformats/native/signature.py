@@ -36,6 +36,6 @@ def text_of(signature: Signature) -> str:
     return ",".join([word if isinstance(word, str) else f"{word[0]}({text_of(word[1:])})" for word in signature])
 
 
-def kernel_in(entry: str) -> str:
-    """The name of the function for C in machine code, beside that which Python calls; `entry` is the name of that."""
-    return f"{entry}.kernel"
+def names_in(text: str, door: bool = False) -> list[str]:
+    """The names of the functions in machine code that is called `text`: that for Python, that for machine code."""
+    return [text] if door else [text, f"{text} by words"]

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
+from ..arrays import NUMPY, Array, DType, Library, Shape, library_of, memory
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert
+from ..doors.door import Calculating
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.structure import Structure
@@ -51,6 +52,8 @@ class Calculation:
         self.numbers = numbers
         self.by_item = by_item
         self.plans: dict[Any, tuple[str | None, Any, str | None, int]] = {}
+        self.door = Calculating(numbers, by_item)
+        self.taught: set[int] = set()
 
     def __call__(self, given: Encoding, finish: bool = True) -> Any:
         """The result: an array ``(n, *item)``, or the encoding; without `finish` data, in the dtype of the kernel."""
@@ -77,6 +80,10 @@ class Calculation:
                 self.kernel.start(library, (data,), (out,), (x._layout(), *self.numbers), width, structure)
         if not finish:
             return out
+        if variant not in self.taught and width and n and library is NUMPY and cast is back is None:
+            self.taught.add(variant)
+            result = given._with_data(out) if self.by_item else out
+            self.door.learn(x._dtype, self.kernel.by_words.get(variant, 0), dtype, given, result)
         if back is not None:
             out = library.astype(out, back)
         if library.functional:
@@ -206,7 +213,7 @@ def combined(function: Callable[..., Array], x: Encoding, *others: Encoding) -> 
 def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:
     """Memory for what a kernel keeps while it works, beside `like`; on the host NumPy's, the quickest to get."""
     if library is NUMPY or library.kind(like) == "cpu":
-        return np.empty(shape, name)
+        return memory.empty(shape, name)
     return library.empty(shape, library.dtype(name), like)
 
 

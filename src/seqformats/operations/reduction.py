@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import AUTOCAST, Array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
+from ..doors.door import NO_DOOR
 from ..errors import ConversionError, StructureError, said
 from ..formats import Encoding, LoD
 from ..formats.leaves import autocast, calculated, connected, wants_grad
@@ -83,10 +84,15 @@ class Reduction:
         self.second_order = second_order
         self.sums = sums
         self.by_column = True  # each number of an item is reduced as if it were alone
+        self.door = getattr(values, "door", NO_DOOR)
         self.learned: dict[Any, str | None] = {}  # those with a gradient; the names of HALF
 
     def __call__(self, x: Batch, empty: Empty) -> Reduced:
         """The result for any batch, with `empty` for empty sequences."""
+        if empty is self.default:
+            y = self.door.enter(x)
+            if y is not None:
+                return y
         if empty is self.default and isinstance(x, Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)

@@ -35,7 +35,7 @@ from ...native.objects import (
     TUPLE_SUBCLASS,
     TYPE,
 )
-from ...native.signature import Signature, Word, kernel_in
+from ...native.signature import Signature, Word, names_in
 from .code import I32, I64, Builder, Context, Kind, Value
 from .options import Part
 from .record import KernelSpec
@@ -44,7 +44,11 @@ POINTER = ir.IntType(8).as_pointer()
 
 
 class Built(NamedTuple):
-    """An object file, and the names of the functions that it calls."""
+    """An object file, and the names of the functions that it calls.
+
+    Its own are called as `native.signature.names_in` says: the entry, which Python calls, and a function that other
+    machine code calls; of a door only the entry.
+    """
 
     code: bytes
     wanted: list[str]
@@ -53,10 +57,9 @@ class Built(NamedTuple):
 class _Object(JITCodeLibrary):
     """A library that ends as an object file instead of code in this process."""
 
-    def __init__(self, codegen: Any, name: str, seen: dict[str, str]) -> None:
+    def __init__(self, codegen: Any, name: str, seen: list[str]) -> None:
         super().__init__(codegen, name)
         self.seen = seen
-        """The names of what is to be called, and the names that they are to have."""
         self.wanted: list[str] = []
         self.made = b""
 
@@ -67,9 +70,10 @@ class _Object(JITCodeLibrary):
         """
         module = self._final_module
         for number, made in enumerate((*module.functions, *module.global_variables)):
-            if not made.is_declaration:
-                made.linkage = "external" if made.name in self.seen else "internal"
-                made.name = self.seen.get(made.name, f"part.{number}")
+            if made.name in self.seen:
+                made.linkage = "external"
+            elif not made.is_declaration:
+                made.linkage, made.name = "internal", f"part.{number}"
         super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
@@ -80,8 +84,8 @@ class _Object(JITCodeLibrary):
         self._finalized = True
 
 
-def build(function: Callable[..., Any], signature: Signature, name: str) -> Built:
-    """Compile a kernel for arguments of these types: the entry has this name, and the kernel that of `kernel_in`."""
+def build(function: Callable[..., Any], signature: Signature, name: str, door: bool = False) -> Built:
+    """Compile a kernel for arguments of these types, under this name; or a door, whose arguments are three words."""
     typing, target = cpu_target.typing_context, cpu_target.target_context
     kinds = tuple([kind_of(word) for word in signature])
     flags = compiler.Flags()
@@ -92,10 +96,14 @@ def build(function: Callable[..., Any], signature: Signature, name: str) -> Buil
         typing.refresh()
         target.refresh()
         found = compiler.compile_extra(typing, target, function, kinds, None, flags, {}, pipeline_class=Part)
-        kernel = found.fndesc.llvm_func_name
-        library = _Object(target.codegen(), name, {name: name, kernel: kernel_in(name)})
+        names = names_in(name, door)
+        library = _Object(target.codegen(), name, names)
         module = library.create_ir_module(name)
-        _write_entry(target, module, found, name)
+        if door:
+            _write_door(target, module, found, name)
+        else:
+            _write_entry(target, module, found, names[0])
+            _write_by_words(target, module, found, names[1])
         library.add_ir_module(module)
         library.add_linking_library(found.library)
         library.finalize()
@@ -253,11 +261,7 @@ def _write_entry(context: Context, module: ir.Module, found: Any, name: str) -> 
     state = cgutils.alloca_once_value(builder, I64(0))
     with builder.if_then(apart):
         builder.store(_c_function(builder, "PyEval_SaveThread"), state)
-    kernel = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
-    function = cgutils.get_or_insert_function(module, kernel, descriptor.llvm_func_name)
-    status, result = context.call_conv.call_function(
-        builder, function, descriptor.restype, descriptor.argtypes, values, attrs=("noinline",)
-    )
+    status, result = _called(context, builder, found, values)
     with builder.if_then(apart):
         void = cgutils.get_or_insert_function(module, ir.FunctionType(ir.VoidType(), [I64]), "PyEval_RestoreThread")
         builder.call(void, [builder.load(state)])
@@ -269,6 +273,67 @@ def _write_entry(context: Context, module: ir.Module, found: Any, name: str) -> 
     with builder.if_then(builder.icmp_signed("==", _c_function(builder, "PyErr_Occurred"), I64(0))):
         _raise(builder, writer.word(world, 24), "a kernel was given what it was not compiled for")
     builder.ret(I64(0))
+
+
+def _write_by_words(context: Context, module: ir.Module, found: Any, name: str) -> None:
+    """``kernel(words)``, whose arguments are so many words of 64 bits, one after the other in memory.
+
+    Of an array they are its address and how many items it has, which lie side by side; of a named tuple those of its
+    fields.
+    """
+    descriptor = found.fndesc
+    function = ir.Function(module, ir.FunctionType(I64, [I64]), name)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    place = 0
+
+    def word() -> Any:
+        nonlocal place
+        address = builder.add(function.args[0], I64(8 * place))
+        place += 1
+        return builder.load(builder.inttoptr(address, I64.as_pointer()))
+
+    def value(kind: Kind) -> Any:
+        if isinstance(kind, types.BaseTuple):
+            return context.make_tuple(builder, kind, [value(part) for part in kind.types])
+        if not isinstance(kind, types.Array):
+            given = word()
+            return builder.bitcast(given, ir.DoubleType()) if isinstance(kind, types.Float) else given
+        made = context.make_array(kind)(context, builder)
+        data, *shape = [word() for _ in range(1 + kind.ndim)]
+        strides = [I64(kind.dtype.bitwidth // 8)]
+        for length in reversed(shape[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        item = context.get_data_type(kind.dtype).as_pointer()
+        populate_array(made, builder.inttoptr(data, item), shape, strides, strides[-1], None)
+        return made._getvalue()
+
+    values = [value(kind) for kind in descriptor.argtypes]
+    _, result = _called(context, builder, found, values)
+    whole = isinstance(descriptor.restype, types.Integer) and descriptor.restype.bitwidth == 64
+    builder.ret(result if whole else I64(0))
+
+
+def _called(context: Context, builder: Builder, found: Any, values: list[Any]) -> Any:
+    """The status and the result of a call of the kernel."""
+    descriptor = found.fndesc
+    kernel = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
+    function = cgutils.get_or_insert_function(builder.module, kernel, descriptor.llvm_func_name)
+    return context.call_conv.call_function(
+        builder, function, descriptor.restype, descriptor.argtypes, values, attrs=("noinline",)
+    )
+
+
+def _write_door(context: Context, module: ir.Module, found: Any, name: str) -> None:
+    """``entry(world, args, count)``, a METH_FASTCALL function whose `self` is an array of int64, as of `_write_entry`.
+
+    The door gets the address of the items of that array, and returns the address of an object, or 0 with an error set.
+    """
+    entry = ir.Function(module, ir.FunctionType(I64, [I64, I64, I64]), name)
+    builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    own, args, count = entry.args
+    world = builder.load(builder.inttoptr(builder.add(own, I64(DATA)), I64.as_pointer()))
+    _, result = _called(context, builder, found, [world, args, count])
+    builder.ret(result)
 
 
 def _raise(builder: Builder, kind: Value, text: str) -> None:

@@ -1,0 +1,104 @@
+"""What doors have to know of this process: see `native.words`."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..formats import Masked, Packed, Padded, Ragged
+from ..formats.structure import Structure
+from ..layout import Layout
+from ..native import words
+from ..native.words import COMMON, ENCODINGS, FIELDS, KINDS, WIDE
+
+ANY_SIZE = 1 << 25
+"""Bytes above which the general way always goes on: there memory may be recycled, see `arrays.numpy`."""
+
+_SLOTS = {
+    words.LENGTHS: "lengths",
+    words.OFFSETS: "offsets",
+    words.COUNT: "n",
+    words.ROWS: "rows",
+    words.LONGEST: "longest",
+    words.STABLE: "stable",
+    words.BY_STEPS: "by_steps",
+    words.PACKED: "packed",
+    words.ORDER: "order",
+}
+
+
+def address_of(world: np.ndarray) -> int:
+    """Where the words of a world begin."""
+    return int(world.ctypes.data)
+
+
+@functools.cache
+def common() -> np.ndarray:
+    """What all doors have in common; its words may change, but it stays where it is."""
+    made = np.zeros(COMMON, np.int64)
+    found: dict[int, Any] = {
+        words.NONE: None,
+        words.TRUE: True,
+        words.NDARRAY: np.ndarray,
+        words.LIST: list,
+        words.TUPLE: tuple,
+        words.STRUCTURE: Structure,
+        words.LAYOUT: Layout,
+        words.INT64: np.dtype(np.int64),
+        words.LEFT: sys.intern("left"),
+        words.RIGHT: sys.intern("right"),
+    }
+    for word, thing in found.items():
+        made[word] = id(thing)
+    _kept.extend(found.values())
+    made[words.NEW_ARRAY], made[words.SET_BASE] = _function_of_numpy(94), _function_of_numpy(282)
+    made[words.MOST] = ANY_SIZE
+    for word, name in _SLOTS.items():
+        made[word] = _slot(Structure, name)
+    kinds = {kind.__name__: kind for kind in (Ragged, Masked, Padded, Packed)}
+    for place, name in enumerate(ENCODINGS):
+        begin = KINDS + place * WIDE
+        made[begin : begin + WIDE] = _words_of(kinds[name])
+    return made
+
+
+_kept: list[object] = []  # whose addresses are in a world
+
+
+def _words_of(kind: Any) -> np.ndarray:
+    """What is known of an encoding."""
+    made = np.zeros(WIDE, np.int64)
+    slots = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__"]
+    made[words.TYPE] = id(kind)
+    made[words.LEAD], made[words.GAPPED] = kind._lead, kind._gapped
+    own = {words.DATA: "data", words.STRUCTURED: "_structure", words.SHAPE: "_shape", words.DTYPE: "_dtype"}
+    own[words.LENGTHS_OF] = "lengths"
+    for word, name in own.items():
+        made[word] = _slot(kind, name)
+    made[words.SIDE] = _slot(kind, "side") if "side" in slots else 0
+    made[FIELDS] = len(slots)
+    made[FIELDS + 1 : FIELDS + 1 + len(slots)] = [_slot(kind, name) for name in slots]
+    return made
+
+
+def _slot(kind: Any, name: str) -> int:
+    """How many bytes behind the address of an object a slot is.
+
+    CPython's member descriptors hold the address of a PyMemberDef: a name, a type, and then this.
+    """
+    descriptor = next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
+    member = ctypes.c_void_p.from_address(id(descriptor) + 40).value or 0
+    return ctypes.c_ssize_t.from_address(member + 16).value
+
+
+def _function_of_numpy(number: int) -> int:
+    """The address of a function of NumPy's C interface, by its number there, which never changes."""
+    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    table = pointer_of(sys.modules["numpy._core._multiarray_umath"]._ARRAY_API, None)
+    return ctypes.c_void_p.from_address(table + 8 * number).value or 0

@@ -1,0 +1,408 @@
+"""What doors are written in: words of memory, functions of CPython by their names, arrays, encodings.
+
+Every value is a word of 64 bits: an address or a whole number.  A new object belongs to who has made it; one that is
+taken out of another has to be kept by `keep` where it is put into a third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ...native.words import (
+    BY_STEPS,
+    COUNT,
+    DATA,
+    DTYPE,
+    FIELDS,
+    GAPPED,
+    INT64,
+    KINDS,
+    LEFT,
+    LENGTHS,
+    LENGTHS_OF,
+    LONGEST,
+    MASKED,
+    NDARRAY,
+    NEW_ARRAY,
+    NONE,
+    OFFSETS,
+    PACKED,
+    PADDED,
+    RAGGED,
+    RIGHT,
+    ROWS,
+    SET_BASE,
+    SHAPE,
+    SIDE,
+    STABLE,
+    STRUCTURE,
+    STRUCTURED,
+    TRUE,
+    TYPE,
+    WIDE,
+)
+from ..parts import call, clear, peek, peek_byte, peek_int, shared
+from ..parts.code import I32, I64, Builder, Context, Kind, Signature, Values
+
+__all__ = ["peek", "peek_byte", "peek_int", "shared"]
+
+
+def _words(count: int) -> Any:
+    return types.int64(*[types.int64] * count)
+
+
+def _function_of_python(name: str, count: int, gives: bool = True) -> Callable[..., Any]:
+    """The function of CPython of this name, for so many words."""
+
+    def made(typingctx: Context, *args: Kind) -> Any:
+        def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
+            kind = ir.FunctionType(I64 if gives else ir.VoidType(), [I64] * count)
+            result = builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+            return result if gives else I64(0)
+
+        return _words(count), generate
+
+    signatures = {
+        0: lambda typingctx: made(typingctx),
+        1: lambda typingctx, a: made(typingctx, a),
+        2: lambda typingctx, a, b: made(typingctx, a, b),
+    }
+    return intrinsic(signatures[count])  # type: ignore[no-any-return]
+
+
+keep = _function_of_python("Py_IncRef", 1, gives=False)
+let_go = _function_of_python("Py_DecRef", 1, gives=False)
+number_of = _function_of_python("PyLong_AsSsize_t", 1)
+new_number = _function_of_python("PyLong_FromSsize_t", 1)
+new_tuple = _function_of_python("PyTuple_New", 1)
+new_object = _function_of_python("PyType_GenericAlloc", 2)
+tuple_of_list = _function_of_python("PyList_AsTuple", 1)
+let_others_run = _function_of_python("PyEval_SaveThread", 0)
+go_on = _function_of_python("PyEval_RestoreThread", 1, gives=False)
+clear_error = _function_of_python("PyErr_Clear", 0, gives=False)
+
+
+@intrinsic
+def poke(typingctx: Context, address: Kind, word: Kind) -> Any:
+    """Write a word."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
+        builder.store(values[1], builder.inttoptr(values[0], I64.as_pointer()))
+        return I64(0)
+
+    return _words(2), generate
+
+
+@intrinsic
+def poke_int(typingctx: Context, address: Kind, word: Kind) -> Any:
+    """Write a C int."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
+        builder.store(builder.trunc(values[1], I32), builder.inttoptr(values[0], I32.as_pointer()))
+        return I64(0)
+
+    return _words(2), generate
+
+
+@intrinsic
+def stack(typingctx: Context, which: Kind) -> Any:
+    """The address of 64 words that live as long as the call; another one for each place in the code."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
+        with builder.goto_entry_block():
+            room = builder.alloca(ir.ArrayType(I64, 64))
+        return builder.ptrtoint(room, I64)
+
+    return _words(1), generate
+
+
+@intrinsic
+def run(typingctx: Context, function: Kind, words: Kind) -> Any:
+    """Call a kernel whose arguments lie at an address."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
+        kind = ir.FunctionType(I64, [I64]).as_pointer()
+        return builder.call(builder.inttoptr(values[0], kind), [values[1]])
+
+    return _words(2), generate
+
+
+@intrinsic
+def _call8(typingctx, function, a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]
+    def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
+        kind = ir.FunctionType(I64, [I64] * 2 + [I32] + [I64] * 3 + [I32, I64]).as_pointer()
+        words = list(values[1:])
+        words[2], words[6] = builder.trunc(words[2], I32), builder.trunc(words[6], I32)
+        return builder.call(builder.inttoptr(values[0], kind), words)
+
+    return _words(9), generate
+
+
+# --- objects ---------------------------------------------------------------------------------------------------------
+
+TYPE_OF = 8  # bytes from the address of an object to its type
+ITEMS, TUPLE_SIZE, LIST_ITEMS = 24, 16, 24
+ARRAY, AXES, DIMENSIONS, DESCR, FLAGS = 16, 24, 32, 56, 64
+ITEM_SIZE = 40  # in a dtype
+PLAIN = 0x101  # C-contiguous and aligned
+WRITABLE = 0x400
+FREE_FROM = 1 << 18  # bytes of work, from which on other threads run meanwhile; see `native.loading.SMALL`
+
+
+@shared
+def at(base: int, place: int) -> int:
+    """A word of an array of words."""
+    return peek(base + 8 * place)
+
+
+@shared
+def none(common: int) -> int:
+    """None, to be returned."""
+    keep(at(common, NONE))
+    return at(common, NONE)
+
+
+@shared
+def new_array(common: int, descr: int, axes: int, shape: int) -> int:
+    """A new array of this dtype, `axes` lengths beginning at `shape`; 0 with an error set."""
+    keep(descr)
+    return _call8(at(common, NEW_ARRAY), at(common, NDARRAY), descr, axes, shape, 0, 0, 0, 0)
+
+
+@shared
+def work(function: int, words: int, size: int) -> int:
+    """Run a kernel over `size` bytes; other threads run meanwhile, where there are many."""
+    if size < FREE_FROM:
+        return run(function, words)
+    state = let_others_run()
+    result = run(function, words)
+    go_on(state)
+    return result
+
+
+@shared
+def is_plain(common: int, array: int) -> bool:
+    """Is this an array of NumPy itself, in C order and aligned?"""
+    return peek(array + TYPE_OF) == at(common, NDARRAY) and peek_int(array + FLAGS) & PLAIN == PLAIN
+
+
+@shared
+def has_shape(shape: int, array: int) -> bool:
+    """Has the array the shape that a tuple says?"""
+    axes = peek_int(array + AXES)
+    if peek(shape + TUPLE_SIZE) != axes:
+        return False
+    dimensions = peek(array + DIMENSIONS)
+    for k in range(axes):
+        if number_of(peek(shape + ITEMS + 8 * k)) != at(dimensions, k):
+            return False
+    return True
+
+
+# --- structures ------------------------------------------------------------------------------------------------------
+
+
+@shared
+def new_integers(common: int, count: int) -> int:
+    """A new array of so many int64, which is to be read through views alone: see `new_view`."""
+    shape = stack(2)
+    poke(shape, count)
+    return new_array(common, at(common, INT64), 1, shape)
+
+
+@shared
+def new_view(common: int, block: int, first: int, count: int) -> int:
+    """A read-only view of some integers of a block, which nobody can write to any more; 0 with an error set."""
+    shape = stack(3)
+    poke(shape, count)
+    descr = at(common, INT64)
+    keep(descr)
+    data = peek(block + ARRAY) + 8 * first
+    view = _call8(at(common, NEW_ARRAY), at(common, NDARRAY), descr, 1, shape, 0, data, PLAIN, 0)
+    if view == 0:
+        return 0
+    keep(block)
+    call(at(common, SET_BASE), view, block)
+    poke_int(block + FLAGS, peek_int(block + FLAGS) & ~WRITABLE)
+    return view
+
+
+@shared
+def new_structure(common: int, block: int, n: int, rows: int, longest: int) -> int:
+    """A structure of a block of n lengths and, after them, n + 1 offsets; 0 with an error set.
+
+    The block belongs to it from now on.
+    """
+    lengths = new_view(common, block, 0, n)
+    offsets = new_view(common, block, n, n + 1) if lengths else 0
+    made = new_object(at(common, STRUCTURE), 0) if offsets else 0
+    let_go(block)
+    if made == 0:
+        if lengths:
+            let_go(lengths)
+        if offsets:
+            let_go(offsets)
+        return 0
+    poke(made + at(common, LENGTHS), lengths)
+    poke(made + at(common, OFFSETS), offsets)
+    poke(made + at(common, COUNT), new_number(n))
+    poke(made + at(common, ROWS), new_number(rows))
+    poke(made + at(common, LONGEST), new_number(longest))
+    keep(at(common, TRUE))
+    poke(made + at(common, STABLE), at(common, TRUE))
+    return made
+
+
+@shared
+def new_ragged(common: int, data: int, structure: int) -> int:
+    """A `Ragged`, whose array and structure belong to it from now on; 0 with an error set."""
+    about = common + 8 * (KINDS + RAGGED * WIDE)
+    made = new_object(at(about, TYPE), 0)
+    shape = shape_of(data) if made else 0
+    if shape == 0:
+        if made:
+            let_go(made)
+        let_go(data)
+        let_go(structure)
+        return 0
+    lengths, descr = peek(structure + at(common, LENGTHS)), peek(data + DESCR)
+    keep(lengths)
+    keep(descr)
+    poke(made + at(about, DATA), data)
+    poke(made + at(about, LENGTHS_OF), lengths)
+    poke(made + at(about, STRUCTURED), structure)
+    poke(made + at(about, SHAPE), shape)
+    poke(made + at(about, DTYPE), descr)
+    return made
+
+
+@shared
+def shape_of(array: int) -> int:
+    """The shape of an array, a new tuple; 0 with an error set."""
+    axes, dimensions = peek_int(array + AXES), peek(array + DIMENSIONS)
+    made = new_tuple(axes)
+    if made == 0:
+        return 0
+    for k in range(axes):
+        poke(made + ITEMS + 8 * k, new_number(at(dimensions, k)))
+    return made
+
+
+# --- encodings -------------------------------------------------------------------------------------------------------
+
+
+@shared
+def kind_of(common: int, x: int) -> int:
+    """What is known of the encoding of an object, an address; 0 for any other."""
+    kind = peek(x + TYPE_OF)
+    for k in range(4):
+        about = common + 8 * (KINDS + k * WIDE)
+        if at(about, TYPE) == kind:
+            return about
+    return 0
+
+
+@shared
+def data_of(common: int, about: int, x: int) -> int:
+    """The array of an encoding that is still what was validated, and plain; else 0."""
+    data = peek(x + at(about, DATA))
+    if not is_plain(common, data) or peek(data + DESCR) != peek(x + at(about, DTYPE)):
+        return 0
+    if not has_shape(peek(x + at(about, SHAPE)), data):
+        return 0
+    return data
+
+
+@shared
+def put_array(words: int, place: int, array: int) -> int:
+    """An array with one axis, as a kernel takes it; the place behind it."""
+    poke(words + 8 * place, peek(array + ARRAY))
+    poke(words + 8 * place + 8, peek(peek(array + DIMENSIONS)))
+    return place + 2
+
+
+@shared
+def put_flat(words: int, place: int, address: int, count: int) -> int:
+    """The same of an address and a number of items."""
+    poke(words + 8 * place, address)
+    poke(words + 8 * place + 8, count)
+    return place + 2
+
+
+@shared
+def put_number(words: int, place: int, number: int) -> int:
+    """A whole number; the place behind it."""
+    poke(words + 8 * place, number)
+    return place + 1
+
+
+@shared
+def put_blocks(words: int, place: int, starts: int, cum: int, stride: int, left: int) -> int:
+    """The layout of sequences in blocks; `starts` and `cum` are arrays."""
+    place = put_array(words, place, starts)
+    place = put_array(words, place, cum)
+    place = put_array(words, place, cum)
+    place = put_number(words, place, stride)
+    place = put_number(words, place, left)
+    place = put_number(words, place, 1)
+    return put_number(words, place, 0)
+
+
+@shared
+def put_layout(common: int, words: int, place: int, about: int, x: int, dimensions: int) -> int:
+    """Where the rows of an encoding lie; the place behind, or 0 where it is not known yet."""
+    structure = peek(x + at(about, STRUCTURED))
+    offsets = peek(structure + at(common, OFFSETS))
+    kind = (about - common - 8 * KINDS) // (8 * WIDE)
+    if kind == RAGGED:
+        return put_blocks(words, place, offsets, offsets, -1, 0)
+    if kind == MASKED:
+        side = peek(x + at(about, SIDE))
+        if side != at(common, RIGHT) and side != at(common, LEFT):
+            return 0
+        left = 1 if side == at(common, LEFT) else 0
+        return put_blocks(words, place, offsets, offsets, at(dimensions, 1), left)
+    layout = peek(structure + at(common, BY_STEPS if kind == PADDED else PACKED))
+    if layout == 0:
+        return 0
+    for k in range(3):
+        place = put_array(words, place, peek(layout + ITEMS + 8 * k))
+    for k in range(3, 7):
+        place = put_number(words, place, number_of(peek(layout + ITEMS + 8 * k)))
+    return place
+
+
+@shared
+def with_data(about: int, x: int, data: int) -> int:
+    """The same encoding over other data of the same shape, which belongs to it from now on; 0 with an error set."""
+    made = new_object(at(about, TYPE), 0)
+    if made == 0:
+        let_go(data)
+        return 0
+    for k in range(at(about, FIELDS)):
+        slot = at(about, FIELDS + 1 + k)
+        value = peek(x + slot)
+        if value != 0:
+            keep(value)
+        poke(made + slot, value)
+    let_go(peek(x + at(about, DATA)))
+    poke(made + at(about, DATA), data)
+    descr = peek(data + DESCR)
+    keep(descr)
+    let_go(peek(made + at(about, DTYPE)))
+    poke(made + at(about, DTYPE), descr)
+    return made
+
+
+@shared
+def clear_padding(about: int, array: int, size: int) -> int:
+    """Zeros in an array of so many bytes, if rows need not take all its places."""
+    if at(about, GAPPED):
+        clear(peek(array + ARRAY), 0, size)
+    return 0
