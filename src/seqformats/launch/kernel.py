@@ -119,6 +119,13 @@ class Kernel:
                 raise DeviceError(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
         return found
 
+    def of(self, *dtypes: np.dtype[Any]) -> Callable[..., Any]:
+        """What runs a kernel whose calls differ in the types of arrays on the host, for arrays of these dtypes."""
+        variant = 0
+        for dtype in dtypes:
+            variant = variant << 8 | dtype.num
+        return self.code.get(variant) or functools.partial(self._first, variant)
+
     def _first(self, variant: int | None, *args: Any) -> Any:
         """A call before the code for its arguments is known.
 

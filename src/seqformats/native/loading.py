@@ -19,10 +19,6 @@ SMALL = 1 << 18
 Who gives the GIL away gets it back when another thread wakes up, which takes longer than such a kernel."""
 
 
-class Unloadable(Exception):
-    """A function that machine code calls, or is to have, is nowhere to be found."""
-
-
 @functools.cache
 def _engine() -> Any:
     import llvmlite.binding as llvm
@@ -37,7 +33,7 @@ def _engine() -> Any:
 def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
 
-    One thread at a time.  Raises `Unloadable`; without it LLVM would end the process.
+    One thread at a time.  LookupError for a function that is nowhere to be found; without it LLVM would end the process.
     """
     import llvmlite.binding as llvm
 
@@ -50,7 +46,7 @@ def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     found = {name: engine.get_function_address(name) for name in names}
     for name, address in found.items():
         if not address:
-            raise Unloadable(name)
+            raise LookupError(f"no function is called {name}")
     return list(found.values())
 
 
@@ -61,7 +57,7 @@ def _address_of(name: str) -> int:
             return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
         except AttributeError:
             continue
-    raise Unloadable(name)
+    raise LookupError(f"no function is called {name}")
 
 
 @functools.cache
