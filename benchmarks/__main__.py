@@ -124,11 +124,11 @@ def cells(options: argparse.Namespace, only: list[str], effort: Effort | None) -
 
 
 def signatures() -> dict[str, int]:
-    """How many variants of each kernel were compiled in this process."""
-    from seqformats.launch.kernel import _kernels
+    """For how many combinations of types each kernel was started in this process."""
+    from seqformats.native.code import loaded
 
-    started = {name: kernel.functions.get("cpu") for name, kernel in sorted(_kernels.items())}
-    return {name: len(function.signatures) for name, function in started.items() if hasattr(function, "signatures")}
+    names = [text.partition("(")[0] for text in loaded]
+    return {name: names.count(name) for name in sorted(set(names))}
 
 
 def machine(device: str) -> dict[str, object]:

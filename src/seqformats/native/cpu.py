@@ -35,6 +35,7 @@ def levels_of(machine: str) -> tuple[str, ...]:
     return ("aarch64",) if machine.lower() in ("aarch64", "arm64") else ()
 
 
+@functools.cache
 def level() -> str:
     """The best level that this CPU has; "" where no code is shipped for it."""
     names = levels_of(platform.machine())
@@ -46,9 +47,24 @@ def level() -> str:
 
 
 def numba_options(level: str) -> dict[str, str]:
-    """The environment in which Numba compiles for a level."""
-    name = "generic" if level == "aarch64" else level
-    return {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": "+neon" if level == "aarch64" else "", "NUMBA_DISABLE_INTEL_SVML": "1"}
+    """The environment in which Numba compiles for a level; kernels ask it for features by name."""
+    features = ["neon"]
+    if level in LEVELS:
+        features = [feature for name in tuple(LEVELS)[tuple(LEVELS).index(level) :] for feature in LEVELS[name]]
+    return {
+        "NUMBA_CPU_NAME": level if level in LEVELS else "generic",
+        "NUMBA_CPU_FEATURES": ",".join(f"+{feature}" for feature in sorted(features)),
+        "NUMBA_DISABLE_INTEL_SVML": "1",
+    }
+
+
+@functools.cache
+def system() -> str:
+    """Which machine code can be loaded here: that for this kind of machine, system and C library."""
+    import llvmlite.binding as llvm
+
+    machine, _, *rest = llvm.get_process_triple().split("-")  # between them stands who has made it
+    return "-".join((machine, *rest))
 
 
 @functools.cache
