@@ -32,7 +32,7 @@ def _engine() -> Any:
 def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
 
-    One thread at a time.  LookupError for a function that is nowhere to be found; without it LLVM would end the process.
+    One thread at a time.  LookupError for a function that is nowhere to be found; LLVM would end the process for it.
     """
     import llvmlite.binding as llvm
 
