@@ -30,13 +30,19 @@ def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
+_BEGINNINGS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86")  # of ELF, Mach-O and COFF files
+
+
 def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
 
-    One thread at a time.  LookupError for a function that is nowhere to be found; without it LLVM would end the process.
+    One thread at a time.  LookupError for a function that is nowhere to be found, ValueError for what is no object file:
+    with them LLVM would end the process.
     """
     import llvmlite.binding as llvm
 
+    if not code.startswith(_BEGINNINGS):
+        raise ValueError("no object file")
     engine = _engine()
     for name in wanted:
         if llvm.address_of_symbol(name) is None:
