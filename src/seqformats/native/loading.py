@@ -36,8 +36,8 @@ _BEGINNINGS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86")  # of ELF, Mach-O a
 def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
 
-    One thread at a time.  LookupError for a function that is nowhere to be found, ValueError for what is no object file:
-    with them LLVM would end the process.
+    One thread at a time.  LookupError for a function that is nowhere to be found, and ValueError for what is no object
+    file: with them LLVM would end the process.
     """
     import llvmlite.binding as llvm
 
