@@ -111,10 +111,9 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text}")
+    return int(text)
 
 
 def main(arguments: Sequence[str] = ()) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import functools
 import sys
 from collections.abc import Callable, Iterable
@@ -29,13 +30,19 @@ def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
+_BEGINNINGS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86")  # of ELF, Mach-O and COFF files
+
+
 def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
 
-    One thread at a time.  LookupError for a function that is nowhere to be found; LLVM would end the process for it.
+    One thread at a time.  LookupError for a function that is nowhere to be found, and ValueError for what is no object
+    file: with them LLVM would end the process.
     """
     import llvmlite.binding as llvm
 
+    if not code.startswith(_BEGINNINGS):
+        raise ValueError("no object file")
     engine = _engine()
     for name in wanted:
         if llvm.address_of_symbol(name) is None:
@@ -61,10 +68,8 @@ def _address_of(name: str) -> int:
 
 @functools.cache
 def _libraries() -> list[ctypes.CDLL]:
-    from ctypes.util import find_library  # which loads what starts processes, and is hardly ever asked
-
     found = [ctypes.pythonapi, *([ctypes.CDLL(None)] if sys.platform != "win32" else [ctypes.cdll.msvcrt])]
-    mathematics = find_library("m")
+    mathematics = ctypes.util.find_library("m")
     return [*found, ctypes.CDLL(mathematics)] if mathematics else found
 
 

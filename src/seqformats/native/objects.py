@@ -39,20 +39,19 @@ def _arrays() -> bool:
     if np.ndarray.__basicsize__ < DESCR + 8 or np.dtype.__basicsize__ < SIZE + 8:
         return False
     for array in (_ARRAY, _ARRAY[1], _ARRAY[2:]):
-        at = id(array)
-        interface = array.__array_interface__
-        dimensions = _word(at + DIMENSIONS)
-        if _word(at + DATA) != interface["data"][0] or _word(at + DESCR) != id(array.dtype):
+        at, dimensions = id(array), _word(id(array) + DIMENSIONS)
+        if _word(at + DATA) != array.__array_interface__["data"][0] or _word(at + DESCR) != id(array.dtype):
             return False
         if ctypes.c_int.from_address(at + AXES).value != array.ndim:
+            return False
+        if _word(at + DIMENSIONS + 8) != dimensions + 8 * array.ndim:  # the strides; else that may be no address
             return False
         if [_word(dimensions + 8 * k) for k in range(array.ndim)] != list(array.shape):
             return False
     kinds = [np.dtype(name) for name in ("f4", "f8", "i1", "u2", "i8", "c16", "bool")]
-    letters = [ctypes.c_char.from_address(id(kind) + KIND).value.decode() for kind in kinds]
-    return letters == [kind.kind for kind in kinds] and [_word(id(kind) + SIZE) for kind in kinds] == [
-        kind.itemsize for kind in kinds
-    ]
+    letters = [ctypes.c_char.from_address(id(kind) + KIND).value for kind in kinds]
+    sizes = [_word(id(kind) + SIZE) for kind in kinds]
+    return letters == [kind.kind.encode() for kind in kinds] and sizes == [kind.itemsize for kind in kinds]
 
 
 def _word(address: int) -> int:

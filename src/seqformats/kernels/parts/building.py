@@ -79,9 +79,26 @@ class _Object(JITCodeLibrary):
     def _finalize_final_module(self) -> None:
         module = self._final_module
         names = [x.name for x in (*module.functions, *module.global_variables) if x.is_declaration]
-        self.wanted = sorted(name for name in names if not name.startswith("llvm."))
+        self.wanted = sorted({_called(name) for name in names} - {""})
         self.made = self._codegen._tm.emit_object(module)
         self._finalized = True
+
+
+_OF_MEMORY = ("memcpy", "memmove", "memset")
+_OF_MATHEMATICS = ("ceil", "cos", "exp", "exp2", "floor", "fma", "log", "log10", "log2", "pow", "rint", "sin", "trunc")
+
+
+def _called(declared: str) -> str:
+    """The name of a function that machine code may call; "" where it is no function of Python or C.
+
+    What LLVM knows itself may still become a call of the function of C that does it.
+    """
+    if not declared.startswith("llvm."):
+        return declared
+    _, word, *kinds = declared.split(".")
+    if word in _OF_MATHEMATICS:
+        return f"{word}f" if kinds[0].endswith("f32") else word
+    return word if word in _OF_MEMORY else ""
 
 
 def build(function: Callable[..., Any], signature: Signature, name: str, door: bool = False) -> Built:
@@ -261,7 +278,7 @@ def _write_entry(context: Context, module: ir.Module, found: Any, name: str) -> 
     state = cgutils.alloca_once_value(builder, I64(0))
     with builder.if_then(apart):
         builder.store(_c_function(builder, "PyEval_SaveThread"), state)
-    status, result = _called(context, builder, found, values)
+    status, result = _call(context, builder, found, values)
     with builder.if_then(apart):
         void = cgutils.get_or_insert_function(module, ir.FunctionType(ir.VoidType(), [I64]), "PyEval_RestoreThread")
         builder.call(void, [builder.load(state)])
@@ -308,12 +325,12 @@ def _write_by_words(context: Context, module: ir.Module, found: Any, name: str) 
         return made._getvalue()
 
     values = [value(kind) for kind in descriptor.argtypes]
-    _, result = _called(context, builder, found, values)
+    _, result = _call(context, builder, found, values)
     whole = isinstance(descriptor.restype, types.Integer) and descriptor.restype.bitwidth == 64
     builder.ret(result if whole else I64(0))
 
 
-def _called(context: Context, builder: Builder, found: Any, values: list[Any]) -> Any:
+def _call(context: Context, builder: Builder, found: Any, values: list[Any]) -> Any:
     """The status and the result of a call of the kernel."""
     descriptor = found.fndesc
     kernel = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
@@ -332,7 +349,7 @@ def _write_door(context: Context, module: ir.Module, found: Any, name: str) -> N
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     own, args, count = entry.args
     world = builder.load(builder.inttoptr(builder.add(own, I64(DATA)), I64.as_pointer()))
-    _, result = _called(context, builder, found, [world, args, count])
+    _, result = _call(context, builder, found, [world, args, count])
     builder.ret(result)
 
 

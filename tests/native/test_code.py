@@ -1,0 +1,597 @@
+"""Machine code of kernels: the same results as the Python functions, nothing but the right arguments, and where it is
+from."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import INTERPRETED, PASS
+
+import seqformats as sf
+from seqformats.launch.kernel import Kernel, kernel
+from seqformats.layout import Layout
+from seqformats.native import code, cpu, loading, objects, ship, store
+from seqformats.native.signature import signature_of, text_of
+
+compiled_only = pytest.mark.passes("compiled", reason="it runs in processes without checks of bounds")
+machine_code = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python functions")
+WITHOUT = ("SEQFORMATS_CACHE", "SEQFORMATS_CACHE_DIR", "SEQFORMATS_GUARD", "NUMBA_BOUNDSCHECK", "NUMBA_CACHE_DIR")
+
+
+def python(*command, **environment):
+    """A fresh process."""
+    env = {key: value for key, value in os.environ.items() if key not in WITHOUT} | environment
+    return subprocess.run(
+        [sys.executable, "-W", "error", *command], env=env, capture_output=True, text=True, timeout=600, check=False
+    )
+
+
+def said(*command, **environment):
+    done = python(*command, **environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def copy_of_the_source(folder):
+    here = pathlib.Path(sf.__file__).parent
+    shutil.copytree(here, folder / "seqformats", ignore=shutil.ignore_patterns("__pycache__", "shipped"))
+    return folder
+
+
+# --- importing -------------------------------------------------------------------------------------------------------
+
+UNWANTED = """
+import sys
+found = {'numba', 'llvmlite', 'torch', 'cupy', 'ml_dtypes'} & set(sys.modules)
+sys.exit(', '.join(sorted(found)) or None)
+"""
+
+
+def test_importing_loads_no_numba():
+    done = python("-c", "import seqformats" + UNWANTED)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_check_above_can_fail():
+    done = python("-c", "import seqformats, seqformats.kernels.parts" + UNWANTED)
+    assert done.returncode == 1
+    assert "numba" in done.stderr
+
+
+def test_names_and_tables_load_no_numba():
+    """Neither do help, the table of conversions, or the command that prints it need a kernel to be there."""
+    done = python("-c", "import seqformats as sf; sf.conversions(); repr(sf.Ragged); sf.num_threads()" + UNWANTED)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+# Arrays that they write, and numbers that they return: what is moved, calculated, and works on the host.
+LENGTHS = np.array([2, 0, 3, 1])
+CUM = np.array([0, 2, 2, 5, 6])
+AT = Layout(CUM, CUM, CUM, -1, 0, 1, 0)
+
+
+def of_sums(dtype, out):
+    return "sum_rows", (np.arange(12).astype(dtype), np.zeros(8, out), AT, 0, 2, 0, 4)
+
+
+CALLS = {
+    "offsets": lambda: ("check_lengths", (LENGTHS.copy(), np.zeros(5, np.int64), 6)),
+    "wrong lengths": lambda: ("check_lengths", (-LENGTHS, np.zeros(5, np.int64), 6)),
+    "float32": lambda: of_sums("f4", "f4"),
+    "float64": lambda: of_sums("f8", "f8"),
+    "int8": lambda: of_sums("i1", "i8"),
+    "uint8": lambda: of_sums("u1", "u8"),
+    "mean of int32": lambda: of_sums("i4", "f8"),
+}
+
+
+@machine_code
+@pytest.mark.parametrize("name", CALLS)
+def test_what_the_python_function_does(name):
+    kernel_name, args = CALLS[name]()
+    again = CALLS[name]()[1]
+    found = code.code_of(kernel_name, signature_of(args))
+    results = [found.run(*args), kernel(kernel_name).on("cpu")(*again)]
+    assert results[0] == results[1]
+    for own, others in zip(args, again, strict=True):
+        if isinstance(own, np.ndarray):
+            assert own.tobytes() == others.tobytes()
+
+
+@machine_code
+def test_code_is_loaded_once():
+    args = CALLS["offsets"]()[1]
+    found = code.code_of("check_lengths", signature_of(args))
+    assert code.code_of("check_lengths", signature_of(args)) is found
+    assert found.origin in ("shipped", "kept", "compiled")
+    assert Kernel("check_lengths").run(*args) == found.run(*args)
+
+
+@machine_code
+def test_bounds_are_checked_where_that_is_wanted():
+    run = code.code_of("check_lengths", ("i8", "i8", "i")).run
+    if PASS == "bounds":
+        with pytest.raises(IndexError, match="out of bounds"):
+            run(LENGTHS, np.zeros(2, np.int64), 6)
+    else:
+        assert run(LENGTHS, np.zeros(5, np.int64), 6) == 3
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+class Odd:
+    def __index__(self):
+        raise KeyError("odd")
+
+
+SHORT = np.zeros(4, np.int64)
+WRONG = [
+    (),
+    (LENGTHS,),
+    (LENGTHS, SHORT, 6, 6),
+    (LENGTHS, SHORT, None),
+    (LENGTHS, SHORT, 1.5),
+    (LENGTHS, SHORT, "6"),
+    (LENGTHS, SHORT, SHORT),
+    (LENGTHS, None, 6),
+    (LENGTHS, 6, 6),
+    (6, SHORT, 6),
+    ([1, 2], SHORT, 6),
+    (LENGTHS.tolist(), SHORT, 6),
+    (LENGTHS.astype("i4"), SHORT, 6),
+    (LENGTHS.astype("u8"), SHORT, 6),
+    (LENGTHS.astype("f8"), SHORT, 6),
+    (LENGTHS.astype("M8[s]"), SHORT, 6),
+    (LENGTHS.astype(object), SHORT, 6),
+    (LENGTHS.reshape(2, 2), SHORT, 6),
+    (np.array(3), SHORT, 6),
+    (np.int64(3), SHORT, 6),
+    (np.ma.masked_array(LENGTHS), SHORT, 6),
+    (memoryview(LENGTHS), SHORT, 6),
+    (b"12345678", SHORT, 6),
+    (type, SHORT, 6),
+]
+
+
+@machine_code
+@pytest.mark.parametrize("args", WRONG, ids=lambda args: text_of(tuple([type(x).__name__ for x in args])))
+def test_wrong_arguments_are_refused(args):
+    run = code.code_of("check_lengths", ("i8", "i8", "i")).run
+    for _ in range(3):
+        with pytest.raises(TypeError):
+            run(*args)
+    assert run(LENGTHS, np.zeros(5, np.int64), 6) == 3
+
+
+@machine_code
+def test_numbers_that_are_too_large_or_fail():
+    run = code.code_of("check_lengths", ("i8", "i8", "i")).run
+    with pytest.raises(OverflowError):
+        run(LENGTHS, np.zeros(5, np.int64), 2**63)
+    with pytest.raises(KeyError, match="odd"):
+        run(LENGTHS, np.zeros(5, np.int64), Odd())
+    assert run(LENGTHS, np.zeros(5, np.int64), -1) == -1  # which CPython says with errors too
+    assert run(LENGTHS, np.zeros(5, np.int64), np.int64(6)) == 3
+
+
+@machine_code
+def test_wrong_named_tuples_are_refused():
+    name, (x, out, at, *numbers) = of_sums("f4", "f4")
+    run = code.code_of(name, signature_of((x, out, at, *numbers))).run
+    for other in (None, (), at[:-1], (*at, 0), list(at), (*at[:2], at[2].astype("i4"), *at[3:]), ("a",) * 7, x):
+        with pytest.raises(TypeError):
+            run(x, out, other, *numbers)
+    run(x, out, tuple(at), *numbers)
+    assert out[:2].tolist() == [2, 4]
+
+
+@machine_code
+def test_references_are_as_they_were():
+    """Results and errors, 100,000 of them."""
+    lengths, offsets, rows = LENGTHS.copy(), np.zeros(5, np.int64), 10**15
+    run = code.code_of("check_lengths", ("i8", "i8", "i")).run
+    name, args = of_sums("f4", "f4")
+    add = code.code_of(name, signature_of(args)).run
+    watched = [lengths, offsets, rows, np.ndarray, lengths.dtype, *args[:3], TypeError, run]
+
+    def calls():
+        for _ in range(25_000):
+            run(lengths, offsets, rows)
+            add(*args)
+            for wrong in ((lengths, offsets, None), (lengths, None, rows)):
+                with contextlib.suppress(TypeError):
+                    run(*wrong)
+
+    calls()
+    before = [sys.getrefcount(x) for x in watched]
+    calls()
+    after = [sys.getrefcount(x) for x in watched]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [0] * len(watched)
+
+
+GIL = """
+import ctypes, sys
+import numpy as np, llvmlite.binding as llvm
+calls = []
+save = ctypes.PYFUNCTYPE(ctypes.c_void_p)(lambda: calls.append("given") or 1)
+restore = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda state: calls.append("taken") if state == 1 else None)
+for name, function in (("PyEval_SaveThread", save), ("PyEval_RestoreThread", restore)):
+    llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+
+from seqformats.native import code, loading
+
+def exchanged(run, *args):
+    calls.clear()
+    run(*args)
+    assert calls in ([], ["given", "taken"]), calls
+    return bool(calls)
+
+check = code.code_of("check_lengths", ("i8", "i8", "i"))
+lengths = np.zeros(1000, np.int64)
+words = loading.SMALL // 8 - lengths.size
+found = [
+    exchanged(run, lengths, np.zeros(n, np.int64), 6) for run in (check.run, check.freely) for n in (words - 1, words)
+]
+scan = code.code_of("scan_flags", ("i", "i", "i", "i"))
+found += [exchanged(run, 0, 0, 16, 0) for run in (scan.run, scan.freely)]
+print(*found)
+"""
+
+
+@compiled_only
+def test_from_which_size_on_other_threads_run():
+    """A kernel of Python objects is alone with them."""
+    assert said("-c", GIL).split() == ["False", "True", "True", "True", "False", "False"]
+
+
+def undefined(data):
+    """The names of the functions that an object file in the format ELF calls."""
+    if data[:4] != b"\x7fELF":
+        pytest.skip("another format of object files")
+    begin, (size, count) = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<HH", data, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, begin + k * size) for k in range(count)]
+    found = set()
+    for kind, place, length, link in ((s[1], s[4], s[5], s[6]) for s in sections):
+        for at in range(place + 24, place + length, 24) if kind == 2 else ():
+            name, section = struct.unpack_from("<I2xH", data, at)
+            text = sections[link][4] + name
+            found |= {data[text : data.index(b"\0", text)].decode()} if section == 0 else set()
+    return found
+
+
+@compiled_only
+@pytest.mark.parametrize("name", ["check_lengths", "log_probabilities", "copy_blocks", "list_rows", "trace_nodes"])
+def test_what_code_calls_is_known(name):
+    import llvmlite.binding as llvm
+
+    for job in ship.jobs([name]):
+        if job.signature is not None:
+            entry = code.compiled(job.name, job.text, job.signature)
+            assert undefined(entry.code) <= set(entry.facts["wanted"])
+            for wanted in entry.facts["wanted"]:
+                assert llvm.address_of_symbol(wanted) or loading._address_of(wanted)
+
+
+@compiled_only
+def test_the_same_code_every_time():
+    job = ship.jobs(["check_order"])[0]
+    found = [code.compiled(job.name, job.text, job.signature) for _ in range(2)]
+    assert found[0] == found[1]
+    assert not any(str(pathlib.Path(sf.__file__).parent).encode() in entry.code for entry in found)
+
+
+@machine_code
+def test_a_function_that_is_nowhere():
+    with pytest.raises(LookupError, match="no function is called no_function_of_c"):
+        loading.load(b"\x7fELF", ["f"], ["no_function_of_c"])
+    with pytest.raises(ValueError, match="no object file"):
+        loading.load(b"", ["f"], [])
+    job = ship.jobs(["check_lengths"])[0]
+    entry = code.compiled(job.name, job.text, job.signature)
+    with pytest.raises(LookupError, match="no function is called g"):
+        loading.load(entry.code, ["g"], entry.facts["wanted"])
+
+
+# --- where it does not fit -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def anew(monkeypatch):
+    """What is asked once in a process is asked again, before and afterwards."""
+    asked = (objects.as_known, code._bundle, cpu.level)
+    for question in asked:
+        question.cache_clear()
+    monkeypatch.setattr(code, "loaded", {})
+    yield
+    for question in asked:
+        question.cache_clear()
+
+
+@machine_code
+def test_objects_are_where_code_looks():
+    assert objects.as_known()
+
+
+@machine_code
+@pytest.mark.parametrize(
+    "name", ["FLAGS", "TUPLE_SIZE", "TUPLE_ITEMS", "DATA", "DIMENSIONS", "DESCR", "KIND", "SIZE", "TYPE"]
+)
+def test_objects_that_look_otherwise(anew, monkeypatch, name):
+    """Then Numba's own functions do."""
+    monkeypatch.setattr(objects, name, getattr(objects, name) - 8)
+    assert not objects.as_known()
+    assert not code.in_use()
+    assert code.code_of("check_lengths", ("i8", "i8", "i")) is None
+    assert "other" in code.whence()
+
+
+@machine_code
+def test_axes_that_look_otherwise(anew, monkeypatch):
+    monkeypatch.setattr(objects, "AXES", objects.AXES + 4)
+    assert not objects.as_known()
+
+
+@machine_code
+@pytest.mark.parametrize("where", ["build", "load"])
+def test_a_kernel_that_cannot_be_made_is_left_to_numba(anew, monkeypatch, where):
+    from seqformats.kernels.parts import building
+
+    def fails(*args, **options):
+        raise RuntimeError("an unknown kind of machine")
+
+    monkeypatch.setenv("SEQFORMATS_CACHE", "0")
+    monkeypatch.setattr(*((building, "build") if where == "build" else (code, "load")), fails)
+    check, offsets = Kernel("check_lengths"), np.zeros(5, np.int64)
+    assert check.run(LENGTHS, offsets, 6) == 3
+    assert offsets.tolist() == CUM.tolist()
+    assert check.code[None].__name__ == "cpu"
+    assert check.code[None].signatures, "it was compiled"
+    assert not code.loaded
+
+
+def test_no_kernel_of_that_name():
+    with pytest.raises(sf.DeviceError, match="no kernel is called nonsense"):
+        Kernel("nonsense").run()
+
+
+# --- where it is from ------------------------------------------------------------------------------------------------
+
+USE = """
+import numpy as np, sys
+import seqformats as sf
+from seqformats.native.code import loaded
+assert sf.Ragged(np.zeros(3), [1, 2]).offsets.tolist() == [0, 1, 3]
+print(*{found.origin for name, found in loaded.items() if name.startswith("check_lengths")}, "numba" in sys.modules)
+"""
+
+
+def origin(folder, **environment):
+    """Where a kernel is from in a fresh process, with that folder for a cache, and whether Numba was loaded."""
+    return said("-c", USE, SEQFORMATS_CACHE_DIR=str(folder), **environment).split()
+
+
+@compiled_only
+def test_a_kernel_is_compiled_once(tmp_path):
+    assert origin(tmp_path / "cache") == ["compiled", "True"]
+    assert origin(tmp_path / "cache") == ["kept", "False"]
+
+
+@compiled_only
+def test_the_cache_can_be_turned_off(tmp_path):
+    assert origin(tmp_path, SEQFORMATS_CACHE="0") == ["compiled", "True"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    "flag", [{"NUMBA_BOUNDSCHECK": "1"}, {"NUMBA_OPT": "0"}, {"NUMBA_CPU_NAME": "generic"}], ids=str
+)
+def test_flags_that_change_code_keep_it_apart(tmp_path, flag):
+    assert origin(tmp_path) == ["compiled", "True"]
+    assert origin(tmp_path, **flag) == ["compiled", "True"]
+    assert origin(tmp_path, **flag) == ["kept", "False"]
+    assert origin(tmp_path) == ["kept", "False"]
+
+
+@compiled_only
+@pytest.mark.parametrize("file", ["kernels/parts/common.py", "layout.py", "beam/rows.py", "kernels/check_lengths.py"])
+def test_an_edit_of_what_kernels_are_made_of_is_seen(tmp_path, file):
+    env = {"PYTHONPATH": str(copy_of_the_source(tmp_path / "src")), "PYTHONDONTWRITEBYTECODE": "1"}
+    cache = tmp_path / "cache"
+    assert origin(cache, **env) == ["compiled", "True"]
+    assert origin(cache, **env) == ["kept", "False"]
+    with (tmp_path / "src" / "seqformats" / file).open("a") as opened:
+        opened.write("\n# an edit\n")
+    assert origin(cache, **env) == ["compiled", "True"]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The environment of an installation that has some kernels shipped with it, and where they are."""
+    source = copy_of_the_source(tmp_path_factory.mktemp("installed"))
+    script = """
+import pathlib, sys
+from seqformats.native import code, cpu, ship
+if __name__ == "__main__":
+    ship.names = lambda: ["check_lengths"]
+    ship.ship(pathlib.Path(sys.argv[1]), cpu.levels_of(sys.argv[2]), print, 2)
+"""
+    file = source / "make.py"
+    file.write_text(script)
+    shipped = source / "seqformats" / "native" / "shipped"
+    machine = os.uname().machine
+    if not cpu.level():
+        pytest.skip("no code is shipped for this CPU")
+    text = said(str(file), str(shipped), machine, PYTHONPATH=str(source), PYTHONDONTWRITEBYTECODE="1")
+    assert text.count("check_lengths(") == len(cpu.levels_of(machine))
+    return {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}, shipped
+
+
+@pytest.fixture
+def spoiled(installed, tmp_path):
+    """A copy of it."""
+    source = shutil.copytree(installed[0]["PYTHONPATH"], tmp_path / "spoiled")
+    return installed[0] | {"PYTHONPATH": str(source)}, source / "seqformats" / "native" / "shipped"
+
+
+@compiled_only
+def test_what_is_shipped_is_used(installed, tmp_path):
+    env, shipped = installed
+    assert {path.stem for path in shipped.iterdir()} == set(cpu.levels_of(os.uname().machine))
+    assert origin(tmp_path, **env) == ["shipped", "False"]
+    assert list(tmp_path.iterdir()) == []
+    assert f"machine code: shipped for {cpu.level()}\n" in said("-m", "seqformats", **env)
+
+
+@compiled_only
+def test_what_is_shipped_is_not_used_where_something_else_is_wanted(installed, tmp_path):
+    env, _ = installed
+    for flag in ("SEQFORMATS_JIT", "NUMBA_BOUNDSCHECK"):
+        assert origin(tmp_path / flag, **env, **{flag: "1"}) == ["compiled", "True"]
+        about = said("-m", "seqformats", SEQFORMATS_CACHE_DIR=str(tmp_path / flag), **env, **{flag: "1"})
+        assert f"compiled at first use, kept in {tmp_path / flag} ({flag}" in about
+
+
+@compiled_only
+def test_shipped_code_of_other_sources(spoiled, tmp_path):
+    env, shipped = spoiled
+    with (shipped.parents[1] / "layout.py").open("a") as opened:
+        opened.write("\n# an edit\n")
+    assert origin(tmp_path, **env) == ["compiled", "True"]
+
+
+@compiled_only
+def test_shipped_code_of_another_system(spoiled, tmp_path):
+    env, shipped = spoiled
+    for path in shipped.glob("*.json"):
+        path.write_text(path.read_text().replace(cpu.system(), "sparc-solaris"))
+    assert origin(tmp_path, **env) == ["compiled", "True"]
+    assert "it was made for sparc-solaris" in said("-m", "seqformats", **env)
+
+
+@compiled_only
+@pytest.mark.parametrize("suffix", [".json", ".bin"])
+def test_shipped_code_that_is_damaged(spoiled, tmp_path, suffix):
+    env, shipped = spoiled
+    for path in shipped.glob(f"*{suffix}"):
+        path.write_bytes(bytes(255 - byte for byte in path.read_bytes()))
+    done = python("-c", USE, SEQFORMATS_CACHE_DIR=str(tmp_path), **env)
+    assert (done.returncode, done.stdout.split()) == (0, ["compiled", "True"])
+    assert "damaged" in done.stderr
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+@compiled_only
+def test_the_cache_is_filled_by_a_command(tmp_path):
+    command = ("-m", "seqformats", "compile", "--processes", "2", "check_lengths", "sort_lengths")
+    found = [python(*command, SEQFORMATS_CACHE_DIR=str(tmp_path)) for _ in range(2)]
+    assert [done.returncode for done in found] == [0, 0], found
+    assert all(done.stdout == f"kernel cache: {tmp_path}\n" for done in found)
+    assert "0 of 4 there already" in found[0].stderr
+    assert "check_lengths(i8,i8,i)" in found[0].stderr
+    assert "4 of 4 there already" in found[1].stderr
+    assert "0 compiled" in found[1].stderr
+    assert origin(tmp_path) == ["kept", "False"]
+
+
+@compiled_only
+def test_what_the_command_refuses(tmp_path):
+    for words, environment, text in [
+        (["nonsense"], {}, "no kernel is called nonsense"),
+        (["--processes", "0"], {}, "a whole number from 1 on, not 0"),
+        ([], {"SEQFORMATS_CACHE": "0"}, "kernels are not cached: SEQFORMATS_CACHE=0"),
+        ([], {"NUMBA_DISABLE_JIT": "1"}, "interpreted: NUMBA_DISABLE_JIT is set"),
+    ]:
+        done = python("-m", "seqformats", "compile", *words, **{"SEQFORMATS_CACHE_DIR": str(tmp_path), **environment})
+        assert done.returncode != 0
+        assert text in done.stderr
+        assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@compiled_only
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+def test_an_interrupt_leaves_nothing_half_done(tmp_path):
+    """What was compiled by then is kept, and is used afterwards."""
+    env = {key: value for key, value in os.environ.items() if key not in WITHOUT}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "seqformats", "compile", "--processes", "2", "check_lengths", "sum_rows"],
+        env=env | {"SEQFORMATS_CACHE_DIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        for line in process.stderr:
+            if "[ 2/" in line:
+                os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+                break
+        rest = process.stderr.read()
+    assert process.returncode == 130
+    assert "interrupted; what has been compiled is kept" in rest
+    assert "Traceback" not in rest
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names
+    assert all(name.endswith(".code") for name in names)
+    again = python("-m", "seqformats", "compile", "check_lengths", "sum_rows", SEQFORMATS_CACHE_DIR=str(tmp_path))
+    assert again.returncode == 0
+    assert f"{len(names)} of" in again.stderr
+
+
+@compiled_only
+def test_an_error_in_another_process_is_named(monkeypatch, tmp_path):
+    """A folder in place of the file of a kernel."""
+    (job, *_) = ship.jobs(["check_lengths"])
+    monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir(mode=0o755)
+    (tmp_path / "cache" / store._file(job.text, code.key_of(job.name, job.text))).mkdir()
+    lines = []
+    assert not ship.fill_cache(["check_lengths"], lines.append, 1)
+    assert [line for line in lines if line.startswith("not compiled: check_lengths(i8,i8,i)")]
+
+
+@compiled_only
+def test_what_cannot_be_compiled_is_not_shipped(monkeypatch, tmp_path):
+    monkeypatch.setattr(ship, "jobs", lambda: [ship.Job("check_lengths", ("f4", "i8", "i")), ship.Job("no", None)])
+    with pytest.raises(RuntimeError, match=r"not compiled for .*\n.*no: DeviceError: no kernel is called no"):
+        ship.ship(tmp_path, cpu.levels_of(os.uname().machine)[-1:], lambda line: None, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_levels():
+    assert cpu.levels_of("x86_64") == cpu.levels_of("AMD64") == ("x86-64-v4", "x86-64-v3")
+    assert cpu.levels_of("arm64") == cpu.levels_of("aarch64") == ("aarch64",)
+    assert cpu.levels_of("riscv64") == ()
+    assert "+avx512f" in cpu.numba_options("x86-64-v4")["NUMBA_CPU_FEATURES"].split(",")
+    assert "+avx2" in cpu.numba_options("x86-64-v4")["NUMBA_CPU_FEATURES"].split(",")
+    assert "avx512" not in cpu.numba_options("x86-64-v3")["NUMBA_CPU_FEATURES"]
+    assert cpu.numba_options("aarch64")["NUMBA_CPU_NAME"] == "generic"
+
+
+def level_with(monkeypatch, **features):
+    cpu.level.cache_clear()
+    monkeypatch.setattr(cpu.platform, "machine", lambda: "x86_64")
+    every = dict.fromkeys((feature for names in cpu.LEVELS.values() for feature in names), True)
+    monkeypatch.setattr(cpu, "_features", lambda: every | features)
+    return cpu.level()
+
+
+def test_the_level_of_a_cpu(monkeypatch, anew):
+    assert level_with(monkeypatch) == "x86-64-v4"
+    assert level_with(monkeypatch, avx512dq=False) == "x86-64-v3"
+    assert level_with(monkeypatch, fma=False) == ""
+    monkeypatch.setattr(cpu.platform, "machine", lambda: "aarch64")
+    cpu.level.cache_clear()
+    assert cpu.level() == "aarch64"

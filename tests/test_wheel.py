@@ -1,0 +1,238 @@
+"""The wheel: built by pip, installed beside NumPy and Numba, and used by one who has no compiler and no cache."""
+
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import textwrap
+import zipfile
+
+import pytest
+from test_readme import BLOCKS
+
+pytestmark = pytest.mark.wheel
+ROOT = pathlib.Path(__file__).parents[1]
+LARGEST = 5_000_000  # bytes
+
+
+def run(*command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def built(folder, **environment):
+    """The wheel, of a copy of the sources in which nothing else lies."""
+    source = folder / "source"
+    source.mkdir(parents=True)
+    for name in ("src", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        path, copy = ROOT / name, source / name
+        if path.is_dir():
+            shutil.copytree(path, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(path, copy)
+    # no variable of this process may find its way into the wheel
+    env = {**os.environ, "NUMBA_OPT": "0", "NUMBA_BOUNDSCHECK": "1", **environment}
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", str(folder / "out"), str(source), env=env)
+    (found,) = (folder / "out").iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return built(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """The Python of a new environment, in which the wheel is installed."""
+    folder = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", str(folder))
+    found = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    run(str(found), "-m", "pip", "install", "--quiet", str(wheel))
+    return found
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """The environment of one who has a home in which nothing can be written, and nothing else."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o555)
+    return {"HOME": str(home), "PATH": "", "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def said(python, code, environment, folder, **more):
+    """What a script prints; it is a file, as workers that are spawned need it."""
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(code))
+    return run(str(python), "-W", "error", str(script), env={**environment, **more}, cwd=folder).stdout
+
+
+# --- what is in it ---------------------------------------------------------------------------------------------------
+
+
+def test_the_wheel_has_code_for_every_level(wheel):
+    levels = ["x86-64-v3", "x86-64-v4"] if platform.machine() in ("x86_64", "AMD64") else ["aarch64"]
+    with zipfile.ZipFile(wheel) as file:
+        names = [name for name in file.namelist() if "/shipped/" in name]
+        assert "Root-Is-Purelib: false" in file.read("seqformats-0.1.0.dist-info/WHEEL").decode()
+    assert sorted(names) == [f"seqformats/native/shipped/{level}.{end}" for level in levels for end in ("bin", "json")]
+    assert "-py3-none-" in wheel.name
+    assert not wheel.name.endswith("-any.whl")
+    assert wheel.stat().st_size < LARGEST
+
+
+def test_a_wheel_without_code(tmp_path):
+    found = built(tmp_path, SEQFORMATS_SHIP="0")
+    assert found.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(found) as file:
+        assert not [name for name in file.namelist() if "/shipped/" in name]
+
+
+# --- used ------------------------------------------------------------------------------------------------------------
+
+OPERATIONS = """
+import sys
+import numpy as np
+import seqformats as sf
+
+def use():
+    items = [np.ones((k, 4), np.float32) for k in (3, 1, 2)]
+    x = sf.convert(items, sf.Ragged)
+    for kind in (sf.Padded, sf.Masked, sf.Packed):
+        assert np.array_equal(sf.convert(sf.convert(x, kind), sf.Ragged).data, x.data)
+    assert sf.reduce_sum(x)[:, 0].tolist() == [3, 1, 2]
+    assert sf.reduce_mean(x).sum() == 12
+    assert sf.reduce_max(x).sum() == 12
+    sf.softmax(x), sf.expand_as(np.ones((3, 4)), x), x[[2, 0]], sf.reverse(x), sf.window(x, 1, 1), sf.sort(x)
+    assert sf.convert([[1, 2], [3]], sf.Padded).data.tolist() == [[1, 2], [3, 0]]
+
+use()
+"""
+NO_NUMBA = """
+assert "numba" not in sys.modules, "Numba was loaded"
+"""
+
+
+def test_operations_load_no_numba(python, alone, tmp_path):
+    said(python, OPERATIONS + NO_NUMBA, alone, tmp_path)
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_the_readme_loads_no_numba(python, alone, tmp_path):
+    """But the blocks that name it."""
+    blocks = [block for block in BLOCKS if "numba" not in block]
+    assert len(blocks) > len(BLOCKS) / 2
+    said(python, "import sys\n" + "\n".join(blocks) + NO_NUMBA, alone, tmp_path)
+
+
+def test_the_readme(python, alone, tmp_path):
+    said(python, "\n".join(BLOCKS), alone, tmp_path)
+
+
+def test_the_check_above_can_fail(python, alone, tmp_path):
+    with pytest.raises(AssertionError, match="Numba was loaded"):
+        said(python, "import sys, numba" + NO_NUMBA, alone, tmp_path)
+
+
+def test_the_command_says_where_code_is_from(python, alone, tmp_path):
+    about = run(str(python), "-m", "seqformats", env=alone, cwd=tmp_path).stdout
+    assert "machine code: shipped for " in about
+    about = run(str(python), "-m", "seqformats", env={**alone, "SEQFORMATS_JIT": "1"}, cwd=tmp_path).stdout
+    assert "(SEQFORMATS_JIT is set)" in about
+
+
+def test_code_is_compiled_where_that_is_wanted(python, alone, tmp_path):
+    """And then kept, and then Numba is not loaded again."""
+    more = {"SEQFORMATS_JIT": "1", "SEQFORMATS_CACHE_DIR": str(tmp_path / "cache")}
+    said(python, OPERATIONS + "assert 'numba' in sys.modules", alone, tmp_path, **more)
+    said(python, OPERATIONS + NO_NUMBA, alone, tmp_path, **more)
+
+
+def test_every_kernel_is_there(python, alone, tmp_path):
+    """For the types of all its arguments, and what it calls."""
+    code = """
+    from seqformats.native import code, loading, ship
+    if __name__ == "__main__":
+        todo = ship.jobs()
+        assert len(todo) > 300
+        for job in todo:
+            found = code._shipped(job.name, job.text)
+            assert found is not None, job.text
+            if found.code:
+                loading.load(found.code, [job.text], found.facts["wanted"])
+    """
+    said(python, code, alone, tmp_path)
+
+
+SPAWNED = """
+import multiprocessing
+OPERATIONS
+
+def worker(number):
+    use()
+    return "numba" in sys.modules
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert pool.map(worker, range(4)) == [False] * 4
+"""
+
+
+def test_workers_load_no_numba(python, alone, tmp_path):
+    said(python, SPAWNED.replace("OPERATIONS", OPERATIONS) + NO_NUMBA, alone, tmp_path)
+
+
+LOADED = """
+import torch
+OPERATIONS
+
+class Lengths(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, k):
+        return torch.ones(k + 1)
+
+def collate(samples):
+    use()
+    assert sf.convert(samples, sf.Padded).data.shape[0] == len(samples)
+    return "numba" in sys.modules
+
+if __name__ == "__main__":
+    loader = torch.utils.data.DataLoader(
+        Lengths(), 2, num_workers=2, collate_fn=collate, multiprocessing_context="spawn"
+    )
+    assert list(loader) == [False] * 4
+"""
+
+
+def test_loader_workers_load_no_numba(wheel, alone, tmp_path):
+    """In the environment of the bridges, where it is there; the wheel is unpacked beside it."""
+    found = ROOT / ".venv-bridges" / "bin" / "python"
+    if not found.exists():
+        pytest.skip("the environment of the bridges is not there")
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(tmp_path / "unpacked")
+    code = LOADED.replace("OPERATIONS", OPERATIONS)
+    said(found, code, alone, tmp_path, PYTHONPATH=str(tmp_path / "unpacked"))
+
+
+@pytest.fixture
+def damaged(python, wheel, tmp_path):
+    """A copy of what is installed whose machine code was changed."""
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(tmp_path / "unpacked")
+    for path in (tmp_path / "unpacked").rglob("shipped/*.bin"):
+        path.write_bytes(bytes(255 - byte for byte in path.read_bytes()))
+    return tmp_path / "unpacked"
+
+
+def test_damaged_code_is_noticed(python, damaged, alone, tmp_path):
+    (tmp_path / "script.py").write_text(OPERATIONS)
+    more = {"PYTHONPATH": str(damaged), "SEQFORMATS_CACHE_DIR": str(tmp_path / "cache")}
+    done = run(str(python), "script.py", env={**alone, **more}, cwd=tmp_path)
+    assert "damaged" in done.stderr
+    assert list((tmp_path / "cache").glob("*.code"))
