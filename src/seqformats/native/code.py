@@ -195,7 +195,7 @@ def stamp(name: str) -> str:
 def _stamp_of_parts() -> bytes:
     """The same of what kernels are made of, and of the names of what comes in one argument."""
     parts = sorted((_PACKAGE / "kernels" / "parts").glob("*.py"))
-    others = ("layout.py", "beam/rows.py", "native/words.py", "kernels/doors/language.py")
+    others = ("layout.py", "beam/rows.py", "native/words.py", "kernels/doors/language.py", "kernels/doors/plans.py")
     digest = store.sha256()
     for path in (*parts, *[_PACKAGE / other for other in others]):
         digest.update(path.read_bytes())
