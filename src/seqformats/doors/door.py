@@ -17,14 +17,14 @@ from .world import address_of, common, words_of_levels
 DTypes = Sequence[np.dtype[Any]]
 
 
-def closed(*args: object) -> None:  # noqa: ARG001  whatever is asked
+def closed(*args: object) -> None:
     """A door through which nobody can go: the general way does everything."""
 
 
 class Door:
     """The door of an operation, by the word for each thing that it has to know: see `native.words`.
 
-    It is closed until the general way has told it, by `learn`, which kernel there is for some dtypes, and its result is
+    It is closed until the general way has told it, by `learn_kernel`, which kernel there is for some dtypes, and its result is
     that of the general way, bit for bit.
     """
 
@@ -46,7 +46,9 @@ class Door:
         """Is there nothing to learn about these dtypes?"""
         return self.wrong or tuple(map(id, dtypes)) in self.learned
 
-    def learn(self, dtypes: DTypes, kernel: int, made: np.dtype[Any], args: tuple[object, ...], result: object) -> None:
+    def learn_kernel(
+        self, dtypes: DTypes, kernel: int, made: np.dtype[Any], args: tuple[object, ...], result: object
+    ) -> None:
         """Open it for some dtypes, by the address of the kernel; the general way has made `result` of `args`."""
         with loading:
             if not kernel or self.knows(*dtypes) or not all(map(_is_the_one, (*dtypes, made))):
@@ -113,7 +115,10 @@ NO_DOOR = Calculating(())
 
 def _is_the_one(dtype: Any) -> bool:
     """Is there one object of this dtype, and are its bytes all there is to an item?"""
-    return type(dtype) is not str and np.dtype(dtype.char) is dtype and not dtype.hasobject and dtype.itemsize > 0
+    if dtype.isbuiltin != 1 or dtype.hasobject or not dtype.itemsize:
+        return False
+    one: object = np.dtype(dtype.char)
+    return one is dtype
 
 
 def same(x: Any, y: Any) -> bool:

@@ -39,6 +39,7 @@ class Back:
         self.way, self.door, self.shape, self.kept = way, door, shape, kept
 
     def __call__(self, dy: Any) -> Any:
+        """The general way."""
         return self.way(dy)
 
     def before(self, pullback: Pullback) -> Pullback:
@@ -242,7 +243,7 @@ class Operation:
         self.second_order = second_order
         self.by_column = by_column
         self.sums = sums
-        self.door = door or getattr(forward, "door", NO_DOOR)
+        self.door: Door = getattr(forward, "door", NO_DOOR) if door is None else door
 
     def __call__(self, x: R, *options: Any) -> R:
         """The result for any batch, which is as that is."""

@@ -59,8 +59,7 @@ COMMON = KINDS + len(ENCODINGS) * WIDE
     # of `calculate`
     BY_ITEM,  # is the result an item an item, or one a sequence?
     DEFAULT,  # the object that has to come last; 0 for none
-    OPTIONS,  # how many whole numbers come after the batch
-    MEANING,  # and what they say
+    WIDENS,  # do two numbers come after the batch: how many neighbours before and after it an item gets?
     INT,  # their type
     # of `spread`
     CLEARED,  # zeros where the kernel writes nothing?
@@ -68,17 +67,16 @@ COMMON = KINDS + len(ENCODINGS) * WIDE
     ALIKE,  # must items be as those of the encoding are, in shape and dtype?
     ARRAYS,  # how many come after the encoding, at most `MOST_ARRAYS`
     LAID,  # bits: which of them are laid out as it, the others being one row a sequence
-) = range(17)
-NOTHING, WIDENS, SHIFTS = range(3)  # an item gets so many neighbours before and after it; items go so many places on
+) = range(16)
 MOST_ARRAYS = 3
-LOD = 17  # the words of a `LoD`, as those of `ENCODINGS`, and then:
+LOD = 16  # the words of a `LoD`, as those of `ENCODINGS`, and then:
 LEVELS = LOD + WIDE  # its slot of levels
 LEARNED = LEVELS + 1  # how many plans there are
 PLANS = LEARNED + 1
 (
     GIVEN,  # the dtypes of what is given
-    _,
-    _,
+    GIVEN_SECOND,
+    GIVEN_THIRD,
     KERNEL,  # its function
     MADE,  # the dtype of the result
     SIZE,  # bytes of one number of the result

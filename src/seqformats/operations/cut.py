@@ -10,19 +10,16 @@ import numpy as np
 from ..arrays import NUMPY, Array, frozen, library_of
 from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
-from ..doors.door import Calculating
 from ..errors import ConversionError, StructureError
 from ..formats import Encoding, Ragged
-from ..formats.rows import SMALL
 from ..formats.structure import MOST, Structure, whole
 from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, operation
 from ..launch.kernel import kernel
-from ..native.words import SHIFTS
+from ..native.loading import SMALL
 from .annotations import B, Batch, Counts
 from .over import rows_like
 from .rearrange import per_sequence
 from .runs import Parts, Picks, Runs, rule_of_parts, taken
-from .spread import learn_moves
 
 cut_runs, cut_places, shift_rows = kernel("cut_runs"), kernel("cut_places"), kernel("shift_rows")
 
@@ -311,10 +308,6 @@ def _pair_lengths(a: Array, b: Array, most: int | Array, strategy: str) -> tuple
 # --- moved along -----------------------------------------------------------------------------------------------------
 
 
-_shifting = Calculating((0, 0), MOVES=1, BY_ITEM=1, OPTIONS=1, MEANING=SHIFTS)
-_shifting.default = (0,)
-
-
 def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
     """`filling` is the bytes of an item; zeros without it."""
     z = x if x._in_one_array else convert(x, Ragged)
@@ -330,10 +323,7 @@ def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
             shift_rows.start(library, (data,), (out,), (*args, int(filling is not None)), row, structure)
         if filling is not None:
             shift_rows.start(library, (filling,), (out,), (*args, 2), row, structure)
-    y: Any = x._with_data(out)
-    if library is NUMPY and filling is None and by.size == 1:
-        learn_moves(shift_rows, [_shifting], x, None, y, by.item())
-    return y
+    return x._with_data(out)
 
 
 def _shift_rule(x: Encoding, by: Array, filling: Array | None) -> tuple[Encoding, Pullback]:
@@ -355,7 +345,7 @@ def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]
     return steps, filling if filling is not None and filling.any() else None
 
 
-SHIFT = Operation(_shift, _shift_rule, check=_shifts, door=_shifting)
+SHIFT = Operation(_shift, _shift_rule, check=_shifts)
 
 
 @SHIFT.of
@@ -403,5 +393,4 @@ def shift(x: B, by: Counts, fill: object = 0) -> B:
     >>> sf.shift(x, 1).data
     array([0, 1, 2, 0])
     """
-    y: B = SHIFT.door.enter(x, by, fill)
-    return SHIFT.otherwise(x, by, fill) if y is None else y
+    return SHIFT(x, by, fill)

@@ -27,8 +27,11 @@ from .rearrange import per_sequence
 from .select import sum_of_copies
 from .spread import learn_moves, repeat_rows, repeated, repeating, summed
 
+INNERMOST = -1
+"""The level that is meant without another one; this very object says that nothing else was asked for."""
 
-def expand(x: X, like: Batch, *, level: int = -1, out: Array | None = None) -> X:
+
+def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> X:
     """Sequence i of `x`, or row i of a plain array, as often as sequence i of a level of `like` has items.
 
     Parameters
@@ -78,21 +81,24 @@ def expand(x: X, like: Batch, *, level: int = -1, out: Array | None = None) -> X
     >>> sf.expand(np.array([10, 20, 30]), sf.Ragged(np.zeros(5), [2, 0, 3]))
     array([10, 10, 30, 30, 30])
     """
-    flat = out is None and type(level) is int and level == -1
+    flat = out is None and level is INNERMOST
     if flat:
-        y: X = _repeating_flat.enter(like, x)
-        if y is not None:
-            return y
+        enter = _repeating_flat.enter
+        quick: X | None = enter(like, x)
+        if quick is not None:
+            return quick
     y = _expansion(x, like, level=level, out=out).run()
-    if flat and isinstance(like, Encoding) and type(x) is np.ndarray:
-        learn_moves(repeat_rows, [_repeating_flat], like, x, y)
+    if flat and isinstance(like, Encoding):
+        rows: Any = x
+        if type(rows) is np.ndarray:
+            learn_moves(repeat_rows, [_repeating_flat], like, rows, y)
     return y
 
 
 _repeating_flat = SpreadingOut((), MOVES=1, FLAT=1, ARRAYS=1)
 
 
-def _expansion(x: X, like: Batch, *, level: int = -1, out: Array | None = None) -> Call[X]:
+def _expansion(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> Call[X]:
     """`expand` for whatever is given, with its gradient."""
     return _repeated(x, lengths(like, level), out, "like has {n} sequences on this level")
 
@@ -180,7 +186,8 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
     [[[10], [20, 20]]]
     """
     if out is None:
-        y: B = repeating.enter(like, x)
+        enter = repeating.enter
+        y: B | None = enter(like, x)
         if y is not None:
             return y
     if out is None and isinstance(like, Encoding) and is_array(x):

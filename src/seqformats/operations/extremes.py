@@ -55,7 +55,8 @@ def reduce_max(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_max(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 4, -1])
     """
-    y: Reduced = MAX.door.enter(x, empty)
+    enter = MAX.door.enter
+    y: Reduced = enter(x, empty)
     return MAX.otherwise(x, empty) if y is None else y
 
 
@@ -86,7 +87,8 @@ def reduce_min(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_min(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 3, -1])
     """
-    y: Reduced = MIN.door.enter(x, empty)
+    enter = MIN.door.enter
+    y: Reduced = enter(x, empty)
     return MIN.otherwise(x, empty) if y is None else y
 
 
@@ -118,7 +120,8 @@ def reduce_first(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_first(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 3, -1])
     """
-    y: Reduced = FIRST.door.enter(x, empty)
+    enter = FIRST.door.enter
+    y: Reduced = enter(x, empty)
     return FIRST.otherwise(x, empty) if y is None else y
 
 
@@ -150,5 +153,6 @@ def reduce_last(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_last(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 4, -1])
     """
-    y: Reduced = LAST.door.enter(x, empty)
+    enter = LAST.door.enter
+    y: Reduced = enter(x, empty)
     return LAST.otherwise(x, empty) if y is None else y

@@ -81,7 +81,7 @@ class Calculation:
             return out
         if library is NUMPY and cast is back is None and not self.door.knows(x._dtype):
             result = x._with_data(out) if self.by_item else out
-            self.door.learn((x._dtype,), self.kernel.by_words.get(variant, 0), dtype, (x,), result)
+            self.door.learn_kernel((x._dtype,), self.kernel.by_words.get(variant, 0), dtype, (x,), result)
         if back is not None:
             out = library.astype(out, back)
         if library.functional:
@@ -138,7 +138,8 @@ class Spreading:
         self.kernel = kernel(name)
         self.numbers = numbers
         self.others = len(laid)
-        self.door = SpreadingOut(numbers, ALIKE=1, ARRAYS=1 + len(laid), LAID=sum(2 << k for k, x in enumerate(laid) if x))
+        bits = sum(2 << k for k, x in enumerate(laid) if x)
+        self.door = SpreadingOut(numbers, ALIKE=1, ARRAYS=1 + len(laid), LAID=bits)
         self.plans: dict[Any, tuple[str | None, Any, str]] = {}
 
     def __call__(self, shape: Encoding, rows: Array, *others: Array, dtype: str | None = None) -> Encoding:
@@ -177,7 +178,7 @@ def learned_of(door: SpreadingOut, kernel: Kernel, shape: Encoding, arrays: Sequ
     if not door.knows(*dtypes):
         made = result._dtype
         variant = variant_of(*[dtype.name for dtype in (*dtypes, made)])
-        door.learn(dtypes, kernel.by_words.get(variant, 0), made, (shape, *arrays), result)
+        door.learn_kernel(dtypes, kernel.by_words.get(variant, 0), made, (shape, *arrays), result)
 
 
 def settled(library: Library, out: Array) -> Array:

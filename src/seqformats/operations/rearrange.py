@@ -83,7 +83,8 @@ def reverse(x: B) -> B:
     >>> sf.reverse(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([3, 2, 1, 4])
     """
-    y: B = REVERSE.door.enter(x)
+    enter = REVERSE.door.enter
+    y: B = enter(x)
     return REVERSE.otherwise(x) if y is None else y
 
 

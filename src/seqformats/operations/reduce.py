@@ -230,7 +230,8 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     """
     if weights is not None:
         return weigh(SUM, 0, x, weights, empty).run()
-    y: Reduced = SUM.door.enter(x, empty)
+    enter = SUM.door.enter
+    y: Reduced = enter(x, empty)
     return SUM.otherwise(x, empty) if y is None else y
 
 
@@ -278,7 +279,8 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
     """
     if weights is not None:
         return weigh(MEAN, 1, x, weights, empty).run()
-    y: Reduced = MEAN.door.enter(x, empty)
+    enter = MEAN.door.enter
+    y: Reduced = enter(x, empty)
     return MEAN.otherwise(x, empty) if y is None else y
 
 
@@ -313,7 +315,8 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_sqrt(sf.Ragged(np.array([1.0, 2.0, 3.0, 2.0]), [4]))
     array([4.])
     """
-    y: Reduced = SQRT.door.enter(x, empty)
+    enter = SQRT.door.enter
+    y: Reduced = enter(x, empty)
     return SQRT.otherwise(x, empty) if y is None else y
 
 
@@ -359,7 +362,8 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE) -> Reduced:
     >>> sf.reduce_prod(sf.Ragged(np.array([2.0, 3.0, 4.0]), [2, 0, 1]))
     array([6., 1., 4.])
     """
-    y: Reduced = PROD.door.enter(x, empty)
+    enter = PROD.door.enter
+    y: Reduced = enter(x, empty)
     return PROD.otherwise(x, empty) if y is None else y
 
 
@@ -403,5 +407,6 @@ def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST) -> Reduced:
     >>> sf.reduce_logsumexp(sf.Ragged(np.array([1000.0, 1000.0]), [2])).round(3)
     array([1000.693])
     """
-    y: Reduced = LOGSUMEXP.door.enter(x, empty)
+    enter = LOGSUMEXP.door.enter
+    y: Reduced = enter(x, empty)
     return LOGSUMEXP.otherwise(x, empty) if y is None else y

@@ -115,7 +115,8 @@ def softmax(x: B) -> B:
     >>> sf.softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
     array([0., 1., 1.])
     """
-    y: B = SOFTMAX.door.enter(x)
+    enter = SOFTMAX.door.enter
+    y: B = enter(x)
     return SOFTMAX.otherwise(x) if y is None else y
 
 
@@ -150,7 +151,8 @@ def log_softmax(x: B) -> B:
     >>> sf.log_softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
     array([-900.,    0.,    0.])
     """
-    y: B = LOG_SOFTMAX.door.enter(x)
+    enter = LOG_SOFTMAX.door.enter
+    y: B = enter(x)
     return LOG_SOFTMAX.otherwise(x) if y is None else y
 
 
@@ -214,5 +216,6 @@ def cumsum(x: B) -> B:
     >>> sf.cumsum(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([1, 3, 6, 4])
     """
-    y: B = CUMSUM.door.enter(x)
+    enter = CUMSUM.door.enter
+    y: B = enter(x)
     return CUMSUM.otherwise(x) if y is None else y

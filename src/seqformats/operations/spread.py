@@ -73,7 +73,7 @@ def learn_moves(
     for door in doors:
         if not door.knows(given):
             args = (x, *options) if rows is None else (x, rows)
-            door.learn((given,), moved_by.by_words.get(None, 0), given, args, result)
+            door.learn_kernel((given,), moved_by.by_words.get(None, 0), given, args, result)
 
 
 def places_of(x: Encoding, values: Array) -> Array:
@@ -115,7 +115,7 @@ class _AtEnd:
         self.back = SpreadingOut((last, 1), MOVES=1, CLEARED=1, ALIKE=1, ARRAYS=1)
         """That of `placed_at_end`."""
 
-    def __call__(self, x: Encoding, finish: bool = True) -> Array:  # noqa: ARG002  as of a `Calculation`
+    def __call__(self, x: Encoding, finish: bool = True) -> Array:
         """``(n, *item)``."""
         library, data, at, structure, sample, item, _ = x._read()
         n, dtype = structure.n, sample.dtype
@@ -181,9 +181,7 @@ def end_pullback(last: int) -> Callable[[Encoding, Array], Pullback]:
 
     def pullback(x: Encoding, _: Array) -> Pullback:
         shape = without_data(x)
-        return Back(
-            lambda dy: linear(lambda rows: placed_at_end(rows, shape, last), taken, dy), taken.back, shape
-        )
+        return Back(lambda dy: linear(lambda rows: placed_at_end(rows, shape, last), taken, dy), taken.back, shape)
 
     taken = items_at_end[last]
     return pullback

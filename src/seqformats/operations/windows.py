@@ -20,7 +20,6 @@ from ..formats.leaves import without_data
 from ..formats.rows import pad_blocks
 from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
-from ..native.words import WIDENS
 from .annotations import B
 from .over import in_one_array, name_of, rows_like
 from .spread import learn_moves
@@ -48,7 +47,7 @@ def _window(x: Encoding, before: int, after: int, filling: Array | None = None) 
     return y
 
 
-_widening = Calculating((0,), MOVES=1, BY_ITEM=1, OPTIONS=2, MEANING=WIDENS)
+_widening = Calculating((0,), MOVES=1, BY_ITEM=1, WIDENS=1)
 _NOTHING = frozen(np.zeros(1, np.int64))
 
 
@@ -131,7 +130,8 @@ def window(x: B, before: int, after: int) -> B:
            [1, 2, 0],
            [0, 3, 0]])
     """
-    y: B = WINDOW.door.enter(x, before, after)
+    enter = WINDOW.door.enter
+    y: B = enter(x, before, after)
     return WINDOW.otherwise(x, before, after) if y is None else y
 
 

@@ -4,6 +4,8 @@
 elsewhere.
 """
 
+from typing import Any
+
 from ...native.words import (
     BY_ITEM,
     COUNT,
@@ -14,14 +16,9 @@ from ...native.words import (
     LEAD,
     LEVELS,
     LOD,
-    LONGEST,
     MADE,
-    MEANING,
     MOST,
     MOVES,
-    NOTHING,
-    OPTIONS,
-    SHIFTS,
     SIZE,
     STRUCTURED,
     WIDENS,
@@ -53,28 +50,28 @@ from .language import (
 )
 from .plans import MOST_AXES, clear_gaps, kind_or_levels, plan_for, put_rest, put_rows, with_items, work_over
 
-MOST_OPTION = 1 << 30
+MOST_NEIGHBOURS = 1 << 30
 
 
 @shared
-def option(own: int, x: int) -> int:
-    """A whole number of a caller; `MOST_OPTION` for what is none, or beyond it."""
+def neighbours(own: int, x: int) -> Any:
+    """How many neighbours a caller wants, -1 for what is no such number."""
     if peek(x + TYPE_OF) != at(own, INT):
-        return MOST_OPTION
+        return -1
     number = number_of(x)
-    if number == -1:
+    if number == -1:  # perhaps an error: there is no room for it
         clear_error()
-    return number if -MOST_OPTION < number < MOST_OPTION else MOST_OPTION
+    return number if number < MOST_NEIGHBOURS else -1
 
 
-def door(own: int, args: int, count: int) -> int:
+def door(own: int, args: int, count: int) -> Any:
     """`own` is the world of the operation; the batch, its options, and what has to be as it is by default."""
-    common, options = at(own, FIRST), at(own, OPTIONS)
+    common, widens = at(own, FIRST), at(own, WIDENS)
     if at(own, DEFAULT):
         count -= 1
         if count < 0 or peek(args + 8 * count) != at(own, DEFAULT):
             return none(common)
-    if count != 1 + options:
+    if count != (3 if widens else 1):
         return none(common)
     x = peek(args)
     about = kind_or_levels(own, common, x)
@@ -101,15 +98,12 @@ def door(own: int, args: int, count: int) -> int:
     items = places * width
     if n * items == 0 or items * given > at(common, MOST):
         return none(common)
-    meaning = at(own, MEANING)
     before, after = 0, 0
-    if meaning != NOTHING:
-        before = option(own, peek(args + 8))
-        after = option(own, peek(args + 16)) if options > 1 else 0
-        if before == MOST_OPTION or after == MOST_OPTION:
+    if widens:
+        before, after = neighbours(own, peek(args + 8)), neighbours(own, peek(args + 16))
+        if before < 0 or after < 0 or items * size * (before + 1 + after) > at(common, MOST):
             return none(common)
-        if meaning == WIDENS and (before < 0 or after < 0 or items * size * (before + 1 + after) > at(common, MOST)):
-            return none(common)
+    wide = before + 1 + after
 
     words, moves = stack(0), at(own, MOVES)
     place = 1 if moves else 2
@@ -127,19 +121,13 @@ def door(own: int, args: int, count: int) -> int:
     for k in range(lead, axes):
         poke(shape + 8 * (head + k - lead), at(dimensions, k))
     axes += head - lead
-    wide = 1
-    if meaning == WIDENS:
-        wide = before + 1 + after
+    if widens:
         if axes == head:
             poke(shape + 8 * head, 1)
             axes += 1
         poke(shape + 8 * head, wide * at(shape, head))
         place = put_number(words, place, before)
         place = put_number(words, place, after)
-    if meaning == SHIFTS:
-        far, by = number_of(peek(structure + at(common, LONGEST))), stack(2)
-        poke(by, min(max(before, -far), far))
-        place = put_flat(words, place, by, 1)
     out = new_array(common, at(plan, MADE), axes, shape)
     if out == 0:
         return 0
@@ -157,4 +145,4 @@ def door(own: int, args: int, count: int) -> int:
     let_go(data)
     if not by_item:
         return out
-    return with_items(about, x, out) if meaning == WIDENS else with_data(about, x, out)
+    return with_items(about, x, out) if widens else with_data(about, x, out)

@@ -1,25 +1,24 @@
 """What the doors that run a kernel over sequences have in common: plans, layouts, results."""
 
+from typing import Any
+
 from ...native.words import (
-    BY_STEPS,
     GAPPED,
     GIVEN,
-    IN_STEPS,
-    KINDS,
+    GIVEN_SECOND,
+    GIVEN_THIRD,
     LEARNED,
     LOD,
     NUMBER,
     NUMBERS,
     OFFSETS,
-    PACKED,
-    PADDED,
+    ORDER,
     PLAN,
     PLANS,
     ROWS,
     SHAPE,
     STRUCTURED,
     TYPE,
-    WIDE,
 )
 from .language import (
     FREE_FROM,
@@ -46,17 +45,17 @@ MOST_AXES = 32  # of an array; there is room for twice as many
 
 
 @shared
-def plan_for(own: int, one: int, two: int, three: int) -> int:
+def plan_for(own: int, one: int, two: int, three: int) -> Any:
     """Where the plan for these dtypes is, 0 for no such dtype; 0 where there is none."""
     for k in range(at(own, LEARNED)):
         plan = own + 8 * (PLANS + PLAN * k)
-        if at(plan, GIVEN) == one and at(plan, GIVEN + 1) == two and at(plan, GIVEN + 2) == three:
+        if at(plan, GIVEN) == one and at(plan, GIVEN_SECOND) == two and at(plan, GIVEN_THIRD) == three:
             return plan
     return 0
 
 
 @shared
-def kind_or_levels(own: int, common: int, x: int) -> int:
+def kind_or_levels(own: int, common: int, x: int) -> Any:
     """What is known of the encoding of an object, one with levels too; 0 for any other."""
     if peek(x + TYPE_OF) == at(own, LOD + TYPE):
         return own + 8 * LOD
@@ -64,7 +63,7 @@ def kind_or_levels(own: int, common: int, x: int) -> int:
 
 
 @shared
-def put_rows(own: int, common: int, words: int, place: int, about: int, x: int, lead: int) -> int:
+def put_rows(own: int, common: int, words: int, place: int, about: int, x: int, lead: int) -> Any:
     """`put_layout` for these encodings; `lead` is where the lengths of the axes before those of an item are."""
     if about == own + 8 * LOD:
         offsets = peek(peek(x + at(about, STRUCTURED)) + at(common, OFFSETS))
@@ -73,7 +72,7 @@ def put_rows(own: int, common: int, words: int, place: int, about: int, x: int, 
 
 
 @shared
-def put_rest(own: int, words: int, place: int, width: int, n: int) -> int:
+def put_rest(own: int, words: int, place: int, width: int, n: int) -> Any:
     """What comes after the layout: the numbers of the operation, the width, the sequences to begin and to end with."""
     for k in range(at(own, NUMBERS)):
         place = put_number(words, place, at(own, NUMBER + k))
@@ -83,7 +82,7 @@ def put_rest(own: int, words: int, place: int, width: int, n: int) -> int:
 
 
 @shared
-def clear_gaps(common: int, about: int, x: int, array: int, places: int, size: int) -> int:
+def clear_gaps(common: int, about: int, x: int, array: int, places: int, size: int) -> Any:
     """Zeros in an array of `size` bytes, if rows take less than all its places."""
     if at(about, GAPPED) and number_of(peek(peek(x + at(about, STRUCTURED)) + at(common, ROWS))) != places:
         clear_padding(about, array, size)
@@ -91,25 +90,23 @@ def clear_gaps(common: int, about: int, x: int, array: int, places: int, size: i
 
 
 @shared
-def work_over(common: int, about: int, x: int, function: int, words: int, size: int) -> int:
+def work_over(common: int, about: int, x: int, function: int, words: int, size: int) -> Any:
     """`work`, while nobody can take away what says where the rows of an encoding lie."""
     if size < FREE_FROM:
         return run(function, words)
     structure = peek(x + at(about, STRUCTURED))
-    layout = structure
-    kind = (about - common - 8 * KINDS) // (8 * WIDE)
-    if kind == PADDED or kind == IN_STEPS:  # two threads that ask for it first make it twice
-        layout = peek(structure + at(common, BY_STEPS if kind == PADDED else PACKED))
+    order = peek(structure + at(common, ORDER))  # two threads that ask for it first make it twice
+    held = order if order != 0 else structure
     keep(structure)
-    keep(layout)
+    keep(held)
     work(function, words, size)
-    let_go(layout)
+    let_go(held)
     let_go(structure)
     return 0
 
 
 @shared
-def with_items(about: int, x: int, data: int) -> int:
+def with_items(about: int, x: int, data: int) -> Any:
     """`with_data` for items of another shape."""
     shape = shape_of(data)
     if shape == 0:

@@ -4,6 +4,8 @@
 be there, or an array of all its rows in the caller's order.
 """
 
+from typing import Any
+
 from ...native.words import (
     ALIKE,
     ARRAYS,
@@ -31,7 +33,6 @@ from .language import (
     AXES,
     DESCR,
     DIMENSIONS,
-    ITEM_SIZE,
     ITEMS,
     TUPLE_SIZE,
     TYPE_OF,
@@ -55,7 +56,7 @@ from .plans import MOST_AXES, clear_gaps, kind_or_levels, plan_for, put_rest, pu
 
 
 @shared
-def items_given(common: int, about: int, shape: int, x: int, laid: int) -> int:
+def items_given(common: int, about: int, shape: int, x: int, laid: int) -> Any:
     """The array of an argument, plain; 0 for another.
 
     What is laid out as `shape` may be such an encoding, over the very same sequences.
@@ -73,7 +74,7 @@ def items_given(common: int, about: int, shape: int, x: int, laid: int) -> int:
 
 
 @shared
-def has_dimensions(array: int, lead: int, head: int, item: int, axes: int) -> bool:
+def has_dimensions(array: int, lead: int, head: int, item: int, axes: int) -> Any:
     """Has an array the `head` lengths at `lead`, and then the `axes` lengths at `item`?"""
     dimensions = peek(array + DIMENSIONS)
     if peek_int(array + AXES) != head + axes:
@@ -81,13 +82,13 @@ def has_dimensions(array: int, lead: int, head: int, item: int, axes: int) -> bo
     for k in range(head):
         if at(dimensions, k) != at(lead, k):
             return False
+    same = True
     for k in range(axes):
-        if at(dimensions, head + k) != at(item, k):
-            return False
-    return True
+        same = same and at(dimensions, head + k) == at(item, k)
+    return same
 
 
-def door(own: int, args: int, count: int) -> int:
+def door(own: int, args: int, count: int) -> Any:
     """`own` is the world of the operation; the encoding and the arrays."""
     common, arrays = at(own, FIRST), at(own, ARRAYS)
     if count != 1 + arrays:
