@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import Masked, Packed, Padded, Ragged
+from ..formats import LoD, Masked, Packed, Padded, Ragged
 from ..formats.structure import Structure
 from ..layout import Layout
 from ..native import words
@@ -76,13 +76,19 @@ def _words_of(kind: Any) -> np.ndarray:
     made[words.TYPE] = id(kind)
     made[words.LEAD], made[words.GAPPED] = kind._lead, kind._gapped
     own = {words.DATA: "data", words.STRUCTURED: "_structure", words.SHAPE: "_shape", words.DTYPE: "_dtype"}
-    own[words.LENGTHS_OF] = "lengths"
     for word, name in own.items():
         made[word] = _slot(kind, name)
-    made[words.SIDE] = _slot(kind, "side") if "side" in slots else 0
+    for word, name in {words.SIDE: "side", words.LENGTHS_OF: "lengths"}.items():
+        made[word] = _slot(kind, name) if name in slots else 0
     made[FIELDS] = len(slots)
     made[FIELDS + 1 : FIELDS + 1 + len(slots)] = [_slot(kind, name) for name in slots]
     return made
+
+
+@functools.cache
+def words_of_levels() -> np.ndarray:
+    """The same of a `LoD`, and behind it where its levels are."""
+    return np.append(_words_of(LoD), _slot(LoD, "_levels"))
 
 
 def _slot(kind: Any, name: str) -> int:

@@ -48,21 +48,39 @@ RAGGED, MASKED, PADDED, IN_STEPS = range(4)
 
 COMMON = KINDS + len(ENCODINGS) * WIDE
 
-# Of `calculate`: first what is of the operation, then the table of dtypes.
+# Of doors that run a kernel over sequences, `calculate` and `spread`: first what is of the operation, then the plans,
+# one for the dtypes of what is given.
 (
     FIRST,  # the address of what all doors have in common
     MOVES,  # are rows moved as bytes?
-    BY_ITEM,  # is the result an item an item, or one a sequence?
-    NUMBERS,  # how many there are after the layout, at most four
+    NUMBERS,  # how many the kernel takes after the layout, at most four
     NUMBER,
-) = range(5)
-LEARNED = NUMBER + 4  # how many dtypes
+    *_,
+    # of `calculate`
+    BY_ITEM,  # is the result an item an item, or one a sequence?
+    DEFAULT,  # the object that has to come last; 0 for none
+    WIDENS,  # do two numbers come after the batch: how many neighbours before and after it an item gets?
+    INT,  # their type
+    # of `spread`
+    CLEARED,  # zeros where the kernel writes nothing?
+    FLAT,  # is the result an array of all rows, in the caller's order, or an encoding?
+    ALIKE,  # must items be as those of the encoding are, in shape and dtype?
+    ARRAYS,  # how many come after the encoding, at most `MOST_ARRAYS`
+    LAID,  # bits: which of them are laid out as it, the others being one row a sequence
+) = range(16)
+MOST_ARRAYS = 3
+LOD = 16  # the words of a `LoD`, as those of `ENCODINGS`, and then:
+LEVELS = LOD + WIDE  # its slot of levels
+LEARNED = LEVELS + 1  # how many plans there are
 PLANS = LEARNED + 1
 (
-    GIVEN,  # the dtype of data
+    GIVEN,  # the dtypes of what is given
+    GIVEN_SECOND,
+    GIVEN_THIRD,
     KERNEL,  # its function
     MADE,  # the dtype of the result
     SIZE,  # bytes of one number of the result
-) = range(4)
-MOST_PLANS = 8
-CALCULATE = PLANS + 4 * MOST_PLANS
+    PLAN,  # the words of one
+) = range(7)
+MOST_PLANS = 16
+OF_KERNEL = PLANS + PLAN * MOST_PLANS

@@ -290,7 +290,11 @@ def shape_of(array: int) -> int:
     if made == 0:
         return 0
     for k in range(axes):
-        poke(made + ITEMS + 8 * k, new_number(at(dimensions, k)))
+        number = new_number(at(dimensions, k))
+        if number == 0:
+            let_go(made)
+            return 0
+        poke(made + ITEMS + 8 * k, number)
     return made
 
 
