@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
+from ..doors.lay import learn
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
@@ -19,7 +20,7 @@ from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
 from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, mapped, options_of
 from ..limits import check_finite
-from ..registry import direct
+from ..registry import direct, entrances
 from .layouts import MOVES, is_already
 from .library import brought
 
@@ -159,17 +160,28 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     kind: Any = type(x)
     if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
         try:
+            door = entrances.get(To)
+            if door is not None:
+                y = door.enter(x)
+                if y is not None:
+                    return y
             entry = direct((kind, To))
         except (TypeError, ValueError):  # an array, say, is no key
             entry = None
         if entry is not None:
             if entry.everywhere and not (with_autograd and wants_grad(x)):
-                return lay_out(x, To) if entry.function in MOVES else entry.function(x)
+                if entry.function not in MOVES:
+                    return entry.function(x)
+                y = lay_out(x, To)
+                learn(To, x, y)
+                return y
         elif kind is list or kind is tuple:
             entry = direct((List, To)) if isinstance(To, type) else None
             source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
             if source is not None:
-                return lay_out(source, To)
+                y = lay_out(source, To)
+                learn(To, x, y)
+                return y
         elif kind is To and isinstance(x, Encoding):
             return x
     if not isinstance(copy, (bool, np.bool_)):

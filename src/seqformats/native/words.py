@@ -11,7 +11,7 @@ first word is the address of what all have in common.
     LIST,
     TUPLE,
     STRUCTURE,
-    LAYOUT,
+    ORDERED,  # an `Order`
     INT64,  # a dtype
     LEFT,  # words
     RIGHT,
@@ -24,11 +24,9 @@ first word is the address of what all have in common.
     ROWS,
     LONGEST,
     STABLE,
-    BY_STEPS,
-    PACKED,
     ORDER,
     KINDS,  # here what is known of each encoding begins, with so many words for each:
-) = range(23)
+) = range(21)
 
 WIDE = 24
 ENCODINGS = ("Ragged", "Masked", "Padded", "Packed")
@@ -43,8 +41,10 @@ RAGGED, MASKED, PADDED, IN_STEPS = range(4)
     DTYPE,
     SIDE,  # of a Masked, else 0
     LENGTHS_OF,  # the field `lengths`
+    SIZES,  # the fields `size_at_t` and `indices` of Padded and Packed, else 0
+    INDICES,
     FIELDS,  # how many slots there are, and then all of them
-) = range(10)
+) = range(12)
 
 COMMON = KINDS + len(ENCODINGS) * WIDE
 
@@ -66,3 +66,23 @@ PLANS = LEARNED + 1
 ) = range(4)
 MOST_PLANS = 8
 CALCULATE = PLANS + 4 * MOST_PLANS
+
+# Of `lay`: what it makes, which ways to it are known to be right, and the kernels.
+(
+    TARGET,  # the place among `ENCODINGS`
+    OPEN,  # a bit for each way that may be gone
+    ASKED,  # 1 + the way that was to be gone last, but was closed
+    GONE,  # the way that was gone last
+    SCAN_LIST,
+    SORT_LENGTHS,
+    COPY_BLOCKS,
+    PAD_BLOCKS,
+    BLOCKS_TO_STEPS,
+    WORDS_TO_STEPS,
+    STEPS_TO_BLOCKS,
+    STEPS_TO_WORDS,
+) = range(1, 13)
+LAY = 13
+IN_WORDS, WITH_GAPS, NOT_IN_ORDER, FROM = 1, 2, 4, 8
+"""Of a way: are rows single words, is there padding to be written, has an order to be found; and times the last one,
+what is read: 0 for a list, or 1 + the place of an encoding."""
