@@ -291,9 +291,9 @@ def kind_of(x: object) -> type | None:
     return None
 
 
-entrances: dict[type, Any] = {}
-"""What stands before a conversion without options, by its target: ``entrances[To].enter(x)`` gives the result, or None
-where the general way has to go on.  Gone with every change of the table, and learned anew."""
+entrances: dict[type, Callable[[Any], Any]] = {}
+"""What stands before a conversion without options, by its target: ``entrances[To](x)`` gives the result, or None where
+the general way has to go on.  Gone with every change of the table, and learned anew."""
 
 direct = _conversions.get
 """``direct((source, target))`` is the entry of the table, or None."""

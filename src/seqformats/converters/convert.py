@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
+from ..doors.door import closed
 from ..doors.lay import learn
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
@@ -157,14 +158,12 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     >>> batch["tags"].data.tolist(), batch["label"]
     ([[1, 1, 2], [3, -100, -100]], array([0, 1]))
     """
-    kind: Any = type(x)
     if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
+        kind: Any = type(x)
         try:
-            door = entrances.get(To)
-            if door is not None:
-                y = door.enter(x)
-                if y is not None:
-                    return y
+            y = entrances.get(To, closed)(x)
+            if y is not None:
+                return y
             entry = direct((kind, To))
         except (TypeError, ValueError):  # an array, say, is no key
             entry = None
@@ -186,6 +185,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
             return x
     if not isinstance(copy, (bool, np.bool_)):
         raise TypeError(f"copy must be True or False, not {said(copy)}")
+    kind = type(x)
     if not registry.is_encoding_type(kind):
         if kind is not list and is_tree(x):
             return _tree(x, To, copy, options)

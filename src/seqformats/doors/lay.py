@@ -56,17 +56,17 @@ class Laying:
         if self.world is None or not self.world[ASKED]:
             return
         with loading:
-            way = int(self.world[ASKED]) - 1
+            asked = int(self.world[ASKED]) - 1
             self.world[ASKED] = 0
             for word, found in _KERNELS.items():
                 self.tried[word] = found.by_words.get(None, 0)
-            y = self.trial(fresh(x) if way % FROM & NOT_IN_ORDER else x)
-            if y is None or self.tried[GONE] != way:
+            self.world[GONE + 1 :] = self.tried[GONE + 1 :]
+            y = self.trial(fresh(x) if asked % FROM & NOT_IN_ORDER else x)
+            if y is None:
                 self.left -= 1
                 self.wrong = self.left == 0
             elif same(y, result):
-                self.world[GONE + 1 :] = self.tried[GONE + 1 :]
-                self.world[OPEN] |= 1 << way
+                self.world[OPEN] |= 1 << int(self.tried[GONE])
             else:
                 self.wrong = True
             if self.wrong:
@@ -96,7 +96,11 @@ def fresh(x: Any) -> Any:
 
 def learn(To: type[Encoding], x: Any, result: Encoding) -> None:
     """Open the door before `To` for what is like `x`, of which the general way has made `result`."""
-    door = entrances.get(To)
-    if door is None:
-        door = entrances.setdefault(To, Laying(To))
+    door = _doors.get(To)
+    if door is None or entrances.get(To) is not door.enter:
+        door = _doors[To] = Laying(To)
     door.learn(x, result)
+    entrances[To] = door.enter
+
+
+_doors: dict[type, Laying] = {}

@@ -143,9 +143,10 @@ def of_items(own: int, common: int, items: int) -> int:
     """Of the arrays in a tuple, where all are plain and alike."""
     n = peek(items + TUPLE_SIZE)
     first = peek(items + ITEMS)
-    if n == 0 or at(own, SCAN_LIST) == 0:
+    if n == 0 or peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
         return none(common)
-    if peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
+    if at(own, SCAN_LIST) == 0:
+        poke(own + 8 * ASKED, 1)
         return none(common)
     block = new_integers(common, 3 * n + 1)
     if block == 0:
