@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
+from ..doors import construct  # noqa: F401  stands before constructors from now on
 from ..doors.door import closed
 from ..doors.lay import learn
 from ..errors import StructureError, said

@@ -57,7 +57,7 @@ def common() -> np.ndarray:
     _kept.extend(found.values())
     made[words.NEW_ARRAY], made[words.SET_BASE] = _function_of_numpy(94), _function_of_numpy(282)
     for word, name in _SLOTS.items():
-        made[word] = _slot(Structure, name)
+        made[word] = slot(Structure, name)
     kinds = {kind.__name__: kind for kind in (Ragged, Masked, Padded, Packed)}
     for place, name in enumerate(ENCODINGS):
         begin = KINDS + place * WIDE
@@ -82,15 +82,15 @@ def _words_of(kind: Any) -> np.ndarray:
     own = {words.DATA: "data", words.STRUCTURED: "_structure", words.SHAPE: "_shape", words.DTYPE: "_dtype"}
     own[words.LENGTHS_OF] = "lengths"
     for word, name in own.items():
-        made[word] = _slot(kind, name)
+        made[word] = slot(kind, name)
     for word, name in ((words.SIDE, "side"), (words.SIZES, "size_at_t"), (words.INDICES, "indices")):
-        made[word] = _slot(kind, name) if name in slots else 0
+        made[word] = slot(kind, name) if name in slots else 0
     made[FIELDS] = len(slots)
-    made[FIELDS + 1 : FIELDS + 1 + len(slots)] = [_slot(kind, name) for name in slots]
+    made[FIELDS + 1 : FIELDS + 1 + len(slots)] = [slot(kind, name) for name in slots]
     return made
 
 
-def _slot(kind: Any, name: str) -> int:
+def slot(kind: Any, name: str) -> int:
     """How many bytes behind the address of an object a slot is.
 
     CPython's member descriptors hold the address of a PyMemberDef: a name, a type, and then this.

@@ -86,3 +86,11 @@ LAY = 13
 IN_WORDS, WITH_GAPS, NOT_IN_ORDER, FROM = 1, 2, 4, 8
 """Of a way: are rows single words, is there padding to be written, has an order to be found; and times the last one,
 what is read: 0 for a list, or 1 + the place of an encoding."""
+
+# Of `construct`: which encodings are known to come out right, a bit each.
+KNOWN, INTEGER, CHECK_LENGTHS = range(1, 4)
+CONSTRUCT = 4
+
+# Of `items`, behind the same first words: the type `List`, whose slots these are, and a kernel.
+LIST_OF, LIST_ITEMS, LIST_LIKE, LIST_STRUCTURED, LIST_SHAPE, LIST_DTYPE, SCAN_ITEMS = range(2, 9)
+GATHER = 9

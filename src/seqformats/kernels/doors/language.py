@@ -313,6 +313,16 @@ def share(slot: int, thing: int) -> int:
 
 
 @shared
+def replace(slot: int, thing: int) -> int:
+    """Put an object, which belongs to the slot from now on, in the place of what is there."""
+    old = peek(slot)
+    poke(slot, thing)
+    if old != 0:
+        let_go(old)
+    return 0
+
+
+@shared
 def new_order(common: int, block: int, n: int, longest: int) -> int:
     """An `Order` of what the kernel `sort_lengths` has written in a block, which belongs to it; 0 with an error set."""
     made = new_object(at(common, ORDERED), 4)
