@@ -16,6 +16,7 @@ from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
+from ..formats.encoding import entrance_of_lists
 from ..formats.leaves import connected, leaves, rebuild, wants_grad, without_data
 from ..formats.objects import as_list, is_array_of_objects
 from ..formats.rows import Source, lay_out, put_rows
@@ -176,11 +177,8 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
                 learn(To, x, y)
                 return y
         elif kind is list or kind is tuple:
-            entry = direct((List, To)) if isinstance(To, type) else None
-            source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
-            if source is not None:
-                y = lay_out(source, To)
-                learn(To, x, y)
+            y = _laid_out(x, To) if isinstance(To, type) else None
+            if y is not None:
                 return y
         elif kind is To and isinstance(x, Encoding):
             return x
@@ -215,6 +213,27 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     for leg, given in zip(route.legs, placed, strict=True):
         y = _run(leg, y, given)
     return copied(y) if copy and (route.shares or y is x) else y
+
+
+def at_once(x: object, To: type) -> Any:
+    """A bare list or tuple of plain arrays as an encoding, after one look; None for anything else."""
+    if type(x) is not list and type(x) is not tuple:
+        return None
+    if To is List:
+        return entrance_of_lists.enter(x)
+    y = entrances.get(To, closed)(x)
+    return _laid_out(x, To) if y is None else y
+
+
+def _laid_out(x: Sequence[Any], To: type) -> Any:
+    """The same before there is a door."""
+    entry = direct((List, To))
+    source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
+    if source is None:
+        return None
+    y: Any = lay_out(source, To)
+    learn(To, x, y)
+    return y
 
 
 def _tree(x: object, To: type, copy: bool, options: Options) -> Any:

@@ -7,24 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import Encoding, List
+from ..formats import Encoding
 from ..formats.encoding import Entrance, entrance_of_lengths, entrance_of_lists, not_entered
 from ..launch.kernel import kernel
 from ..launch.threads import loading
-from ..native import words
 from ..native.code import door_of
 from ..native.loading import function_at
-from ..native.words import CHECK_LENGTHS, CONSTRUCT, ENCODINGS, FIRST, GATHER, INTEGER, KNOWN, LIST_OF, SCAN_ITEMS
+from ..native.words import CHECK_LENGTHS, CONSTRUCT, ENCODINGS, FIRST, GATHER, INTEGER, KNOWN, SCAN_ITEMS
 from .door import same
-from .world import address_of, common, slot
+from .world import address_of, common
 
-_SLOTS_OF_LISTS = {
-    words.LIST_ITEMS: "items",
-    words.LIST_LIKE: "like",
-    words.LIST_STRUCTURED: "_structure",
-    words.LIST_SHAPE: "_shape",
-    words.LIST_DTYPE: "_dtype",
-}
 _TRIALS = 100
 
 
@@ -90,9 +82,7 @@ class Gathering(Constructing):
 
     def world(self, kernel: int) -> np.ndarray:
         worlds = np.zeros((2, GATHER), np.int64)
-        worlds[:, FIRST], worlds[:, LIST_OF], worlds[:, SCAN_ITEMS] = address_of(common()), id(List), kernel
-        for word, name in _SLOTS_OF_LISTS.items():
-            worlds[:, word] = slot(List, name)
+        worlds[:, FIRST], worlds[:, SCAN_ITEMS] = address_of(common()), kernel
         return worlds
 
     def bit(self, x: Encoding) -> int:  # noqa: ARG002  there is one

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import Encoding
+from ..formats import Encoding, List
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
 from ..launch.threads import loading
@@ -91,7 +91,10 @@ def fresh(x: Any) -> Any:
     if not isinstance(x, Encoding):
         return x
     own = x._structure
-    return x._sealed(x.data, Structure(own.lengths, own.offsets, own.longest), *x._form())
+    structure = Structure(own.lengths, own.offsets, own.longest)
+    if isinstance(x, List):
+        return List._of(x.items, structure, x._sample())
+    return x._sealed(x.data, structure, *x._form())
 
 
 def learn(To: type[Encoding], x: Any, result: Encoding) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import Masked, Packed, Padded, Ragged
+from ..formats import List, Masked, Packed, Padded, Ragged
 from ..formats.structure import Order, Structure
 from ..launch.threads import follow
 from ..native import words
@@ -29,6 +29,13 @@ _SLOTS = {
     words.STABLE: "stable",
     words.ORDER: "order",
 }
+_SLOTS_OF_LISTS = {
+    words.LIST_ITEMS: "items",
+    words.LIST_LIKE: "like",
+    words.LIST_STRUCTURED: "_structure",
+    words.LIST_SHAPE: "_shape",
+    words.LIST_DTYPE: "_dtype",
+}
 
 
 def address_of(world: np.ndarray) -> int:
@@ -47,6 +54,7 @@ def common() -> np.ndarray:
         words.LIST: list,
         words.TUPLE: tuple,
         words.STRUCTURE: Structure,
+        words.LIST_OF: List,
         words.ORDERED: Order,
         words.INT64: np.dtype(np.int64),
         words.LEFT: sys.intern("left"),
@@ -56,8 +64,9 @@ def common() -> np.ndarray:
         made[word] = id(thing)
     _kept.extend(found.values())
     made[words.NEW_ARRAY], made[words.SET_BASE] = _function_of_numpy(94), _function_of_numpy(282)
-    for word, name in _SLOTS.items():
-        made[word] = slot(Structure, name)
+    for kind, slots in ((Structure, _SLOTS), (List, _SLOTS_OF_LISTS)):
+        for word, name in slots.items():
+            made[word] = _slot(kind, name)
     kinds = {kind.__name__: kind for kind in (Ragged, Masked, Padded, Packed)}
     for place, name in enumerate(ENCODINGS):
         begin = KINDS + place * WIDE
@@ -82,15 +91,15 @@ def _words_of(kind: Any) -> np.ndarray:
     own = {words.DATA: "data", words.STRUCTURED: "_structure", words.SHAPE: "_shape", words.DTYPE: "_dtype"}
     own[words.LENGTHS_OF] = "lengths"
     for word, name in own.items():
-        made[word] = slot(kind, name)
+        made[word] = _slot(kind, name)
     for word, name in ((words.SIDE, "side"), (words.SIZES, "size_at_t"), (words.INDICES, "indices")):
-        made[word] = slot(kind, name) if name in slots else 0
+        made[word] = _slot(kind, name) if name in slots else 0
     made[FIELDS] = len(slots)
-    made[FIELDS + 1 : FIELDS + 1 + len(slots)] = [slot(kind, name) for name in slots]
+    made[FIELDS + 1 : FIELDS + 1 + len(slots)] = [_slot(kind, name) for name in slots]
     return made
 
 
-def slot(kind: Any, name: str) -> int:
+def _slot(kind: Any, name: str) -> int:
     """How many bytes behind the address of an object a slot is.
 
     CPython's member descriptors hold the address of a PyMemberDef: a name, a type, and then this.

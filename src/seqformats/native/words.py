@@ -25,8 +25,14 @@ first word is the address of what all have in common.
     LONGEST,
     STABLE,
     ORDER,
+    LIST_OF,  # the type `List`, and its slots
+    LIST_ITEMS,
+    LIST_LIKE,
+    LIST_STRUCTURED,
+    LIST_SHAPE,
+    LIST_DTYPE,
     KINDS,  # here what is known of each encoding begins, with so many words for each:
-) = range(21)
+) = range(27)
 
 WIDE = 24
 ENCODINGS = ("Ragged", "Masked", "Padded", "Packed")
@@ -85,12 +91,12 @@ CALCULATE = PLANS + 4 * MOST_PLANS
 LAY = 13
 IN_WORDS, WITH_GAPS, NOT_IN_ORDER, FROM = 1, 2, 4, 8
 """Of a way: are rows single words, is there padding to be written, has an order to be found; and times the last one,
-what is read: 0 for a list, or 1 + the place of an encoding."""
+what is read: 0 for a list, 1 + the place of an encoding, or 5 for a `List`."""
 
 # Of `construct`: which encodings are known to come out right, a bit each.
 KNOWN, INTEGER, CHECK_LENGTHS = range(1, 4)
 CONSTRUCT = 4
 
-# Of `items`, behind the same first words: the type `List`, whose slots these are, and a kernel.
-LIST_OF, LIST_ITEMS, LIST_LIKE, LIST_STRUCTURED, LIST_SHAPE, LIST_DTYPE, SCAN_ITEMS = range(2, 9)
-GATHER = 9
+# Of `items`, behind the same first words: a kernel.
+SCAN_ITEMS = 2
+GATHER = 3

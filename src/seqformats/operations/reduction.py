@@ -10,9 +10,10 @@ import numpy as np
 
 from ..arrays import AUTOCAST, Array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
+from ..converters.convert import at_once
 from ..doors.door import NO_DOOR
 from ..errors import ConversionError, StructureError, said
-from ..formats import Encoding, LoD
+from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import autocast, calculated, connected, wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, operand, to_be_summed, with_rule
@@ -93,6 +94,9 @@ class Reduction:
             y = self.door.enter(x)
             if y is not None:
                 return y
+            y = at_once(x, Ragged)
+            if y is not None:
+                return self(y, empty)
         if empty is self.default and isinstance(x, Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)

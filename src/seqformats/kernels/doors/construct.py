@@ -35,7 +35,7 @@ from .language import (
     DESCR,
     DIMENSIONS,
     ITEMS,
-    LIST_ITEMS,
+    ITEMS_IN_LIST,
     TUPLE_SIZE,
     TYPE_OF,
     at,
@@ -133,7 +133,7 @@ def checked(own: int, common: int, lengths: int, begin: int, n: int, limit: int)
         for k in range(n):
             poke(begin + 8 * k, at(source, k))
     else:
-        items = lengths + ITEMS if kind == at(common, TUPLE) else peek(lengths + LIST_ITEMS)
+        items = lengths + ITEMS if kind == at(common, TUPLE) else peek(lengths + ITEMS_IN_LIST)
         for k in range(n):
             item = at(items, k)
             if peek(item + TYPE_OF) != at(own, INTEGER):

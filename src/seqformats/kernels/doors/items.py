@@ -6,9 +6,7 @@ has to look.
 """
 
 from ...native.words import (
-    COUNT,
     FIRST,
-    LENGTHS,
     LIST,
     LIST_DTYPE,
     LIST_ITEMS,
@@ -24,15 +22,13 @@ from ...native.words import (
 )
 from .language import (
     ARRAY,
-    AXES,
     DESCR,
-    DIMENSIONS,
-    FLAGS,
     ITEMS,
     TUPLE_SIZE,
     TYPE_OF,
     at,
     has_objects,
+    is_valid,
     keep,
     let_go,
     new_integers,
@@ -40,9 +36,7 @@ from .language import (
     new_object,
     new_structure,
     none,
-    number_of,
     peek,
-    peek_int,
     poke,
     put_flat,
     put_number,
@@ -59,13 +53,13 @@ def door(own: int, args: int, count: int) -> int:
     """`own` is a world."""
     common = at(own, FIRST)
     x = peek(args)
-    is_list = peek(x + TYPE_OF) == at(own, LIST_OF)
+    is_list = peek(x + TYPE_OF) == at(common, LIST_OF)
     if count == 2 and is_list:
-        return truth(common) if is_valid(own, common, x) else none(common)
+        return truth(common) if is_valid(common, x) else none(common)
     if count != 1:
         return none(common)
-    given = peek(x + at(own, LIST_ITEMS)) if is_list else x
-    if given == 0 or (is_list and peek(x + at(own, LIST_LIKE)) != at(common, NONE)):
+    given = peek(x + at(common, LIST_ITEMS)) if is_list else x
+    if given == 0 or (is_list and peek(x + at(common, LIST_LIKE)) != at(common, NONE)):
         return none(common)
     kind = peek(given + TYPE_OF)
     if kind == at(common, LIST):
@@ -81,7 +75,7 @@ def door(own: int, args: int, count: int) -> int:
     if is_list:
         keep(x)
     else:
-        made = new_object(at(own, LIST_OF), 0)
+        made = new_object(at(common, LIST_OF), 0)
     done = filled(own, common, made, items) if made != 0 else -1
     let_go(items)
     if done != 1:
@@ -92,7 +86,7 @@ def door(own: int, args: int, count: int) -> int:
         let_go(made)
         return truth(common)
     keep(at(common, NONE))
-    poke(made + at(own, LIST_LIKE), at(common, NONE))
+    poke(made + at(common, LIST_LIKE), at(common, NONE))
     return made
 
 
@@ -139,33 +133,8 @@ def filled(own: int, common: int, x: int, items: int) -> int:
         return -1
     keep(descr)
     keep(items)
-    replace(x + at(own, LIST_STRUCTURED), structure)
-    replace(x + at(own, LIST_SHAPE), shape)
-    replace(x + at(own, LIST_DTYPE), descr)
-    replace(x + at(own, LIST_ITEMS), items)
+    replace(x + at(common, LIST_STRUCTURED), structure)
+    replace(x + at(common, LIST_SHAPE), shape)
+    replace(x + at(common, LIST_DTYPE), descr)
+    replace(x + at(common, LIST_ITEMS), items)
     return 1
-
-
-@shared
-def is_valid(own: int, common: int, x: int) -> bool:
-    """Are the arrays of a `List` what they were when it was built?"""
-    items, structure = peek(x + at(own, LIST_ITEMS)), peek(x + at(own, LIST_STRUCTURED))
-    n = peek(items + TUPLE_SIZE)
-    if n == 0 or number_of(peek(structure + at(common, COUNT))) != n:
-        return False
-    lengths = peek(peek(structure + at(common, LENGTHS)) + ARRAY)
-    shape, descr = peek(x + at(own, LIST_SHAPE)), peek(x + at(own, LIST_DTYPE))
-    axes = peek(shape + TUPLE_SIZE)
-    for i in range(n):
-        array = at(items + ITEMS, i)
-        if peek(array + TYPE_OF) != at(common, NDARRAY) or peek(array + DESCR) != descr:
-            return False
-        if peek_int(array + AXES) != axes or peek_int(array + FLAGS) & 1 == 0:
-            return False
-        dimensions = peek(array + DIMENSIONS)
-        if at(dimensions, 0) != at(lengths, i):
-            return False
-        for k in range(1, axes):
-            if at(dimensions, k) != number_of(at(shape + ITEMS, k)):
-                return False
-    return True

@@ -26,6 +26,10 @@ from ...native.words import (
     LEFT,
     LENGTHS,
     LENGTHS_OF,
+    LIST_DTYPE,
+    LIST_ITEMS,
+    LIST_SHAPE,
+    LIST_STRUCTURED,
     LONGEST,
     MASKED,
     NDARRAY,
@@ -149,7 +153,7 @@ def _call8(typingctx, function, a, b, c, d, e, f, g, h):  # type: ignore[no-unty
 # --- objects ---------------------------------------------------------------------------------------------------------
 
 TYPE_OF = 8  # bytes from the address of an object to its type
-ITEMS, TUPLE_SIZE, LIST_ITEMS = 24, 16, 24
+ITEMS, TUPLE_SIZE, ITEMS_IN_LIST = 24, 16, 24
 ARRAY, AXES, DIMENSIONS, DESCR, FLAGS = 16, 24, 32, 56, 64
 DTYPE_FLAGS, ITEM_SIZE = 32, 40  # in a dtype
 PLAIN = 0x101  # C-contiguous and aligned
@@ -478,3 +482,31 @@ def clear_padding(about: int, array: int, size: int) -> int:
     if at(about, GAPPED):
         clear(peek(array + ARRAY), 0, size)
     return 0
+
+
+# --- lists of arrays -------------------------------------------------------------------------------------------------
+
+
+@shared
+def is_valid(common: int, x: int) -> bool:
+    """Are the arrays of a `List` what they were when it was built?"""
+    items, structure = peek(x + at(common, LIST_ITEMS)), peek(x + at(common, LIST_STRUCTURED))
+    n = peek(items + TUPLE_SIZE)
+    if n == 0 or number_of(peek(structure + at(common, COUNT))) != n:
+        return False
+    lengths = peek(peek(structure + at(common, LENGTHS)) + ARRAY)
+    shape, descr = peek(x + at(common, LIST_SHAPE)), peek(x + at(common, LIST_DTYPE))
+    axes = peek(shape + TUPLE_SIZE)
+    for i in range(n):
+        array = at(items + ITEMS, i)
+        if peek(array + TYPE_OF) != at(common, NDARRAY) or peek(array + DESCR) != descr:
+            return False
+        if peek_int(array + AXES) != axes or peek_int(array + FLAGS) & 1 == 0:
+            return False
+        dimensions = peek(array + DIMENSIONS)
+        if at(dimensions, 0) != at(lengths, i):
+            return False
+        for k in range(1, axes):
+            if at(dimensions, k) != number_of(at(shape + ITEMS, k)):
+                return False
+    return True

@@ -17,6 +17,9 @@ from ...native.words import (
     LEAD,
     LENGTHS,
     LIST,
+    LIST_ITEMS,
+    LIST_OF,
+    LIST_STRUCTURED,
     LONGEST,
     MASKED,
     MOST,
@@ -54,6 +57,7 @@ from .language import (
     at,
     data_of,
     has_objects,
+    is_valid,
     keep,
     kind_of,
     let_go,
@@ -97,6 +101,8 @@ def door(own: int, args: int, count: int) -> int:
     elif kind == at(common, TUPLE):
         items = x
         keep(items)
+    elif kind == at(common, LIST_OF):
+        return of_list(own, common, x)
     else:
         return of_encoding(own, common, x)
     made = of_items(own, common, items)
@@ -127,12 +133,7 @@ def of_encoding(own: int, common: int, x: int) -> int:
     poke(job + 8 * FROM_STEPS, 1 if kind >= PADDED else 0)
     poke(job + 8 * DATA, peek(data + ARRAY))
     poke(job + 8 * WORDS, words)
-    poke(job + 8 * STRUCTURE, structure)
-    poke(job + 8 * N, number_of(peek(structure + at(common, COUNT))))
-    poke(job + 8 * ROW_COUNT, number_of(peek(structure + at(common, ROWS))))
-    poke(job + 8 * WIDTH, number_of(peek(structure + at(common, LONGEST))))
-    poke(job + 8 * LENGTHS_AT, peek(peek(structure + at(common, LENGTHS)) + ARRAY))
-    poke(job + 8 * OFFSETS_AT, peek(peek(structure + at(common, OFFSETS)) + ARRAY))
+    of_structure(common, job, structure)
     poke(job + 8 * SAMPLE, data)
     poke(job + 8 * LEADING, at(about, LEAD))
     return laid_out(own, common, job)
@@ -184,6 +185,50 @@ def of_items(own: int, common: int, items: int) -> int:
     made = laid_out(own, common, job)
     let_go(block)
     return made
+
+
+@shared
+def of_list(own: int, common: int, x: int) -> int:
+    """Of a `List`, whose structure is shared."""
+    structure = peek(x + at(common, LIST_STRUCTURED))
+    if at(own, TARGET) < PADDED and peek(structure + at(common, STABLE)) != at(common, TRUE):
+        return none(common)
+    if not is_valid(common, x):
+        return none(common)
+    items = peek(x + at(common, LIST_ITEMS))
+    n = peek(items + TUPLE_SIZE)
+    table = new_integers(common, n)
+    if table == 0:
+        return 0
+    addresses = peek(table + ARRAY)
+    for k in range(n):
+        poke(addresses + 8 * k, peek(at(items + ITEMS, k) + ARRAY))
+    job = stack(1)
+    of_structure(common, job, structure)
+    words = stack(0)
+    place = put_rows(words, 0, at(job, OFFSETS_AT), n, -1)
+    put_flat(words, 0, addresses, n)
+    poke(words + 8 * place - 8, 1)
+    poke(job + 8 * SOURCE, 5)
+    poke(job + 8 * FROM_STEPS, 0)
+    poke(job + 8 * DATA, 0)
+    poke(job + 8 * WORDS, words)
+    poke(job + 8 * SAMPLE, peek(items + ITEMS))
+    poke(job + 8 * LEADING, 1)
+    made = laid_out(own, common, job)
+    let_go(table)
+    return made
+
+
+@shared
+def of_structure(common: int, job: int, structure: int) -> int:
+    """The words of a structure that is there."""
+    poke(job + 8 * STRUCTURE, structure)
+    poke(job + 8 * N, number_of(peek(structure + at(common, COUNT))))
+    poke(job + 8 * ROW_COUNT, number_of(peek(structure + at(common, ROWS))))
+    poke(job + 8 * WIDTH, number_of(peek(structure + at(common, LONGEST))))
+    poke(job + 8 * LENGTHS_AT, peek(peek(structure + at(common, LENGTHS)) + ARRAY))
+    return poke(job + 8 * OFFSETS_AT, peek(peek(structure + at(common, OFFSETS)) + ARRAY))
 
 
 @shared
