@@ -81,14 +81,17 @@ class Gathering(Constructing):
     """The same before that of `List`, which reads a list for others, too."""
 
     def world(self, kernel: int) -> np.ndarray:
+        """The same."""
         worlds = np.zeros((2, GATHER), np.int64)
         worlds[:, FIRST], worlds[:, SCAN_ITEMS] = address_of(common()), kernel
         return worlds
 
-    def bit(self, x: Encoding) -> int:  # noqa: ARG002  there is one
+    def bit(self, x: Encoding) -> int:
+        """None: there is one encoding."""
         return 0
 
     def made(self, x: Any) -> list[Any]:
+        """What the door makes of the arrays of a `List`, and that one, if it finds it valid."""
         valid = x if self.trial(x, None) else None
         return [self.filled(x, items=list(x.items)), self.filled(x), self.trial(x.items), valid]
 

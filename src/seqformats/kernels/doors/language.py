@@ -444,7 +444,7 @@ def put_layout(common: int, words: int, place: int, about: int, x: int, dimensio
 
 @shared
 def put_steps(words: int, place: int, n: int, indices: int, offsets: int, steps: int, count: int, step: int) -> int:
-    """The layout of n sequences by steps, whose arrays lie at these addresses; `count` is how many `steps` there are."""
+    """The layout of n sequences by steps, whose arrays lie at these addresses, `count` numbers at `steps`."""
     place = put_flat(words, place, indices, n)
     place = put_flat(words, place, offsets, n + 1)
     place = put_flat(words, place, steps, count)

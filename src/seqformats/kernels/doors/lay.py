@@ -265,7 +265,7 @@ def laid_out(own: int, common: int, job: int) -> int:
     most = at(common, MOST) // row
     runs = n if target == MASKED else longest  # of a rectangle
     room = longest if target == MASKED else n
-    rectangle = target == MASKED or target == PADDED
+    rectangle = target in (MASKED, PADDED)
     if rows > most or (rectangle and n > most // longest):
         return none(common)
     free = runs * room - rows if rectangle else 0
@@ -311,7 +311,7 @@ def laid_out(own: int, common: int, job: int) -> int:
             steps = peek(peek(order + ITEMS + 24) + ARRAY)
         elif sorts:
             steps = peek(sorted_block + ARRAY) + 8 * (2 * n + longest)
-        moved(own, common, job, kernel, peek(out + ARRAY), order, steps)
+        moved(own, job, kernel, peek(out + ARRAY), order, steps)
         if free:
             words = stack(3)
             place = put_number(words, 0, 0)
@@ -345,7 +345,7 @@ def ordered(own: int, common: int, job: int) -> int:
 
 
 @shared
-def moved(own: int, common: int, job: int, kernel: int, out: int, order: int, steps: int) -> int:
+def moved(own: int, job: int, kernel: int, out: int, order: int, steps: int) -> int:
     """Move all rows to the address `out`; the steps of an order lie at `steps`."""
     target, n, rows = at(own, TARGET), at(job, N), at(job, ROW_COUNT)
     longest, row, read = at(job, WIDTH), at(job, BYTES), at(job, WORDS)
