@@ -77,7 +77,9 @@ def same(x: Any, y: Any) -> bool:
     if type(x) is not type(y):
         return False
     if isinstance(x, np.ndarray):
-        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags
+        return bool(
+            x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags
+        )
     if x is y:
         return True
     if type(x) is tuple or isinstance(x, Order):
@@ -85,7 +87,7 @@ def same(x: Any, y: Any) -> bool:
     if isinstance(x, Structure):
         return all(same(getattr(x, name), getattr(y, name)) for name in _OF_STRUCTURE)
     if isinstance(x, Encoding):
-        return all(same(getattr(x, name), getattr(y, name)) for name in _slots_of(type(x)))
+        return all(same(getattr(x, name), getattr(y, name)) for name in _slots_of(x.__class__))
     return bool(x == y)
 
 
@@ -93,5 +95,5 @@ _OF_STRUCTURE = ("lengths", "offsets", "n", "rows", "longest", "stable")
 
 
 @functools.cache
-def _slots_of(kind: type) -> tuple[str, ...]:
+def _slots_of(kind: Any) -> tuple[str, ...]:
     return tuple(name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__")

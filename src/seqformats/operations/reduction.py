@@ -94,9 +94,9 @@ class Reduction:
             y = self.door.enter(x)
             if y is not None:
                 return y
-            y = at_once(x, Ragged)
-            if y is not None:
-                return self(y, empty)
+            batch: Ragged | None = at_once(x, Ragged)
+            if batch is not None:
+                return self(batch, empty)
         if empty is self.default and isinstance(x, Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)

@@ -82,11 +82,12 @@ class Wrapper:
     def call(self, fn: Function, args: Arguments, kwargs: Named) -> Any:
         """Convert, call, convert back."""
         if len(args) == 1 and not (kwargs or self.rows or self.backprop):
-            if isinstance(args[0], Encoding):
-                return self.call_alone(fn, args[0])
-            batch = None if self.options else at_once(args[0], self.To)
+            given: Any = args[0]
+            if isinstance(given, Encoding):
+                return self.call_alone(fn, given)
+            batch = None if self.options else at_once(given, self.To)
             if batch is not None:
-                return self.call_list(fn, args[0], batch)
+                return self.call_list(fn, given, batch)
         if any(map(is_column, (*args, *kwargs.values()))):
             args = tuple(map(read_if_column, args))
             kwargs = {name: read_if_column(x) for name, x in kwargs.items()}
