@@ -14,7 +14,7 @@ WORKERS ?= 2
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
 
-.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges test-jax bench clean
+.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges test-jax test-wheel bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -55,6 +55,11 @@ endef
 	@.venv-jax/bin/python $(PIP) --editable '.[jax-tests]'
 	@touch $@
 
+.venv-wheel/test.stamp: pyproject.toml
+	$(new_environment)
+	@.venv-wheel/bin/python $(PIP) 'pytest>=8.3' 'hypothesis>=6.100'
+	@touch $@
+
 .venv-bench/bench.stamp: pyproject.toml
 	$(new_environment)
 	@.venv-bench/bin/python $(PIP) --editable '.[bench]' '$(TORCH)'
@@ -77,7 +82,7 @@ lint: .venv/test.stamp
 # What a pass could not tell beyond the others is left out of it: `pytest.mark.passes`, see tests/conftest.py.
 # Each worker begins with files of its own, so that they do not compile the same kernels at the same time.
 # Tests that need no library beside those of the environment of `make test`.
-ALONE = not peers and not bridges and not jax
+ALONE = not peers and not bridges and not jax and not wheel
 PYTEST = pytest -n $(WORKERS) --dist worksteal
 
 # Kernels of other flags lie in other folders of .cache/: a cached kernel does not know the flags it was compiled with.
@@ -111,11 +116,15 @@ test-bridges: .venv-bridges/test.stamp
 test-jax: .venv-jax/test.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv-jax/bin/python -m $(PYTEST) -m jax
 
+# The wheel, with machine code in it, as pip makes and installs it.
+test-wheel: .venv-wheel/test.stamp
+	.venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
+
 # Kernels are measured as a user has them, compiled by the same process or read from its cache.
 # `make bench BENCH=--report` measures nothing and makes the pages anew from docs/benchmarks.json.
 bench: .venv-bench/bench.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/bench" .venv-bench/bin/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
 clean:
-	rm -rf .venv .venv-peers .venv-bridges .venv-jax .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .venv-peers .venv-bridges .venv-jax .venv-wheel .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 	find src tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -5,7 +5,8 @@
 
 Every cell of the tables is one operation on one batch: this library, its peers and a plain pass over the same bytes
 take turns in this process, all with one thread and, where there is much to do, each with the threads that it takes by
-default.  Results are compared before anything is timed.  Writes `benchmarks.json` and, made of it, the page
+default.  Results are compared before anything is timed.  What two shared cores cannot decide by the clock is counted:
+instructions, switches among callers, page faults.  Writes `benchmarks.json` and, made of it, the page
 `benchmarks.md` with a folder `benchmarks` of tables and pictures; with `--only`, which takes families or parts of
 operations, what was measured before of the others is kept.  `--report` makes the pages anew and measures nothing.
 """
@@ -23,6 +24,7 @@ from . import (
     arrow,
     attention,
     beam,
+    counts,
     distance,
     growth,
     join,
@@ -64,7 +66,7 @@ FAMILIES = [
         beam,
     )
 ]
-EXTRAS = ("startup", "memory", "growth", "threads", "callers")
+EXTRAS = ("startup", "memory", "counts", "growth", "threads", "callers")
 
 
 def arguments() -> argparse.Namespace:
@@ -122,11 +124,11 @@ def cells(options: argparse.Namespace, only: list[str], effort: Effort | None) -
 
 
 def signatures() -> dict[str, int]:
-    """How many variants of each kernel were compiled in this process."""
-    from seqformats.launch.kernel import _kernels
+    """For how many combinations of types each kernel was started in this process."""
+    from seqformats.native.code import loaded
 
-    started = {name: kernel.functions.get("cpu") for name, kernel in sorted(_kernels.items())}
-    return {name: len(function.signatures) for name, function in started.items() if hasattr(function, "signatures")}
+    names = [text.partition("(")[0] for text in loaded]
+    return {name: names.count(name) for name in sorted(set(names))}
 
 
 def machine(device: str) -> dict[str, object]:
@@ -174,8 +176,9 @@ def main() -> int:
         for name in EXTRAS:
             if not only or name in only:
                 results[name] = {
-                    "startup": lambda: startup.measure(3 if options.quick else 7),
+                    "startup": lambda: startup.measure(3 if options.quick else 11),
                     "memory": memory.measure,
+                    "counts": counts.measure,
                     "growth": lambda: growth.growth(effort),
                     "threads": lambda: growth.scaling(effort),
                     "callers": lambda: growth.callers(effort),

@@ -1,7 +1,8 @@
 """One cell of the tables: an operation of this library and of its peers on one batch, timed in turns.
 
 A family module declares its operations with `operation`; each gives a `Case` for a batch.  The runner checks that all
-results agree, then lets the candidates take turns, in an order that goes round so that nobody always follows the same.
+results agree, then lets the candidates take turns, in an order that is drawn anew in each round: whoever follows a pass
+over 100 MB, or one past the caches, starts with cold ones, and in a fixed order that would always be the same one.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import functools
 import gc
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numba
@@ -31,6 +33,10 @@ TURN = 1e-3
 """Seconds that a turn takes at least."""
 SLOW = 0.1
 """Seconds of a call from which on once is enough, where others are far faster."""
+BY_MINIMUM = ("tiny", "small")
+"""Batches whose calls take microseconds, which whatever else runs can only lengthen: their ratios are of minima."""
+BY_TENTH = "wide"
+"""The batch that is judged by tenth percentiles too, for which it is measured in three times as many rounds."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,9 @@ def check(cell: str, mine: Any, name: str, theirs: Any, exact: bool) -> None:
 def passes(limit: Limit, device: str) -> dict[str, Function]:
     """Plain passes over as many bytes: the fastest of them is the limit.
 
-    What is both read and written is copied, what is only written is zeroed, what is only read is summed.
+    What is both read and written is copied, what is only written is zeroed, what is only read is summed.  The result is
+    made in each call and given up after it, as that of an operation is.  So above 32 MB, where the C library gives
+    memory back to the system and asks for other, a pass writes memory as new as the operation does.
     """
     both = min(limit.read, limit.written) // 4
     more, sums = (limit.written // 4 - both), (limit.read // 4 - both)
@@ -210,9 +218,16 @@ class Clock:
 
 
 def quartiles(times: list[float]) -> dict[str, float]:
-    """Median and quartiles in seconds, and of how many turns."""
-    low, middle, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
-    return {"median": middle, "low": low, "high": high, "turns": len(times)}
+    """Minimum, tenth percentile, median and quartiles in seconds, and of how many turns."""
+    several = times if len(times) > 1 else times * 2
+    low, middle, high = statistics.quantiles(several, n=4, method="inclusive")
+    tenth = statistics.quantiles(several, n=10, method="inclusive")[0]
+    return {"min": min(times), "p10": tenth, "median": middle, "low": low, "high": high, "turns": len(times)}
+
+
+def figure(t: dict[str, float], shape: str) -> float:
+    """The time that ratios are made of; what was measured before minima were kept has medians alone."""
+    return t.get("min", t["median"]) if shape in BY_MINIMUM else t["median"]
 
 
 def in_turns(
@@ -234,7 +249,7 @@ def in_turns(
     once = {
         name: seconds if seconds > SLOW / 4 else min(seconds, clock(candidates[name])) for name, seconds in once.items()
     }
-    fastest = min(once.values())
+    fastest = min(seconds for name, seconds in once.items() if name != CALL)  # which nobody competes with
     every = {name: max(1, min(8, int(seconds / fastest / 4))) for name, seconds in once.items()}
     if sum(once.values()) * effort.rounds < effort.seconds:
         every = dict.fromkeys(every, 1)
@@ -243,15 +258,15 @@ def in_turns(
         for name, one in candidates.items()
     }
     times: dict[str, list[float]] = {name: [once[name]] if name in slow else [] for name in candidates}
-    names = list(candidates)
+    names, draw = list(candidates), random.Random(0)
     enough, least = 5 * effort.seconds, min(3, effort.rounds)
     collecting = gc.isenabled()
     gc.disable()
     try:
         begin, turn = time.perf_counter(), 0
         while True:
-            for k in range(len(names)):
-                name = names[(turn + k) % len(names)]
+            draw.shuffle(names)
+            for name in names:
                 if name not in slow and turn % every[name] == 0:
                     times[name].append(clock(candidates[name], calls[name]))
             turn += 1
@@ -303,8 +318,14 @@ def measure(one: Operation, batch: Batch, threads: int | None, effort: Effort | 
     if effort is None:
         return None
     limits = passes(case.limit, batch.device) if case.limit else {}
+    if batch.name == BY_TENTH:
+        effort = replace(effort, rounds=3 * effort.rounds)
     beside = limits | ({CALL: jitted_call()} if limits and batch.device == "cpu" else {})
     found = in_turns(candidates | {k: Peer(f) for k, f in beside.items()}, Clock(batch.device), effort, first)
+    if batch.name != BY_TENTH:
+        for t in found.values():
+            del t["p10"]
+    took = {name: figure(t, batch.name) for name, t in found.items()}
     cell: dict[str, Any] = {
         "family": one.family,
         "operation": one.name,
@@ -314,15 +335,15 @@ def measure(one: Operation, batch: Batch, threads: int | None, effort: Effort | 
         "threads": threads or "default",
         "times": {name: found[name] for name in candidates},
     }
-    own = found[OURS]["median"]
-    rivals = {name: found[name]["median"] for name in candidates if name != OURS}
+    own = took[OURS]
+    rivals = [name for name in candidates if name != OURS]
     if rivals:
-        best = min(rivals, key=rivals.__getitem__)
-        cell |= {"best peer": best, "ratio": rivals[best] / own}
+        best = min(rivals, key=took.__getitem__)
+        cell |= {"best peer": best, "ratio": took[best] / own}
     if case.limit:
-        floor = min(limits, key=lambda name: found[name]["median"])
-        cell |= {"limit": found[floor] | {"pass": floor}, "of limit": found[floor]["median"] / own}
-        if CALL in found:
-            cell["of roof"] = (found[floor]["median"] + found[CALL]["median"]) / own
+        floor = min(limits, key=took.__getitem__)
+        cell |= {"limit": found[floor] | {"pass": floor}, "of limit": took[floor] / own}
+        if CALL in took:
+            cell["of roof"] = (took[floor] + took[CALL]) / own
         cell |= {"read": case.limit.read, "written": case.limit.written}
     return cell

@@ -22,8 +22,9 @@ def ratio(value: float | None) -> str:
 
 
 def spread(t: dict[str, float]) -> str:
-    """Median and quartiles."""
-    return f"{span(t['median'])} ({span(t['low'])} to {span(t['high'])})"
+    """Minimum, where it was kept, then median and quartiles."""
+    least = f"{span(t['min'])}; " if "min" in t else ""
+    return f"{least}{span(t['median'])} ({span(t['low'])} to {span(t['high'])})"
 
 
 def threads_of(cell: dict) -> str:

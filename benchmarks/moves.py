@@ -33,6 +33,22 @@ def mask_of(b: Batch) -> np.ndarray:
     return np.arange(b.longest) < b.lengths[:, None]
 
 
+# --- from arrays -----------------------------------------------------------------------------------------------------
+
+
+def made(b: Batch, lengths: Any) -> Case:
+    """An encoding of items and lengths, which are checked and copied; the items are not."""
+    flat = b.flat
+    peers = {}
+    if b.arrays == "NumPy":
+        peers["Awkward"] = Peer(lambda: ak.unflatten(flat, lengths), lambda x: plain(ak.num(x)))
+    return Case(lambda: sf.Ragged(flat, lengths), peers, None, lambda x: plain(x.lengths))
+
+
+operation("Ragged(data, lengths)")(lambda b: made(b, b.lengths))
+operation("Ragged(data, list of lengths)")(lambda b: made(b, b.lengths.tolist()))
+
+
 # --- from a list -----------------------------------------------------------------------------------------------------
 
 
@@ -41,7 +57,10 @@ def _(b: Batch) -> Case:
     items = b.items
     if b.arrays == "NumPy":
         peers = {
-            "NumPy concatenate": lambda: (np.concatenate(items), np.fromiter(map(len, items), np.int64, len(items))),
+            "NumPy concatenate, lengths": lambda: (
+                np.concatenate(items),
+                np.fromiter(map(len, items), np.int64, len(items)),
+            ),
             "Thinc flatten": lambda: (ops.flatten(items), ops.asarray1i([len(x) for x in items])),
         }
         if b.name in WORDS:

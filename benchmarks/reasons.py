@@ -1,5 +1,8 @@
 """Why goals are missed: what is known of the cells in which a peer is faster, and of what else is not reached.
 
+Cells of `SAME` are not held against the library, and the goals for all cells leave them out: there the peer makes the
+same call of C, or no work is to be done at all.
+
 Each sentence comes from a profile or a trial.  A lost cell belongs to the first of `LOST` that covers it, so a reason
 may be as general as `tiny or small` where a special one stands before it.  The last one covers all that is left.
 """
@@ -11,9 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .goals import wins
-
 Cell = dict[str, Any]
+
+EVEN = 0.95  # of the best peer's time: as fast, as far as that can be told
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,6 @@ def _nothing_to_convert(cell: Cell) -> bool:
     return cell["family"] == "wrap" and wanted == f"with_{held.lower()}"
 
 
-def _views_of_tensors(cell: Cell) -> bool:
-    """Does it end with a list of tensors that are views?"""
-    return cell["arrays"] == "PyTorch" and cell["operation"] in ("ragged -> list", "with_ragged on List")
-
-
 def _ends(cell: Cell) -> bool:
     """Is one item of each sequence all that it reads, or writes?"""
     return cell["operation"].startswith(("reduce_first", "reduce_last"))
@@ -47,6 +45,28 @@ def _repeats(cell: Cell) -> bool:
     return cell["operation"] in ("expand_as", "repeat", *sums)
 
 
+SAME = (
+    Reason(
+        "Wrappers with nothing to convert",
+        """A `with_*` whose function wants what the caller holds. There is no work: ours look at the batch, at a list's
+        arrays one by one, and at the result; Thinc's call the function. At `tiny` they have a goal of their own.""",
+        _nothing_to_convert,
+    ),
+    Reason(
+        "Lists of tensors",
+        """`torch.split` makes the views of ragged -> list here too; a view for each sequence that shares its version
+        counter is what takes the time. `unsafe_split_with_sizes` took 0.7 of it, but its views do not share the
+        counter.""",
+        lambda cell: (cell["operation"], cell["arrays"]) == ("ragged -> list", "PyTorch"),
+    ),
+    Reason(
+        "First and last items of wide",
+        """One row of each sequence, 180 KB apart: the same gather, which waits for the memory, whoever makes it.""",
+        lambda cell: cell["shape"] == "wide" and cell["operation"] in ("reduce_first", "reduce_last"),
+    ),
+)
+"""Of which cells nothing better than the peer is asked."""
+
 LOST = (
     Reason(
         "With autograd",
@@ -56,17 +76,9 @@ LOST = (
         lambda cell: "autograd" in cell["operation"],
     ),
     Reason(
-        "Wrappers with nothing to convert",
-        """They look at the batch and at the result, 2 to 5 µs, and at a list's arrays, one by one; Thinc's call the
-        function.""",
-        _nothing_to_convert,
-    ),
-    Reason(
-        "Lists of tensors",
-        """`torch.split` makes the views of ragged -> list here too; a view for each sequence that shares its version
-        counter is what takes the time. `unsafe_split_with_sizes` took 0.7 of it, but its views do not share the
-        counter. `with_ragged` of a list of tensors gives such a list back.""",
-        _views_of_tensors,
+        "Wrappers that give a list of tensors",
+        """`with_ragged` of a list of tensors gives such a list back, whose views are made by `torch.split` too.""",
+        lambda cell: (cell["operation"], cell["arrays"]) == ("with_ragged on List", "PyTorch"),
     ),
     Reason(
         "A step of the decoder with a small vocabulary",
@@ -167,9 +179,27 @@ OTHERS = (
 )
 
 
+def wins(cell: Cell) -> bool:
+    """Is it as fast as the best peer?"""
+    return bool(cell["ratio"] >= EVEN)
+
+
+def same_work(cell: Cell) -> bool:
+    """Does the peer make the same call, or is no work to be done?"""
+    return any(reason.covers(cell) for reason in SAME)
+
+
+def spared(cells: Iterable[Cell]) -> list[tuple[Reason, list[Cell]]]:
+    """The cells with a peer that does the same work, by the reason."""
+    rivals = [cell for cell in cells if "ratio" in cell]
+    groups = [(reason, [cell for cell in rivals if reason.covers(cell)]) for reason in SAME]
+    return [(reason, some) for reason, some in groups if some]
+
+
 def lost(cells: Iterable[Cell]) -> list[Cell]:
-    """The cells in which a peer is faster, the worst first."""
-    return sorted((cell for cell in cells if "ratio" in cell and not wins(cell)), key=lambda cell: cell["ratio"])
+    """The cells in which a peer is faster, but for those in which it does the same work; the worst first."""
+    rivals = [cell for cell in cells if "ratio" in cell and not same_work(cell)]
+    return sorted((cell for cell in rivals if not wins(cell)), key=lambda cell: cell["ratio"])
 
 
 def grouped(cells: Iterable[Cell]) -> list[tuple[Reason, list[Cell]]]:

@@ -36,8 +36,10 @@ def numpy_peers(name: str, b: Batch) -> dict[str, Callable[[], Any] | Peer]:
         found["NumPy reduceat"] = lambda: function.reduceat(flat, begin)
     elif name == "first":
         found["NumPy index"] = lambda: flat[begin]
+        found["NumPy take"] = lambda: flat.take(begin, 0)
     elif name == "last":
         found["NumPy index"] = lambda: flat[b.offsets[1:] - 1]
+        found["NumPy take"] = lambda: flat.take(b.offsets[1:] - 1, 0)
     elif name == "logsumexp":
 
         def composed() -> np.ndarray:

@@ -10,12 +10,12 @@ import pathlib
 from typing import Any
 
 from . import plots
-from .cells import OURS
+from .cells import OURS, figure
 from .data import SHAPES, SPREAD
-from .goals import EVEN, middle
+from .goals import middle
 from .goals import rows as goals
 from .markdown import listed, ratio, span, spread, table, threads_of
-from .reasons import OTHERS, bullet, grouped, lost
+from .reasons import EVEN, OTHERS, bullet, grouped, lost, spared
 
 KEY = ("family", "operation", "shape", "arrays", "device", "threads")
 TITLES = {
@@ -37,18 +37,23 @@ TITLES = {
 }
 PROCESS = "Start-up, memory, growth and threads"
 LOST = "Where a peer is faster"
+SAME = "Where a peer does the same work"
 
 
 METHOD = """\
 Each cell is one operation on one batch. This library, its peers and a plain pass over the same bytes take turns in one
-process, in an order that goes round; a turn is one call, or as many as take 1 ms. Times are medians, with the
-quartiles in brackets. Results are compared before anything is timed. Tensors are compared with PyTorch; arrays with
-Thinc, Awkward, pyarrow and what NumPy users write. Cells are measured with one thread and, where there is much to do,
-with as many threads as each library takes by default.
+process, in an order that is drawn anew in each round: in a fixed one, the same candidate would always follow one that
+leaves the caches cold. A turn is one call, or as many as take 1 ms. Times are minima; then medians, with the quartiles
+in brackets. **Ratios are of minima for tiny and small batches**, whose calls take microseconds, which whatever else
+runs can only lengthen, **and of medians for the others**. Results are compared before anything is timed. Tensors are
+compared with PyTorch; arrays with Thinc, Awkward, pyarrow and what NumPy users write. Cells are measured with one
+thread and, where there is much to do, with as many threads as each library takes by default.
 
 - **peer / ours** is the time of the fastest peer over ours: 1 and more is as fast or faster.
 - **limit / ours** is the time of a plain pass over ours: what is both read and written is copied once into new memory,
-  what is only written is zeroed, what is only read is summed. No limit is given where nothing is moved.
+  what is only written is zeroed, what is only read is summed. Above 32 MB the C library asks the system for the memory
+  of each result anew, and a pass copies into memory as new as that of the operation, whose pages are made while it is
+  written. No limit is given where nothing is moved.
 - **roof / ours** adds to that pass one call of a compiled function that does nothing.
 
 A mean of ratios is the geometric one. Some peers are given more than they get in use (offsets, the longest length, a
@@ -57,7 +62,7 @@ mask); the files in `benchmarks/` say what."""
 
 def line(cell: dict[str, Any]) -> str:
     """A cell as one line of text."""
-    times = "   ".join(f"{name} {span(t['median'])}" for name, t in cell["times"].items())
+    times = "   ".join(f"{name} {span(figure(t, cell['shape']))}" for name, t in cell["times"].items())
     where = f"{cell['operation']:32} {cell['shape']:16} {cell['arrays']:8} {cell['threads']!s:8}"
     return f"{where} {ratio(cell.get('ratio')):>5} {ratio(cell.get('of limit')):>5}   {times}"
 
@@ -143,7 +148,7 @@ def summary(cells: list[dict[str, Any]], folder: str) -> list[str]:
 
 
 def losses(cells: list[dict[str, Any]]) -> list[str]:
-    """Every cell in which a peer is faster by more than a twentieth."""
+    """Every cell in which a peer is faster by more than a twentieth, but for the same work."""
     some = lost(cells)
     if not some:
         return ["No cell is below 0.95 of its best peer."]
@@ -154,8 +159,8 @@ def losses(cells: list[dict[str, Any]]) -> list[str]:
             c["shape"],
             c["arrays"],
             threads_of(c),
-            span(c["times"][OURS]["median"]),
-            span(c["times"][c["best peer"]]["median"]),
+            span(figure(c["times"][OURS], c["shape"])),
+            span(figure(c["times"][c["best peer"]], c["shape"])),
             c["best peer"],
             ratio(c["ratio"]),
         ]
@@ -192,13 +197,31 @@ def defeats(cells: list[dict[str, Any]], folder: str, explained: bool) -> list[s
     return lines
 
 
-def start_up(found: dict[str, dict[str, float]]) -> list[str]:
+def same(cells: list[dict[str, Any]]) -> list[str]:
+    """What the goals for all cells leave out, and why."""
+    lines = []
+    for reason, some in spared(cells):
+        where = listed([cell["operation"] for cell in some]), listed([cell["shape"] for cell in some])
+        least = ratio(min(cell["ratio"] for cell in some))
+        lines += bullet(reason.title, f"{reason.text} Cells: {where[0]}; batches: {where[1]}; the least at {least}.")
+    return lines
+
+
+def start_up(found: dict[str, Any]) -> list[str]:
     """What a fresh process takes."""
+    times = found.get("times", found)
     rows = [
-        [name, f"{1e3 * t['median']:.0f}", f"{1e3 * t['low']:.0f} to {1e3 * t['high']:.0f}"]
-        for name, t in found.items()
+        [
+            name,
+            f"{1e3 * t['min']:.0f}" if "min" in t else "",
+            f"{1e3 * t['median']:.0f}",
+            f"{1e3 * t['low']:.0f} to {1e3 * t['high']:.0f}",
+            f"{1e3 * t['cpu']:.0f}" if "cpu" in t else "",
+        ]
+        for name, t in times.items()
     ]
-    return table(["a fresh process", "ms", "quartiles"], rows)
+    lines = table(["a fresh process", "least ms", "median", "quartiles", "least ms of the CPU"], rows)
+    return [*lines, "", found["from"]] if "from" in found else lines
 
 
 def peaks(found: dict[str, dict[str, float]]) -> list[str]:
@@ -236,6 +259,25 @@ def called(found: list[dict[str, Any]]) -> list[str]:
     return table(["operation", "batch", "one caller", "eight", "one / eight"], rows, 2)
 
 
+def counted(found: dict[str, Any]) -> list[str]:
+    """What load does not change: switches, page faults and instructions."""
+    rows = [[row["operation"], f"{row['median']:.4f}", f"{row['worst']:.4f}"] for row in found["switches"]]
+    lines = ["Voluntary context switches a call, where eight Python threads call at once on the batch `tiny`; of some"]
+    lines += ["short trials.", "", *table(["operation", "median", "worst trial"], rows), ""]
+    rows = [
+        [row["operation"], row["shape"], f"{row['bytes'] / 1e6:.0f}", f"{row['faults']:.0f}", f"{row['copy']:.0f}"]
+        for row in found["faults"]
+    ]
+    lines += ["Page faults a call, and those of a copy of the result: above 32 MB each has new memory, in huge pages"]
+    lines += ["but for up to 512 small ones where the block begins.", ""]
+    lines += [*table(["operation", "batch", "MB of the result", "page faults", "of a copy"], rows, 2), ""]
+    if found["instructions"]:
+        rows = [[name, f"{count:,}"] for name, count in found["instructions"].items()]
+        lines += ["Instructions a call on the batch `tiny`, by Valgrind, with one thread.", ""]
+        lines += [*table(["operation", "instructions"], rows), ""]
+    return lines
+
+
 def process(results: dict[str, Any]) -> list[str]:
     """What is measured in processes of its own, and what all the cells compiled."""
     lines: list[str] = []
@@ -247,10 +289,14 @@ def process(results: dict[str, Any]) -> list[str]:
     if results.get("growth"):
         lines += ["## Growth", "", "One thread, sequences of about 5 x 4 float32.", "", *grown(results["growth"]), ""]
     if results.get("threads"):
-        lines += ["## Threads", "", *scaled(results["threads"]), ""]
+        text = "For information: where cores are shared, no goal can be decided by it."
+        lines += ["## Threads", "", text, "", *scaled(results["threads"]), ""]
     if results.get("callers"):
-        text = "The time of a call where one Python thread makes all calls, and where eight make as many at once."
+        text = "The time of a call where one Python thread makes all calls, and where eight make as many at once. For"
+        text += "\ninformation too; the goal is the number of switches below."
         lines += ["## Eight callers", "", text, "", *called(results["callers"]), ""]
+    if results.get("counts"):
+        lines += ["## Counts", "", *counted(results["counts"])]
     compiled = results["signatures"]
     lines += [
         "## Kernels compiled",
@@ -283,6 +329,9 @@ def page(results: dict[str, Any], device: str, folder: str, pictures: list[str])
     lines += ["## Goals", "", f"{met} of {len(wanted)} are reached.", ""]
     lines += [*table(["wanted", "measured", "reached"], wanted), ""]
     lines += [f"## {LOST}", "", *defeats(cells, folder, device == "cpu"), ""]
+    if spared(cells):
+        text = "No goal for all cells counts these: the peer makes the same call of C, or there is no work to do."
+        lines += [f"## {SAME}", "", text, "", *same(cells), ""]
     if device == "cpu":
         lines += ["## What else is not reached", ""]
         lines += [one for title, text in OTHERS for one in bullet(title, text)] + [""]

@@ -107,8 +107,7 @@ def _(b: Batch) -> Case:
     return Case(lambda: sf.cumsum(x), peers, both(b), exact=False)
 
 
-@operation("expand_as")
-def _(b: Batch) -> Case:
+def repeated(b: Batch, ours: Any) -> Case:
     """A row of each sequence to each of its items."""
     like = b.ragged
     rows = b.rows_of_ones if b.item else b.put(np.arange(b.n, dtype=np.int64))
@@ -122,7 +121,11 @@ def _(b: Batch) -> Case:
             "repeat_interleave": lambda: torch.repeat_interleave(rows, counts, dim=0),
             "repeat_interleave, size given": lambda: torch.repeat_interleave(rows, counts, dim=0, output_size=b.rows),
         }
-    return Case(lambda: sf.expand_as(rows, like), peers, Limit(few, b.bytes))
+    return Case(lambda: ours(rows, like), peers, Limit(few, b.bytes))
+
+
+operation("expand")(lambda b: repeated(b, sf.expand))
+operation("expand_as")(lambda b: repeated(b, sf.expand_as))
 
 
 def rows_of(starts: Any, counts: Any, b: Batch) -> Any:

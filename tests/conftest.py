@@ -137,8 +137,8 @@ if flag("NUMBA_ENABLE_CUDASIM"):
 def threads_for_all(monkeypatch):
     """Work of any size is divided among threads; a test during which none was fails."""
     from seqformats.formats import rows
-    from seqformats.kernels.parts import KernelSpec
     from seqformats.launch import threads
+    from seqformats.native.code import Traits
     from seqformats.operations import over
 
     used = []
@@ -148,7 +148,7 @@ def threads_for_all(monkeypatch):
         used.append(len(cuts))
         run(kernel, args, cuts, keep)
 
-    monkeypatch.setattr(KernelSpec, "threads_from", 1)
+    monkeypatch.setattr(Traits, "threads_from", 1)
     monkeypatch.setattr(rows, "SMALL", 0)
     monkeypatch.setattr(threads, "run", noticed)
     monkeypatch.setattr(over, "FEW", 0)
@@ -171,7 +171,7 @@ def tables():
     from seqformats import registry
 
     saved = dict(registry._conversions), set(registry._encoding_types), registry._bound_to_devices
-    rules = dict(registry._gradients)
+    rules = registry.gradients()
     yield
     registry._conversions.clear()
     registry._conversions.update(saved[0])

@@ -22,7 +22,8 @@ from seqformats.operations.reduce import REDUCTIONS
 
 FLAT = oracle.FLAT
 WITHOUT_ITEMS = {  # public names that no call here needs
-    *("conversion", "conversions", "explain", "is_valid_lod", "num_threads", "set_num_threads", "to_device"),
+    *("conversion", "conversions", "explain", "is_valid_lod", "to_device"),
+    *("keep_memory", "kept_memory", "num_threads", "set_num_threads"),
     *(
         "batches",
         "from_arrow",

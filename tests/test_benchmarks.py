@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -38,6 +39,9 @@ def test_it_writes_tables_numbers_and_pictures(tmp_path):
     cell = cells["list -> padded", "tiny", "NumPy"]
     assert cell["ratio"] > 0
     assert cell["of roof"] >= cell["of limit"] > 0
+    times = cell["times"]
+    assert all(t["min"] <= t["low"] <= t["median"] <= t["high"] for t in times.values())
+    assert cell["ratio"] == pytest.approx(times[cell["best peer"]]["min"] / times["seqformats"]["min"], rel=1e-2)
     page, table = (tmp_path / "benchmarks.md").read_text(), (tmp_path / "benchmarks" / "moves.md").read_text()
     assert "## Goals" in page
     assert "(benchmarks/moves.md)" in page
@@ -57,6 +61,129 @@ def test_the_pages_are_what_the_recorded_numbers_make(tmp_path):
     assert sorted(str(path.relative_to(DOCS)) for path in there) == sorted(made)
     old = [name for name, text in made.items() if (DOCS / name).read_text() != text]
     assert not old, f"{old} are out of date: run python -m benchmarks --report"
+
+
+def test_everybody_follows_everybody():
+    """The order of the candidates is drawn in each round, the same in each run."""
+    from benchmarks import cells
+
+    def rounds():
+        seen = []
+        candidates = {name: cells.Peer(lambda: None, prepare=lambda: None) for name in "abc"}
+
+        class Clock(cells.Clock):
+            def __call__(self, candidate, calls=1):
+                seen.append(next(name for name in candidates if candidates[name] is candidate))
+                time.sleep(1e-3)
+                return 1e-3
+
+        cells.in_turns(candidates, Clock("cpu"), cells.Effort(1, 40))
+        return ["".join(seen[k : k + 3]) for k in range(6, len(seen), 3)][:40]
+
+    found = rounds()
+    assert len(found) == 40
+    assert all(sorted(one) == ["a", "b", "c"] for one in found)
+    assert len(set(found)) == 6
+    assert found == rounds()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="where memory is new is known of Linux alone")
+def test_a_large_pass_writes_new_memory():
+    """As the results of operations do: each call has the system make its pages, of which the largest have 2 MB."""
+    from benchmarks import cells, counts
+
+    size = 40 << 20
+    for limit in (cells.Limit(size, size), cells.Limit(0, size)):
+        for name, run in cells.passes(limit, "cpu").items():
+            assert counts.faults(run) >= size / (2 << 20) - 1, name
+
+
+def test_what_goals_and_tables_say_of_minima_and_tenths():
+    from benchmarks import cells, goals, markdown
+
+    def times(least, median):
+        return {"min": least, "p10": least, "median": median, "low": median, "high": median, "turns": 9}
+
+    cell = {"operation": "expand", "arrays": "NumPy", "threads": 1, "family": "sequence", "best peer": "NumPy repeat"}
+    both = {"seqformats": times(1e-6, 4e-6), "NumPy repeat": times(3e-6, 3e-6)}
+    found = {}
+    for shape in ("tiny", "wide"):
+        ratio = cells.figure(both["NumPy repeat"], shape) / cells.figure(both["seqformats"], shape)
+        found[shape] = ratio
+        rows = goals.rows({"cells": [cell | {"shape": shape, "times": both, "ratio": ratio}]})
+        judged = {what: (measured, reached) for what, measured, reached in rows}
+        if shape == "tiny":
+            assert judged["expand of tiny 2 times as fast as NumPy repeat"] == ("3.00", True)
+        else:
+            assert judged["expand of wide as fast as the best peer (0.95), by tenth percentiles"] == ("3.00", True)
+            assert not judged["no cell below 0.95 of the best peer"][1]
+    assert found == pytest.approx({"tiny": 3, "wide": 0.75})
+    old = {"median": 2e-6, "low": 1e-6, "high": 3e-6, "turns": 5}  # as it was written before
+    assert cells.figure(old, "tiny") == 2e-6
+    assert markdown.spread(old) == "2.00 µs (1.00 µs to 3.00 µs)"
+    assert markdown.spread(both["seqformats"]) == "1.00 µs; 4.00 µs (4.00 µs to 4.00 µs)"
+
+
+def test_what_is_said_of_starting_and_of_counts():
+    from benchmarks import goals, report
+
+    def times(ms):
+        return {"min": ms / 1e3, "median": ms / 1e3, "low": ms / 1e3, "high": ms / 1e3, "turns": 9, "cpu": ms / 1e3}
+
+    start = {
+        "times": {"import numpy": times(100), "first conversion": times(150), "ten operations": times(900)},
+        "pairs": [["import numpy", "first conversion"]],
+        "cold": {"cpu": 0.8, "numba": False},
+        "from": "The library is a checkout.",
+    }
+    counts = {
+        "switches": [
+            {"operation": "softmax", "ours": True, "median": 0.001, "worst": 0.03},
+            {"operation": "NumPy concatenate", "ours": False, "median": 0.1, "worst": 0.2},
+        ],
+        "faults": [
+            {"operation": "softmax", "shape": "many", "bytes": 10**8, "faults": 863, "copy": 352},
+            {"operation": "expand_as", "shape": "many", "bytes": 10**8, "faults": 800, "copy": 10},
+        ],
+        "instructions": {"softmax": 12_345},
+    }
+    results = {"cells": [], "startup": start, "counts": counts, "signatures": {}}
+    assert [row[1:] for row in goals.rows(results)] == [
+        ("50 ms", True),
+        ("0.80 s", False),
+        ("it is not", True),
+        ("at most 0.030 (softmax)", False),
+        ("at most 800 beside 10 (expand_as, many)", False),
+    ]
+    page = "\n".join(report.process(results))
+    for said in ("| first conversion | 150 |", "The library is a checkout.", "| softmax | 12,345 |", "| 0.0300 |"):
+        assert said in page, said
+    assert report.start_up({"import numpy": {"median": 0.1, "low": 0.1, "high": 0.2}})  # as it was written before
+
+
+def test_a_process_that_starts_sees_what_the_library_needs_alone(tmp_path):
+    from benchmarks import startup
+
+    path = startup.bare(tmp_path / "packages")
+    wall, cpu, said = startup.run("import numpy, numba, seqformats; print(seqformats.__name__)", path)
+    assert wall > 0
+    assert cpu >= 0
+    assert said == "seqformats"
+    with pytest.raises(RuntimeError, match="No module named 'pytest'"):
+        startup.run("import pytest", path)
+    seen = "import os; print(os.environ['SEQFORMATS_CACHE_DIR'], os.environ['NUMBA_CACHE_DIR'])"
+    assert startup.run(seen, path, tmp_path)[2] == f"{tmp_path / 'own'} {tmp_path / 'numba'}"
+
+
+def test_no_lost_cell_is_one_of_the_same_work():
+    from benchmarks import reasons
+
+    cells = json.loads((DOCS / "benchmarks.json").read_text())["cells"]
+    spared = [cell for _, some in reasons.spared(cells) for cell in some]
+    assert spared
+    assert not [cell for cell in reasons.lost(cells) if cell in spared]
+    page = (DOCS / "benchmarks.md").read_text()
+    assert all(f"- **{reason.title}.** " in page for reason, _ in reasons.spared(cells))
 
 
 def test_links_lead_to_files():

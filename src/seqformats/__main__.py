@@ -1,20 +1,23 @@
-"""``python -m seqformats``: versions, devices, threads, the conversion table, the cache folder.
+"""``python -m seqformats``: versions, devices, threads, where machine code comes from, the conversion table.
 
 ``python -m seqformats kernels``: the kernels, by what each says of itself.
+
+``python -m seqformats compile``: compile all kernels, or those named, for this CPU into the cache of this user; with
+``--processes N`` in so many processes.
 """
 
+import argparse
 import importlib
 import importlib.metadata
-import os
 import pkgutil
 import platform
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import seqformats
-from seqformats import kernels, registry
+from seqformats import registry
 from seqformats.launch.kernel import kernel
+from seqformats.native import code, store
 
 _PACKAGES = ("numpy", "numba", "numba-cuda", "torch", "cupy", "ml_dtypes")
 
@@ -39,12 +42,8 @@ def _gpus() -> str:
 
 
 def _cache() -> str:
-    if os.environ.get("SEQFORMATS_CACHE", "1") == "0":
-        return "off (SEQFORMATS_CACHE=0)"
-    from seqformats.kernels import copy_blocks
-
-    cache: Any = getattr(copy_blocks.cpu, "_cache", None)
-    return str(getattr(cache, "cache_path", None) or "none")
+    reason = store.why_not()
+    return f"none ({reason})" if reason else str(store.user_folder())
 
 
 def _table() -> str:
@@ -66,6 +65,8 @@ def _table() -> str:
 
 
 def _kernels() -> str:
+    from seqformats import kernels
+
     lines = []
     for found in pkgutil.iter_modules(kernels.__path__):
         if found.ispkg:
@@ -77,18 +78,58 @@ def _kernels() -> str:
     return "\n".join(lines)
 
 
+def _compile(names: Sequence[str], processes: int | None) -> int:
+    """The progress goes to stderr; the exit status says whether all is there now."""
+    from seqformats.native import ship
+
+    if not code.in_use():
+        sys.stderr.write(f"nothing can be kept here: {code.whence()}\n")
+        return 1
+    if reason := store.why_not():
+        sys.stderr.write(f"kernels are not cached: {reason}\n")
+        return 1
+    try:
+        done = ship.fill_cache(names, lambda line: sys.stderr.write(f"{line}\n"), processes)
+    except seqformats.DeviceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; what has been compiled is kept\n")
+        return 130
+    sys.stdout.write(f"kernel cache: {_cache()}\n")
+    return 0 if done else 1
+
+
+def _arguments(given: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m seqformats", description="What is installed, and how it runs.")
+    commands = parser.add_subparsers(dest="command", metavar="")
+    commands.add_parser("kernels", help="list the kernels")
+    filling = commands.add_parser("compile", help="compile kernels for this CPU into the cache of this user")
+    filling.add_argument("names", nargs="*", metavar="kernel", help="one to compile; all if none is named")
+    filling.add_argument("--processes", type=_count, metavar="N", help="compile in so many processes at a time")
+    return parser.parse_args(given)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
 def main(arguments: Sequence[str] = ()) -> int:
-    """Print what there is."""
-    if list(arguments) == ["kernels"]:
+    """Print what there is, or do what is asked for."""
+    options = _arguments(arguments)
+    if options.command == "kernels":
         sys.stdout.write(_kernels() + "\n")
         return 0
-    if arguments:
-        sys.stderr.write("usage: python -m seqformats [kernels]\n")
-        return 2
+    if options.command == "compile":
+        return _compile(options.names, options.processes)
     lines = [
         _versions(),
         f"GPUs: {_gpus()}",
         f"threads: {seqformats.num_threads()}",
+        f"machine code: {code.whence()}",
         f"kernel cache: {_cache()}",
         "conversions, from a row to a column:",
         _table(),

@@ -147,7 +147,7 @@ def test_log_probabilities_of_a_large_vocabulary(width):
     scores = np.full(width, -0.1, "f4")
     scores[0] = 0
     out = np.empty_like(scores)
-    kernel("log_probabilities").on("cpu")(scores, out, NO_LIMITS, width, 0, 1)
+    kernel("log_probabilities").run(scores, out, NO_LIMITS, width, 0, 1)
     assert np.abs(out - (scores - np.log(np.exp(scores.astype("f8")).sum()))).max() < 2e-6
 
 

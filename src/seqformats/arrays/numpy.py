@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import ConversionError, DeviceError, said
 from ..limits import check_finite
+from . import memory
 from .library import Array, DType, Library, Shape, device_name, part
 
 NO_BYTES = np.empty(0, np.uint8)
@@ -69,10 +70,10 @@ class NumPy(Library):
         return bool(x.flags.c_contiguous)
 
     def empty(self, shape: Shape, dtype: DType, like: Array) -> Array:
-        return np.empty(shape, dtype)
+        return memory.empty(shape, dtype)
 
     def zeros(self, shape: Shape, dtype: DType, like: Array) -> Array:
-        return np.zeros(shape, dtype)
+        return memory.zeros(shape, dtype)
 
     def address(self, x: Array) -> int:
         return int(x.__array_interface__["data"][0])
@@ -128,8 +129,10 @@ class NumPy(Library):
         return super().product(x, y)
 
     def concatenate(self, arrays: Sequence[Array]) -> Array:
-        out = np.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
-        return np.concatenate(arrays, out=out)  # which by itself would give native byte order
+        out: Any = memory.empty((sum(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
+        np.concatenate(arrays, out=out)  # which by itself would give native byte order
+        made: Array = out
+        return made
 
     def stack(self, items: Sequence[object], like: Array) -> Array:
         return self.adopt(np.array(items), "the result")

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import ConversionError, DeviceError, said
 from ..limits import remember
 from ..reading import tensors
+from . import memory
 from .library import (
     AUTOCAST,
     NAMES,
@@ -97,24 +98,23 @@ class Torch(Library):
     def empty(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         same = _OF_NUMPY.get(dtype)
         if same is not None and like.is_cpu and 0 not in shape:  # the usual case, in half the time
-            return self.from_numpy(np.empty(shape, same))
-        return self._allocate(np.empty, shape, dtype, like)
+            return self.from_numpy(memory.empty(shape, same))
+        return self._allocate((memory.empty, self.torch.empty), shape, dtype, like)
 
     def zeros(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
-        return self._allocate(np.zeros, shape, dtype, like)
+        return self._allocate((memory.zeros, self.torch.zeros), shape, dtype, like)
 
-    def _allocate(self, make: Callable[..., Array], shape: Shape, dtype: DType, like: Tensor) -> Tensor:
-        torch = self.torch
+    def _allocate(self, make: tuple[Callable[..., Any], ...], shape: Shape, dtype: DType, like: Tensor) -> Tensor:
+        torch, (on_host, elsewhere) = self.torch, make
         if not like.is_cpu or 0 in shape:
-            make = torch.empty if make is np.empty else torch.zeros
-            return make(shape, dtype=dtype, device=like.device)
+            return elsewhere(shape, dtype=dtype, device=like.device)
         # NumPy asks for huge pages, torch does not: 40 MB cost a quarter of the time
         same = DTYPES.get(self.dtype_name(dtype))
         if same is not None:
-            return torch.from_numpy(make(shape, same))
+            return torch.from_numpy(on_host(shape, same))
         # A tensor of its own over that memory, since autograd forbids to change a view in place
-        memory = torch.from_numpy(make(size_of(shape) * dtype.itemsize, np.uint8)).untyped_storage()
-        return torch.empty(0, dtype=dtype).set_(memory, 0, shape)
+        storage = torch.from_numpy(on_host(size_of(shape) * dtype.itemsize, np.uint8)).untyped_storage()
+        return torch.empty(0, dtype=dtype).set_(storage, 0, shape)
 
     def address(self, x: Tensor) -> int:
         try:

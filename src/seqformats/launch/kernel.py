@@ -18,7 +18,7 @@ from ..arrays.library import Array, Library
 from ..arrays.numpy import NUMPY
 from ..errors import DeviceError, said
 from ..layout import Layout
-from ..native.code import Traits, code_of, spec_of, traits_of
+from ..native.code import Traits, by_numba, code_of, spec_of, traits_of
 from ..native.loading import SMALL
 from ..native.signature import signature_of
 from . import threads
@@ -82,7 +82,8 @@ class Kernel:
         self.name = name
         self.spec: KernelSpec | None = None
         self.traits: Traits | None = None
-        self.functions: dict[str, Callable[..., Any]] = {}  # by device
+        self.functions: dict[str, Callable[..., Any]] = {}
+        """Those that users have registered, by device."""
         self.forget()
 
     def forget(self) -> None:
@@ -108,16 +109,22 @@ class Kernel:
 
     def on(self, device: str) -> Callable[..., Any]:
         """The function for this kind of device, for CUDA not compiled yet; DeviceError where there is none."""
-        try:
-            return self.functions[device]
-        except KeyError:
-            pass
-        spec = self.load()
-        there = {kind: getattr(spec, kind) for kind in ("cpu", "cuda") if getattr(spec, kind) is not None}
-        if device not in there:
-            known = ", ".join(sorted({*there, *self.functions}))
-            raise DeviceError(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
-        return self.functions.setdefault(device, there[device])
+        found = self.functions.get(device)
+        if found is None:
+            spec = self.load()
+            there = {kind: getattr(spec, kind) for kind in ("cpu", "cuda") if getattr(spec, kind) is not None}
+            found = there.get(device)
+            if found is None:
+                known = ", ".join(sorted({*there, *self.functions}))
+                raise DeviceError(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
+        return found
+
+    def of(self, *dtypes: np.dtype[Any]) -> Callable[..., Any]:
+        """What runs a kernel whose calls differ in the types of arrays on the host, for arrays of these dtypes."""
+        variant = 0
+        for dtype in dtypes:
+            variant = variant << 8 | dtype.num
+        return self.code.get(variant) or functools.partial(self._first, variant)
 
     def _first(self, variant: int | None, *args: Any) -> Any:
         """A call before the code for its arguments is known.
@@ -137,12 +144,13 @@ class Kernel:
 
     def _found(self, variant: Any, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """What runs the kernel for arguments of these types: `run` and `freely`."""
-        own = self.functions.get("cpu")
-        found = None if own is not None else code_of(self.name, signature_of(args))
-        if found is not None:
-            self.by_words[variant] = found.by_words
-            return found.run, found.freely
-        function = self.on("cpu")
+        function = self.functions.get("cpu")
+        if function is None:
+            found = code_of(self.name, signature_of(args))
+            if found is not None:
+                self.by_words[variant] = found.by_words
+                return found.run, found.freely
+            function = by_numba(self.name)
         return function, function
 
     def start(
@@ -307,6 +315,7 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
     made = Kernel(name)
     with loading:
         made.spec = importlib.import_module("..kernels.parts.own", __package__).spec_of(cpu, cuda, over)
+        made.functions["cpu"] = made.spec.cpu
     return made
 
 

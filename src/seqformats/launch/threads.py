@@ -9,7 +9,6 @@ looks at the slots, and can begin again at any time; and a task keeps the arrays
 """
 
 import contextlib
-import logging  # noqa: F401  its own fork hook must be registered before the one below, see there
 import os
 import sys
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConversionError, said
+from ..when_imported import when_imported
 
 _chosen: int | None = None
 _default: int | None = None
@@ -71,6 +71,7 @@ loading = threading.RLock()
 """Held while a kernel's file is imported and while the kernel is called for the first time."""
 
 _held: list[Any] = []
+_latest: object = None  # what was registered last
 
 
 def _before_fork() -> None:
@@ -93,10 +94,27 @@ def _after_fork_in_child() -> None:
     _forked()
 
 
-# Hooks run before a fork in the reverse order of registration.  `logging` has one that takes its lock, which a
-# compiling thread may want: so ours, registered later, waits for that thread first, with no lock held.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+def register_hooks() -> None:
+    """Have a fork wait for the locks above before all that others have registered until now.
+
+    Hooks run before a fork in the reverse order of registration.  `logging` has one that takes its lock, which a
+    compiling thread may want: so ours, registered later, waits for that thread first, with no lock held.  Nothing that
+    is registered can be taken back; what was registered earlier does nothing from now on.
+    """
+    global _latest
+    if not hasattr(os, "register_at_fork"):
+        return
+    own = _latest = object()
+
+    def if_latest(hook: Callable[[], None]) -> Callable[[], None]:
+        return lambda: hook() if own is _latest else None
+
+    hooks = {"before": _before_fork, "after_in_parent": _after_fork, "after_in_child": _after_fork_in_child}
+    os.register_at_fork(**{when: if_latest(hook) for when, hook in hooks.items()})
+
+
+register_hooks()
+when_imported("logging", ".launch.after_logging")  # which takes as long to load as a tenth of this package
 
 
 def _count_default() -> int:

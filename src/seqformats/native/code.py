@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import DeviceError
-from . import cpu, store
-from .loading import ALWAYS, NEVER, SMALL, USABLE, Unloadable, function_at, load, world_of_entries
-from .signature import Signature, text_of
+from . import cpu, objects, store
+from .digest import digest
+from .loading import ALWAYS, NEVER, SMALL, function_at, load, world_of_entries
+from .signature import Signature, names_in, text_of
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = Path(__file__).parent / "shipped"
@@ -40,44 +41,49 @@ class Code(NamedTuple):
 def code_of(name: str, signature: Signature) -> Code | None:
     """The code of a kernel for arguments of these types; None where Python functions or Numba's own have to do.
 
-    One thread at a time: a caller holds the lock of `launch.threads`.
+    Whatever is wrong with code that was made before, it is made anew.  One thread at a time: a caller holds the lock
+    of `launch.threads`.
     """
     text = f"{name}({text_of(signature)})"
-    found = _loaded(name, text, lambda: compiled(name, text, signature))
-    if found is None:
-        return None
+    found = loaded.get(text) or _found(name, text, lambda: compiled(name, text, signature))
+    if found is None or isinstance(found, Code):
+        return found
     (entry, by_words), facts, origin = found
     least, often = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
-    calls = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
-    loaded[text] = code = Code(*calls, by_words, origin)
-    return code
+    run, freely = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
+    return loaded.setdefault(text, Code(run, freely, by_words, origin))
 
 
 def door_of(name: str) -> int | None:
     """The address of a door of `kernels.doors`, where machine code is in use; one thread at a time."""
     name = f"doors/{name}"
-    found = _loaded(name, name, lambda: compiled_door(name))
+    found = _found(name, name, lambda: compiled_door(name), door=True)
     return None if found is None else found[0][0]
 
 
-def _loaded(
-    name: str, text: str, compile: Callable[[], store.Entry]
+def _found(
+    name: str, text: str, compile: Callable[[], store.Entry], door: bool = False
 ) -> tuple[list[int], dict[str, Any], str] | None:
     """The addresses of the functions of some code, what is known of it, and where it was found; None if nowhere."""
     if not in_use():
         return None
+    stamp(name)  # an error where there is no such kernel
     for origin in ("shipped", "kept", "compiled"):
-        if origin == "compiled":
-            entry: store.Entry | None = compile()
-            store.write(text, key_of(name, text), entry)
-        else:
-            entry = (_shipped if origin == "shipped" else _kept)(name, text)
-        if entry is not None:
-            try:
-                return load(entry.code, entry.facts["names"], entry.facts["wanted"]), entry.facts, origin
-            except Unloadable:
-                continue
+        try:
+            entry = compile() if origin == "compiled" else (_shipped if origin == "shipped" else _kept)(name, text)
+            if entry is not None:
+                if origin == "compiled":
+                    store.write(text, key_of(name, text), entry)
+                return load(entry.code, names_in(text, door), entry.facts["wanted"]), entry.facts, origin
+        except Exception as error:
+            _note(f"{origin} code of {text}", error)
     return None
+
+
+def _note(what: str, error: Exception) -> None:
+    import logging
+
+    logging.getLogger("seqformats").info("no %s: %s: %s", what, type(error).__name__, error)
 
 
 class Traits(NamedTuple):
@@ -123,7 +129,34 @@ loaded: dict[str, Code] = {}
 
 def in_use() -> bool:
     """Does machine code of files run here?  Not where the kernels are to be interpreted."""
-    return USABLE and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+    return not interpreted() and objects.as_known()
+
+
+def interpreted() -> bool:
+    """Are all kernels to run as the Python functions that they are?"""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+def by_numba(name: str) -> Callable[..., Any]:
+    """A kernel as a function that Numba compiles for all types, in this process alone: where there is no other way."""
+    own = importlib.import_module("..kernels.parts.own", __package__)
+    spec = spec_of(name)
+    made: Callable[..., Any] = own.by_numba(spec.cpu, nogil=not spec.cpu.keeps_gil)
+    return made
+
+
+def whence() -> str:
+    """Where the code of kernels comes from in this process, and why, in words."""
+    if interpreted():
+        return "interpreted: NUMBA_DISABLE_JIT is set"
+    if not objects.as_known():
+        return "compiled in each process: the objects of this build of Python or NumPy are others"
+    reason, unkept = why_not_shipped(), store.why_not()
+    if not reason:
+        return f"shipped for {cpu.level()}"
+    if unkept:
+        return f"compiled in each process and not cached: {unkept} ({reason})"
+    return f"compiled at first use, kept in {store.user_folder()} ({reason})"
 
 
 def why_not_shipped() -> str:
@@ -136,7 +169,17 @@ def why_not_shipped() -> str:
         return "none was shipped with this installation"
     if not cpu.level():
         return "none is made for this CPU"
-    return "" if _bundle() is not None else f"none is there for {cpu.level()}, or it is damaged"
+    bundle = _bundle()
+    if bundle is None:
+        return f"none is there for {cpu.level()}, or it is damaged"
+    return "" if bundle.llvm.partition(" ")[0] == cpu.system() else f"it was made for {bundle.llvm}"
+
+
+def made_by() -> str:
+    """What makes code here, as a bundle says it."""
+    import llvmlite
+
+    return f"{cpu.system()} llvmlite {llvmlite.__version__}"
 
 
 @functools.cache
@@ -156,6 +199,11 @@ def _kept(name: str, text: str) -> store.Entry | None:
     return store.read(text, key_of(name, text))
 
 
+def is_there(name: str, text: str) -> bool:
+    """Is the code of a kernel shipped, or kept by this user?  It is looked for under `text`."""
+    return (_shipped(name, text) or _kept(name, text)) is not None
+
+
 def compiled(name: str, text: str, signature: Signature) -> store.Entry:
     """Compile a kernel now, which imports Numba."""
     spec = spec_of(name)
@@ -172,13 +220,13 @@ def compiled_door(name: str) -> store.Entry:
 
 
 def _entry_of(name: str, built: Any, **facts: object) -> store.Entry:
-    return store.Entry(built.code, {"names": built.names, "wanted": built.wanted, "stamp": stamp(name), **facts})
+    return store.Entry(built.code, {"wanted": built.wanted, "stamp": stamp(name), **facts})
 
 
 def key_of(name: str, text: str) -> str:
     """What code depends on, as a number in hexadecimal digits."""
     parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host())
-    return store.sha256("\0".join(parts).encode()).hexdigest()
+    return digest("\0".join(parts).encode()).hex()
 
 
 @functools.cache
@@ -188,15 +236,22 @@ def stamp(name: str) -> str:
         own = (_PACKAGE / "kernels" / f"{name}.py").read_bytes()
     except FileNotFoundError:
         raise DeviceError(f"no kernel is called {name}") from None
-    return store.sha256(_stamp_of_parts() + own).hexdigest()
+    return digest(_stamp_of_parts(), own).hex()
 
 
 @functools.cache
 def _stamp_of_parts() -> bytes:
     """The same of what kernels are made of, and of the names of what comes in one argument."""
     parts = sorted((_PACKAGE / "kernels" / "parts").glob("*.py"))
-    others = ("layout.py", "beam/rows.py", "native/words.py", "kernels/doors/language.py")
-    digest = store.sha256()
-    for path in (*parts, *[_PACKAGE / other for other in others]):
-        digest.update(path.read_bytes())
-    return digest.digest()
+    paths = (*parts, *[_PACKAGE / other for other in _OTHER_PARTS])
+    return digest(*[path.read_bytes() for path in paths])
+
+
+_OTHER_PARTS = (
+    "layout.py",
+    "beam/rows.py",
+    "native/objects.py",
+    "native/signature.py",
+    "native/words.py",
+    "kernels/doors/language.py",
+)

@@ -35,6 +35,7 @@ def levels_of(machine: str) -> tuple[str, ...]:
     return ("aarch64",) if machine.lower() in ("aarch64", "arm64") else ()
 
 
+@functools.cache
 def level() -> str:
     """The best level that this CPU has; "" where no code is shipped for it."""
     names = levels_of(platform.machine())
@@ -46,16 +47,37 @@ def level() -> str:
 
 
 def numba_options(level: str) -> dict[str, str]:
-    """The environment in which Numba compiles for a level."""
-    name = "generic" if level == "aarch64" else level
-    return {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": "+neon" if level == "aarch64" else "", "NUMBA_DISABLE_INTEL_SVML": "1"}
+    """The environment in which Numba compiles for a level; kernels ask it for features by name."""
+    features = ["neon"]
+    if level in LEVELS:
+        features = [feature for name in tuple(LEVELS)[tuple(LEVELS).index(level) :] for feature in LEVELS[name]]
+    return {
+        "NUMBA_CPU_NAME": level if level in LEVELS else "generic",
+        "NUMBA_CPU_FEATURES": ",".join(f"+{feature}" for feature in sorted(features)),
+        "NUMBA_DISABLE_INTEL_SVML": "1",
+    }
+
+
+@functools.cache
+def system() -> str:
+    """Which machine code can be loaded here: that for this kind of machine, system and C library."""
+    import llvmlite.binding as llvm
+
+    machine, _, *rest = llvm.get_process_triple().split("-")  # between them stands who has made it
+    return "-".join((machine, *rest))
 
 
 @functools.cache
 def host() -> str:
-    """This CPU and system in words: code that is made for it may run on no other."""
+    """The CPU that code is compiled for, and the system, in words: such code may run on no other.
+
+    It is this one, unless the environment names another.
+    """
     import llvmlite
     import llvmlite.binding as llvm
 
-    own = "".join(sorted(name for name, there in _features().items() if there))
-    return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {own} llvmlite {llvmlite.__version__}"
+    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    features = os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None:
+        features = ",".join(sorted(name for name, there in _features().items() if there))
+    return f"{llvm.get_process_triple()} {name} {features} llvmlite {llvmlite.__version__}"

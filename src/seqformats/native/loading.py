@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
-import struct
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-
-USABLE = (
-    sys.implementation.name == "cpython"
-    and not sysconfig.get_config_var("Py_GIL_DISABLED")
-    and struct.calcsize("P") == 8
-    and sys.byteorder == "little"
-)
-"""Has this build the objects that an entry reads: those of CPython with a GIL, on 64 bits?"""
 
 ALWAYS, NEVER = 0, 2**62
 """From how many bytes of arrays on a kernel lets other threads run meanwhile."""
@@ -29,24 +18,21 @@ SMALL = 1 << 18
 Who gives the GIL away gets it back when another thread wakes up, which takes longer than such a kernel."""
 
 
-class Unloadable(Exception):
-    """A function that machine code calls is nowhere to be found."""
-
-
 @functools.cache
 def _engine() -> Any:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()  # without it there is no engine
-    machine = llvm.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    machine = target.create_target_machine(jit=True, codemodel="jitdefault")
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
 def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
 
-    One thread at a time.  Raises `Unloadable`; without it LLVM would end the process.
+    One thread at a time.  LookupError for a function that is nowhere to be found; LLVM would end the process for it.
     """
     import llvmlite.binding as llvm
 
@@ -56,7 +42,11 @@ def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
             llvm.add_symbol(name, _address_of(name))
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return [engine.get_function_address(name) for name in names]
+    found = {name: engine.get_function_address(name) for name in names}
+    for name, address in found.items():
+        if not address:
+            raise LookupError(f"no function is called {name}")
+    return list(found.values())
 
 
 def _address_of(name: str) -> int:
@@ -66,13 +56,15 @@ def _address_of(name: str) -> int:
             return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
         except AttributeError:
             continue
-    raise Unloadable(name)
+    raise LookupError(f"no function is called {name}")
 
 
 @functools.cache
 def _libraries() -> list[ctypes.CDLL]:
+    from ctypes.util import find_library  # which loads what starts processes, and is hardly ever asked
+
     found = [ctypes.pythonapi, *([ctypes.CDLL(None)] if sys.platform != "win32" else [ctypes.cdll.msvcrt])]
-    mathematics = ctypes.util.find_library("m")
+    mathematics = find_library("m")
     return [*found, ctypes.CDLL(mathematics)] if mathematics else found
 
 
@@ -105,5 +97,5 @@ def function_at(address: int, name: str, world: np.ndarray) -> Callable[..., Any
 def world_of_entries(release_from: int) -> np.ndarray:
     """What an entry has to know of this process, see `kernels.parts.building`."""
     world = np.array([id(np.ndarray), release_from, id(None), id(TypeError), id(IndexError)], np.int64)
-    world.setflags(False)
+    world.flags.writeable = False
     return world

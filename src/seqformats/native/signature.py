@@ -34,3 +34,8 @@ def _word(x: Any) -> Word:
 def text_of(signature: Signature) -> str:
     """The same in one line, which a file can be called by."""
     return ",".join([word if isinstance(word, str) else f"{word[0]}({text_of(word[1:])})" for word in signature])
+
+
+def names_in(text: str, door: bool = False) -> list[str]:
+    """The names of the functions in machine code that is called `text`: that for Python, that for machine code."""
+    return [text] if door else [text, f"{text} by words"]

@@ -25,13 +25,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple
 
-try:  # what `hashlib` has too, without OpenSSL: loading that takes longer than a hundred kernels
-    from _sha2 import sha256  # type: ignore[import-not-found]
-except ImportError:
-    try:
-        from _sha256 import sha256  # type: ignore[import-not-found]  # before Python 3.12
-    except ImportError:
-        from hashlib import sha256
+from .digest import digest
 
 
 class Entry(NamedTuple):
@@ -270,7 +264,7 @@ def _file(name: str, key: str) -> str:
     """The name of a file, which every system takes."""
     plain = "".join(c if (c.isascii() and c.isalnum()) or c in "_." else "_" for c in name)[:100]
     if plain != name:
-        plain = f"{plain}.{sha256(name.encode()).hexdigest()[:8]}"
+        plain = f"{plain}.{digest(name.encode()).hex()[:8]}"
     return f"{plain}-{key[:_DIGITS]}{_ENDING}"
 
 
@@ -281,7 +275,7 @@ def _text(facts: object) -> bytes:
 
 def _digest(name: str, key: str, *parts: bytes) -> bytes:
     """Of an entry, and of whose it is: one that was given another name is damaged."""
-    return bytes(sha256(b"\0".join((name.encode(), key.encode(), *parts))).digest())
+    return digest(b"\0".join((name.encode(), key.encode(), *parts)))
 
 
 def _packed(name: str, key: str, entry: Entry) -> bytes:

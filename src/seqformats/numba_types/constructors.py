@@ -15,10 +15,11 @@ from ..errors import StructureError
 from ..formats.structure import MOST
 from ..kernels import check_lengths, check_offsets, check_order
 from ..kernels.parts.code import Kind
+from ..kernels.parts.own import by_numba
 from .lists import make_list
 from .sequences import make_lod, make_masked, make_packed, make_padded, make_ragged, read_only
 
-lengths_fault, offsets_fault, order_fault = check_lengths.cpu, check_offsets.cpu, check_order.cpu
+lengths_fault, offsets_fault, order_fault = [by_numba(x.cpu) for x in (check_lengths, check_offsets, check_order)]
 
 
 # --- what is given ---------------------------------------------------------------------------------------------------

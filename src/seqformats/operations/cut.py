@@ -12,10 +12,10 @@ from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
 from ..errors import ConversionError, StructureError
 from ..formats import Encoding, Ragged
-from ..formats.rows import SMALL
 from ..formats.structure import MOST, Structure, whole
 from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, operation
 from ..launch.kernel import kernel
+from ..native.loading import SMALL
 from .annotations import B, Batch, Counts
 from .over import rows_like
 from .rearrange import per_sequence

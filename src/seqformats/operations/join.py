@@ -15,12 +15,13 @@ from ..converters.like import convert_like
 from ..errors import ConversionError, DeviceError, StructureError
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
-from ..formats.rows import SMALL, new_array
+from ..formats.rows import new_array
 from ..formats.structure import Structure, same_levels
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, make_operand, operand, operation
 from ..launch.kernel import kernel, sent
 from ..layout import Layout
 from ..limits import remember
+from ..native.loading import SMALL
 from .annotations import B
 from .over import flat_layout
 from .spread import repeated, summed

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, DType, Library, Shape, library_of
+from ..arrays import NUMPY, Array, DType, Library, Shape, library_of, memory
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert
 from ..doors.door import Calculating
@@ -213,7 +213,7 @@ def combined(function: Callable[..., Array], x: Encoding, *others: Encoding) -> 
 def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:
     """Memory for what a kernel keeps while it works, beside `like`; on the host NumPy's, the quickest to get."""
     if library is NUMPY or library.kind(like) == "cpu":
-        return np.empty(shape, name)
+        return memory.empty(shape, name)
     return library.empty(shape, library.dtype(name), like)
 
 

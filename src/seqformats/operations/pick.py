@@ -19,10 +19,11 @@ from ..converters.like import convert_like
 from ..errors import StructureError
 from ..formats import Encoding, Ragged, structure_of
 from ..formats.leaves import without_data
-from ..formats.rows import SMALL, new_array
+from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure
 from ..gradients.operation import Operation, Pullback, linear, operand
 from ..launch.kernel import Kernel, kernel
+from ..native.loading import SMALL
 from .annotations import B, Batch
 from .over import flat_layout, name_of
 

@@ -12,9 +12,9 @@ from ..arrays.dtypes import HALF, means, sums
 from ..converters.convert import convert
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
-from ..formats.rows import SMALL
 from ..gradients.operation import Pullback, linear
 from ..launch.kernel import kernel
+from ..native.loading import SMALL
 from .annotations import E
 from .over import Calculation, Spreading, flat_layout, in_one_array, layout_for, name_of, rows_like
 from .reduction import MEAN, SQRT, SUM

@@ -79,7 +79,7 @@ def _function_of_python(name: str, count: int, gives: bool = True) -> Callable[.
         1: lambda typingctx, a: made(typingctx, a),
         2: lambda typingctx, a, b: made(typingctx, a, b),
     }
-    return intrinsic(signatures[count])  # type: ignore[no-any-return]
+    return intrinsic(signatures[count])
 
 
 keep = _function_of_python("Py_IncRef", 1, gives=False)
@@ -140,7 +140,7 @@ def run(typingctx: Context, function: Kind, words: Kind) -> Any:
 
 
 @intrinsic
-def _call8(typingctx, function, a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]
+def _call8(typingctx, function, a, b, c, d, e, f, g, h):
     def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
         kind = ir.FunctionType(I64, [I64] * 2 + [I32] + [I64] * 3 + [I32, I64]).as_pointer()
         words = list(values[1:])

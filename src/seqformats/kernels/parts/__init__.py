@@ -3,7 +3,7 @@
 But those of decoding, which know by `beam.rows` the names of what they take.
 
 - `options`   how they are compiled
-- `cache`     where they are kept, and whose files are read
+- `building`  machine code of them, in files
 - `common`    plain functions, on every device
 - `moves`     bytes and addresses
 - `objects`   Python objects

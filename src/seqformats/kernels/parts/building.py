@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -22,44 +22,58 @@ from numba.core.registry import cpu_target
 from numba.np.arrayobj import populate_array
 
 from ...layout import Layout
-from ...native.signature import Signature, Word
+from ...native.objects import (
+    AXES,
+    DATA,
+    DESCR,
+    DIMENSIONS,
+    FLAGS,
+    KIND,
+    SIZE,
+    TUPLE_ITEMS,
+    TUPLE_SIZE,
+    TUPLE_SUBCLASS,
+    TYPE,
+)
+from ...native.signature import Signature, Word, names_in
 from .code import I32, I64, Builder, Context, Kind, Value
 from .options import Part
 from .record import KernelSpec
 
 POINTER = ir.IntType(8).as_pointer()
-HEAD, DATA, AXES, DIMENSIONS, DESCR = 16, 16, 24, 32, 56  # bytes in an array object, the first of its header
-KIND, SIZE = 24, 40  # bytes in a dtype object
-TUPLE_SIZE, TUPLE_ITEMS = 16, 24
 
 
 class Built(NamedTuple):
-    """An object file.
+    """An object file, and the names of the functions that it calls.
 
-    Its functions are called `names`: the entry, which Python calls, and `kernel(words)`, which other machine code
-    calls; of a door only the entry.  `wanted` are the functions that it calls itself.
+    Its own are called as `native.signature.names_in` says: the entry, which Python calls, and a function that other
+    machine code calls; of a door only the entry.
     """
 
     code: bytes
-    names: list[str]
     wanted: list[str]
 
 
 class _Object(JITCodeLibrary):
     """A library that ends as an object file instead of code in this process."""
 
-    def __init__(self, codegen: Any, name: str, seen: Sequence[str]) -> None:
+    def __init__(self, codegen: Any, name: str, seen: list[str]) -> None:
         super().__init__(codegen, name)
         self.seen = seen
         self.wanted: list[str] = []
         self.made = b""
 
     def _optimize_final_module(self) -> None:
-        """First let nobody see what is not to be called, so that what is not used is left out."""
+        """First let nobody see what is not to be called, so that what is not used is left out.
+
+        Numba's names count what a process has compiled; with others the same kernel becomes the same file.
+        """
         module = self._final_module
-        for made in (*module.functions, *module.global_variables):
-            if not made.is_declaration:
-                made.linkage = "external" if made.name in self.seen else "internal"
+        for number, made in enumerate((*module.functions, *module.global_variables)):
+            if made.name in self.seen:
+                made.linkage = "external"
+            elif not made.is_declaration:
+                made.linkage, made.name = "internal", f"part.{number}"
         super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
@@ -82,7 +96,7 @@ def build(function: Callable[..., Any], signature: Signature, name: str, door: b
         typing.refresh()
         target.refresh()
         found = compiler.compile_extra(typing, target, function, kinds, None, flags, {}, pipeline_class=Part)
-        names = [name] if door else [name, f"{name} by words"]
+        names = names_in(name, door)
         library = _Object(target.codegen(), name, names)
         module = library.create_ir_module(name)
         if door:
@@ -93,7 +107,7 @@ def build(function: Callable[..., Any], signature: Signature, name: str, door: b
         library.add_ir_module(module)
         library.add_linking_library(found.library)
         library.finalize()
-    return Built(library.made, names, library.wanted)
+    return Built(library.made, library.wanted)
 
 
 def kind_of(word: Word) -> Kind:
@@ -109,7 +123,10 @@ def kind_of(word: Word) -> Kind:
 
 _NAMES = {
     **{f"{kind}{size}": f"{name}{8 * size}" for kind, name in (("i", "int"), ("u", "uint")) for size in (1, 2, 4, 8)},
-    **{"f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128"},
+    "f4": "float32",
+    "f8": "float64",
+    "c8": "complex64",
+    "c16": "complex128",
 }
 
 
@@ -177,8 +194,8 @@ class _Entry:
         if isinstance(kind, types.Array):
             return self.array(given, kind)
         if isinstance(kind, types.BaseTuple):
-            flags = self.word(self.word(given, 8), _TYPE_FLAGS)
-            self.wrong(builder.icmp_signed("==", builder.and_(flags, I64(_TUPLE_SUBCLASS)), I64(0)))
+            flags = self.word(self.word(given, TYPE), FLAGS)
+            self.wrong(builder.icmp_signed("==", builder.and_(flags, I64(TUPLE_SUBCLASS)), I64(0)))
             self.wrong(builder.icmp_signed("!=", self.word(given, TUPLE_SIZE), I64(len(kind.types))))
             parts = [self.value(self.word(given, TUPLE_ITEMS + 8 * k), part) for k, part in enumerate(kind.types)]
             return self.context.make_tuple(builder, kind, parts)
@@ -195,7 +212,7 @@ class _Entry:
     def array(self, given: Value, kind: types.Array) -> Any:
         """The same for an array of NumPy, whose type and items must be as they were said to be."""
         context, builder = self.context, self.builder
-        self.wrong(builder.icmp_signed("!=", self.word(given, 8), self.word(self.world, 0)))
+        self.wrong(builder.icmp_signed("!=", self.word(given, TYPE), self.word(self.world, 0)))
         self.wrong(builder.icmp_signed("!=", self.word(given, AXES, I32), I32(kind.ndim)))
         dtype = self.word(given, DESCR)
         letter = {types.Float: "f", types.Complex: "c"}.get(type(kind.dtype)) or ("i" if kind.dtype.signed else "u")
@@ -216,9 +233,6 @@ class _Entry:
         data = builder.inttoptr(self.word(given, DATA), item)
         populate_array(made, data, shape, strides, size, None)
         return made._getvalue()
-
-
-_TYPE_FLAGS, _TUPLE_SUBCLASS = 168, 1 << 26  # tp_flags of a type object
 
 
 def _c_function(builder: Builder, name: str, *args: Value) -> Any:

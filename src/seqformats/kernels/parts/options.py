@@ -67,6 +67,7 @@ class Part(Compiler):
     """Numba's compiler, for a function that kernels call."""
 
     def define_pipelines(self) -> Any:
+        """Numba's steps, with our own lowering."""
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
             pipeline.passes = [(_Lowering if step is NativeLowering else step, text) for step, text in pipeline.passes]

@@ -26,6 +26,8 @@ class Bytes(Array, Protocol):
 class Table(Array, Protocol):
     """Integers with two axes."""
 
+    shape: tuple[int, int]
+
 
 class Grid(Array, Protocol):
     """An array of items with two axes."""

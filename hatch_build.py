@@ -1,0 +1,80 @@
+"""How a wheel is built: kernels are compiled, and their machine code is shipped, so that no user has to compile.
+
+A wheel has the code of every kernel, for each level of CPUs that `seqformats.native.cpu` knows for the machine it is
+built on.  It is made for its system and kind of machine, but for every version of Python, NumPy and Numba: the code
+calls CPython by name and reads public layouts.  Compiling takes some minutes of a CPU; all CPUs work.
+
+``SEQFORMATS_SHIP=0`` in the environment builds a wheel of Python alone, for every system (``py3-none-any``): for
+platforms where Numba cannot run while wheels are built.  Kernels are then compiled where they are first used.
+
+This file is hatchling's build hook, and a build backend around hatchling, which asks for Numba where kernels are
+compiled: for a wheel, but not for an editable install, which compiles nothing.
+"""
+
+import os
+import platform
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling import build as _hatchling
+from hatchling.build import build_editable, build_sdist, build_wheel  # noqa: F401  the backend's
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+COMPILERS = ["numba>=0.61", "numpy>=2.0"]
+_SOURCE = Path(__file__).parent / "src"
+
+
+def _shipping() -> bool:
+    return os.environ.get("SEQFORMATS_SHIP", "1") != "0"
+
+
+def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    """What hatchling needs, and what compiles kernels."""
+    return [*_hatchling.get_requires_for_build_wheel(config_settings), *(COMPILERS if _shipping() else [])]
+
+
+def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
+    """What hatchling needs."""
+    return list(_hatchling.get_requires_for_build_sdist(config_settings))
+
+
+def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
+    """What hatchling needs."""
+    return list(_hatchling.get_requires_for_build_editable(config_settings))
+
+
+class Hook(BuildHookInterface):
+    """Compiles the kernels of a wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Before files are collected: have machine code among them."""
+        if self.target_name != "wheel" or version == "editable" or not _shipping():
+            return
+        sys.path.insert(0, str(_SOURCE))
+        from seqformats.native import cpu, ship
+
+        levels = cpu.levels_of(platform.machine())
+        if not levels:
+            raise RuntimeError(f"no machine code is made for {platform.machine()}; set SEQFORMATS_SHIP=0")
+        self._made = tempfile.TemporaryDirectory(prefix="seqformats-")
+        folder = Path(self._made.name)
+        ship.ship(folder, levels, lambda line: print(line, file=sys.stderr, flush=True))
+        for path in sorted(folder.iterdir()):
+            build_data["force_include"][str(path)] = f"seqformats/native/shipped/{path.name}"
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{_platform()}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """The files are in the wheel."""
+        made = getattr(self, "_made", None)
+        if made is not None:
+            made.cleanup()
+
+
+def _platform() -> str:
+    """The tag of this system and kind of machine; a Python for several kinds of machine compiles for one."""
+    name = sysconfig.get_platform().replace("universal2", platform.machine())
+    return name.replace("-", "_").replace(".", "_")

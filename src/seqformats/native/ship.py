@@ -1,0 +1,205 @@
+"""Compile all kernels, in several processes: for a level of CPUs, to be shipped with the package, or for this one.
+
+Each process compiles with Numba, which reads once what it compiles for; so a process works for one level.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import pkgutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import code, cpu, store
+from .digest import digest
+from .signature import Signature, text_of
+
+SLOW = ("attend_back", "attend_rows", "alike_rows", "sum_rows", "sum_copies", "quantile_rows", "softmax_rows")
+"""The kernels that take longest to compile, which are begun with: so all processes end at about the same time."""
+
+Said = Callable[[str], object]
+"""Where a line about the progress goes."""
+
+
+class Job(NamedTuple):
+    """A kernel for arguments of some types; None for its traits alone, or for a door."""
+
+    name: str
+    signature: Signature | None
+
+    @property
+    def text(self) -> str:
+        """As its code is called."""
+        return self.name if self.signature is None else f"{self.name}({text_of(self.signature)})"
+
+    @property
+    def door(self) -> bool:
+        """Is it one, and no kernel?"""
+        return self.name.startswith(_DOORS)
+
+
+_DOORS = "doors/"
+_FOLDER = Path(__file__).parents[1] / "kernels"
+
+
+def names() -> list[str]:
+    """All kernels, sorted, and all doors."""
+    kernels = sorted(found.name for found in pkgutil.iter_modules([str(_FOLDER)]) if not found.ispkg)
+    doors = sorted(found.name for found in pkgutil.iter_modules([str(_FOLDER / _DOORS)]) if found.name != "language")
+    return [*kernels, *(f"{_DOORS}{name}" for name in doors)]
+
+
+def jobs(wanted: Iterable[str] = ()) -> list[Job]:
+    """Everything that there is to compile of these kernels, all without any, the slow ones first; this loads Numba."""
+    building = importlib.import_module("..kernels.parts.building", __package__)
+    order = sorted(wanted or names(), key=lambda name: (SLOW.index(name) if name in SLOW else len(SLOW), name))
+    kernels = [name for name in order if not name.startswith(_DOORS)]
+    signatures = [Job(name, one) for name in kernels for one in building.signatures_of(code.spec_of(name))]
+    return [*signatures, *(Job(name, None) for name in order)]
+
+
+def processes_here() -> int:
+    """How many processes can work at the same time."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# --- to be shipped ---------------------------------------------------------------------------------------------------
+
+
+def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None = None) -> None:
+    """Compile all kernels for some levels into a folder, the same files each time.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to, see `store.Shipped.write`.
+    levels : sequence of str
+        As `cpu.levels_of` names them; those of this kind of machine.
+    said : function
+        Given a line for each kernel.
+    processes : int, optional
+        How many work at the same time; as many as there are CPUs if not given.
+
+    Raises
+    ------
+    RuntimeError
+        Some kernel was not compiled; the error says which, and why.
+    """
+    todo = jobs()
+    stamp = digest(*[code.stamp(name).encode() for name in names()]).hex()
+    for level in levels:
+        begun, entries, failed = time.monotonic(), {}, []
+        for job, found in _results(_entry, todo, processes, f"{level} ", said, functools.partial(_for_level, level)):
+            if isinstance(found, store.Entry):
+                entries[job.text] = found
+            else:
+                failed.append(f"{job.text}: {found}")
+        if failed:
+            raise RuntimeError(f"{len(failed)} kernels were not compiled for {level}:\n" + "\n".join(sorted(failed)))
+        store.Shipped.write(folder, level, entries, stamp=stamp, llvm=code.made_by())
+        size = sum(path.stat().st_size for path in folder.glob(f"{level}.*"))
+        said(f"{level}: {len(entries)} entries, {size / 1e6:.1f} MB, {time.monotonic() - begun:.0f} s")
+
+
+def _for_level(level: str) -> None:
+    """What a process begins with: whatever its environment says, it compiles for a level."""
+    for name in (*cpu.CHANGES_CODE, "NUMBA_DISABLE_JIT"):
+        os.environ.pop(name, None)
+    os.environ.update(cpu.numba_options(level))
+    _alone()
+
+
+def _alone() -> None:
+    """Ctrl-C is for the process that has begun this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _entry(job: Job) -> store.Entry:
+    if job.door:
+        return code.compiled_door(job.name)
+    if job.signature is None:
+        return code.entry_of_traits(job.name)
+    return code.compiled(job.name, job.text, job.signature)
+
+
+# --- into the cache of this user -------------------------------------------------------------------------------------
+
+
+def fill_cache(wanted: Iterable[str], said: Said, processes: int | None = None) -> bool:
+    """Compile kernels for this CPU, those that are neither shipped nor kept, and keep them.
+
+    Parameters
+    ----------
+    wanted : iterable of str
+        Names of kernels; none for all.
+    said : function
+        Given a line for each kernel, and some about the whole.
+    processes : int, optional
+        As `ship` has it.
+
+    Returns
+    -------
+    bool
+        Is all there now?
+
+    Raises
+    ------
+    DeviceError
+        There is no kernel of such a name.
+    """
+    begun, todo = time.monotonic(), jobs(wanted)
+    left = [job for job in todo if not code.is_there(job.name, job.text)]
+    said(f"machine code: {code.whence()}")
+    said(f"{len(todo) - len(left)} of {len(todo)} there already")
+    failed = 0
+    for job, found in _results(_keep, left, processes, "", said, _alone):
+        if found is not True:
+            failed += 1
+            said(f"not compiled: {job.text}: {found or 'it could not be written'}")
+    said(f"{len(left) - failed} compiled in {time.monotonic() - begun:.1f} s")
+    return not failed
+
+
+def _keep(job: Job) -> bool:
+    """Nothing is half done: a file gets its name when it is complete."""
+    return store.write(job.text, code.key_of(job.name, job.text), _entry(job))
+
+
+# --- the processes ---------------------------------------------------------------------------------------------------
+
+
+def _results(
+    work: Callable[[Job], Any],
+    todo: Sequence[Job],
+    processes: int | None,
+    word: str,
+    said: Said,
+    begin: Callable[[], None],
+) -> Iterator[tuple[Job, Any]]:
+    """What `work` gives for each job, or the words of its error, in the order in which they end."""
+    if not todo:
+        return
+    count, wide = min(processes or processes_here(), len(todo)), len(str(len(todo)))
+    # not forks, since this process may have threads, and has loaded Numba for its own CPU
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=begin)
+    try:
+        waiting: dict[Future[Any], Job] = {pool.submit(work, job): job for job in todo}
+        for number, done in enumerate(as_completed(waiting), 1):
+            job, error = waiting[done], done.exception()
+            said(f"{word}[{number:{wide}}/{len(todo)}] {_short(job.text)}")
+            yield job, done.result() if error is None else f"{type(error).__name__}: {error}"
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _short(text: str, width: int = 100) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
