@@ -187,6 +187,7 @@ def _add(entry: Conversion) -> None:
     _encoding_types.update({entry.source, entry.target} - {list})
     _bound_to_devices = _bound_to_devices or entry.devices is not None
     _routes.clear()
+    entrances.clear()
 
 
 def conversions() -> dict[tuple[type, type], Conversion]:
@@ -283,6 +284,10 @@ def kind_of(x: object) -> type | None:
             return kind
     return None
 
+
+entrances: dict[type, Callable[[Any], Any]] = {}
+"""What stands before a conversion without options, by its target: ``entrances[To](x)`` gives the result, or None where
+the general way has to go on.  Gone with every change of the table, and learned anew."""
 
 direct = _conversions.get
 """``direct((source, target))`` is the entry of the table, or None."""

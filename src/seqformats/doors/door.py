@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..formats import Encoding
+from ..formats.structure import Order, Structure
 from ..launch.threads import loading
 from ..native import words
 from ..native.code import door_of
@@ -126,6 +129,23 @@ def same(x: Any, y: Any) -> bool:
     if type(x) is not type(y):
         return False
     if isinstance(x, np.ndarray):
-        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags
-    parts = ("_structure", "_shape", "_dtype")
-    return all(getattr(x, name) == getattr(y, name) for name in parts) and same(x.data, y.data)
+        return bool(
+            x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags
+        )
+    if x is y:
+        return True
+    if type(x) is tuple or isinstance(x, Order):
+        return len(x) == len(y) and all(map(same, x, y))
+    if isinstance(x, Structure):
+        return all(same(getattr(x, name), getattr(y, name)) for name in _OF_STRUCTURE)
+    if isinstance(x, Encoding):
+        return all(same(getattr(x, name), getattr(y, name)) for name in _slots_of(x.__class__))
+    return bool(x == y)
+
+
+_OF_STRUCTURE = ("lengths", "offsets", "n", "rows", "longest", "stable")
+
+
+@functools.cache
+def _slots_of(kind: Any) -> tuple[str, ...]:
+    return tuple(name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__")

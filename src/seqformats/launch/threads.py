@@ -62,6 +62,7 @@ def _forked() -> None:
     global _pool, _default
     _pool = _Pool()
     _default = 1
+    _tell()
 
 
 # What a thread holds while another forks stays held in the child for ever: so whoever forks waits until no thread is
@@ -163,6 +164,21 @@ def set_num_threads(k: int | None) -> None:
             raise ConversionError(f"the number of threads must be at least 1, not {said(k)}")
         k = min(k, _MOST)
     _chosen = k
+    _tell()
+
+
+_followers: list[Callable[[int], None]] = []
+
+
+def follow(function: Callable[[int], None]) -> None:
+    """Call `function` with the number of threads, now and whenever it changes."""
+    _followers.append(function)
+    function(num_threads())
+
+
+def _tell() -> None:
+    for function in _followers:
+        function(num_threads())
 
 
 class _Task:

@@ -11,7 +11,7 @@ first word is the address of what all have in common.
     LIST,
     TUPLE,
     STRUCTURE,
-    LAYOUT,
+    ORDERED,  # an `Order`
     INT64,  # a dtype
     LEFT,  # words
     RIGHT,
@@ -24,11 +24,15 @@ first word is the address of what all have in common.
     ROWS,
     LONGEST,
     STABLE,
-    BY_STEPS,
-    PACKED,
     ORDER,
+    LIST_OF,  # the type `List`, and its slots
+    LIST_ITEMS,
+    LIST_LIKE,
+    LIST_STRUCTURED,
+    LIST_SHAPE,
+    LIST_DTYPE,
     KINDS,  # here what is known of each encoding begins, with so many words for each:
-) = range(23)
+) = range(27)
 
 WIDE = 24
 ENCODINGS = ("Ragged", "Masked", "Padded", "Packed")
@@ -43,8 +47,10 @@ RAGGED, MASKED, PADDED, IN_STEPS = range(4)
     DTYPE,
     SIDE,  # of a Masked, else 0
     LENGTHS_OF,  # the field `lengths`
+    SIZES,  # the fields `size_at_t` and `indices` of Padded and Packed, else 0
+    INDICES,
     FIELDS,  # how many slots there are, and then all of them
-) = range(10)
+) = range(12)
 
 COMMON = KINDS + len(ENCODINGS) * WIDE
 
@@ -84,3 +90,31 @@ PLANS = LEARNED + 1
 ) = range(7)
 MOST_PLANS = 16
 OF_KERNEL = PLANS + PLAN * MOST_PLANS
+
+# Of `lay`: what it makes, which ways to it are known to be right, and the kernels.
+(
+    TARGET,  # the place among `ENCODINGS`
+    OPEN,  # a bit for each way that may be gone
+    ASKED,  # 1 + the way that was to be gone last, but was closed
+    GONE,  # the way that was gone last
+    SCAN_LIST,
+    SORT_LENGTHS,
+    COPY_BLOCKS,
+    PAD_BLOCKS,
+    BLOCKS_TO_STEPS,
+    WORDS_TO_STEPS,
+    STEPS_TO_BLOCKS,
+    STEPS_TO_WORDS,
+) = range(1, 13)
+LAY = 13
+IN_WORDS, WITH_GAPS, NOT_IN_ORDER, FROM = 1, 2, 4, 8
+"""Of a way: are rows single words, is there padding to be written, has an order to be found; and times the last one,
+what is read: 0 for a list, 1 + the place of an encoding, or 5 for a `List`."""
+
+# Of `construct`: which encodings are known to come out right, a bit each.
+KNOWN, INTEGER, CHECK_LENGTHS = range(1, 4)
+CONSTRUCT = 4
+
+# Of `items`, behind the same first words: a kernel.
+SCAN_ITEMS = 2
+GATHER = 3

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..arrays import AUTOCAST, Array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
+from ..converters.convert import at_once
 from ..doors.door import NO_DOOR
 from ..errors import ConversionError, StructureError, said
-from ..formats import Encoding, LoD
+from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import autocast, calculated, connected, wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, operand, to_be_summed, with_rule
@@ -96,6 +97,10 @@ class Reduction:
 
     def otherwise(self, x: Batch, empty: Empty) -> Reduced:
         """The same of what has not come through the door, where its function has begun."""
+        if empty is self.default:
+            batch: Ragged | None = at_once(x, Ragged)
+            if batch is not None:
+                return self(batch, empty)
         if empty is self.default and isinstance(x, Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)
