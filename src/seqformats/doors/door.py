@@ -27,8 +27,8 @@ def closed(*args: object) -> None:
 class Door:
     """The door of an operation, by the word for each thing that it has to know: see `native.words`.
 
-    It is closed until the general way has told it, by `learn_kernel`, which kernel there is for some dtypes, and its result is
-    that of the general way, bit for bit.
+    It is closed until the general way has told it, by `learn_kernel`, which kernel there is for some dtypes, and its
+    result is that of the general way, bit for bit.
     """
 
     page: ClassVar[str] = ""
@@ -120,8 +120,8 @@ def _is_the_one(dtype: Any) -> bool:
     """Is there one object of this dtype, and are its bytes all there is to an item?"""
     if dtype.isbuiltin != 1 or dtype.hasobject or not dtype.itemsize:
         return False
-    one: object = np.dtype(dtype.char)
-    return one is dtype
+    one: bool = np.dtype(dtype.char) is dtype
+    return one
 
 
 def same(x: Any, y: Any) -> bool:

@@ -1,0 +1,433 @@
+"""Doors that run one kernel over sequences, `calculate` and `spread`, beside the general ways behind them."""
+
+import contextlib
+import copy
+import functools
+import gc
+import pickle
+import resource
+import signal
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+
+import seqformats as sf
+from seqformats.doors import door as doors
+from seqformats.doors.door import Calculating, SpreadingOut
+from seqformats.doors.world import common
+from seqformats.formats import Encoding
+from seqformats.formats.structure import Structure
+from seqformats.launch.kernel import kernel, variant_of
+from seqformats.native.words import LEARNED, MOST, NUMBER
+from seqformats.operations import expand, rearrange, reduce, softmax, spread, windows
+
+pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
+
+REDUCTIONS = [record for record in reduce.REDUCTIONS.values() if record.door is not doors.NO_DOOR]
+WITH_GRADIENT = [getattr(sf, f"reduce_{record.name}") for record in REDUCTIONS if record.pullback is not None]
+KINDS = ["Ragged", "right", "left", "Padded", "Packed", "LoD", "levels", "List"]
+
+
+@contextlib.contextmanager
+def general():
+    """Nobody goes through a door."""
+    world = common()
+    most = int(world[MOST])
+    world[MOST] = 0
+    try:
+        yield
+    finally:
+        world[MOST] = most
+
+
+def encoded(data, lengths, kind):
+    """A batch in one of `KINDS`."""
+    x = sf.Ragged(data, lengths)
+    if kind in ("right", "left"):
+        return sf.convert(x, sf.Masked, side=kind)
+    if kind == "levels":
+        return sf.LoD(x.data, [[0, len(lengths)], x.offsets])
+    return sf.convert(x, getattr(sf, kind))
+
+
+def outcome(call):
+    try:
+        return call()
+    except (TypeError, sf.StructureError, sf.ConversionError) as error:
+        return type(error), str(error)
+
+
+def slots_of(x):
+    return [name for base in type(x).__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__"]
+
+
+def assert_same(x, y):
+    """Equal in everything that can be seen, the structure being the very same."""
+    assert type(x) is type(y)
+    if isinstance(x, tuple):
+        assert len(x) == len(y)
+        for a, b in zip(x, y, strict=True):
+            assert_same(a, b)
+    elif isinstance(x, np.ndarray):
+        assert (x.dtype, x.shape, x.strides, x.flags) == (y.dtype, y.shape, y.strides, y.flags)
+        assert x.tobytes() == y.tobytes()
+    elif isinstance(x, Structure):
+        assert x is y
+    elif isinstance(x, Encoding):
+        for name in slots_of(x):
+            assert_same(getattr(x, name), getattr(y, name))
+        assert sf.equal(x, y, equal_nan=True)
+        assert gc.is_tracked(x)
+    else:
+        assert x == y
+
+
+def compared(call):
+    """What a call gives, after it has been learned, is what the general way gives."""
+    outcome(call)
+    there = outcome(call)
+    with general():
+        other = outcome(call)
+    assert_same(there, other)
+    return there
+
+
+def calls(x, rows):
+    """All that goes by doors of kernels, for a batch."""
+    found = [functools.partial(record, x, record.default) for record in REDUCTIONS]
+    found += [
+        lambda: sf.softmax(x),
+        lambda: sf.log_softmax(x),
+        lambda: sf.cumsum(x),
+        lambda: sf.reverse(x),
+        lambda: sf.window(x, 1, 2),
+        lambda: sf.window(x, 0, 0),
+        lambda: sf.expand_as(rows, x),
+        lambda: sf.expand(rows, x),
+    ]
+    return found
+
+
+batches = st.tuples(
+    strategies.lengths(),
+    strategies.item_shapes(),
+    strategies.dtypes(),
+    st.sampled_from(KINDS),
+    st.booleans(),
+)
+
+
+@given(batches)
+def test_every_batch_as_the_general_way(drawn):
+    lengths, item, dtype, kind, special = drawn
+    x = encoded(strategies.counting(dtype, (sum(lengths), *item), special), np.array(lengths, np.int64), kind)
+    rows = strategies.counting(dtype, (len(lengths), *item), special)
+    for call in calls(x, rows):
+        with np.errstate(all="ignore"):
+            compared(call)
+
+
+@given(batches)
+def test_every_gradient_as_the_general_way(drawn):
+    lengths, item, dtype, kind, special = drawn
+    x = encoded(strategies.counting(dtype, (sum(lengths), *item), special), np.array(lengths, np.int64), kind)
+
+    def pulled(function):
+        y, pullback = sf.vjp(function, x)
+        return pullback(y)
+
+    for function in (*WITH_GRADIENT, sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse):
+        with np.errstate(all="ignore"):
+            compared(functools.partial(pulled, function))
+
+
+def batch(kind="Ragged", dtype=np.float32, width=5):
+    lengths = np.array([3, 0, 7, 1, 20])
+    return encoded(strategies.counting(dtype, (31, width)), lengths, kind)
+
+
+def opened():
+    """Every door of these, opened for float32, with arguments that go through it."""
+    x, rows = batch(), strategies.counting(np.float32, (5, 5))
+    for call in calls(x, rows):
+        call()
+    alone = (softmax.SOFTMAX, softmax.LOG_SOFTMAX, softmax.CUMSUM, rearrange.REVERSE)
+    found = [(record.door, (x, record.default)) for record in REDUCTIONS]
+    found += [(record.door, (x,)) for record in alone]
+    found += [(windows.WINDOW.door, (x, 1, 2)), (spread.repeating, (x, rows)), (expand._repeating_flat, (x, rows))]
+    for function in (*WITH_GRADIENT, sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse):
+        y, pullback = sf.vjp(function, x)
+        pullback(y)
+        free = zip(pullback.__code__.co_freevars, pullback.__closure__, strict=True)
+        known = {name: cell.cell_contents for name, cell in free}
+        if "door" in known:
+            found.append((known["door"], (known["shape"], y, *known["kept"])))
+    return [(door, args) for door, args in found if door.enter is not doors.closed]
+
+
+def test_plain_batches_go_through():
+    found = opened()
+    assert len(found) > 25
+    for door, args in found:
+        assert not door.wrong
+        assert door.enter(*args) is not None, (door.page, args)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("List", "levels")])
+def test_every_layout_goes_through(kind):
+    x = batch(kind)
+    sf.reduce_sum(x), sf.softmax(x), sf.expand_as(np.ones((5, 2)), x)
+    assert reduce.SUM.door.enter(x, reduce.SUM.default) is not None
+    assert softmax.SOFTMAX.door.enter(x) is not None
+    assert spread.repeating.enter(x, np.ones((5, 2))) is not None
+
+
+class Own(np.ndarray):
+    """An array of a subclass."""
+
+
+class Subclass(sf.Ragged):
+    """An encoding of a subclass."""
+
+
+def test_what_is_not_plain_is_left_to_the_general_way():
+    opened()
+    x, default = batch(), reduce.SUM.default
+    total, repeat, widen = reduce.SUM.door.enter, spread.repeating.enter, windows.WINDOW.door.enter
+    odd = [None, 3, [1.0], x.data, object(), batch("List"), Subclass(x.data, x.lengths)]
+    for other in (*odd, batch(dtype=">f4"), batch(width=0), batch("levels")):
+        assert total(other, default) is None
+    for other in odd:
+        assert softmax.SOFTMAX.door.enter(other) is None
+        assert repeat(other, np.ones((5, 5), np.float32)) is None
+    for wrong in ((), (x,), (x, 1e-300), (x, default, 1)):
+        assert total(*wrong) is None
+    for wrong in ((), (x,), (x, 1), (x, 1, 2, 3)):
+        assert widen(*wrong) is None
+    for count in (-1, 2**62, 2**100, -(2**100), True, np.int64(1), 1.0, "1", None, 2**29):
+        assert widen(x, count, 1) is None
+        assert widen(x, 1, count) is None
+
+
+def test_rows_that_are_not_plain_are_left_to_the_general_way():
+    opened()
+    x, repeat = batch(), spread.repeating.enter
+    rows = strategies.counting(np.float32, (5, 6))
+    unaligned = np.zeros(101, np.uint8)[1:].view(np.float32).reshape(5, 5)
+    odd = [rows[:4], rows[:, ::2], rows.T, unaligned, rows.view(Own), rows.astype(">f4"), rows[0, 0], rows[:0], x]
+    for other in (None, 3, [rows], rows.tolist(), *odd):
+        assert repeat(x, other) is None
+    for wrong in ((), (x,), (x, rows, rows)):
+        assert repeat(*wrong) is None
+    for other in odd:
+        compared(lambda other=other: sf.expand_as(other, x))
+        if other is not x:  # whose copies have a structure of their own
+            compared(lambda other=other: sf.expand(other, x))
+
+
+def test_data_that_has_changed():
+    x = sf.Ragged(np.ones((6, 2), np.float32), [2, 4])
+    sf.reduce_sum(x)
+    x.data.shape = (12, 1)
+    assert reduce.SUM.door.enter(x, reduce.SUM.default) is None
+    with pytest.raises(sf.StructureError, match="data was"):
+        sf.reduce_sum(x)
+    x.data.shape = (6, 2)
+    assert sf.reduce_sum(x).tolist() == [[2, 2], [4, 4]]
+    x.data.dtype = np.int32
+    with pytest.raises(sf.StructureError, match="data was"):
+        sf.softmax(x)
+
+
+def test_read_only_data():
+    x = batch()
+    x.data.setflags(write=False)
+    rows = strategies.counting(np.float32, (5, 5))
+    rows.setflags(write=False)
+    for call in calls(x, rows):
+        compared(call)
+
+
+def test_gradients_that_do_not_fit():
+    x = batch()
+    y, pullback = sf.vjp(sf.reduce_sum, x)
+    pullback(y)
+    with pytest.raises(sf.StructureError):
+        pullback(y[:, :4].copy())
+    with pytest.raises(sf.StructureError):
+        pullback(y[:4])
+    assert pullback(y.astype(np.float64)).dtype == np.float32
+    y, pullback = sf.vjp(sf.softmax, x)
+    pullback(y)
+    other = sf.Ragged(y.data, np.array([3, 0, 7, 2, 19]))
+    with pytest.raises(sf.StructureError):
+        pullback(other)
+    assert_same(pullback(y), pullback(y.data))
+    assert_same(pullback(y), pullback(sf.convert(y, sf.Padded)))
+
+
+def test_reference_counts_and_memory():
+    found = opened()
+    x = batch()
+    refused = [(reduce.SUM.door, (x,)), (reduce.SUM.door, (None, 1)), (softmax.SOFTMAX.door, (3,))]
+    for door, args in found + refused:
+        watched = [np.dtype(np.float32), sf.Ragged, x, None, True, *args]
+        for z in args:
+            if isinstance(z, sf.Ragged):
+                watched += [z.data, z._structure, z.lengths, z._shape, z._dtype, z._structure.offsets]
+        enter = door.enter
+
+        def many(count, enter=enter, args=args):
+            for _ in range(count):
+                enter(*args)
+
+        many(1000)
+        gc.collect()
+        before, memory = list(map(sys.getrefcount, watched)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        many(100_000)
+        gc.collect()
+        after = list(map(sys.getrefcount, watched))
+        # a count that a call changed would have changed a hundred thousand times
+        assert max(abs(a - b) for a, b in zip(before, after, strict=True)) < 100
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 4096
+
+
+def test_results_are_as_any_others():
+    x = batch()
+    opened()
+    for y in (sf.softmax(x), sf.window(x, 1, 1), sf.expand_as(np.ones((5, 2), np.float32), x)):
+        assert gc.is_tracked(y)
+        assert sf.equal(pickle.loads(pickle.dumps(y)), y)
+        assert sf.equal(copy.copy(y), y)
+        assert sf.equal(copy.deepcopy(y), y)
+    y = sf.softmax(x)
+    gone = weakref.ref(y)
+    del y
+    assert gone() is None
+
+
+def test_eight_threads():
+    """Small and large batches at once: the large ones let others run."""
+    small, large = batch(), sf.Ragged(np.ones((4000, 40), np.float32), [1000] * 4)
+    rows = np.ones((4, 40), np.float32)
+    wanted = [sf.reduce_sum(small), sf.softmax(large), sf.expand_as(rows, large), sf.convert(large, sf.Padded)]
+    failed = []
+
+    def work():
+        for _ in range(300):
+            fresh = sf.convert(sf.Ragged(large.data, large.lengths), sf.Padded)
+            got = [sf.reduce_sum(small), sf.softmax(large), sf.expand_as(rows, large)]
+            if not np.array_equal(got[0], wanted[0]) or not all(map(sf.equal, got[1:], wanted[1:3])):
+                failed.append(got)
+            if not np.array_equal(sf.reduce_sum(fresh), sf.reduce_sum(large)):
+                failed.append(fresh)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+def test_interrupts():
+    """Ctrl-C again and again: each comes out as itself, and nothing is lost by it."""
+    x, rows = batch(), strategies.counting(np.float32, (5, 5))
+    opened()
+    wanted = sf.reduce_sum(x)
+    before = sys.getrefcount(x.data), sys.getrefcount(x._structure)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, interrupt)
+    seen = 0
+    try:
+        for _ in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005)
+                while True:
+                    sf.reduce_sum(x), sf.softmax(x), sf.expand_as(rows, x), sf.expand(rows, x)
+            except KeyboardInterrupt:
+                seen += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    gc.collect()
+    assert seen == 300
+    assert np.array_equal(sf.reduce_sum(x), wanted)
+    assert (sys.getrefcount(x.data), sys.getrefcount(x._structure)) == before
+
+
+class Broken(Calculating):
+    """A door that is told a wrong number."""
+
+    def _prepared(self):
+        ready = super()._prepared()
+        for world in self.worlds:
+            world[NUMBER] += 1
+        return ready
+
+
+def test_a_door_that_differs_is_closed_for_good():
+    x = batch()
+    sum_rows = kernel("sum_rows")
+    wanted = sf.reduce_sum(x)
+    address = sum_rows.by_words[variant_of("float32", "float32")]
+    door = Broken((0,))
+    dtype = x.dtype
+    door.learn_kernel((dtype,), address, dtype, (x,), wanted)  # means instead of sums
+    assert door.wrong
+    assert door.enter is doors.closed
+    assert door.knows(np.dtype(np.float64))
+    assert all(world[LEARNED] == 0 for world in door.worlds)
+    door.learn_kernel((dtype,), address, dtype, (x,), wanted)
+    assert door.enter is doors.closed
+    good = Calculating((0,))
+    good.learn_kernel((dtype,), address, dtype, (x,), wanted)
+    assert not good.wrong
+    assert np.array_equal(good.enter(x), wanted)
+
+
+def test_a_first_call_that_is_not_plain_teaches_later():
+    door = Calculating((0,))
+    x, sum_rows = batch(), kernel("sum_rows")
+    wanted = sf.reduce_sum(x)
+    address = sum_rows.by_words[variant_of("float32", "float32")]
+    door.learn_kernel((x.dtype,), address, x.dtype, (batch("List"),), wanted)
+    assert not door.wrong
+    assert not door.knows(x.dtype)
+    assert door.enter is doors.closed
+    door.learn_kernel((x.dtype,), 0, x.dtype, (x,), wanted)
+    assert not door.knows(x.dtype)
+    door.learn_kernel((x.dtype,), address, x.dtype, (x,), wanted)
+    assert door.knows(x.dtype)
+
+
+def test_dtypes_that_come_and_go_teach_nothing():
+    door = SpreadingOut((), MOVES=1, ARRAYS=1)
+    for dtype in (">f4", "M8[s]", "S3", "f4,i2", np.dtype("f4", metadata={"a": 1})):
+        rows = np.zeros((5, 2), dtype)
+        result = sf.expand_as(rows, batch())
+        door.learn_kernel((rows.dtype,), 1, rows.dtype, (batch(), rows), result)
+        assert not door.worlds
+
+
+def test_a_large_batch_is_left_to_the_general_way():
+    world, x = common(), batch()
+    sf.reduce_sum(x)
+    most = int(world[MOST])
+    try:
+        world[MOST] = x.data.nbytes
+        assert reduce.SUM.door.enter(x, reduce.SUM.default) is not None
+        world[MOST] = x.data.nbytes - 1
+        assert reduce.SUM.door.enter(x, reduce.SUM.default) is None
+    finally:
+        world[MOST] = most
