@@ -198,7 +198,7 @@ class Lengths(torch.utils.data.Dataset):
 
 def collate(samples):
     use()
-    assert sf.convert(samples, sf.Padded).data.shape[0] == len(samples)
+    assert sf.convert(samples, sf.Padded).data.shape[1] == len(samples)
     return "numba" in sys.modules
 
 if __name__ == "__main__":
