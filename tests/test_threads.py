@@ -280,6 +280,40 @@ def test_a_child_forked_while_a_kernel_is_imported():
 
 @alone
 @FORK
+@pytest.mark.parametrize("first", ["logging", "seqformats"])
+def test_a_fork_while_a_compiling_thread_logs(first):
+    """It waits for the thread before it takes the lock of `logging`, whichever has been imported first."""
+    code = f"""
+        import {first}
+        import os, sys, threading, time
+        from seqformats.launch.threads import loading
+        assert ("logging" in sys.modules) == ({first!r} == "logging")
+        import logging
+
+        begun = threading.Event()
+
+        def compiling():
+            with loading:
+                begun.set()
+                time.sleep(0.3)
+                logging.getLogger("a new one")
+
+        thread = threading.Thread(target=compiling)
+        thread.start()
+        begun.wait()
+        child = os.fork()
+        if not child:
+            logging.getLogger("another one")
+            with loading:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        thread.join()
+        """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=HANGS, check=True)
+
+
+@alone
+@FORK
 def test_a_child_forked_while_the_pool_works():
     run(
         """

@@ -9,62 +9,13 @@ from typing import TYPE_CHECKING
 from .arrays.memory import keep_memory, kept_memory
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .converters.convert import convert
-from .converters.explain import explain
-from .converters.like import convert_like
 from .errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError
 from .formats import Chunks, List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
-from .gradients.own import operation
-from .gradients.vjp import vjp
 from .launch.threads import num_threads, set_num_threads
-from .operations.attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
-from .operations.batch import buckets, inverse_order, join_batches, pack_bins, reorder, sort_by_length, split_batches
-from .operations.chunks import chunk, unchunk
-from .operations.counts import reduce_all, reduce_any, reduce_count, reduce_mode, reduce_nunique
-from .operations.cross import cross
-from .operations.cut import cut, shift, truncate, truncate_pair
-from .operations.distance import levenshtein
-from .operations.dot_attention import attention
-from .operations.expand import expand, expand_as, repeat
-from .operations.extremes import reduce_first, reduce_last, reduce_max, reduce_min
-from .operations.filter import filter, run_starts
-from .operations.join import concat, interleave
-from .operations.levels import flatten_levels, nest, split, split_at
-from .operations.library import astype, to, to_device
-from .operations.loss import cross_entropy
-from .operations.map_sequences import map_sequences
-from .operations.masking import MaskedTokens, SpanCorrupted, corrupt_spans, mask_tokens
-from .operations.model_inputs import model_inputs
-from .operations.moments import reduce_std, reduce_var
-from .operations.order import TopK, Unique, argsort, sort, topk, unique
-from .operations.own import kernel
-from .operations.pick import gather
-from .operations.quantiles import reduce_median, reduce_quantile
-from .operations.questions import equal, lengths
-from .operations.rearrange import erase, reshape, reverse, slice
-from .operations.reduce import reduce, reduce_logsumexp, reduce_mean, reduce_prod, reduce_sqrt, reduce_sum
-from .operations.scatter import scatter
-from .operations.select import select
-from .operations.shuffle import shuffle
-from .operations.softmax import cumsum, log_softmax, softmax
-from .operations.steps import TensorArray, shrink
-from .operations.storage import from_arrays, to_arrays
-from .operations.template import Template, Templated
-from .operations.topk import argmax, argmin, topk_mean
-from .operations.windows import conv, ngrams, window
 from .registry import conversion, conversions
 from .when_imported import when_imported as _when_imported
-from .wrap import (
-    with_array,
-    with_flatten,
-    with_list,
-    with_lod,
-    with_masked,
-    with_packed,
-    with_padded,
-    with_ragged,
-)
 
-if TYPE_CHECKING:  # loaded when it is first asked for: few scripts need what decodes, and bridges need their libraries
+if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none of it, and bridges need their libraries
     from . import arrow as arrow
     from . import awkward as awkward
     from . import beam as beam
@@ -96,8 +47,56 @@ if TYPE_CHECKING:  # loaded when it is first asked for: few scripts need what de
         beam_search,
         beam_step,
     )
+    from .converters.explain import explain
+    from .converters.like import convert_like
+    from .gradients.own import operation
+    from .gradients.vjp import vjp
     from .loading import batches
+    from .operations.attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
+    from .operations.batch import (
+        buckets,
+        inverse_order,
+        join_batches,
+        pack_bins,
+        reorder,
+        sort_by_length,
+        split_batches,
+    )
+    from .operations.chunks import chunk, unchunk
+    from .operations.counts import reduce_all, reduce_any, reduce_count, reduce_mode, reduce_nunique
+    from .operations.cross import cross
+    from .operations.cut import cut, shift, truncate, truncate_pair
+    from .operations.distance import levenshtein
+    from .operations.dot_attention import attention
+    from .operations.expand import expand, expand_as, repeat
+    from .operations.extremes import reduce_first, reduce_last, reduce_max, reduce_min
+    from .operations.filter import filter, run_starts
+    from .operations.join import concat, interleave
+    from .operations.levels import flatten_levels, nest, split, split_at
+    from .operations.library import astype, to, to_device
+    from .operations.loss import cross_entropy
+    from .operations.map_sequences import map_sequences
+    from .operations.masking import MaskedTokens, SpanCorrupted, corrupt_spans, mask_tokens
+    from .operations.model_inputs import model_inputs
+    from .operations.moments import reduce_std, reduce_var
+    from .operations.order import TopK, Unique, argsort, sort, topk, unique
+    from .operations.own import kernel
+    from .operations.pick import gather
+    from .operations.quantiles import reduce_median, reduce_quantile
+    from .operations.questions import equal, lengths
+    from .operations.rearrange import erase, reshape, reverse, slice
+    from .operations.reduce import reduce, reduce_logsumexp, reduce_mean, reduce_prod, reduce_sqrt, reduce_sum
+    from .operations.scatter import scatter
+    from .operations.select import select
+    from .operations.shuffle import shuffle
+    from .operations.softmax import cumsum, log_softmax, softmax
+    from .operations.steps import TensorArray, shrink
+    from .operations.storage import from_arrays, to_arrays
+    from .operations.template import Template, Templated
+    from .operations.topk import argmax, argmin, topk_mean
+    from .operations.windows import conv, ngrams, window
     from .torch.nested import from_njt
+    from .wrap import with_array, with_flatten, with_list, with_lod, with_masked, with_packed, with_padded, with_ragged
 
 __version__ = "0.1.0"
 
@@ -255,15 +254,138 @@ __all__ = [
     "with_ragged",
 ]
 
-# Where the names are that are loaded later; what is not named here is in `beam`.
+# Where the names are that are loaded when they are first asked for.
 _LATER = {
+    "AllowedTokens": "beam",
+    "BannedTokens": "beam",
+    "BeamDecoder": "beam",
+    "BeamResult": "beam",
+    "BeamState": "beam",
+    "BeamTrace": "beam",
+    "DiverseGroups": "beam",
+    "ForcedPrefix": "beam",
+    "ForcedTokens": "beam",
+    "LexicalConstraints": "beam",
+    "MaskedTokens": "operations.masking",
+    "NoRepeatNgram": "beam",
+    "Prune": "beam",
+    "RepetitionPenalty": "beam",
+    "SpanCorrupted": "operations.masking",
+    "Stochastic": "beam",
+    "Template": "operations.template",
+    "Templated": "operations.template",
+    "TensorArray": "operations.steps",
+    "TopK": "operations.order",
+    "Trie": "beam",
+    "Unique": "operations.order",
+    "argmax": "operations.topk",
+    "argmin": "operations.topk",
+    "argsort": "operations.order",
+    "astype": "operations.library",
+    "attention": "operations.dot_attention",
     "batches": "loading",
+    "beam_backtrace": "beam",
+    "beam_search": "beam",
+    "beam_step": "beam",
+    "block_mask": "operations.attention",
+    "buckets": "operations.batch",
+    "chunk": "operations.chunks",
+    "concat": "operations.join",
+    "conv": "operations.windows",
+    "convert_like": "converters.like",
+    "corrupt_spans": "operations.masking",
+    "cross": "operations.cross",
+    "cross_entropy": "operations.loss",
+    "cu_seqlens": "operations.attention",
+    "cumsum": "operations.softmax",
+    "cut": "operations.cut",
+    "equal": "operations.questions",
+    "erase": "operations.rearrange",
+    "expand": "operations.expand",
+    "expand_as": "operations.expand",
+    "explain": "converters.explain",
+    "filter": "operations.filter",
+    "flatten_levels": "operations.levels",
+    "from_arrays": "operations.storage",
     "from_arrow": "arrow",
     "from_awkward": "awkward",
     "from_njt": "torch",
     "from_table": "arrow",
+    "gather": "operations.pick",
+    "interleave": "operations.join",
+    "inverse_order": "operations.batch",
+    "join_batches": "operations.batch",
+    "kernel": "operations.own",
+    "lengths": "operations.questions",
+    "levenshtein": "operations.distance",
+    "log_softmax": "operations.softmax",
+    "map_sequences": "operations.map_sequences",
+    "mask": "operations.attention",
+    "mask_tokens": "operations.masking",
+    "model_inputs": "operations.model_inputs",
+    "nest": "operations.levels",
+    "ngrams": "operations.windows",
+    "operation": "gradients.own",
+    "pack_bins": "operations.batch",
+    "position_ids": "operations.attention",
+    "reduce": "operations.reduce",
+    "reduce_all": "operations.counts",
+    "reduce_any": "operations.counts",
+    "reduce_count": "operations.counts",
+    "reduce_first": "operations.extremes",
+    "reduce_last": "operations.extremes",
+    "reduce_logsumexp": "operations.reduce",
+    "reduce_max": "operations.extremes",
+    "reduce_mean": "operations.reduce",
+    "reduce_median": "operations.quantiles",
+    "reduce_min": "operations.extremes",
+    "reduce_mode": "operations.counts",
+    "reduce_nunique": "operations.counts",
+    "reduce_prod": "operations.reduce",
+    "reduce_quantile": "operations.quantiles",
+    "reduce_sqrt": "operations.reduce",
+    "reduce_std": "operations.moments",
+    "reduce_sum": "operations.reduce",
+    "reduce_var": "operations.moments",
+    "reorder": "operations.batch",
+    "repeat": "operations.expand",
+    "reshape": "operations.rearrange",
+    "reverse": "operations.rearrange",
+    "run_starts": "operations.filter",
+    "scatter": "operations.scatter",
+    "segment_ids": "operations.attention",
+    "select": "operations.select",
+    "shift": "operations.cut",
+    "shrink": "operations.steps",
+    "shuffle": "operations.shuffle",
+    "slice": "operations.rearrange",
+    "softmax": "operations.softmax",
+    "sort": "operations.order",
+    "sort_by_length": "operations.batch",
+    "split": "operations.levels",
+    "split_at": "operations.levels",
+    "split_batches": "operations.batch",
+    "to": "operations.library",
+    "to_arrays": "operations.storage",
     "to_arrow": "arrow",
     "to_awkward": "awkward",
+    "to_device": "operations.library",
+    "topk": "operations.order",
+    "topk_mean": "operations.topk",
+    "truncate": "operations.cut",
+    "truncate_pair": "operations.cut",
+    "unchunk": "operations.chunks",
+    "unique": "operations.order",
+    "vjp": "gradients.vjp",
+    "window": "operations.windows",
+    "with_array": "wrap",
+    "with_flatten": "wrap",
+    "with_list": "wrap",
+    "with_lod": "wrap",
+    "with_masked": "wrap",
+    "with_packed": "wrap",
+    "with_padded": "wrap",
+    "with_ragged": "wrap",
 }
 _MODULES = ("arrow", "awkward", "beam", "engines", "hf", "jax", "loading", "thinc", "torch")
 
@@ -271,9 +393,9 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __getattr__(name):
         """What is loaded when it is first asked for."""
-        if name not in _MODULES and name not in __all__:
+        if name not in _LATER and name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module = importlib.import_module(f".{name if name in _MODULES else _LATER.get(name, 'beam')}", __name__)
+        module = importlib.import_module(f".{_LATER.get(name, name)}", __name__)
         globals()[name] = found = module if name in _MODULES else getattr(module, name)
         return found
 

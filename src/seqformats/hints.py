@@ -3,7 +3,6 @@
 Tables of names alone.  No library is imported; a class is known by where its module is and what it is called.
 """
 
-import difflib
 from collections.abc import Sequence
 
 # The first part of a module and the name of a class, or "*" -> how its batches come in.
@@ -95,6 +94,8 @@ def for_option(name: str) -> str:
 
 def for_operation(name: str, known: Sequence[str]) -> str:
     """How a function that is no operation gets a gradient, as the end of an error's sentence; `known` have one."""
+    import difflib  # for errors alone
+
     found = _OPERATIONS.get(name) or f"reduce_{name}"
     near = [found] if found in known else difflib.get_close_matches(name, known, 1)
     nearest = f"; the nearest one is sf.{near[0]}" if near and near[0] != name else ""

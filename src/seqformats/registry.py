@@ -4,14 +4,13 @@
 can add to each of them.
 """
 
-import functools
 import heapq
 import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, is_dataclass
-from typing import Any, TypeVar
+from dataclasses import is_dataclass
+from typing import Any, NamedTuple, TypeVar
 
 from . import hints
 from .errors import ConversionError, said
@@ -22,8 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # --- conversions -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Conversion:
+class Conversion(NamedTuple):
     """One entry of the table."""
 
     source: type
@@ -33,11 +31,7 @@ class Conversion:
     options: tuple[str, ...]
     shares: bool
     devices: tuple[str, ...] | None
-
-    @functools.cached_property
-    def everywhere(self) -> bool:
-        """Does it work on every device, and change the type?"""
-        return self.devices is None and self.source is not self.target
+    everywhere: bool  # does it work on every device, and change the type?
 
     @property
     def cost(self) -> int:
@@ -45,8 +39,7 @@ class Conversion:
         return 1 if self.shares else 100
 
 
-@dataclass(frozen=True, eq=False)
-class Route:
+class Route(NamedTuple):
     """The legs from one encoding to another; none where a type to itself has nothing that could be changed."""
 
     source: type
@@ -171,7 +164,8 @@ def conversion(
             raise TypeError(f"a conversion goes between dataclass types or list, not {said(kind)}")
 
     def register(function: Function) -> Function:
-        _add(Conversion(source, target, function, pullback, options_of(function), shares, devices))
+        everywhere = devices is None and source is not target
+        _add(Conversion(source, target, function, pullback, options_of(function), shares, devices, everywhere))
         return function
 
     return register
@@ -184,7 +178,7 @@ def options_of(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def enter(source: type, target: type, function: Callable[..., Any], options: tuple[str, ...]) -> None:
     """Enter a conversion whose options are known otherwise than by the signature of its function."""
-    _add(Conversion(source, target, function, None, options, shares=False, devices=None))
+    _add(Conversion(source, target, function, None, options, False, None, source is not target))
 
 
 def _add(entry: Conversion) -> None:
@@ -193,6 +187,7 @@ def _add(entry: Conversion) -> None:
     _encoding_types.update({entry.source, entry.target} - {list})
     _bound_to_devices = _bound_to_devices or entry.devices is not None
     _routes.clear()
+    entrances.clear()
 
 
 def conversions() -> dict[tuple[type, type], Conversion]:
@@ -290,6 +285,10 @@ def kind_of(x: object) -> type | None:
     return None
 
 
+entrances: dict[type, Callable[[Any], Any]] = {}
+"""What stands before a conversion without options, by its target: ``entrances[To](x)`` gives the result, or None where
+the general way has to go on.  Gone with every change of the table, and learned anew."""
+
 direct = _conversions.get
 """``direct((source, target))`` is the entry of the table, or None."""
 
@@ -318,11 +317,25 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
     try:
         return _gradients[operation]
     except (KeyError, TypeError, ValueError):
-        own = [operation for operation in _gradients if operation.__module__.partition(".")[0] == __package__]
+        own = [operation for operation in gradients() if operation.__module__.partition(".")[0] == __package__]
         known = sorted(operation.__qualname__ for operation in own)
         name = getattr(operation, "__name__", None) or said(operation)
         hint = hints.for_operation(name, known)
         raise TypeError(f"{name} has no gradient rule{hint}") from None
+
+
+def gradients() -> dict[Callable[..., Any], Rule]:
+    """The whole table of rules, by operation.
+
+    A module of operations enters its rules when it is loaded, which is when one of its names is first asked for; so
+    those that nobody has asked for yet are loaded here.
+    """
+    import pkgutil  # which takes as long to load as a tenth of this package
+
+    importlib.import_module(".gradients.vjp", __package__)
+    for module in pkgutil.iter_modules(importlib.import_module(".operations", __package__).__path__):
+        importlib.import_module(f".operations.{module.name}", __package__)
+    return dict(_gradients)
 
 
 # --- services --------------------------------------------------------------------------------------------------------
@@ -332,6 +345,7 @@ _services: dict[str, Callable[..., Any]] = {}
 _PROVIDED_LATER = {
     "from_arrow": "arrow",
     "from_njt": "torch.nested",
+    "select": "operations.select",
     "structure_tensor": "torch.structure",
     "to_capsules": "arrow",
     "to_njt": "torch.nested",

@@ -9,17 +9,21 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
+from ..doors import construct  # noqa: F401  stands before constructors from now on
+from ..doors.door import closed
+from ..doors.lay import learn
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
+from ..formats.encoding import entrance_of_lists
 from ..formats.leaves import connected, leaves, rebuild, wants_grad, without_data
 from ..formats.objects import as_list, is_array_of_objects
 from ..formats.rows import Source, lay_out, put_rows
 from ..formats.structure import Structure, same_numbers
 from ..formats.trees import Options, Tree, check_batches, columns_of, is_tree, mapped, options_of
 from ..limits import check_finite
-from ..registry import direct
+from ..registry import direct, entrances
 from .layouts import MOVES, is_already
 from .library import brought
 
@@ -156,24 +160,31 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     >>> batch["tags"].data.tolist(), batch["label"]
     ([[1, 1, 2], [3, -100, -100]], array([0, 1]))
     """
-    kind: Any = type(x)
     if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
+        kind: Any = type(x)
         try:
+            y = entrances.get(To, closed)(x)
+            if y is not None:
+                return y
             entry = direct((kind, To))
         except (TypeError, ValueError):  # an array, say, is no key
             entry = None
         if entry is not None:
             if entry.everywhere and not (with_autograd and wants_grad(x)):
-                return lay_out(x, To) if entry.function in MOVES else entry.function(x)
+                if entry.function not in MOVES:
+                    return entry.function(x)
+                y = lay_out(x, To)
+                learn(To, x, y)
+                return y
         elif kind is list or kind is tuple:
-            entry = direct((List, To)) if isinstance(To, type) else None
-            source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
-            if source is not None:
-                return lay_out(source, To)
+            y = _laid_out(x, To) if isinstance(To, type) else None
+            if y is not None:
+                return y
         elif kind is To and isinstance(x, Encoding):
             return x
     if not isinstance(copy, (bool, np.bool_)):
         raise TypeError(f"copy must be True or False, not {said(copy)}")
+    kind = type(x)
     if not registry.is_encoding_type(kind):
         if kind is not list and is_tree(x):
             return _tree(x, To, copy, options)
@@ -202,6 +213,27 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     for leg, given in zip(route.legs, placed, strict=True):
         y = _run(leg, y, given)
     return copied(y) if copy and (route.shares or y is x) else y
+
+
+def at_once(x: object, To: type) -> Any:
+    """A bare list or tuple of plain arrays as an encoding, after one look; None for anything else."""
+    if type(x) is not list and type(x) is not tuple:
+        return None
+    if To is List:
+        return entrance_of_lists.enter(x)
+    y = entrances.get(To, closed)(x)
+    return _laid_out(x, To) if y is None else y
+
+
+def _laid_out(x: Sequence[Any], To: type) -> Any:
+    """The same before there is a door."""
+    entry = direct((List, To))
+    source = None if entry is None or entry.function not in MOVES else read_list(tuple(x))
+    if source is None:
+        return None
+    y: Any = lay_out(source, To)
+    learn(To, x, y)
+    return y
 
 
 def _tree(x: object, To: type, copy: bool, options: Options) -> Any:

@@ -1,72 +1,127 @@
-"""The door of an operation."""
+"""The doors of operations that run a kernel over sequences."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ..formats import Encoding
+from ..formats.structure import Order, Structure
 from ..launch.threads import loading
+from ..native import words
 from ..native.code import door_of
 from ..native.loading import function_at
-from ..native.words import BY_ITEM, CALCULATE, FIRST, LEARNED, MOST_PLANS, MOVES, NUMBER, NUMBERS, PLANS
-from .world import address_of, common
+from ..native.words import LEARNED, MOST_ARRAYS, MOST_PLANS, NUMBER, OF_KERNEL, PLAN, PLANS
+from .world import address_of, common, words_of_levels
+
+DTypes = Sequence[np.dtype[Any]]
 
 
 def closed(*args: object) -> None:
     """A door through which nobody can go: the general way does everything."""
 
 
-class Calculating:
-    """The door of a `operations.over.Calculation`.
+class Door:
+    """The door of an operation, by the word for each thing that it has to know: see `native.words`.
 
-    It is closed until the general way has told it, by `learn`, which kernel there is for a dtype, and its result is
+    It is closed until the general way has told it, by `learn_kernel`, which kernel there is for some dtypes, and its result is
     that of the general way, bit for bit.
     """
 
-    def __init__(self, numbers: Sequence[int], by_item: bool, moves: bool = False) -> None:
+    page: ClassVar[str] = ""
+    """Of `kernels.doors`."""
+
+    def __init__(self, numbers: Sequence[int], **known: int) -> None:
         self.enter: Callable[..., Any] = closed
         self.wrong = False
         self.numbers = numbers
-        self.by_item = by_item
-        self.moves = moves
-        self.world: np.ndarray | None = None
+        self.known = known
+        self.default: tuple[object, ...] = ()
+        """What has to come last, where it is not asked for."""
+        self.learned: dict[tuple[int, ...], object] = {}
+        self.worlds: list[np.ndarray] = []
+        self.ways: list[Callable[..., Any]] = []
 
-    def learn(self, given: np.dtype[Any], kernel: int, made: np.dtype[Any], x: object, result: object) -> None:
-        """Open it for a dtype, by the address of the kernel; the general way has made `result` of `x`."""
+    def knows(self, *dtypes: Any) -> bool:
+        """Is there nothing to learn about these dtypes?"""
+        return self.wrong or tuple(map(id, dtypes)) in self.learned
+
+    def learn_kernel(
+        self, dtypes: DTypes, kernel: int, made: np.dtype[Any], args: tuple[object, ...], result: object
+    ) -> None:
+        """Open it for some dtypes, by the address of the kernel; the general way has made `result` of `args`."""
         with loading:
-            if self.wrong or not kernel:
+            if not kernel or self.knows(*dtypes) or not all(map(_is_the_one, (*dtypes, made))):
                 return
-            world = self.world if self.world is not None else self._prepared()
-            count = int(world[LEARNED])
-            if count == MOST_PLANS or id(given) in world[PLANS : PLANS + 4 * count : 4]:
+            if not self.worlds and not self._prepared():
                 return
-            address = door_of("calculate")
-            if address is None:
+            live, trial = self.worlds
+            count = int(live[LEARNED])
+            if count == MOST_PLANS:
                 return
-            self.kept.append((given, made))
-            world[PLANS + 4 * count : PLANS + 4 * count + 4] = id(given), kernel, id(made), made.itemsize
-            world[LEARNED] = count + 1
-            enter = function_at(address, "calculate", world)
-            made_here = enter(x)
-            if made_here is None:  # no plain batch
-                world[LEARNED] = count
+            begin = PLANS + PLAN * count
+            numbers = [*map(id, dtypes), *[0] * (MOST_ARRAYS - len(dtypes)), kernel, id(made), made.itemsize]
+            trial[begin : begin + PLAN] = numbers
+            trial[LEARNED] = count + 1
+            made_here = self.ways[1](*args, *self.default)
+            trial[LEARNED] = count
+            if made_here is None:  # not plain, or too large
                 return
-            self.wrong = not same(made_here, result)
-            self.enter = closed if self.wrong else enter
+            if not same(made_here, result):
+                self.wrong, self.enter = True, closed
+                live[LEARNED] = 0
+                return
+            self.learned[tuple(map(id, dtypes))] = dtypes, made
+            live[begin : begin + PLAN] = numbers
+            live[LEARNED] = count + 1
+            self.enter = self.ways[0]
 
-    def _prepared(self) -> np.ndarray:
-        self.world = world = np.zeros(CALCULATE, np.int64)
-        self.kept: list[object] = []
-        world[FIRST] = address_of(common())
-        world[MOVES], world[BY_ITEM], world[NUMBERS] = self.moves, self.by_item, len(self.numbers)
-        world[NUMBER : NUMBER + len(self.numbers)] = self.numbers
-        return world
+    def _prepared(self) -> bool:
+        """Its world and another one for trials, and the ways through the door with each; is there a door at all?"""
+        address = door_of(self.page)
+        if address is None:
+            self.wrong = True
+            return False
+        for _ in range(2):
+            world = np.zeros(OF_KERNEL, np.int64)
+            world[words.FIRST] = address_of(common())
+            world[words.NUMBERS] = len(self.numbers)
+            world[NUMBER : NUMBER + len(self.numbers)] = self.numbers
+            for name, value in self.known.items():
+                world[getattr(words, name)] = value
+            world[words.DEFAULT] = id(self.default[0]) if self.default else 0
+            world[words.INT] = id(int)
+            world[words.LOD : words.LOD + words.WIDE + 1] = words_of_levels()
+            self.worlds.append(world)
+            self.ways.append(function_at(address, self.page, world))
+        return True
 
 
-NO_DOOR = Calculating((), False)
+class Calculating(Door):
+    """The door of an operation on one batch: ``enter(x, *options)``."""
+
+    page = "calculate"
+
+
+class SpreadingOut(Door):
+    """The door of what is laid out as an encoding, of arrays: ``enter(shape, *arrays)``."""
+
+    page = "spread"
+
+
+NO_DOOR = Calculating(())
 """That of an operation that has none."""
+
+
+def _is_the_one(dtype: Any) -> bool:
+    """Is there one object of this dtype, and are its bytes all there is to an item?"""
+    if dtype.isbuiltin != 1 or dtype.hasobject or not dtype.itemsize:
+        return False
+    one: object = np.dtype(dtype.char)
+    return one is dtype
 
 
 def same(x: Any, y: Any) -> bool:
@@ -74,6 +129,23 @@ def same(x: Any, y: Any) -> bool:
     if type(x) is not type(y):
         return False
     if isinstance(x, np.ndarray):
-        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags
-    parts = ("_structure", "_shape", "_dtype")
-    return all(getattr(x, name) == getattr(y, name) for name in parts) and same(x.data, y.data)
+        return bool(
+            x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags
+        )
+    if x is y:
+        return True
+    if type(x) is tuple or isinstance(x, Order):
+        return len(x) == len(y) and all(map(same, x, y))
+    if isinstance(x, Structure):
+        return all(same(getattr(x, name), getattr(y, name)) for name in _OF_STRUCTURE)
+    if isinstance(x, Encoding):
+        return all(same(getattr(x, name), getattr(y, name)) for name in _slots_of(x.__class__))
+    return bool(x == y)
+
+
+_OF_STRUCTURE = ("lengths", "offsets", "n", "rows", "longest", "stable")
+
+
+@functools.cache
+def _slots_of(kind: Any) -> tuple[str, ...]:
+    return tuple(name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__")

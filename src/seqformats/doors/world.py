@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import Masked, Packed, Padded, Ragged
-from ..formats.structure import Structure
-from ..layout import Layout
+from ..formats import List, LoD, Masked, Packed, Padded, Ragged
+from ..formats.structure import Order, Structure
+from ..launch.threads import follow
 from ..native import words
 from ..native.words import COMMON, ENCODINGS, FIELDS, KINDS, WIDE
 
+SHARED = 4 << 20
+"""Bytes from which on a kernel has work for several threads: the least `threads_from` of `kernels.parts.record`."""
 ANY_SIZE = 1 << 25
 """Bytes above which the general way always goes on: there memory may be recycled, see `arrays.numpy`."""
 
@@ -25,9 +27,14 @@ _SLOTS = {
     words.ROWS: "rows",
     words.LONGEST: "longest",
     words.STABLE: "stable",
-    words.BY_STEPS: "by_steps",
-    words.PACKED: "packed",
     words.ORDER: "order",
+}
+_SLOTS_OF_LISTS = {
+    words.LIST_ITEMS: "items",
+    words.LIST_LIKE: "like",
+    words.LIST_STRUCTURED: "_structure",
+    words.LIST_SHAPE: "_shape",
+    words.LIST_DTYPE: "_dtype",
 }
 
 
@@ -47,7 +54,8 @@ def common() -> np.ndarray:
         words.LIST: list,
         words.TUPLE: tuple,
         words.STRUCTURE: Structure,
-        words.LAYOUT: Layout,
+        words.LIST_OF: List,
+        words.ORDERED: Order,
         words.INT64: np.dtype(np.int64),
         words.LEFT: sys.intern("left"),
         words.RIGHT: sys.intern("right"),
@@ -56,13 +64,18 @@ def common() -> np.ndarray:
         made[word] = id(thing)
     _kept.extend(found.values())
     made[words.NEW_ARRAY], made[words.SET_BASE] = _function_of_numpy(94), _function_of_numpy(282)
-    made[words.MOST] = ANY_SIZE
-    for word, name in _SLOTS.items():
-        made[word] = _slot(Structure, name)
+    for kind, slots in ((Structure, _SLOTS), (List, _SLOTS_OF_LISTS)):
+        for word, name in slots.items():
+            made[word] = _slot(kind, name)
     kinds = {kind.__name__: kind for kind in (Ragged, Masked, Padded, Packed)}
     for place, name in enumerate(ENCODINGS):
         begin = KINDS + place * WIDE
         made[begin : begin + WIDE] = _words_of(kinds[name])
+
+    def with_threads(count: int) -> None:
+        made[words.MOST] = ANY_SIZE if count == 1 else SHARED - 1
+
+    follow(with_threads)
     return made
 
 
@@ -76,13 +89,20 @@ def _words_of(kind: Any) -> np.ndarray:
     made[words.TYPE] = id(kind)
     made[words.LEAD], made[words.GAPPED] = kind._lead, kind._gapped
     own = {words.DATA: "data", words.STRUCTURED: "_structure", words.SHAPE: "_shape", words.DTYPE: "_dtype"}
-    own[words.LENGTHS_OF] = "lengths"
     for word, name in own.items():
         made[word] = _slot(kind, name)
-    made[words.SIDE] = _slot(kind, "side") if "side" in slots else 0
+    others = {words.SIDE: "side", words.LENGTHS_OF: "lengths", words.SIZES: "size_at_t", words.INDICES: "indices"}
+    for word, name in others.items():
+        made[word] = _slot(kind, name) if name in slots else 0
     made[FIELDS] = len(slots)
     made[FIELDS + 1 : FIELDS + 1 + len(slots)] = [_slot(kind, name) for name in slots]
     return made
+
+
+@functools.cache
+def words_of_levels() -> np.ndarray:
+    """The same of a `LoD`, and behind it where its levels are."""
+    return np.append(_words_of(LoD), _slot(LoD, "_levels"))
 
 
 def _slot(kind: Any, name: str) -> int:

@@ -11,7 +11,7 @@ from .. import registry
 from ..arrays import NUMPY, is_array_type, library_of, offers_column
 from ..limits import remember
 from ..reading import read
-from .encoding import Encoding
+from .encoding import Encoding, entrance_of_lists
 from .list import List
 from .lod import LoD
 from .structure import Structure, make_layout
@@ -55,8 +55,15 @@ def is_list_of_arrays(x: Sequence[object]) -> bool:
 
 def list_of(items: Items) -> List:
     """``List(items)``, without a second look at what the native reader has seen."""
+    made: List | None = entrance_of_lists.enter(items)
+    if made is not None:
+        return made
     found = read(items)
-    return List(items) if found is None else List._of(items, Structure(found[0], found[1], found[3]), items[0])
+    if found is None:
+        return List(items)
+    made = List._of(items, Structure(found[0], found[1], found[3]), items[0])
+    entrance_of_lists.learn(made)
+    return made
 
 
 def read_list(items: Items) -> tuple[Any, ...] | None:

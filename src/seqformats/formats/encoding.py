@@ -371,6 +371,26 @@ def restored(kind: type[Encoding], *values: Any) -> Any:
     return kind(*map(_read_back, values))
 
 
+def not_entered(*args: object) -> Any:
+    """An entrance through which nobody can go: the general way does everything."""
+
+
+class Entrance:
+    """What stands before constructors: ``enter(x)`` fills an encoding of its fields, or gives None.
+
+    Then the constructor goes on, and tells ``learn(x)`` what it has made; see `doors.construct`.
+    """
+
+    __slots__ = ("enter", "learn")
+
+    def __init__(self) -> None:
+        self.enter: Callable[..., Any] = not_entered
+        self.learn: Callable[..., Any] = not_entered
+
+
+entrance_of_lengths, entrance_of_lists = Entrance(), Entrance()
+
+
 def no_state(self: Encoding, state: object) -> NoReturn:  # noqa: ARG001  the signature is pickle's
     """Pickles rebuild through the constructor; one that sets fields behind its back is forged.
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, overload
 
 import numpy as np
 
-from ..arrays import Array, DType, Library, adopt, library_of
+from ..arrays import NUMPY, Array, DType, Library, adopt, library_of
 from ..errors import DeviceError, StructureError
 from ..layout import Layout
 from ..reading import scan
 from .annotations import Data, Shaped
-from .encoding import Encoding, about, cut_range, no_state, opened, with_axes
+from .encoding import Encoding, about, cut_range, entrance_of_lists, no_state, opened, with_axes
 from .structure import Structure, make_layout, same_numbers
 
 
@@ -66,6 +66,8 @@ class List(Encoding[Data]):
     _moved_to: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        if entrance_of_lists.enter(self) is not None:
+            return
         given: object = self.items
         if not isinstance(given, (list, tuple)):
             raise TypeError(f"items must be a list or tuple of arrays, not {type(given).__name__}")
@@ -79,6 +81,7 @@ class List(Encoding[Data]):
             _shape=(-1, *first.shape[1:]),
             _dtype=first.dtype,
         )
+        entrance_of_lists.learn(self)
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         raise TypeError("a List is several arrays; np.asarray(sf.convert(x, sf.Ragged)) is one")
@@ -98,6 +101,8 @@ class List(Encoding[Data]):
         return make_layout((self._addresses(self.items, self._structure.lengths), cum, cum, -1, 0, 1, 1))
 
     def _look(self) -> Library:
+        if entrance_of_lists.enter(self, None) is not None:
+            return NUMPY
         self._addresses(self.items, self._structure.lengths)
         return library_of(self._sample())
 

@@ -11,7 +11,7 @@ from ..arrays import Array, adopt, is_array, shape_of
 from ..errors import StructureError, said
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
-from .encoding import Encoding, cut_range, no_state, opened, with_axes
+from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, with_axes
 from .rows import Room, mask_beside
 from .structure import Structure, integers
 
@@ -71,6 +71,8 @@ class Masked(Encoding[Data]):
     _form_options: ClassVar[tuple[str, ...]] = ("width", "side")
 
     def __post_init__(self) -> None:
+        if entrance_of_lengths.enter(self) is not None:
+            return
         data = with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")
         if not isinstance(self.side, str):
             raise TypeError(f'side must be "right" or "left", not {said(self.side)}')
@@ -88,6 +90,7 @@ class Masked(Encoding[Data]):
             i = int(structure.lengths.argmax())
             raise StructureError(f"lengths[{i}] is {structure.longest}, but data is only {width} wide")
         self._set(data=data, lengths=structure.lengths, _structure=structure, _shape=data.shape, _dtype=data.dtype)
+        entrance_of_lengths.learn(self)
 
     @property
     def mask(self) -> Array:

@@ -12,7 +12,7 @@ from ..errors import StructureError, said
 from ..layout import Layout
 from ..limits import check_room
 from .annotations import Data, Integers, Shaped
-from .encoding import Encoding, cut_range, no_state, opened, picked, with_axes
+from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, picked, with_axes
 from .rows import Room, lay_out
 from .structure import Structure, integers, make_layout, whole
 
@@ -64,6 +64,8 @@ class Ragged(Encoding[Data]):
     _in_pieces: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if entrance_of_lengths.enter(self) is not None:
+            return
         given: object = self.data
         nested = isinstance(given, (list, tuple)) and any(map(has_items, given))
         if self.lengths is None or nested:
@@ -74,6 +76,7 @@ class Ragged(Encoding[Data]):
         data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
         structure = Structure.of_lengths(integers(self.lengths, "lengths"), data.shape[0])
         self._set(data=data, lengths=structure.lengths, _structure=structure, _shape=data.shape, _dtype=data.dtype)
+        entrance_of_lengths.learn(self)
 
     @property
     def offsets(self) -> Array:

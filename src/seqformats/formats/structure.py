@@ -198,7 +198,7 @@ class Structure:
             place, kind = divmod(int(fault), 4)
             raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
         structure = cls.of_lengths(lengths)
-        structure._ordered(Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps)))
+        structure.order = Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps))
         ties = sorted_lengths[1:] == sorted_lengths[:-1]
         structure.stable = not (ties & (indices[1:] < indices[:-1])).any()
         return structure
@@ -226,7 +226,12 @@ class Structure:
         if name == "tensor":
             self.tensor = registry.service("offsets_tensor")(self)
             return self.tensor
-        if name not in ("order", "packed", "by_steps", "columns"):
+        if name == "packed" or name == "by_steps":
+            order, step = self.order, self.n if name == "by_steps" else 0
+            at: Layout = make_layout((order.indices, self.offsets, order.steps, -1, 0, step, 0))
+            setattr(self, name, at)
+            return at
+        if name not in ("order", "columns"):
             raise AttributeError(f"a Structure has no {name}")
         if name == "columns":
             columns = np.empty(self.n, _INT64)
@@ -241,14 +246,8 @@ class Structure:
         sort_lengths.run(lengths, longest, block)
         frozen(block)  # and so what is cut from it
         steps = 2 * n + longest
-        self._ordered(_order((block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])))
-        return getattr(self, name)
-
-    def _ordered(self, order: Order) -> None:
-        """Keep an order, and where rows lie by it."""
-        self.packed = make_layout((order.indices, self.offsets, order.steps, -1, 0, 0, 0))
-        self.by_steps = make_layout((order.indices, self.offsets, order.steps, -1, 0, self.n, 0))
-        self.order = order
+        self.order = _order((block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:]))
+        return self.order
 
     def in_rooms(self, width: int, side: str) -> Layout:
         """Each sequence in a room of the same width, its padding on this side."""

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 from .. import registry
-from ..arrays import AUTOCAST, adopt, is_array, with_autograd
+from ..arrays import AUTOCAST, Array, adopt, is_array, with_autograd
 from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
+from ..doors.door import NO_DOOR, Door
 from ..errors import StructureError
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, read_column
@@ -27,6 +28,29 @@ R = TypeVar("R")
 X = TypeVar("X")
 Y = TypeVar("Y")
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Back:
+    """A pullback that has a door: ``door.enter(shape, dy, *kept)`` is its result, or None."""
+
+    __slots__ = ("door", "kept", "shape", "way")
+
+    def __init__(self, way: Pullback, door: Door, shape: Encoding, *kept: Array) -> None:
+        self.way, self.door, self.shape, self.kept = way, door, shape, kept
+
+    def __call__(self, dy: Any) -> Any:
+        """The general way."""
+        return self.way(dy)
+
+    def before(self, pullback: Pullback) -> Pullback:
+        """A pullback for whatever is given, which is to go through the door first."""
+        door, shape, kept = self.door, self.shape, self.kept
+
+        def through(dy: object) -> Any:
+            dx = door.enter(shape, dy, *kept) if kept else door.enter(shape, dy)
+            return pullback(dy) if dx is None else dx
+
+        return through
 
 
 class Operand(NamedTuple):
@@ -130,7 +154,8 @@ class Call(NamedTuple, Generic[R]):
                 dx = back(dy)
             return dx if self.gradient is None else self.gradient(dx)
 
-        return y if self.result is None else self.result(y), pullback
+        found = back.before(pullback) if type(back) is Back and self.gradient is None else pullback
+        return y if self.result is None else self.result(y), found
 
 
 class Columns(NamedTuple):
@@ -198,6 +223,7 @@ class Operation:
     second_order : ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear
     by_column : bool, whether each number of an item is treated as if it were alone
     sums : bool, whether items are added up, which autocast of PyTorch wants in float32
+    door : its door, that of `forward` without it
     """
 
     def __init__(
@@ -209,6 +235,7 @@ class Operation:
         second_order: Callable[[Any, Any], Any] | None = None,
         by_column: bool = False,
         sums: bool = False,
+        door: Door | None = None,
     ) -> None:
         self.forward = forward
         self.rule = rule
@@ -216,9 +243,15 @@ class Operation:
         self.second_order = second_order
         self.by_column = by_column
         self.sums = sums
+        self.door: Door = getattr(forward, "door", NO_DOOR) if door is None else door
 
     def __call__(self, x: R, *options: Any) -> R:
         """The result for any batch, which is as that is."""
+        y: R = self.door.enter(x, *options)
+        return self.otherwise(x, *options) if y is None else y
+
+    def otherwise(self, x: R, *options: Any) -> R:
+        """The same of what has not come through the door, where its function has begun."""
         y: R
         if not isinstance(x, Encoding):
             y = self.prepare(x, *options).run()

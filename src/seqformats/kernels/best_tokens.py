@@ -22,6 +22,7 @@ from .parts import (
     Array,
     Integers,
     KernelSpec,
+    Singles,
     alike,
     compiled,
     edit,
@@ -150,7 +151,7 @@ def best_of_rows(
 
 @compiled
 def cpu(
-    scores: Scores, out: Lists, blocks: Array, limits: Limits, wanted: Wanted, width: int, lo: int, hi: int
+    scores: Scores, out: Lists, blocks: Singles, limits: Limits, wanted: Wanted, width: int, lo: int, hi: int
 ) -> None:
     """Beams `lo` to `hi`."""
     begin, end, most = wanted
@@ -338,4 +339,4 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 6))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 5))

@@ -9,7 +9,6 @@ looks at the slots, and can begin again at any time; and a task keeps the arrays
 """
 
 import contextlib
-import logging  # noqa: F401  its own fork hook must be registered before the one below, see there
 import os
 import sys
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConversionError, said
+from ..when_imported import when_imported
 
 _chosen: int | None = None
 _default: int | None = None
@@ -62,6 +62,7 @@ def _forked() -> None:
     global _pool, _default
     _pool = _Pool()
     _default = 1
+    _tell()
 
 
 # What a thread holds while another forks stays held in the child for ever: so whoever forks waits until no thread is
@@ -70,6 +71,7 @@ loading = threading.RLock()
 """Held while a kernel's file is imported and while the kernel is called for the first time."""
 
 _held: list[Any] = []
+_latest: object = None  # what was registered last
 
 
 def _before_fork() -> None:
@@ -92,10 +94,27 @@ def _after_fork_in_child() -> None:
     _forked()
 
 
-# Hooks run before a fork in the reverse order of registration.  `logging` has one that takes its lock, which a
-# compiling thread may want: so ours, registered later, waits for that thread first, with no lock held.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+def register_hooks() -> None:
+    """Have a fork wait for the locks above before all that others have registered until now.
+
+    Hooks run before a fork in the reverse order of registration.  `logging` has one that takes its lock, which a
+    compiling thread may want: so ours, registered later, waits for that thread first, with no lock held.  Nothing that
+    is registered can be taken back; what was registered earlier does nothing from now on.
+    """
+    global _latest
+    if not hasattr(os, "register_at_fork"):
+        return
+    own = _latest = object()
+
+    def if_latest(hook: Callable[[], None]) -> Callable[[], None]:
+        return lambda: hook() if own is _latest else None
+
+    hooks = {"before": _before_fork, "after_in_parent": _after_fork, "after_in_child": _after_fork_in_child}
+    os.register_at_fork(**{when: if_latest(hook) for when, hook in hooks.items()})
+
+
+register_hooks()
+when_imported("logging", ".launch.after_logging")  # which takes as long to load as a tenth of this package
 
 
 def _count_default() -> int:
@@ -145,6 +164,21 @@ def set_num_threads(k: int | None) -> None:
             raise ConversionError(f"the number of threads must be at least 1, not {said(k)}")
         k = min(k, _MOST)
     _chosen = k
+    _tell()
+
+
+_followers: list[Callable[[int], None]] = []
+
+
+def follow(function: Callable[[int], None]) -> None:
+    """Call `function` with the number of threads, now and whenever it changes."""
+    _followers.append(function)
+    function(num_threads())
+
+
+def _tell() -> None:
+    for function in _followers:
+        function(num_threads())
 
 
 class _Task:

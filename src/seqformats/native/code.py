@@ -231,12 +231,14 @@ def key_of(name: str, text: str) -> str:
 
 @functools.cache
 def stamp(name: str) -> str:
-    """A digest of the sources of a kernel."""
+    """A digest of the sources of a kernel, or of a door, which is made of all of them."""
+    kernels = _PACKAGE / "kernels"
+    doors = [*sorted((kernels / "doors").glob("*.py")), _PACKAGE / "native" / "words.py"]
     try:
-        own = (_PACKAGE / "kernels" / f"{name}.py").read_bytes()
+        own = [path.read_bytes() for path in (doors if name.startswith("doors/") else [kernels / f"{name}.py"])]
     except FileNotFoundError:
         raise DeviceError(f"no kernel is called {name}") from None
-    return digest(_stamp_of_parts(), own).hex()
+    return digest(_stamp_of_parts(), *own).hex()
 
 
 @functools.cache
@@ -252,6 +254,4 @@ _OTHER_PARTS = (
     "beam/rows.py",
     "native/objects.py",
     "native/signature.py",
-    "native/words.py",
-    "kernels/doors/language.py",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import sys
 from collections.abc import Callable, Iterable
@@ -68,8 +67,10 @@ def _address_of(name: str) -> int:
 
 @functools.cache
 def _libraries() -> list[ctypes.CDLL]:
+    from ctypes.util import find_library  # which loads what starts processes, and is hardly ever asked
+
     found = [ctypes.pythonapi, *([ctypes.CDLL(None)] if sys.platform != "win32" else [ctypes.cdll.msvcrt])]
-    mathematics = ctypes.util.find_library("m")
+    mathematics = find_library("m")
     return [*found, ctypes.CDLL(mathematics)] if mathematics else found
 
 

@@ -11,7 +11,7 @@ first word is the address of what all have in common.
     LIST,
     TUPLE,
     STRUCTURE,
-    LAYOUT,
+    ORDERED,  # an `Order`
     INT64,  # a dtype
     LEFT,  # words
     RIGHT,
@@ -24,11 +24,15 @@ first word is the address of what all have in common.
     ROWS,
     LONGEST,
     STABLE,
-    BY_STEPS,
-    PACKED,
     ORDER,
+    LIST_OF,  # the type `List`, and its slots
+    LIST_ITEMS,
+    LIST_LIKE,
+    LIST_STRUCTURED,
+    LIST_SHAPE,
+    LIST_DTYPE,
     KINDS,  # here what is known of each encoding begins, with so many words for each:
-) = range(23)
+) = range(27)
 
 WIDE = 24
 ENCODINGS = ("Ragged", "Masked", "Padded", "Packed")
@@ -43,26 +47,74 @@ RAGGED, MASKED, PADDED, IN_STEPS = range(4)
     DTYPE,
     SIDE,  # of a Masked, else 0
     LENGTHS_OF,  # the field `lengths`
+    SIZES,  # the fields `size_at_t` and `indices` of Padded and Packed, else 0
+    INDICES,
     FIELDS,  # how many slots there are, and then all of them
-) = range(10)
+) = range(12)
 
 COMMON = KINDS + len(ENCODINGS) * WIDE
 
-# Of `calculate`: first what is of the operation, then the table of dtypes.
+# Of doors that run a kernel over sequences, `calculate` and `spread`: first what is of the operation, then the plans,
+# one for the dtypes of what is given.
 (
     FIRST,  # the address of what all doors have in common
     MOVES,  # are rows moved as bytes?
-    BY_ITEM,  # is the result an item an item, or one a sequence?
-    NUMBERS,  # how many there are after the layout, at most four
+    NUMBERS,  # how many the kernel takes after the layout, at most four
     NUMBER,
-) = range(5)
-LEARNED = NUMBER + 4  # how many dtypes
+    *_,
+    # of `calculate`
+    BY_ITEM,  # is the result an item an item, or one a sequence?
+    DEFAULT,  # the object that has to come last; 0 for none
+    WIDENS,  # do two numbers come after the batch: how many neighbours before and after it an item gets?
+    INT,  # their type
+    # of `spread`
+    CLEARED,  # zeros where the kernel writes nothing?
+    FLAT,  # is the result an array of all rows, in the caller's order, or an encoding?
+    ALIKE,  # must items be as those of the encoding are, in shape and dtype?
+    ARRAYS,  # how many come after the encoding, at most `MOST_ARRAYS`
+    LAID,  # bits: which of them are laid out as it, the others being one row a sequence
+) = range(16)
+MOST_ARRAYS = 3
+LOD = 16  # the words of a `LoD`, as those of `ENCODINGS`, and then:
+LEVELS = LOD + WIDE  # its slot of levels
+LEARNED = LEVELS + 1  # how many plans there are
 PLANS = LEARNED + 1
 (
-    GIVEN,  # the dtype of data
+    GIVEN,  # the dtypes of what is given
+    GIVEN_SECOND,
+    GIVEN_THIRD,
     KERNEL,  # its function
     MADE,  # the dtype of the result
     SIZE,  # bytes of one number of the result
-) = range(4)
-MOST_PLANS = 8
-CALCULATE = PLANS + 4 * MOST_PLANS
+    PLAN,  # the words of one
+) = range(7)
+MOST_PLANS = 16
+OF_KERNEL = PLANS + PLAN * MOST_PLANS
+
+# Of `lay`: what it makes, which ways to it are known to be right, and the kernels.
+(
+    TARGET,  # the place among `ENCODINGS`
+    OPEN,  # a bit for each way that may be gone
+    ASKED,  # 1 + the way that was to be gone last, but was closed
+    GONE,  # the way that was gone last
+    SCAN_LIST,
+    SORT_LENGTHS,
+    COPY_BLOCKS,
+    PAD_BLOCKS,
+    BLOCKS_TO_STEPS,
+    WORDS_TO_STEPS,
+    STEPS_TO_BLOCKS,
+    STEPS_TO_WORDS,
+) = range(1, 13)
+LAY = 13
+IN_WORDS, WITH_GAPS, NOT_IN_ORDER, FROM = 1, 2, 4, 8
+"""Of a way: are rows single words, is there padding to be written, has an order to be found; and times the last one,
+what is read: 0 for a list, 1 + the place of an encoding, or 5 for a `List`."""
+
+# Of `construct`: which encodings are known to come out right, a bit each.
+KNOWN, INTEGER, CHECK_LENGTHS = range(1, 4)
+CONSTRUCT = 4
+
+# Of `items`, behind the same first words: a kernel.
+SCAN_ITEMS = 2
+GATHER = 3

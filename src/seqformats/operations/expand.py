@@ -11,6 +11,7 @@ from ..arrays import Array, Library, adopt, frozen, is_array, library_of, with_a
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import restored, rows_of
 from ..converters.like import convert_like
+from ..doors.door import SpreadingOut
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.annotations import Shaped
@@ -24,11 +25,13 @@ from .over import flat_layout
 from .questions import lengths
 from .rearrange import per_sequence
 from .select import sum_of_copies
-from .spread import repeated, summed
+from .spread import learn_moves, repeat_rows, repeated, repeating, summed
+
+INNERMOST = -1
+"""The level that is meant without another one; this very object says that nothing else was asked for."""
 
 
-@operation
-def expand(x: X, like: Batch, *, level: int = -1, out: Array | None = None) -> Call[X]:
+def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> X:
     """Sequence i of `x`, or row i of a plain array, as often as sequence i of a level of `like` has items.
 
     Parameters
@@ -78,7 +81,29 @@ def expand(x: X, like: Batch, *, level: int = -1, out: Array | None = None) -> C
     >>> sf.expand(np.array([10, 20, 30]), sf.Ragged(np.zeros(5), [2, 0, 3]))
     array([10, 10, 30, 30, 30])
     """
+    flat = out is None and level is INNERMOST
+    if flat:
+        enter = _repeating_flat.enter
+        quick: X | None = enter(like, x)
+        if quick is not None:
+            return quick
+    y = _expansion(x, like, level=level, out=out).run()
+    if flat and isinstance(like, Encoding):
+        rows: Any = x
+        if type(rows) is np.ndarray:
+            learn_moves(repeat_rows, [_repeating_flat], like, rows, y)
+    return y
+
+
+_repeating_flat = SpreadingOut((), MOVES=1, FLAT=1, ARRAYS=1)
+
+
+def _expansion(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> Call[X]:
+    """`expand` for whatever is given, with its gradient."""
     return _repeated(x, lengths(like, level), out, "like has {n} sequences on this level")
+
+
+registry.gradient(expand)(lambda args, options: _expansion(*args, **options).vjp())
 
 
 @operation
@@ -160,6 +185,11 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
     >>> sf.expand_as(np.array([10, 20]), sf.LoD(np.zeros(3), [[0, 2], [0, 1, 3]])).to_nested()
     [[[10], [20, 20]]]
     """
+    if out is None:
+        enter = repeating.enter
+        y: B | None = enter(like, x)
+        if y is not None:
+            return y
     if out is None and isinstance(like, Encoding) and is_array(x):
         library, rows = adopt(x, "x")
         if rows.shape[:1] == (like._structure.n,) and not (with_autograd and wants_grad(rows)):

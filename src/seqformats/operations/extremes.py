@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from ..arrays.dtypes import same
 from .annotations import Batch, Empty, Reduced
 from .over import Calculation
@@ -12,8 +10,8 @@ from .spread import end_pullback, extreme_pullback, items_at_end
 
 MAX = Reduction("max", Calculation("max_rows", same, 0), extreme_pullback, what="a maximum")
 MIN = Reduction("min", Calculation("max_rows", same, 1), extreme_pullback, what="a minimum")
-FIRST = Reduction("first", functools.partial(items_at_end, last=0), end_pullback(0))
-LAST = Reduction("last", functools.partial(items_at_end, last=1), end_pullback(1))
+FIRST = Reduction("first", items_at_end[0], end_pullback(0))
+LAST = Reduction("last", items_at_end[1], end_pullback(1))
 
 
 @MAX.of
@@ -57,7 +55,9 @@ def reduce_max(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_max(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 4, -1])
     """
-    return MAX(x, empty)
+    enter = MAX.door.enter
+    y: Reduced = enter(x, empty)
+    return MAX.otherwise(x, empty) if y is None else y
 
 
 @MIN.of
@@ -87,7 +87,9 @@ def reduce_min(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_min(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 3, -1])
     """
-    return MIN(x, empty)
+    enter = MIN.door.enter
+    y: Reduced = enter(x, empty)
+    return MIN.otherwise(x, empty) if y is None else y
 
 
 @FIRST.of
@@ -118,7 +120,9 @@ def reduce_first(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_first(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 3, -1])
     """
-    return FIRST(x, empty)
+    enter = FIRST.door.enter
+    y: Reduced = enter(x, empty)
+    return FIRST.otherwise(x, empty) if y is None else y
 
 
 @LAST.of
@@ -149,4 +153,6 @@ def reduce_last(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_last(sf.Ragged(np.array([3, 4, -1]), [2, 1]))
     array([ 4, -1])
     """
-    return LAST(x, empty)
+    enter = LAST.door.enter
+    y: Reduced = enter(x, empty)
+    return LAST.otherwise(x, empty) if y is None else y

@@ -8,7 +8,7 @@ the result has) is kept, so that a small batch does not wait for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,11 @@ import numpy as np
 from ..arrays import NUMPY, Array, DType, Library, Shape, library_of, memory
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert
-from ..doors.door import Calculating
+from ..doors.door import Calculating, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.structure import Structure
-from ..launch.kernel import kernel, variant_of
+from ..launch.kernel import Kernel, kernel, variant_of
 from ..limits import NO_ROOM, no_room, remember
 
 FEW = 1 << 17
@@ -52,8 +52,7 @@ class Calculation:
         self.numbers = numbers
         self.by_item = by_item
         self.plans: dict[Any, tuple[str | None, Any, str | None, int]] = {}
-        self.door = Calculating(numbers, by_item)
-        self.taught: set[int] = set()
+        self.door = Calculating(numbers, BY_ITEM=by_item)
 
     def __call__(self, given: Encoding, finish: bool = True) -> Any:
         """The result: an array ``(n, *item)``, or the encoding; without `finish` data, in the dtype of the kernel."""
@@ -80,10 +79,9 @@ class Calculation:
                 self.kernel.start(library, (data,), (out,), (x._layout(), *self.numbers), width, structure)
         if not finish:
             return out
-        if variant not in self.taught and width and n and library is NUMPY and cast is back is None:
-            self.taught.add(variant)
-            result = given._with_data(out) if self.by_item else out
-            self.door.learn(x._dtype, self.kernel.by_words.get(variant, 0), dtype, given, result)
+        if library is NUMPY and cast is back is None and not self.door.knows(x._dtype):
+            result = x._with_data(out) if self.by_item else out
+            self.door.learn_kernel((x._dtype,), self.kernel.by_words.get(variant, 0), dtype, (x,), result)
         if back is not None:
             out = library.astype(out, back)
         if library.functional:
@@ -132,11 +130,16 @@ class Spreading:
         Of the kernel, which takes the rows and whatever else first.
     *numbers : int
         What it takes beside the layout.
+    laid : sequence of bool
+        Which of the other arrays are laid out as the result, and do not have one row a sequence.
     """
 
-    def __init__(self, name: str, *numbers: int) -> None:
+    def __init__(self, name: str, *numbers: int, laid: Sequence[bool] = ()) -> None:
         self.kernel = kernel(name)
         self.numbers = numbers
+        self.others = len(laid)
+        bits = sum(2 << k for k, x in enumerate(laid) if x)
+        self.door = SpreadingOut(numbers, ALIKE=1, ARRAYS=1 + len(laid), LAID=bits)
         self.plans: dict[Any, tuple[str | None, Any, str]] = {}
 
     def __call__(self, shape: Encoding, rows: Array, *others: Array, dtype: str | None = None) -> Encoding:
@@ -154,9 +157,12 @@ class Spreading:
         width = math.prod(item)
         if width and structure.n:
             self.kernel.start(library, (rows, *others), (out,), (at._layout(), *self.numbers), width, structure)
-        if cast is not None or (dtype is not None and dtype != name):
+        changes = cast is not None or (dtype is not None and dtype != name)
+        if changes:
             out = library.astype(out, dtype or name)
         y: Encoding = shape._with_data(out)
+        if library is NUMPY and not changes:
+            learned_of(self.door, self.kernel, shape, (rows, *others), y)
         return y
 
     def prepare(self, library: Library, kind: type, dtype: DType) -> tuple[str | None, Any, str]:
@@ -164,6 +170,15 @@ class Spreading:
         name = library.dtype_name(dtype)
         cast = sums_in(name) if name in HALF else None
         return remember(self.plans, (kind, dtype), (cast, library.dtype(cast or name), name))
+
+
+def learned_of(door: SpreadingOut, kernel: Kernel, shape: Encoding, arrays: Sequence[Any], result: Encoding) -> None:
+    """Let a door learn that a kernel has made `result`, an encoding laid out as `shape`, of NumPy's arrays."""
+    dtypes = [x.dtype for x in arrays]
+    if not door.knows(*dtypes):
+        made = result._dtype
+        variant = variant_of(*[dtype.name for dtype in (*dtypes, made)])
+        door.learn_kernel(dtypes, kernel.by_words.get(variant, 0), made, (shape, *arrays), result)
 
 
 def settled(library: Library, out: Array) -> Array:

@@ -8,21 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, frozen, is_array, library_of, to_host
+from ..arrays import NUMPY, Array, frozen, is_array, library_of, to_host
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
+from ..doors.door import Calculating, SpreadingOut
 from ..errors import StructureError, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
 from ..formats.structure import Structure, integers, whole
-from ..gradients.operation import Call, Operation, Pullback, linear, operand, operation
+from ..gradients.operation import Back, Call, Operation, Pullback, linear, operand, operation
 from ..launch.kernel import Work, kernel
 from ..limits import no_room
 from .annotations import B, Counts
 from .over import in_one_array, name_of, rows_like
 from .runs import Runs, rule_of_parts, taken
+from .spread import learn_moves
 
 keep_rows, reverse_rows = kernel("keep_rows"), kernel("reverse_rows")
 
@@ -35,14 +37,21 @@ def _reversed(x: Encoding) -> Encoding:
     if row and structure.rows:
         reverse_rows.start(library, (data,), (out,), (z._layout(),), row, structure)
     y: Encoding = x._with_data(out)
+    if library is NUMPY:
+        learn_moves(reverse_rows, [_reversing], x, None, y)
+        learn_moves(reverse_rows, [_reversing_back], x, data, y)
     return y
 
 
+_reversing = Calculating((), MOVES=1, BY_ITEM=1)
+_reversing_back = SpreadingOut((), MOVES=1, ALIKE=1, ARRAYS=1, LAID=1)
+
+
 def _reverse_rule(x: Encoding) -> tuple[Encoding, Pullback]:
-    return _reversed(x), lambda dy: linear(_reversed, _reversed, dy)
+    return _reversed(x), Back(lambda dy: linear(_reversed, _reversed, dy), _reversing_back, without_data(x))
 
 
-REVERSE = Operation(_reversed, _reverse_rule, by_column=True)
+REVERSE = Operation(_reversed, _reverse_rule, by_column=True, door=_reversing)
 
 
 @REVERSE.of
@@ -74,7 +83,9 @@ def reverse(x: B) -> B:
     >>> sf.reverse(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([3, 2, 1, 4])
     """
-    return REVERSE(x)
+    enter = REVERSE.door.enter
+    y: B = enter(x)
+    return REVERSE.otherwise(x) if y is None else y
 
 
 def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:

@@ -72,7 +72,7 @@ SQRT = Reduction("sqrt", sums_of[2], sum_pullback(2), what="a sum", sums=True)
 PROD = Reduction(
     "prod",
     Calculation("prod_rows", _products),
-    slopes_pullback(Spreading("prod_back"), of_values=False),
+    slopes_pullback(Spreading("prod_back", laid=[True])),
     what="a product",
     default=ONE,
     second_order=_prod_second_order,
@@ -81,7 +81,7 @@ PROD = Reduction(
 LOGSUMEXP = Reduction(
     "logsumexp",
     Calculation("logsumexp_rows", exponentials("a logsumexp")),
-    slopes_pullback(Spreading("spread_exp"), of_values=True),
+    slopes_pullback(Spreading("spread_exp", laid=[True, False])),
     what="a logsumexp",
     default=LOWEST,
     second_order=_logsumexp_second_order,
@@ -228,7 +228,11 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     >>> sf.reduce_sum(x, weights=np.array([1.0, 0.5, 2.0]))
     array([2., 0., 6.])
     """
-    return SUM(x, empty) if weights is None else weigh(SUM, 0, x, weights, empty).run()
+    if weights is not None:
+        return weigh(SUM, 0, x, weights, empty).run()
+    enter = SUM.door.enter
+    y: Reduced = enter(x, empty)
+    return SUM.otherwise(x, empty) if y is None else y
 
 
 with_rule(reduce_sum, _summed(SUM, 0))
@@ -273,7 +277,11 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
     array([[2.],
            [5.]])
     """
-    return MEAN(x, empty) if weights is None else weigh(MEAN, 1, x, weights, empty).run()
+    if weights is not None:
+        return weigh(MEAN, 1, x, weights, empty).run()
+    enter = MEAN.door.enter
+    y: Reduced = enter(x, empty)
+    return MEAN.otherwise(x, empty) if y is None else y
 
 
 with_rule(reduce_mean, _summed(MEAN, 1))
@@ -307,7 +315,9 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     >>> sf.reduce_sqrt(sf.Ragged(np.array([1.0, 2.0, 3.0, 2.0]), [4]))
     array([4.])
     """
-    return SQRT(x, empty)
+    enter = SQRT.door.enter
+    y: Reduced = enter(x, empty)
+    return SQRT.otherwise(x, empty) if y is None else y
 
 
 @PROD.of
@@ -352,7 +362,9 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE) -> Reduced:
     >>> sf.reduce_prod(sf.Ragged(np.array([2.0, 3.0, 4.0]), [2, 0, 1]))
     array([6., 1., 4.])
     """
-    return PROD(x, empty)
+    enter = PROD.door.enter
+    y: Reduced = enter(x, empty)
+    return PROD.otherwise(x, empty) if y is None else y
 
 
 @LOGSUMEXP.of
@@ -395,4 +407,6 @@ def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST) -> Reduced:
     >>> sf.reduce_logsumexp(sf.Ragged(np.array([1000.0, 1000.0]), [2])).round(3)
     array([1000.693])
     """
-    return LOGSUMEXP(x, empty)
+    enter = LOGSUMEXP.door.enter
+    y: Reduced = enter(x, empty)
+    return LOGSUMEXP.otherwise(x, empty) if y is None else y

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..arrays import AUTOCAST, Array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
+from ..converters.convert import at_once
 from ..doors.door import NO_DOOR
 from ..errors import ConversionError, StructureError, said
-from ..formats import Encoding, LoD
+from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import autocast, calculated, connected, wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, operand, to_be_summed, with_rule
@@ -85,14 +86,21 @@ class Reduction:
         self.sums = sums
         self.by_column = True  # each number of an item is reduced as if it were alone
         self.door = getattr(values, "door", NO_DOOR)
+        if self.door is not NO_DOOR:
+            self.door.default = (default,)
         self.learned: dict[Any, str | None] = {}  # those with a gradient; the names of HALF
 
     def __call__(self, x: Batch, empty: Empty) -> Reduced:
         """The result for any batch, with `empty` for empty sequences."""
+        y: Reduced = self.door.enter(x, empty)
+        return self.otherwise(x, empty) if y is None else y
+
+    def otherwise(self, x: Batch, empty: Empty) -> Reduced:
+        """The same of what has not come through the door, where its function has begun."""
         if empty is self.default:
-            y = self.door.enter(x)
-            if y is not None:
-                return y
+            batch: Ragged | None = at_once(x, Ragged)
+            if batch is not None:
+                return self(batch, empty)
         if empty is self.default and isinstance(x, Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)
@@ -147,9 +155,8 @@ class Reduction:
             values = library_of(values).astype(values, half)
         if empty is not self.default:
             values = self.finished(values, x._structure, empty)
-        if x.keeps_levels:
-            return over_levels(values, x), lambda dy: pullback(rows_or_data(dy))
-        return values, pullback
+        result = over_levels(values, x)
+        return result, pullback if result is values else lambda dy: pullback(rows_or_data(dy))
 
     def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
         """The values in the dtype of the kernel, and the function of their gradients, where there is one."""

@@ -6,15 +6,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..arrays import Array, library_of
+import numpy as np
+
+from ..arrays import NUMPY, Array, library_of
 from ..arrays.dtypes import HALF, differentiable, exponentials, sums
 from ..converters.convert import without_padding
+from ..doors.door import SpreadingOut
 from ..formats import Encoding
 from ..formats.leaves import without_data
-from ..gradients.operation import Operation, Pullback, linear
+from ..gradients.operation import Back, Operation, Pullback, linear
 from ..launch.kernel import kernel
 from .annotations import B
-from .over import Calculation, combined, in_one_array, layout_for, name_of, rows_like
+from .over import Calculation, combined, in_one_array, layout_for, learned_of, name_of, rows_like
 from .reduce import reduce_sum
 from .reduction import rows_or_data
 from .spread import spread
@@ -27,6 +30,7 @@ class _Softmax(Operation):
 
     def __init__(self, log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> None:
         self.log = log
+        self.back = SpreadingOut((log,), ALIKE=1, ARRAYS=2, LAID=3)
         self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True)
         super().__init__(self.values, self._rule, second_order=second_order, by_column=True, sums=True)
 
@@ -40,9 +44,12 @@ class _Softmax(Operation):
 
         def pullback(dy: Encoding) -> Any:
             slopes = library.astype(in_one_array(dy).data, made)
-            return shape._with_data(library.astype(slopes_of(shape, kept, slopes, self.log), name))
+            dx = shape._with_data(library.astype(slopes_of(shape, kept, slopes, self.log), name))
+            if library is NUMPY and made == name:
+                learned_of(self.back, softmax_back, shape, (slopes, kept), dx)
+            return dx
 
-        return y, pullback
+        return y, Back(pullback, self.back, shape, kept)
 
 
 def slopes_of(shape: Encoding, y: Array, slopes: Array, log: int = 0) -> Array:
@@ -108,7 +115,9 @@ def softmax(x: B) -> B:
     >>> sf.softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
     array([0., 1., 1.])
     """
-    return SOFTMAX(x)
+    enter = SOFTMAX.door.enter
+    y: B = enter(x)
+    return SOFTMAX.otherwise(x) if y is None else y
 
 
 @LOG_SOFTMAX.of
@@ -142,20 +151,30 @@ def log_softmax(x: B) -> B:
     >>> sf.log_softmax(sf.Ragged(np.array([100.0, 1000.0, 7.0]), [2, 1])).data
     array([-900.,    0.,    0.])
     """
-    return LOG_SOFTMAX(x)
+    enter = LOG_SOFTMAX.door.enter
+    y: B = enter(x)
+    return LOG_SOFTMAX.otherwise(x) if y is None else y
 
 
 _cumsums = [Calculation("cumsum_rows", sums, back, by_item=True) for back in (0, 1)]
 
 
-def _cumsum(x: Encoding, back: int = 0) -> Any:
-    return _cumsums[back](x)
+_cumsum, _cumsum_back = _cumsums
+_back_through = SpreadingOut((1,), ALIKE=1, ARRAYS=1, LAID=1)
 
 
 def _cumsum_rule(x: Encoding) -> tuple[Encoding, Pullback]:
     y = _cumsum(x)
     differentiable(name_of(x), "a running sum")
-    return y, lambda dy: linear(lambda d: _cumsum(d, 1), _cumsum, dy)
+    shape = without_data(x)
+
+    def pullback(dy: Encoding) -> Any:
+        dx = linear(_cumsum_back, _cumsum, dy)
+        if type(dx._sample()) is np.ndarray and dx._in_one_array:
+            learned_of(_back_through, _cumsum_back.kernel, shape, (dy.data,), dx)
+        return dx
+
+    return y, Back(pullback, _back_through, shape)
 
 
 CUMSUM = Operation(_cumsum, _cumsum_rule, by_column=True, sums=True)
@@ -197,4 +216,6 @@ def cumsum(x: B) -> B:
     >>> sf.cumsum(sf.Ragged(np.array([1, 2, 3, 4]), [3, 1])).data
     array([1, 3, 6, 4])
     """
-    return CUMSUM(x)
+    enter = CUMSUM.door.enter
+    y: B = enter(x)
+    return CUMSUM.otherwise(x) if y is None else y

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, library_of
 from ..arrays.dtypes import HALF, means, sums
 from ..converters.convert import convert
+from ..doors.door import Calculating, Door, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
-from ..gradients.operation import Pullback, linear
-from ..launch.kernel import kernel
+from ..gradients.operation import Back, Pullback, linear
+from ..launch.kernel import Kernel, kernel
 from ..native.loading import SMALL
 from .annotations import E
 from .over import Calculation, Spreading, flat_layout, in_one_array, layout_for, name_of, rows_like
@@ -24,6 +26,10 @@ repeat_rows, find_rows, end_rows = kernel("repeat_rows"), kernel("find_rows"), k
 sums_of = [Calculation("sum_rows", sums if mode == SUM else means, mode) for mode in (SUM, MEAN, SQRT)]
 """The sums, means and sums over the root of the length of an encoding, by their mode."""
 _spread_rows = {mode: Spreading("spread_rows", mode) for mode in (MEAN, SQRT)}
+
+repeating = SpreadingOut((), MOVES=1, ARRAYS=1)
+"""The door of `repeated`."""
+_repeating_alike = SpreadingOut((), MOVES=1, ALIKE=1, ARRAYS=1)
 
 
 def summed(x: Encoding, mode: int = SUM) -> Array:
@@ -54,7 +60,20 @@ def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) 
         else:
             repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
     y: E = shape._with_data(data)
+    if library is NUMPY and out is None:
+        learn_moves(repeat_rows, (repeating, _repeating_alike), shape, rows, y)
     return y
+
+
+def learn_moves(
+    moved_by: Kernel, doors: Iterable[Door], x: Encoding, rows: Array | None, result: Any, *options: int
+) -> None:
+    """Let doors learn that a kernel has moved `rows`, or those of an encoding of NumPy."""
+    given = x._dtype if rows is None else rows.dtype
+    for door in doors:
+        if not door.knows(given):
+            args = (x, *options) if rows is None else (x, rows)
+            door.learn_kernel((given,), moved_by.by_words.get(None, 0), given, args, result)
 
 
 def places_of(x: Encoding, values: Array) -> Array:
@@ -87,15 +106,29 @@ def items_at(x: Encoding, places: Array, sequences: Array) -> Array:
     return chosen.reshape(len(sequences), *item)
 
 
-def items_at_end(x: Encoding, finish: bool = True, *, last: int) -> Array:  # noqa: ARG001  as of a `Calculation`
-    """``(n, *item)``: the first (last) item of every sequence, zeros for an empty one."""
-    library, data, at, structure, sample, item, _ = x._read()
-    n, dtype = structure.n, sample.dtype
-    out: Array = library.empty((n, *item), dtype, sample)
-    row = math.prod(item) * dtype.itemsize
-    if row and n:
-        end_rows.start(library, (data,), (out,), (at, last, 0), row, structure, (n, n, None))
-    return out
+class _AtEnd:
+    """The first (last) item of every sequence, zeros for an empty one."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.door = Calculating((last, 0), MOVES=1)
+        self.back = SpreadingOut((last, 1), MOVES=1, CLEARED=1, ALIKE=1, ARRAYS=1)
+        """That of `placed_at_end`."""
+
+    def __call__(self, x: Encoding, finish: bool = True) -> Array:
+        """``(n, *item)``."""
+        library, data, at, structure, sample, item, _ = x._read()
+        n, dtype = structure.n, sample.dtype
+        out: Array = library.empty((n, *item), dtype, sample)
+        row = math.prod(item) * dtype.itemsize
+        if row and n:
+            end_rows.start(library, (data,), (out,), (at, self.last, 0), row, structure, (n, n, None))
+        if library is NUMPY:
+            learn_moves(end_rows, [self.door], x, None, out)
+        return out
+
+
+items_at_end = _AtEnd(0), _AtEnd(1)
 
 
 def placed_at_end(rows: Array, shape: Encoding, last: int) -> Encoding:
@@ -107,6 +140,8 @@ def placed_at_end(rows: Array, shape: Encoding, last: int) -> Encoding:
     if row and n:
         end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, (n, n, None))
     y: Encoding = shape._with_data(out)
+    if library is NUMPY:
+        learn_moves(end_rows, [items_at_end[last].back], shape, rows, y)
     return y
 
 
@@ -118,12 +153,13 @@ def sum_pullback(mode: int) -> Callable[[Encoding, Array], Pullback]:
 
     def pullback(x: Encoding, _: Array) -> Pullback:
         shape = without_data(x)
-        return lambda rows: spread(rows, shape, mode)
+        return Back(lambda rows: spread(rows, shape, mode), door, shape)
 
+    door = _repeating_alike if mode == SUM else _spread_rows[mode].door
     return pullback
 
 
-_spread_places = Spreading("spread_places")
+_spread_places = Spreading("spread_places", laid=[False])
 
 
 def extreme_pullback(x: Encoding, values: Array) -> Pullback:
@@ -134,7 +170,10 @@ def extreme_pullback(x: Encoding, values: Array) -> Pullback:
     def placed(rows: Array) -> Encoding:
         return _spread_places(shape, rows, places)
 
-    return lambda dy: linear(placed, lambda dz: items_at(dz, places, each), dy)
+    def pullback(dy: Array) -> Any:
+        return linear(placed, lambda dz: items_at(dz, places, each), dy)
+
+    return Back(pullback, _spread_places.door, shape, places)
 
 
 def end_pullback(last: int) -> Callable[[Encoding, Array], Pullback]:
@@ -142,22 +181,21 @@ def end_pullback(last: int) -> Callable[[Encoding, Array], Pullback]:
 
     def pullback(x: Encoding, _: Array) -> Pullback:
         shape = without_data(x)
-        return lambda dy: linear(
-            lambda rows: placed_at_end(rows, shape, last), lambda dz: items_at_end(dz, last=last), dy
-        )
+        return Back(lambda dy: linear(lambda rows: placed_at_end(rows, shape, last), taken, dy), taken.back, shape)
 
+    taken = items_at_end[last]
     return pullback
 
 
-def slopes_pullback(back: Spreading, of_values: bool) -> Callable[[Encoding, Array], Pullback]:
-    """For a kernel that takes the gradients of rows, the items, and, where `of_values`, what was made of them."""
+def slopes_pullback(back: Spreading) -> Callable[[Encoding, Array], Pullback]:
+    """For a kernel that takes the gradients of rows, the items, and perhaps what was made of them."""
 
     def pullback(x: Encoding, values: Array) -> Pullback:
         library, shape = library_of(values), without_data(x)
         made, name = library.dtype_name(values.dtype), name_of(x)
         kept = [library.astype(in_one_array(x).data, made)]
-        if of_values:
+        if back.others > 1:
             kept.append(library.alias(values))
-        return lambda rows: back(shape, library.astype(rows, made), *kept, dtype=name)
+        return Back(lambda rows: back(shape, library.astype(rows, made), *kept, dtype=name), back.door, shape, *kept)
 
     return pullback

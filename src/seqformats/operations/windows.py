@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..arrays import Array, Shape, adopt, frozen, library_of
+from ..arrays import NUMPY, Array, Shape, adopt, frozen, library_of
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import convert, restored
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
+from ..doors.door import Calculating
 from ..errors import DeviceError, StructureError, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
@@ -21,6 +22,7 @@ from ..gradients.operation import Call, Operation, Pullback, linear, operand, op
 from ..launch.kernel import Work, kernel
 from .annotations import B
 from .over import in_one_array, name_of, rows_like
+from .spread import learn_moves
 
 window_rows, window_back = kernel("window_rows"), kernel("window_back")
 
@@ -39,9 +41,13 @@ def _window(x: Encoding, before: int, after: int, filling: Array | None = None) 
             pad_blocks.start(library, (filling,), (out,), (_NOTHING, count, 0), row, None, work)
         args = (z._layout(), before, after, 0 if filling is None else 1)
         window_rows.start(library, (data,), (out,), args, row, structure)
-    return x._with_data(out)
+    y: Any = x._with_data(out)
+    if library is NUMPY and filling is None:
+        learn_moves(window_rows, [_widening], x, None, y, before, after)
+    return y
 
 
+_widening = Calculating((0,), MOVES=1, BY_ITEM=1, WIDENS=1)
 _NOTHING = frozen(np.zeros(1, np.int64))
 
 
@@ -76,7 +82,10 @@ def _rule(x: Encoding, before: int, after: int, fill: object = 0) -> tuple[Encod
 
 
 WINDOW = Operation(
-    _forward, _rule, check=lambda _, before, after: (at_least(before, "before", 0), at_least(after, "after", 0))
+    _forward,
+    _rule,
+    check=lambda _, before, after: (at_least(before, "before", 0), at_least(after, "after", 0)),
+    door=_widening,
 )
 NGRAMS = Operation(_forward, _rule, check=lambda _, size, fill: (0, at_least(size, "size", 1) - 1, fill))
 
@@ -121,7 +130,9 @@ def window(x: B, before: int, after: int) -> B:
            [1, 2, 0],
            [0, 3, 0]])
     """
-    return WINDOW(x, before, after)
+    enter = WINDOW.door.enter
+    y: B = enter(x, before, after)
+    return WINDOW.otherwise(x, before, after) if y is None else y
 
 
 @NGRAMS.of

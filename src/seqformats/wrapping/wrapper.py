@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import adopt, has_items, is_array, library_of
-from ..converters.convert import as_own, convert, relaid, resized, without_padding
-from ..converters.like import back_to, convert_like
+from ..converters.convert import as_own, at_once, convert, relaid, resized, without_padding
+from ..converters.like import back_to, convert_like, in_kind_of
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Packed, Pairs, Ragged, structure_of
 from ..formats.annotations import Shaped
@@ -81,8 +81,13 @@ class Wrapper:
 
     def call(self, fn: Function, args: Arguments, kwargs: Named) -> Any:
         """Convert, call, convert back."""
-        if len(args) == 1 and isinstance(args[0], Encoding) and not (kwargs or self.rows or self.backprop):
-            return self.call_alone(fn, args[0])
+        if len(args) == 1 and not (kwargs or self.rows or self.backprop):
+            given: Any = args[0]
+            if isinstance(given, Encoding):
+                return self.call_alone(fn, given)
+            batch = None if self.options else at_once(given, self.To)
+            if batch is not None:
+                return self.call_list(fn, given, batch)
         if any(map(is_column, (*args, *kwargs.values()))):
             args = tuple(map(read_if_column, args))
             kwargs = {name: read_if_column(x) for name, x in kwargs.items()}
@@ -141,6 +146,13 @@ class Wrapper:
                 return y
             if batch is not x and y._structure is x._structure:
                 return relaid(y, x)
+        return self.back(y, Argument(0, x, batch, self.level))
+
+    def call_list(self, fn: Function, x: Nested, batch: Encoding) -> Any:
+        """The same with a bare list of arrays, which is `batch` in the encoding of the wrapper."""
+        y = fn(batch)
+        if type(y) is type(batch) and y._structure is batch._structure and len(x) == len(batch):
+            return in_kind_of(convert(y, List), x)
         return self.back(y, Argument(0, x, batch, self.level))
 
     def converted(self, x: object, alone: bool, options: Options | None = None) -> Any:

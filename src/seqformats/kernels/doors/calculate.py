@@ -1,24 +1,27 @@
 """One kernel over the sequences of an encoding: reductions, and operations that give an item an item.
 
-``door(x)`` is what `operations.over.Calculation` makes of `x`; of a kernel that moves rows, the same rows elsewhere.
+``door(x, *options)`` is what `operations.over.Calculation` makes of `x`; of a kernel that moves rows, the same rows
+elsewhere.
 """
+
+from typing import Any
 
 from ...native.words import (
     BY_ITEM,
     COUNT,
+    DEFAULT,
     FIRST,
-    GIVEN,
+    INT,
     KERNEL,
     LEAD,
-    LEARNED,
+    LEVELS,
+    LOD,
     MADE,
     MOST,
     MOVES,
-    NUMBER,
-    NUMBERS,
-    PLANS,
     SIZE,
     STRUCTURED,
+    WIDENS,
 )
 from .language import (
     ARRAY,
@@ -26,10 +29,13 @@ from .language import (
     DESCR,
     DIMENSIONS,
     ITEM_SIZE,
+    TUPLE_SIZE,
+    TYPE_OF,
     at,
-    clear_padding,
+    clear_error,
     data_of,
-    kind_of,
+    keep,
+    let_go,
     new_array,
     none,
     number_of,
@@ -37,79 +43,106 @@ from .language import (
     peek_int,
     poke,
     put_flat,
-    put_layout,
     put_number,
+    shared,
     stack,
     with_data,
-    work,
 )
+from .plans import MOST_AXES, clear_gaps, kind_or_levels, plan_for, put_rest, put_rows, with_items, work_over
+
+MOST_NEIGHBOURS = 1 << 30
 
 
-def door(own: int, args: int, count: int) -> int:
-    """`own` is the world of the operation; one argument."""
-    common = at(own, FIRST)
-    if count != 1:
+@shared
+def neighbours(own: int, x: int) -> Any:
+    """How many neighbours a caller wants, -1 for what is no such number."""
+    if peek(x + TYPE_OF) != at(own, INT):
+        return -1
+    number = number_of(x)
+    if number == -1:  # perhaps an error: there is no room for it
+        clear_error()
+    return number if number < MOST_NEIGHBOURS else -1
+
+
+def door(own: int, args: int, count: int) -> Any:
+    """`own` is the world of the operation; the batch, its options, and what has to be as it is by default."""
+    common, widens = at(own, FIRST), at(own, WIDENS)
+    if at(own, DEFAULT):
+        count -= 1
+        if count < 0 or peek(args + 8 * count) != at(own, DEFAULT):
+            return none(common)
+    if count != (3 if widens else 1):
         return none(common)
     x = peek(args)
-    about = kind_of(common, x)
+    about = kind_or_levels(own, common, x)
     if about == 0:
+        return none(common)
+    by_item = at(own, BY_ITEM)
+    if about == own + 8 * LOD and not by_item and peek(peek(x + at(own, LEVELS)) + TUPLE_SIZE) != 1:
         return none(common)
     data = data_of(common, about, x)
     if data == 0:
         return none(common)
     descr = peek(data + DESCR)
-    plan = 0
-    for k in range(at(own, LEARNED)):
-        if at(own, PLANS + 4 * k + GIVEN) == descr:
-            plan = own + 8 * (PLANS + 4 * k)
-    if plan == 0:
-        return none(common)
+    plan = plan_for(own, descr, 0, 0)
     axes, dimensions, lead = peek_int(data + AXES), peek(data + DIMENSIONS), at(about, LEAD)
+    if plan == 0 or axes > MOST_AXES:
+        return none(common)
     structure = peek(x + at(about, STRUCTURED))
-    n = number_of(peek(structure + at(common, COUNT)))
-    width = 1
+    n, given, size = number_of(peek(structure + at(common, COUNT))), peek(descr + ITEM_SIZE), at(plan, SIZE)
+    width = places = 1
     for k in range(lead, axes):
         width *= at(dimensions, k)
-    items = width
     for k in range(lead):
-        items *= at(dimensions, k)
-    given = peek(descr + ITEM_SIZE)
-    size = at(plan, SIZE)
+        places *= at(dimensions, k)
+    items = places * width
     if n * items == 0 or items * given > at(common, MOST):
         return none(common)
+    before, after = 0, 0
+    if widens:
+        before, after = neighbours(own, peek(args + 8)), neighbours(own, peek(args + 16))
+        if before < 0 or after < 0 or items * size * (before + 1 + after) > at(common, MOST):
+            return none(common)
+    wide = before + 1 + after
 
-    words = stack(0)
-    moves = at(own, MOVES)
-    if moves:
-        poke(words, peek(data + ARRAY))
-        target = 1
-    else:
-        target = put_flat(words, 0, peek(data + ARRAY), items)
-    place = put_layout(common, words, target + (1 if moves else 2), about, x, dimensions)
+    words, moves = stack(0), at(own, MOVES)
+    place = 1 if moves else 2
+    out_at = place
+    place = put_rows(own, common, words, place + (1 if moves else 2), about, x, dimensions)
     if place == 0:
         return none(common)
-    if at(own, BY_ITEM):
-        out = new_array(common, at(plan, MADE), axes, dimensions)
-        if out == 0:
-            return 0
-        clear_padding(about, out, items * size)
-        if not moves:
-            poke(words + 8 * target + 8, items)
+    shape = stack(1)
+    head = lead if by_item else 1
+    if by_item:
+        for k in range(lead):
+            poke(shape + 8 * k, at(dimensions, k))
     else:
-        shape = stack(1)
         poke(shape, n)
-        for k in range(lead, axes):
-            poke(shape + 8 * (1 + k - lead), at(dimensions, k))
-        out = new_array(common, at(plan, MADE), 1 + axes - lead, shape)
-        if out == 0:
-            return 0
-        if not moves:
-            poke(words + 8 * target + 8, n * width)
-    poke(words + 8 * target, peek(out + ARRAY))
-    for k in range(at(own, NUMBERS)):
-        place = put_number(words, place, at(own, NUMBER + k))
-    place = put_number(words, place, width * given if moves else width)
-    place = put_number(words, place, 0)
-    put_number(words, place, n)
-    work(at(plan, KERNEL), words, items * given)
-    return with_data(about, x, out) if at(own, BY_ITEM) else out
+    for k in range(lead, axes):
+        poke(shape + 8 * (head + k - lead), at(dimensions, k))
+    axes += head - lead
+    if widens:
+        if axes == head:
+            poke(shape + 8 * head, 1)
+            axes += 1
+        poke(shape + 8 * head, wide * at(shape, head))
+        place = put_number(words, place, before)
+        place = put_number(words, place, after)
+    out = new_array(common, at(plan, MADE), axes, shape)
+    if out == 0:
+        return 0
+    if by_item:
+        clear_gaps(common, about, x, out, places, items * wide * size)
+    if moves:
+        poke(words, peek(data + ARRAY))
+        poke(words + 8 * out_at, peek(out + ARRAY))
+    else:
+        put_flat(words, 0, peek(data + ARRAY), items)
+        put_flat(words, out_at, peek(out + ARRAY), items if by_item else n * width)
+    put_rest(own, words, place, width * given if moves else width, n)
+    keep(data)
+    work_over(common, about, x, at(plan, KERNEL), words, items * given)
+    let_go(data)
+    if not by_item:
+        return out
+    return with_items(about, x, out) if widens else with_data(about, x, out)

@@ -15,24 +15,29 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...native.words import (
-    BY_STEPS,
     COUNT,
     DATA,
     DTYPE,
     FIELDS,
     GAPPED,
+    INDICES,
     INT64,
     KINDS,
     LEFT,
     LENGTHS,
     LENGTHS_OF,
+    LIST_DTYPE,
+    LIST_ITEMS,
+    LIST_SHAPE,
+    LIST_STRUCTURED,
     LONGEST,
     MASKED,
     NDARRAY,
     NEW_ARRAY,
     NONE,
     OFFSETS,
-    PACKED,
+    ORDER,
+    ORDERED,
     PADDED,
     RAGGED,
     RIGHT,
@@ -40,6 +45,7 @@ from ...native.words import (
     SET_BASE,
     SHAPE,
     SIDE,
+    SIZES,
     STABLE,
     STRUCTURE,
     STRUCTURED,
@@ -73,7 +79,7 @@ def _function_of_python(name: str, count: int, gives: bool = True) -> Callable[.
         1: lambda typingctx, a: made(typingctx, a),
         2: lambda typingctx, a, b: made(typingctx, a, b),
     }
-    return intrinsic(signatures[count])  # type: ignore[no-any-return]
+    return intrinsic(signatures[count])
 
 
 keep = _function_of_python("Py_IncRef", 1, gives=False)
@@ -134,7 +140,7 @@ def run(typingctx: Context, function: Kind, words: Kind) -> Any:
 
 
 @intrinsic
-def _call8(typingctx, function, a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]
+def _call8(typingctx, function, a, b, c, d, e, f, g, h):
     def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
         kind = ir.FunctionType(I64, [I64] * 2 + [I32] + [I64] * 3 + [I32, I64]).as_pointer()
         words = list(values[1:])
@@ -147,9 +153,9 @@ def _call8(typingctx, function, a, b, c, d, e, f, g, h):  # type: ignore[no-unty
 # --- objects ---------------------------------------------------------------------------------------------------------
 
 TYPE_OF = 8  # bytes from the address of an object to its type
-ITEMS, TUPLE_SIZE, LIST_ITEMS = 24, 16, 24
+ITEMS, TUPLE_SIZE, ITEMS_IN_LIST = 24, 16, 24
 ARRAY, AXES, DIMENSIONS, DESCR, FLAGS = 16, 24, 32, 56, 64
-ITEM_SIZE = 40  # in a dtype
+DTYPE_FLAGS, ITEM_SIZE = 32, 40  # in a dtype
 PLAIN = 0x101  # C-contiguous and aligned
 WRITABLE = 0x400
 FREE_FROM = 1 << 18  # bytes of work, from which on other threads run meanwhile; see `native.loading.SMALL`
@@ -190,6 +196,12 @@ def work(function: int, words: int, size: int) -> int:
 def is_plain(common: int, array: int) -> bool:
     """Is this an array of NumPy itself, in C order and aligned?"""
     return peek(array + TYPE_OF) == at(common, NDARRAY) and peek_int(array + FLAGS) & PLAIN == PLAIN
+
+
+@shared
+def has_objects(array: int) -> bool:
+    """Are the items of an array Python's objects, at least in part?"""
+    return peek(peek(array + DESCR) + DTYPE_FLAGS) & 1 == 1
 
 
 @shared
@@ -262,7 +274,16 @@ def new_structure(common: int, block: int, n: int, rows: int, longest: int) -> i
 @shared
 def new_ragged(common: int, data: int, structure: int) -> int:
     """A `Ragged`, whose array and structure belong to it from now on; 0 with an error set."""
-    about = common + 8 * (KINDS + RAGGED * WIDE)
+    return new_batch(common, RAGGED, data, structure)
+
+
+@shared
+def new_batch(common: int, kind: int, data: int, structure: int) -> int:
+    """An encoding, by its place, of an array and a structure that belong to it from now on; 0 with an error set.
+
+    One by steps is as wide as the longest sequence, and the order of its structure is known.
+    """
+    about = common + 8 * (KINDS + kind * WIDE)
     made = new_object(at(about, TYPE), 0)
     shape = shape_of(data) if made else 0
     if shape == 0:
@@ -271,14 +292,58 @@ def new_ragged(common: int, data: int, structure: int) -> int:
         let_go(data)
         let_go(structure)
         return 0
-    lengths, descr = peek(structure + at(common, LENGTHS)), peek(data + DESCR)
-    keep(lengths)
-    keep(descr)
+    descr = peek(data + DESCR)
+    lengths = peek(structure + at(common, LENGTHS))
+    if kind >= PADDED:
+        order = peek(structure + at(common, ORDER))
+        lengths = peek(order + ITEMS)
+        share(made + at(about, INDICES), peek(order + ITEMS + 8))
+        share(made + at(about, SIZES), peek(order + ITEMS + 16))
+    if kind == MASKED:
+        share(made + at(about, SIDE), at(common, RIGHT))
+    share(made + at(about, LENGTHS_OF), lengths)
+    share(made + at(about, DTYPE), descr)
     poke(made + at(about, DATA), data)
-    poke(made + at(about, LENGTHS_OF), lengths)
     poke(made + at(about, STRUCTURED), structure)
     poke(made + at(about, SHAPE), shape)
-    poke(made + at(about, DTYPE), descr)
+    return made
+
+
+@shared
+def share(slot: int, thing: int) -> int:
+    """Put an object that is another's, too, in an empty slot."""
+    keep(thing)
+    return poke(slot, thing)
+
+
+@shared
+def replace(slot: int, thing: int) -> int:
+    """Put an object, which belongs to the slot from now on, in the place of what is there."""
+    old = peek(slot)
+    poke(slot, thing)
+    if old != 0:
+        let_go(old)
+    return 0
+
+
+@shared
+def new_order(common: int, block: int, n: int, longest: int) -> int:
+    """An `Order` of what the kernel `sort_lengths` has written in a block, which belongs to it; 0 with an error set."""
+    made = new_object(at(common, ORDERED), 4)
+    done = made != 0
+    begin = 0
+    for k in range(4):
+        count = n if k < 2 else longest + k - 2
+        view = new_view(common, block, begin, count) if done else 0
+        if done and view == 0:
+            done = False
+        if view != 0:
+            poke(made + ITEMS + 8 * k, view)
+        begin += count
+    let_go(block)
+    if made != 0 and not done:
+        let_go(made)
+        return 0
     return made
 
 
@@ -290,7 +355,11 @@ def shape_of(array: int) -> int:
     if made == 0:
         return 0
     for k in range(axes):
-        poke(made + ITEMS + 8 * k, new_number(at(dimensions, k)))
+        number = new_number(at(dimensions, k))
+        if number == 0:
+            let_go(made)
+            return 0
+        poke(made + ITEMS + 8 * k, number)
     return made
 
 
@@ -368,14 +437,25 @@ def put_layout(common: int, words: int, place: int, about: int, x: int, dimensio
             return 0
         left = 1 if side == at(common, LEFT) else 0
         return put_blocks(words, place, offsets, offsets, at(dimensions, 1), left)
-    layout = peek(structure + at(common, BY_STEPS if kind == PADDED else PACKED))
-    if layout == 0:
+    order = peek(structure + at(common, ORDER))
+    if order == 0:
         return 0
-    for k in range(3):
-        place = put_array(words, place, peek(layout + ITEMS + 8 * k))
-    for k in range(3, 7):
-        place = put_number(words, place, number_of(peek(layout + ITEMS + 8 * k)))
-    return place
+    n, indices, steps = peek(peek(offsets + DIMENSIONS)) - 1, peek(order + ITEMS + 8), peek(order + ITEMS + 24)
+    count = peek(peek(steps + DIMENSIONS))
+    step = n if kind == PADDED else 0
+    return put_steps(words, place, n, peek(indices + ARRAY), peek(offsets + ARRAY), peek(steps + ARRAY), count, step)
+
+
+@shared
+def put_steps(words: int, place: int, n: int, indices: int, offsets: int, steps: int, count: int, step: int) -> int:
+    """The layout of n sequences by steps, whose arrays lie at these addresses, `count` numbers at `steps`."""
+    place = put_flat(words, place, indices, n)
+    place = put_flat(words, place, offsets, n + 1)
+    place = put_flat(words, place, steps, count)
+    place = put_number(words, place, -1)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, step)
+    return put_number(words, place, 0)
 
 
 @shared
@@ -406,3 +486,31 @@ def clear_padding(about: int, array: int, size: int) -> int:
     if at(about, GAPPED):
         clear(peek(array + ARRAY), 0, size)
     return 0
+
+
+# --- lists of arrays -------------------------------------------------------------------------------------------------
+
+
+@shared
+def is_valid(common: int, x: int) -> bool:
+    """Are the arrays of a `List` what they were when it was built?"""
+    items, structure = peek(x + at(common, LIST_ITEMS)), peek(x + at(common, LIST_STRUCTURED))
+    n = peek(items + TUPLE_SIZE)
+    if n == 0 or number_of(peek(structure + at(common, COUNT))) != n:
+        return False
+    lengths = peek(peek(structure + at(common, LENGTHS)) + ARRAY)
+    shape, descr = peek(x + at(common, LIST_SHAPE)), peek(x + at(common, LIST_DTYPE))
+    axes = peek(shape + TUPLE_SIZE)
+    for i in range(n):
+        array = at(items + ITEMS, i)
+        if peek(array + TYPE_OF) != at(common, NDARRAY) or peek(array + DESCR) != descr:
+            return False
+        if peek_int(array + AXES) != axes or peek_int(array + FLAGS) & 1 == 0:
+            return False
+        dimensions = peek(array + DIMENSIONS)
+        if at(dimensions, 0) != at(lengths, i):
+            return False
+        for k in range(1, axes):
+            if at(dimensions, k) != number_of(at(shape + ITEMS, k)):
+                return False
+    return True

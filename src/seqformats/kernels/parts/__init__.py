@@ -71,6 +71,7 @@ from .record import (
     Bytes,
     Integers,
     KernelSpec,
+    Singles,
     Table,
     alike,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "Product",
     "Queries",
     "Sight",
+    "Singles",
     "Table",
     "Tiles",
     "add_block",

@@ -172,7 +172,7 @@ def _word_of(annotation: Any, dtypes: Iterator[str]) -> Word:
     name = getattr(annotation, "__forward_arg__", None) or getattr(annotation, "__name__", annotation)
     if name in _tuples():
         return (name, *[_word_of(kind, dtypes) for kind in _tuples()[name].__annotations__.values()])
-    known = {"int": "i", "float": "d", "Integers": "i8", "Bytes": "u1", "Table": "i8:2"}
+    known = {"int": "i", "float": "d", "Integers": "i8", "Bytes": "u1", "Singles": "f4", "Table": "i8:2"}
     if name in known:
         return known[name]
     axes = {"Array": "", "Grid": ":2"}[name]

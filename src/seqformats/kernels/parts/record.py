@@ -23,6 +23,10 @@ class Bytes(Array, Protocol):
     """A flat array of bytes beside what is moved."""
 
 
+class Singles(Array, Protocol):
+    """A flat array of float32, whatever the items of the others are."""
+
+
 class Table(Array, Protocol):
     """Integers with two axes."""
 

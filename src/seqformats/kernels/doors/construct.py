@@ -1,0 +1,150 @@
+"""What the constructors of `Ragged` and `Masked` check, and what they put beside their fields.
+
+``door(x)`` of an encoding whose fields are as they were given: True where it has been filled, None where the general
+way has to look, and to say what is wrong.
+"""
+
+from ...native.words import (
+    CHECK_LENGTHS,
+    DATA,
+    DTYPE,
+    FIRST,
+    INT64,
+    INTEGER,
+    KINDS,
+    KNOWN,
+    LEAD,
+    LEFT,
+    LENGTHS,
+    LENGTHS_OF,
+    LIST,
+    MASKED,
+    MOST,
+    NDARRAY,
+    RIGHT,
+    SHAPE,
+    SIDE,
+    STRUCTURED,
+    TRUE,
+    TUPLE,
+    WIDE,
+)
+from .language import (
+    ARRAY,
+    AXES,
+    DESCR,
+    DIMENSIONS,
+    ITEMS,
+    ITEMS_IN_LIST,
+    TUPLE_SIZE,
+    TYPE_OF,
+    at,
+    clear_error,
+    has_objects,
+    is_plain,
+    keep,
+    kind_of,
+    let_go,
+    new_integers,
+    new_structure,
+    none,
+    number_of,
+    peek,
+    peek_int,
+    poke,
+    put_flat,
+    put_number,
+    replace,
+    shape_of,
+    shared,
+    stack,
+    work,
+)
+
+
+def door(own: int, args: int, count: int) -> int:
+    """`own` is a world; one argument."""
+    common = at(own, FIRST)
+    x = peek(args)
+    about = kind_of(common, x) if count == 1 else 0
+    if about == 0:
+        return none(common)
+    kind = (about - common - 8 * KINDS) // (8 * WIDE)
+    data, lengths = peek(x + at(about, DATA)), peek(x + at(about, LENGTHS_OF))
+    if (at(own, KNOWN) >> kind) & 1 == 0 or data == 0 or lengths == 0:
+        return none(common)
+    if not is_plain(common, data) or has_objects(data) or peek_int(data + AXES) < at(about, LEAD):
+        return none(common)
+    n = count_of(common, lengths)
+    if n < 0 or n > at(common, MOST) >> 3:
+        return none(common)
+    rows = at(peek(data + DIMENSIONS), 0)
+    if kind == MASKED:
+        side = peek(x + at(about, SIDE))
+        if n != rows or (side != at(common, LEFT) and side != at(common, RIGHT)):
+            return none(common)
+
+    block = new_integers(common, 2 * n + 1)
+    if block == 0:
+        return 0
+    begin = peek(block + ARRAY)
+    longest = checked(own, common, lengths, begin, n, 2**63 - 1 if kind == MASKED else rows)
+    total = at(begin, 2 * n)
+    if longest < 0 or (longest > at(peek(data + DIMENSIONS), 1) if kind == MASKED else total != rows):
+        let_go(block)
+        return none(common)
+    structure = new_structure(common, block, n, total, longest)
+    if structure == 0:
+        return 0
+    shape = shape_of(data)
+    if shape == 0:
+        let_go(structure)
+        return 0
+    own_lengths, descr = peek(structure + at(common, LENGTHS)), peek(data + DESCR)
+    keep(own_lengths)
+    keep(descr)
+    replace(x + at(about, STRUCTURED), structure)
+    replace(x + at(about, SHAPE), shape)
+    replace(x + at(about, DTYPE), descr)
+    replace(x + at(about, LENGTHS_OF), own_lengths)
+    keep(at(common, TRUE))
+    return at(common, TRUE)
+
+
+@shared
+def count_of(common: int, lengths: int) -> int:
+    """How many numbers are in an array of int64, a list or a tuple; -1 for anything else."""
+    kind = peek(lengths + TYPE_OF)
+    if kind == at(common, LIST) or kind == at(common, TUPLE):
+        return peek(lengths + TUPLE_SIZE)
+    if kind != at(common, NDARRAY) or not is_plain(common, lengths):
+        return -1
+    if peek(lengths + DESCR) != at(common, INT64) or peek_int(lengths + AXES) != 1:
+        return -1
+    return at(peek(lengths + DIMENSIONS), 0)
+
+
+@shared
+def checked(own: int, common: int, lengths: int, begin: int, n: int, limit: int) -> int:
+    """Write lengths and offsets; the longest, or a negative number where something is wrong."""
+    kind = peek(lengths + TYPE_OF)
+    if kind == at(common, NDARRAY):
+        source = peek(lengths + ARRAY)
+        for k in range(n):
+            poke(begin + 8 * k, at(source, k))
+    else:
+        items = lengths + ITEMS if kind == at(common, TUPLE) else peek(lengths + ITEMS_IN_LIST)
+        for k in range(n):
+            item = at(items, k)
+            if peek(item + TYPE_OF) != at(own, INTEGER):
+                return -1
+            number = number_of(item)
+            if number < 0:
+                clear_error()  # it may be too large
+                return -1
+            poke(begin + 8 * k, number)
+    words = stack(0)
+    place = put_flat(words, 0, begin, n)
+    place = put_flat(words, place, begin + 8 * n, n + 1)
+    put_number(words, place, limit)
+    return work(at(own, CHECK_LENGTHS), words, 16 * n)

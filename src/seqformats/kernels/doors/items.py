@@ -1,0 +1,140 @@
+"""A `List` of arrays: built, filled, or looked at.
+
+``door(x)`` of a list or tuple of arrays is a `List` of them; of a `List` whose fields are as they were given, True
+where it has been filled; ``door(x, None)`` of one that was valid, True where it still is.  None where the general way
+has to look.
+"""
+
+from ...native.words import (
+    FIRST,
+    LIST,
+    LIST_DTYPE,
+    LIST_ITEMS,
+    LIST_LIKE,
+    LIST_OF,
+    LIST_SHAPE,
+    LIST_STRUCTURED,
+    NDARRAY,
+    NONE,
+    SCAN_ITEMS,
+    TRUE,
+    TUPLE,
+)
+from .language import (
+    ARRAY,
+    DESCR,
+    ITEMS,
+    TUPLE_SIZE,
+    TYPE_OF,
+    at,
+    has_objects,
+    is_valid,
+    keep,
+    let_go,
+    new_integers,
+    new_number,
+    new_object,
+    new_structure,
+    none,
+    peek,
+    poke,
+    put_flat,
+    put_number,
+    replace,
+    run,
+    shape_of,
+    shared,
+    stack,
+    tuple_of_list,
+)
+
+
+def door(own: int, args: int, count: int) -> int:
+    """`own` is a world."""
+    common = at(own, FIRST)
+    x = peek(args)
+    is_list = peek(x + TYPE_OF) == at(common, LIST_OF)
+    if count == 2 and is_list:
+        return truth(common) if is_valid(common, x) else none(common)
+    if count != 1:
+        return none(common)
+    given = peek(x + at(common, LIST_ITEMS)) if is_list else x
+    if given == 0 or (is_list and peek(x + at(common, LIST_LIKE)) != at(common, NONE)):
+        return none(common)
+    kind = peek(given + TYPE_OF)
+    if kind == at(common, LIST):
+        items = tuple_of_list(given)
+        if items == 0:
+            return 0
+    elif kind == at(common, TUPLE):
+        items = given
+        keep(items)
+    else:
+        return none(common)
+    made = x
+    if is_list:
+        keep(x)
+    else:
+        made = new_object(at(common, LIST_OF), 0)
+    done = filled(own, common, made, items) if made != 0 else -1
+    let_go(items)
+    if done != 1:
+        if made != 0:
+            let_go(made)
+        return 0 if done < 0 else none(common)
+    if is_list:
+        let_go(made)
+        return truth(common)
+    keep(at(common, NONE))
+    poke(made + at(common, LIST_LIKE), at(common, NONE))
+    return made
+
+
+@shared
+def truth(common: int) -> int:
+    """True, to be returned."""
+    keep(at(common, TRUE))
+    return at(common, TRUE)
+
+
+@shared
+def filled(own: int, common: int, x: int, items: int) -> int:
+    """Fill a `List` with the arrays in a tuple; 0 where they are not plain and alike, -1 with an error set."""
+    n = peek(items + TUPLE_SIZE)
+    first = peek(items + ITEMS)
+    if n == 0 or peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
+        return 0
+    block = new_integers(common, 3 * n + 1)
+    if block == 0:
+        return -1
+    lengths = peek(block + ARRAY)
+    words = stack(0)
+    place = put_number(words, 0, items + ITEMS)
+    place = put_number(words, place, ARRAY)
+    place = put_number(words, place, at(common, NDARRAY))
+    place = put_flat(words, place, lengths, n)
+    place = put_flat(words, place, lengths + 8 * n, n + 1)
+    put_flat(words, place, lengths + 16 * n + 8, n)
+    longest = run(at(own, SCAN_ITEMS), words)
+    if longest < 0:
+        let_go(block)
+        return 0
+    descr = peek(first + DESCR)
+    shape = shape_of(first)
+    if shape == 0:
+        let_go(block)
+        return -1
+    rows = peek(shape + ITEMS)
+    poke(shape + ITEMS, new_number(-1))
+    let_go(rows)
+    structure = new_structure(common, block, n, at(lengths, 2 * n), longest)
+    if structure == 0:
+        let_go(shape)
+        return -1
+    keep(descr)
+    keep(items)
+    replace(x + at(common, LIST_STRUCTURED), structure)
+    replace(x + at(common, LIST_SHAPE), shape)
+    replace(x + at(common, LIST_DTYPE), descr)
+    replace(x + at(common, LIST_ITEMS), items)
+    return 1

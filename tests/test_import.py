@@ -1,0 +1,223 @@
+"""What `import seqformats` loads, and that everything else comes when its name is first asked for."""
+
+import ast
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import seqformats as sf
+from seqformats import registry
+
+pytestmark = pytest.mark.passes("compiled", reason="what is imported is the same in every pass")
+
+SOURCE = pathlib.Path(sf.__file__).parent
+
+MODULES = 52  # of this package, after the import
+# Those of them that are in a package are in one of these.
+PACKAGES = {"arrays", "converters", "doors", "formats", "launch", "native", "reading"}
+# Of the standard library, which NumPy does without, and which take long.
+COSTLY = {"asyncio", "ctypes.util", "difflib", "hashlib", "logging", "pkgutil", "subprocess", "sysconfig"}
+OTHERS = {"awkward", "jax", "llvmlite", "numba", "pandas", "pyarrow", "scipy", "thinc", "torch"}
+# Services of modules that are loaded once a library is there.
+ONCE_THERE = {"numba_type", "offsets_tensor"}
+
+FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="each name has a process of its own, which is forked")
+
+
+def python(script):
+    """What a fresh process prints, in words."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_what_the_import_loads():
+    script = """
+        import sys
+        import numpy
+        before = set(sys.modules)
+        import seqformats as sf
+        sf.Ragged, sf.convert
+        print(*sorted(set(sys.modules) - before))
+        """
+    found = python(script)
+    own = [name.split(".") for name in found if name.partition(".")[0] == "seqformats"]
+    assert {parts[1] for parts in own if len(parts) > 2} <= PACKAGES
+    assert len(own) <= MODULES, own
+    assert not COSTLY.intersection(found)
+    assert not OTHERS.intersection(found)
+
+
+@pytest.mark.parametrize("given", ["[np.zeros((2, 3))] * 3", "[[1, 2], [3]]"], ids=["arrays", "numbers"])
+def test_what_the_first_conversion_loads(given):
+    """Kernels, whose code has been kept, and nothing else of this package."""
+    script = f"""
+        import sys
+        import numpy as np
+        import seqformats as sf
+        before = set(sys.modules)
+        sf.convert({given}, sf.Ragged)
+        print(*sorted(name for name in set(sys.modules) - before if name.startswith("seqformats.")))
+        """
+    python(script)  # which may compile
+    loaded = {name.split(".")[1] for name in python(script)}
+    assert loaded <= {"arrays", "doors", "kernels", "launch", "native", "numba_types"}
+
+
+def places():
+    """Of each public name that is loaded later the module that the front door names to type checkers."""
+    (block,) = [
+        node
+        for node in ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8")).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    return {alias.name: node.module for node in block.body for alias in node.names if node.module}
+
+
+@FORK
+def test_each_name_alone():
+    """In a process where nothing else has been asked for, as by its module, and found at once from then on."""
+    script = f"""
+        import importlib
+        import os
+        import sys
+        import traceback
+        import seqformats
+
+        places = {places()!r}
+        assert not set(places) & set(vars(seqformats)), "loaded by the import"
+        for name in seqformats.__all__:
+            child = os.fork()
+            if not child:
+                try:
+                    assert name in dir(seqformats)
+                    namespace = {{}}
+                    exec(f"from seqformats import {{name}}", namespace)
+                    found = namespace[name]
+                    assert vars(seqformats)[name] is getattr(seqformats, name) is found
+                    if name in places:
+                        assert getattr(importlib.import_module("." + places[name], "seqformats"), name) is found
+                        assert vars(seqformats)[name] is found
+                except BaseException:
+                    print(name)
+                    traceback.print_exc()
+                    sys.stderr.flush()
+                sys.stdout.flush()
+                os._exit(0)
+            os.waitpid(child, 0)
+        """
+    assert python(script) == []
+
+
+def test_all_names_are_somewhere():
+    later = places()
+    assert sf._LATER.keys() == later.keys()
+    moved = {name for name, module in later.items() if module != sf._LATER[name]}
+    assert moved == {"from_njt"}, "which its package loads later"
+    assert later.keys() < set(sf.__all__)
+
+
+def test_no_name_is_that_of_a_module():
+    """A module would take the place of the name once it is loaded."""
+    modules = {path.stem for path in SOURCE.iterdir()}
+    assert not modules & set(sf.__all__)
+    assert not [name for name in sf._MODULES if name not in modules]
+
+
+def test_modules_are_imported_by_their_names():
+    script = """
+        import seqformats.operations.reduce
+        import seqformats.wrap
+        from seqformats.operations.filter import filter
+        from seqformats.gradients.operation import operation
+        assert seqformats.filter is filter
+        assert callable(seqformats.reduce) and callable(seqformats.operation) and callable(seqformats.convert)
+        assert seqformats.with_padded is seqformats.wrap.with_padded
+        assert seqformats.operation is not operation
+        """
+    assert python(script) == []
+
+
+def test_names_are_asked_for_by_many_threads():
+    script = """
+        import threading
+        import seqformats as sf
+
+        found = [None] * 8
+        start = threading.Barrier(8)
+
+        def work(i):
+            names = sf.__all__[i * 11 :] + sf.__all__[: i * 11]
+            start.wait()
+            found[i] = {name: getattr(sf, name) for name in names}
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for each in found:
+            assert each == found[0] and len(each) == len(sf.__all__)
+        """
+    assert python(script) == []
+
+
+def test_the_table_of_gradients_is_whole():
+    script = """
+        import seqformats as sf
+        from seqformats import registry
+
+        table = registry.gradients()
+        for name in sf.__all__:
+            getattr(sf, name)
+        assert table.keys() == registry._gradients.keys()
+        assert {sf.convert, sf.convert_like, sf.reduce_max, sf.concat, sf.attention, sf.select} < table.keys()
+        """
+    assert python(script) == []
+
+
+def test_an_error_knows_all_operations():
+    script = """
+        import seqformats as sf
+
+        def softmaxx(x):
+            return x
+
+        try:
+            sf.vjp(softmaxx, [[1.0]])
+        except TypeError as error:
+            print(error)
+        """
+    assert "sf.softmax;" in python(script)
+
+
+def test_the_table_of_conversions_is_whole():
+    script = """
+        import seqformats as sf
+
+        table = sf.conversions()
+        for name in sf.__all__:
+            getattr(sf, name)
+        assert table == sf.conversions()
+        assert (list, sf.LoD) in table and (sf.LoD, list) in table
+        """
+    assert python(script) == []
+
+
+def test_services_are_there_when_they_are_asked_for():
+    text = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    asked = set(re.findall(r"\.service\(\"(\w+)\"", text)) - ONCE_THERE
+    assert asked >= {"convert", "select", "from_nested"}
+    script = f"""
+        import seqformats
+        from seqformats import registry
+
+        for name in {sorted(asked | registry._PROVIDED_LATER.keys())}:
+            assert callable(registry.service(name)), name
+        """
+    assert python(script) == []
