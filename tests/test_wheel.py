@@ -107,7 +107,7 @@ def use():
     assert sf.reduce_mean(x).sum() == 12
     assert sf.reduce_max(x).sum() == 12
     sf.softmax(x), sf.expand_as(np.ones((3, 4)), x), x[[2, 0]], sf.reverse(x), sf.window(x, 1, 1), sf.sort(x)
-    assert sf.convert([[1, 2], [3]], sf.Padded).data.tolist() == [[1, 2], [3, 0]]
+    assert sf.convert([[1, 2], [3]], sf.Padded).data.tolist() == [[1, 3], [2, 0]]
 
 use()
 """
@@ -198,7 +198,7 @@ class Lengths(torch.utils.data.Dataset):
 
 def collate(samples):
     use()
-    assert sf.convert(samples, sf.Padded).data.shape[0] == len(samples)
+    assert sf.convert(samples, sf.Padded).data.shape[1] == len(samples)
     return "numba" in sys.modules
 
 if __name__ == "__main__":
