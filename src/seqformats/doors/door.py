@@ -129,9 +129,7 @@ def same(x: Any, y: Any) -> bool:
     if type(x) is not type(y):
         return False
     if isinstance(x, np.ndarray):
-        return bool(
-            x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags
-        )
+        return bool(x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags)
     if x is y:
         return True
     if type(x) is tuple or isinstance(x, Order):
