@@ -137,7 +137,8 @@ def same(x: Any, y: Any) -> bool:
     if isinstance(x, Structure):
         return all(same(getattr(x, name), getattr(y, name)) for name in _OF_STRUCTURE)
     if isinstance(x, Encoding):
-        return all(same(getattr(x, name), getattr(y, name)) for name in _slots_of(x.__class__))
+        kind: Any = type(x)
+        return all(same(getattr(x, name), getattr(y, name)) for name in _slots_of(kind))
     return bool(x == y)
 
 
