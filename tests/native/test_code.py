@@ -282,6 +282,14 @@ def test_what_code_calls_is_known(name):
                 assert llvm.address_of_symbol(wanted) or loading._address_of(wanted)
 
 
+def test_all_kernels_and_doors_are_listed():
+    folder = pathlib.Path(sf.__file__).parent / "kernels"
+    doors = [path.stem for path in sorted((folder / "doors").glob("*.py")) if "\ndef door(" in path.read_text()]
+    kernels = [path.stem for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
+    assert "doors/calculate" in ship.names()
+    assert ship.names() == [*kernels, *(f"doors/{name}" for name in doors)]
+
+
 @compiled_only
 def test_the_same_code_every_time():
     job = ship.jobs(["check_order"])[0]
