@@ -282,6 +282,14 @@ def test_what_code_calls_is_known(name):
                 assert llvm.address_of_symbol(wanted) or loading._address_of(wanted)
 
 
+def test_all_kernels_and_doors_are_listed():
+    folder = pathlib.Path(sf.__file__).parent / "kernels"
+    doors = [path.stem for path in sorted((folder / "doors").glob("*.py")) if "\ndef door(" in path.read_text()]
+    kernels = [path.stem for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
+    assert "doors/calculate" in ship.names()
+    assert ship.names() == [*kernels, *(f"doors/{name}" for name in doors)]
+
+
 @compiled_only
 def test_the_same_code_every_time():
     job = ship.jobs(["check_order"])[0]
@@ -368,9 +376,11 @@ def test_no_kernel_of_that_name():
 
 USE = """
 import numpy as np, sys
-import seqformats as sf
+from seqformats.launch.kernel import kernel
 from seqformats.native.code import loaded
-assert sf.Ragged(np.zeros(3), [1, 2]).offsets.tolist() == [0, 1, 3]
+offsets = np.empty(3, np.int64)
+assert kernel("check_lengths").run(np.array([1, 2]), offsets, 3) == 2
+assert offsets.tolist() == [0, 1, 3]
 print(*{found.origin for name, found in loaded.items() if name.startswith("check_lengths")}, "numba" in sys.modules)
 """
 
