@@ -30,6 +30,7 @@ LAYERS = [
     ["arrays.functions", "arrays.torch", "arrays.jax"],
     ["launch.formulas", "launch.program"],
     ["formats"],
+    ["doors"],
     ["numba_types"],
     ["converters"],
     ["gradients"],

@@ -1,6 +1,5 @@
 """Doors that run one kernel over sequences, `calculate` and `spread`, beside the general ways behind them."""
 
-import contextlib
 import copy
 import functools
 import gc
@@ -14,6 +13,7 @@ import weakref
 import numpy as np
 import pytest
 import strategies
+from closed_doors import closed_doors
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,18 +32,6 @@ pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
 REDUCTIONS = [record for record in reduce.REDUCTIONS.values() if record.door is not doors.NO_DOOR]
 WITH_GRADIENT = [getattr(sf, f"reduce_{record.name}") for record in REDUCTIONS if record.pullback is not None]
 KINDS = ["Ragged", "right", "left", "Padded", "Packed", "LoD", "levels", "List"]
-
-
-@contextlib.contextmanager
-def general():
-    """Nobody goes through a door."""
-    world = common()
-    most = int(world[MOST])
-    world[MOST] = 0
-    try:
-        yield
-    finally:
-        world[MOST] = most
 
 
 def encoded(data, lengths, kind):
@@ -92,7 +80,7 @@ def compared(call):
     """What a call gives, after it has been learned, is what the general way gives."""
     outcome(call)
     there = outcome(call)
-    with general():
+    with closed_doors():
         other = outcome(call)
     assert_same(there, other)
     return there
