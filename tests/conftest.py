@@ -136,11 +136,11 @@ if flag("NUMBA_ENABLE_CUDASIM"):
 @pytest.fixture
 def threads_for_all(monkeypatch):
     """Work of any size is divided among threads; a test during which none was fails."""
-    from seqformats.doors.world import common
+    from closed_doors import closed_doors
+
     from seqformats.formats import rows
     from seqformats.launch import threads
     from seqformats.native.code import Traits
-    from seqformats.native.words import MOST
     from seqformats.operations import over
 
     used = []
@@ -154,11 +154,8 @@ def threads_for_all(monkeypatch):
     monkeypatch.setattr(rows, "SMALL", 0)
     monkeypatch.setattr(threads, "run", noticed)
     monkeypatch.setattr(over, "FEW", 0)
-    world = common()
-    most = int(world[MOST])
-    world[MOST] = 0  # nobody goes through a door
-    yield
-    world[MOST] = most
+    with closed_doors():
+        yield
     assert max(used, default=0) > 2, "everything was done by one thread"
 
 

@@ -1,6 +1,5 @@
 """Doors that run one kernel over sequences, `calculate` and `spread`, beside the general ways behind them."""
 
-import contextlib
 import copy
 import functools
 import gc
@@ -14,6 +13,7 @@ import weakref
 import numpy as np
 import pytest
 import strategies
+from closed_doors import closed_doors
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,18 +32,6 @@ pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
 REDUCTIONS = [record for record in reduce.REDUCTIONS.values() if record.door is not doors.NO_DOOR]
 WITH_GRADIENT = [getattr(sf, f"reduce_{record.name}") for record in REDUCTIONS if record.pullback is not None]
 KINDS = ["Ragged", "right", "left", "Padded", "Packed", "LoD", "levels", "List"]
-
-
-@contextlib.contextmanager
-def general():
-    """Nobody goes through a door."""
-    world = common()
-    most = int(world[MOST])
-    world[MOST] = 0
-    try:
-        yield
-    finally:
-        world[MOST] = most
 
 
 def encoded(data, lengths, kind):
@@ -92,7 +80,7 @@ def compared(call):
     """What a call gives, after it has been learned, is what the general way gives."""
     outcome(call)
     there = outcome(call)
-    with general():
+    with closed_doors():
         other = outcome(call)
     assert_same(there, other)
     return there
@@ -380,18 +368,18 @@ def test_a_door_that_differs_is_closed_for_good():
     x = batch()
     sum_rows = kernel("sum_rows")
     wanted = sf.reduce_sum(x)
-    address = sum_rows.by_words[variant_of("float32", "float32")]
+    variant = variant_of("float32", "float32")
     door = Broken((0,))
     dtype = x.dtype
-    door.learn_kernel((dtype,), address, dtype, (x,), wanted)  # means instead of sums
+    door.learn_kernel((dtype,), sum_rows, variant, dtype, (x,), wanted)  # means instead of sums
     assert door.wrong
     assert door.enter is doors.closed
     assert door.knows(np.dtype(np.float64))
     assert all(world[LEARNED] == 0 for world in door.worlds)
-    door.learn_kernel((dtype,), address, dtype, (x,), wanted)
+    door.learn_kernel((dtype,), sum_rows, variant, dtype, (x,), wanted)
     assert door.enter is doors.closed
     good = Calculating((0,))
-    good.learn_kernel((dtype,), address, dtype, (x,), wanted)
+    good.learn_kernel((dtype,), sum_rows, variant, dtype, (x,), wanted)
     assert not good.wrong
     assert np.array_equal(good.enter(x), wanted)
 
@@ -400,14 +388,14 @@ def test_a_first_call_that_is_not_plain_teaches_later():
     door = Calculating((0,))
     x, sum_rows = batch(), kernel("sum_rows")
     wanted = sf.reduce_sum(x)
-    address = sum_rows.by_words[variant_of("float32", "float32")]
-    door.learn_kernel((x.dtype,), address, x.dtype, (batch("List"),), wanted)
+    variant = variant_of("float32", "float32")
+    door.learn_kernel((x.dtype,), sum_rows, variant, x.dtype, (batch("List"),), wanted)
     assert not door.wrong
     assert not door.knows(x.dtype)
     assert door.enter is doors.closed
-    door.learn_kernel((x.dtype,), 0, x.dtype, (x,), wanted)
+    door.learn_kernel((x.dtype,), sum_rows, 0, x.dtype, (x,), wanted)
     assert not door.knows(x.dtype)
-    door.learn_kernel((x.dtype,), address, x.dtype, (x,), wanted)
+    door.learn_kernel((x.dtype,), sum_rows, variant, x.dtype, (x,), wanted)
     assert door.knows(x.dtype)
 
 
@@ -416,7 +404,7 @@ def test_dtypes_that_come_and_go_teach_nothing():
     for dtype in (">f4", "M8[s]", "S3", "f4,i2", np.dtype("f4", metadata={"a": 1})):
         rows = np.zeros((5, 2), dtype)
         result = sf.expand_as(rows, batch())
-        door.learn_kernel((rows.dtype,), 1, rows.dtype, (batch(), rows), result)
+        door.learn_kernel((rows.dtype,), kernel("repeat_rows"), None, rows.dtype, (batch(), rows), result)
         assert not door.worlds
 
 
@@ -431,3 +419,21 @@ def test_a_large_batch_is_left_to_the_general_way():
         assert reduce.SUM.door.enter(x, reduce.SUM.default) is None
     finally:
         world[MOST] = most
+
+
+def test_a_kernel_of_the_users_takes_the_place_of_what_was_learned(monkeypatch):
+    x, end_rows = batch(), kernel("end_rows")
+    wanted = sf.reduce_first(x)
+    door = spread.items_at_end[0].door
+    assert door.enter(x, reduce.FIRST.default) is not None
+    monkeypatch.setitem(end_rows.functions, "cpu", lambda *_: None)
+    end_rows.forget()
+    try:
+        assert door.enter(x, reduce.FIRST.default) is None
+        sf.reduce_first(x)
+        assert door.enter is doors.closed
+    finally:
+        monkeypatch.undo()
+        end_rows.forget()
+    assert np.array_equal(sf.reduce_first(x), wanted)
+    assert door.enter(x, reduce.FIRST.default) is not None

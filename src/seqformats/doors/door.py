@@ -10,6 +10,7 @@ import numpy as np
 
 from ..formats import Encoding
 from ..formats.structure import Order, Structure
+from ..launch.kernel import Kernel
 from ..launch.threads import loading
 from ..native import words
 from ..native.code import door_of
@@ -50,11 +51,12 @@ class Door:
         return self.wrong or tuple(map(id, dtypes)) in self.learned
 
     def learn_kernel(
-        self, dtypes: DTypes, kernel: int, made: np.dtype[Any], args: tuple[object, ...], result: object
+        self, dtypes: DTypes, kernel: Kernel, variant: int | None, made: Any, args: tuple[object, ...], result: object
     ) -> None:
-        """Open it for some dtypes, by the address of the kernel; the general way has made `result` of `args`."""
+        """Open it for some dtypes, for which there is a kernel; the general way has made `result` of `args`."""
         with loading:
-            if not kernel or self.knows(*dtypes) or not all(map(_is_the_one, (*dtypes, made))):
+            address = kernel.by_words.get(variant)
+            if not address or self.knows(*dtypes) or not all(map(_is_the_one, (*dtypes, made))):
                 return
             if not self.worlds and not self._prepared():
                 return
@@ -63,7 +65,7 @@ class Door:
             if count == MOST_PLANS:
                 return
             begin = PLANS + PLAN * count
-            numbers = [*map(id, dtypes), *[0] * (MOST_ARRAYS - len(dtypes)), kernel, id(made), made.itemsize]
+            numbers = [*map(id, dtypes), *[0] * (MOST_ARRAYS - len(dtypes)), address, id(made), made.itemsize]
             trial[begin : begin + PLAN] = numbers
             trial[LEARNED] = count + 1
             made_here = self.ways[1](*args, *self.default)
@@ -71,13 +73,21 @@ class Door:
             if made_here is None:  # not plain, or too large
                 return
             if not same(made_here, result):
-                self.wrong, self.enter = True, closed
-                live[LEARNED] = 0
+                self.wrong = True
+                self.close()
                 return
             self.learned[tuple(map(id, dtypes))] = dtypes, made
             live[begin : begin + PLAN] = numbers
             live[LEARNED] = count + 1
             self.enter = self.ways[0]
+            kernel.doors.append(self.close)
+
+    def close(self) -> None:
+        """Forget all that was learned, since there is another kernel now."""
+        self.enter = closed
+        self.learned.clear()
+        for world in self.worlds:
+            world[LEARNED] = 0
 
     def _prepared(self) -> bool:
         """Its world and another one for trials, and the ways through the door with each; is there a door at all?"""
@@ -120,8 +130,7 @@ def _is_the_one(dtype: Any) -> bool:
     """Is there one object of this dtype, and are its bytes all there is to an item?"""
     if dtype.isbuiltin != 1 or dtype.hasobject or not dtype.itemsize:
         return False
-    one: bool = np.dtype(dtype.char) is dtype
-    return one
+    return bool(np.dtype(dtype.char) is dtype)
 
 
 def same(x: Any, y: Any) -> bool:

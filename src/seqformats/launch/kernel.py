@@ -63,7 +63,7 @@ Change = Callable[[Array], Array]
 class Kernel:
     """A kernel of the table, by name.  Its file is imported when it is first needed, which loads Numba."""
 
-    __slots__ = ("by_words", "code", "freely", "functions", "name", "run", "spec", "traits")
+    __slots__ = ("by_words", "code", "doors", "freely", "functions", "name", "run", "spec", "traits")
 
     code: dict[Any, Callable[..., Any]]
     """What runs on the host, by the numbers of the dtypes of what it calculates with: machine code, see `native`."""
@@ -77,6 +77,8 @@ class Kernel:
 
     by_words: dict[Any, int]
     """The address of the same for doors, by the same numbers."""
+    doors: list[Callable[[], None]]
+    """What closes those that have learned one of these addresses."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -84,12 +86,15 @@ class Kernel:
         self.traits: Traits | None = None
         self.functions: dict[str, Callable[..., Any]] = {}
         """Those that users have registered, by device."""
+        self.doors = []
         self.forget()
 
     def forget(self) -> None:
         """Look for the code on the host anew."""
         self.code, self.by_words = {}, {}
         self.run = self.freely = functools.partial(self._first, None)
+        while self.doors:
+            self.doors.pop()()
 
     def load(self) -> KernelSpec:
         """What the kernel says of itself; DeviceError where there is none of this name."""

@@ -81,7 +81,7 @@ class Calculation:
             return out
         if library is NUMPY and cast is back is None and not self.door.knows(x._dtype):
             result = x._with_data(out) if self.by_item else out
-            self.door.learn_kernel((x._dtype,), self.kernel.by_words.get(variant, 0), dtype, (x,), result)
+            self.door.learn_kernel((x._dtype,), self.kernel, variant, dtype, (x,), result)
         if back is not None:
             out = library.astype(out, back)
         if library.functional:
@@ -178,7 +178,7 @@ def learned_of(door: SpreadingOut, kernel: Kernel, shape: Encoding, arrays: Sequ
     if not door.knows(*dtypes):
         made = result._dtype
         variant = variant_of(*[dtype.name for dtype in (*dtypes, made)])
-        door.learn_kernel(dtypes, kernel.by_words.get(variant, 0), made, (shape, *arrays), result)
+        door.learn_kernel(dtypes, kernel, variant, made, (shape, *arrays), result)
 
 
 def settled(library: Library, out: Array) -> Array:

@@ -73,7 +73,7 @@ def learn_moves(
     for door in doors:
         if not door.knows(given):
             args = (x, *options) if rows is None else (x, rows)
-            door.learn_kernel((given,), moved_by.by_words.get(None, 0), given, args, result)
+            door.learn_kernel((given,), moved_by, None, given, args, result)
 
 
 def places_of(x: Encoding, values: Array) -> Array:
