@@ -77,9 +77,7 @@ def same(x: Any, y: Any) -> bool:
     if type(x) is not type(y):
         return False
     if isinstance(x, np.ndarray):
-        return bool(
-            x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags
-        )
+        return bool(x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags)
     if x is y:
         return True
     if type(x) is tuple or isinstance(x, Order):
@@ -87,7 +85,7 @@ def same(x: Any, y: Any) -> bool:
     if isinstance(x, Structure):
         return all(same(getattr(x, name), getattr(y, name)) for name in _OF_STRUCTURE)
     if isinstance(x, Encoding):
-        return all(same(getattr(x, name), getattr(y, name)) for name in _slots_of(x.__class__))
+        return all(same(getattr(x, name), getattr(y, name)) for name in _slots_of(type(x)))  # type: ignore[arg-type]
     return bool(x == y)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,18 @@ def common() -> np.ndarray:
 
 
 _kept: list[object] = []  # whose addresses are in a world
+
+
+@contextlib.contextmanager
+def shut() -> Iterator[None]:
+    """Let all doors refuse whatever comes, as if it were too large."""
+    words_of_all = common()
+    before = int(words_of_all[words.MOST])
+    words_of_all[words.MOST] = -1
+    try:
+        yield
+    finally:
+        words_of_all[words.MOST] = before
 
 
 def _words_of(kind: Any) -> np.ndarray:

@@ -52,7 +52,7 @@ _FOLDER = Path(__file__).parents[1] / "kernels"
 def names() -> list[str]:
     """All kernels, sorted, and all doors."""
     kernels = sorted(found.name for found in pkgutil.iter_modules([str(_FOLDER)]) if not found.ispkg)
-    doors = sorted(found.name for found in pkgutil.iter_modules([str(_FOLDER / _DOORS)]) if found.name != "language")
+    doors = sorted({found.name for found in pkgutil.iter_modules([str(_FOLDER / _DOORS)])} - set(code.WRITTEN_IN))
     return [*kernels, *(f"{_DOORS}{name}" for name in doors)]
 
 

@@ -91,12 +91,9 @@ class Reduction:
     def __call__(self, x: Batch, empty: Empty) -> Reduced:
         """The result for any batch, with `empty` for empty sequences."""
         if empty is self.default:
-            y = self.door.enter(x)
+            y: Reduced | None = self.door.enter(x)
             if y is not None:
                 return y
-            batch: Ragged | None = at_once(x, Ragged)
-            if batch is not None:
-                return self(batch, empty)
         if empty is self.default and isinstance(x, Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)
@@ -105,6 +102,10 @@ class Reduction:
                 return over_levels(y, x) if x.keeps_levels else y
             if self.pullback is not None:
                 return connected(self._usual, x, self.second_order, by_column=self.by_column)  # type: ignore[no-any-return]
+        if empty is self.default:
+            batch: Ragged | None = at_once(x, Ragged)
+            if batch is not None:
+                return self(batch, empty)
         call = self.prepare(x, empty)
         if self.pullback is not None:
             return cast(Reduced, call.run())
