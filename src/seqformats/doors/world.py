@@ -13,6 +13,7 @@ import numpy as np
 
 from ..formats import List, Masked, Packed, Padded, Ragged
 from ..formats.structure import Order, Structure
+from ..launch.kernel import when_replaced
 from ..launch.threads import follow
 from ..native import words
 from ..native.words import COMMON, ENCODINGS, FIELDS, KINDS, WIDE
@@ -74,10 +75,16 @@ def common() -> np.ndarray:
         begin = KINDS + place * WIDE
         made[begin : begin + WIDE] = _words_of(kinds[name])
 
+    most = {True: ANY_SIZE, False: SHARED - 1}
+
     def with_threads(count: int) -> None:
-        made[words.MOST] = ANY_SIZE if count == 1 else SHARED - 1
+        made[words.MOST] = most[count == 1]
+
+    def with_other_kernels() -> None:  # whose machine code doors have not seen
+        most[True] = most[False] = made[words.MOST] = -1
 
     follow(with_threads)
+    when_replaced.append(with_other_kernels)
     return made
 
 

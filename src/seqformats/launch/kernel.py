@@ -308,6 +308,12 @@ def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
     found.functions[device] = function
     if device == "cpu":
         found.forget()
+        for tell in when_replaced:
+            tell()
+
+
+when_replaced: list[Callable[[], None]] = []
+"""What is called after a kernel of the host has been replaced: who starts its machine code by itself has to stop."""
 
 
 def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | None, over: str) -> Kernel:
