@@ -60,41 +60,41 @@ def numbers(x):
 
 # What is prepared from a Ragged, what is called with it, and what that costs.
 CALLS = {
-    "Ragged": (lambda x: (x.data, x.lengths), lambda p: sf.Ragged(*p), Cost("check_lengths", 1, 9, 0.10)),
-    "list -> Ragged": (arrays_of, lambda x: sf.convert(x, sf.Ragged), Cost("scan_list copy_blocks", 2, 12, 1.10)),
+    "Ragged": (lambda x: (x.data, x.lengths), lambda p: sf.Ragged(*p), Cost("check_lengths", 1, 3, 0.10)),
+    "list -> Ragged": (arrays_of, lambda x: sf.convert(x, sf.Ragged), Cost("scan_list copy_blocks", 2, 2, 1.10)),
     "list -> Padded": (
         arrays_of,
         lambda x: sf.convert(x, sf.Padded),
-        Cost("scan_list sort_lengths blocks_to_steps pad_blocks", 3, 16, 2.20),
+        Cost("scan_list sort_lengths blocks_to_steps pad_blocks", 3, 2, 2.20),
     ),
     "list -> Masked": (
         arrays_of,
         lambda x: sf.convert(x, sf.Masked),
-        Cost("scan_list copy_blocks pad_blocks", 2, 14, 2.20),
+        Cost("scan_list copy_blocks pad_blocks", 2, 2, 2.20),
     ),
     "Ragged -> List": (fresh, lambda x: sf.convert(x, sf.List), Cost("", 0, 7, 0.10)),
     "Ragged -> LoD": (fresh, lambda x: sf.convert(x, sf.LoD), Cost("", 0, 6, 0.10)),
     "Ragged -> Padded": (
         fresh,
         lambda x: sf.convert(x, sf.Padded),
-        Cost("sort_lengths blocks_to_steps pad_blocks", 2, 16, 2.20),
+        Cost("sort_lengths blocks_to_steps pad_blocks", 2, 2, 2.20),
     ),
-    "Ragged -> Packed": (fresh, lambda x: sf.convert(x, sf.Packed), Cost("sort_lengths blocks_to_steps", 2, 15, 1.10)),
-    "Ragged -> Masked": (fresh, lambda x: sf.convert(x, sf.Masked), Cost("copy_blocks pad_blocks", 1, 14, 2.20)),
+    "Ragged -> Packed": (fresh, lambda x: sf.convert(x, sf.Packed), Cost("sort_lengths blocks_to_steps", 2, 2, 1.10)),
+    "Ragged -> Masked": (fresh, lambda x: sf.convert(x, sf.Masked), Cost("copy_blocks pad_blocks", 1, 2, 2.20)),
     "Padded -> Ragged": (
         lambda x: sf.convert(x, sf.Padded),
         lambda x: sf.convert(x, sf.Ragged),
-        Cost("steps_to_blocks", 1, 12, 1.10),
+        Cost("steps_to_blocks", 1, 2, 1.10),
     ),
     "Masked -> Ragged": (
         lambda x: sf.convert(x, sf.Masked),
         lambda x: sf.convert(x, sf.Ragged),
-        Cost("copy_blocks", 1, 13, 1.10),
+        Cost("copy_blocks", 1, 2, 1.10),
     ),
     "Packed -> Padded": (
         lambda x: sf.convert(x, sf.Packed),
         lambda x: sf.convert(x, sf.Padded),
-        Cost("copy_blocks pad_blocks", 1, 13, 2.20),
+        Cost("copy_blocks pad_blocks", 1, 2, 2.20),
     ),
     "lists -> LoD": (
         lambda x: numbers(x).to_nested(),
@@ -149,12 +149,12 @@ CALLS = {
     "with_padded": (
         lambda x: (sf.with_padded(lambda p: p), fresh(x)),
         lambda p: p[0](p[1]),
-        Cost("sort_lengths blocks_to_steps pad_blocks steps_to_blocks", 3, 33, 3.20),
+        Cost("sort_lengths blocks_to_steps pad_blocks steps_to_blocks", 3, 21, 3.20),
     ),
     "TensorArray": (
         fresh,
         lambda x: sf.TensorArray.unpack(x).pack(),
-        Cost("sort_lengths blocks_to_steps scan_list steps_to_blocks", 4, 55, 2.20),
+        Cost("sort_lengths blocks_to_steps scan_list steps_to_blocks", 4, 41, 2.20),
     ),
 }
 

@@ -7,6 +7,7 @@ import importlib
 import pickle
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -326,6 +327,26 @@ def test_work_for_several_threads_is_left_to_them(monkeypatch):
         assert door([x[0]] * 11) is None
     finally:
         sf.set_num_threads(before)
+
+
+REPLACED = """
+import numpy as np
+import seqformats as sf
+from seqformats.launch.kernel import add_kernel, kernel
+
+x = [np.zeros((2, 3)), np.zeros((1, 3))]
+for _ in range(3):
+    sf.convert(x, sf.Ragged)
+called, old = [], kernel("copy_blocks").run
+add_kernel("copy_blocks", "cpu", lambda *args: (called.append(1), old(*args)))
+sf.set_num_threads(1)
+sf.convert(x, sf.Ragged)
+assert called == [1]
+"""
+
+
+def test_a_kernel_that_is_replaced_closes_the_doors():
+    subprocess.run([sys.executable, "-c", REPLACED], check=True)
 
 
 @pytest.mark.parametrize("target", TARGETS)

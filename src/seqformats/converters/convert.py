@@ -10,7 +10,6 @@ import numpy as np
 from .. import hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
 from ..doors import construct  # noqa: F401  stands before constructors from now on
-from ..doors.door import closed
 from ..doors.lay import learn
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
@@ -163,8 +162,8 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     if not options and copy is False:  # the usual call: one leg, and nothing that could carry a gradient
         kind: Any = type(x)
         try:
-            y = entrances.get(To, closed)(x)
-            if y is not None:
+            enter = entrances.get(To)
+            if enter is not None and (y := enter(x)) is not None:
                 return y
             entry = direct((kind, To))
         except (TypeError, ValueError):  # an array, say, is no key
@@ -221,7 +220,8 @@ def at_once(x: object, To: type) -> Any:
         return None
     if To is List:
         return entrance_of_lists.enter(x)
-    y = entrances.get(To, closed)(x)
+    enter = entrances.get(To)
+    y = None if enter is None else enter(x)
     return _laid_out(x, To) if y is None else y
 
 

@@ -44,6 +44,7 @@ class Constructing:
                 if address is None:
                     return
                 self.worlds = self.world(found)
+                self.kernel.doors.append(self.close)
                 self.enter, self.trial = [function_at(address, self.name, world) for world in self.worlds]
             made = self.made(x)
             right = all(y is not None and same(y, x) for y in made)
@@ -53,6 +54,10 @@ class Constructing:
                 self.entrance.enter = self.enter
             elif None not in made:
                 self.left, self.entrance.enter = 0, not_entered
+
+    def close(self) -> None:
+        """Let nobody through any more, since there is another kernel now."""
+        self.left, self.entrance.enter = 0, not_entered
 
     def world(self, kernel: int) -> np.ndarray:
         """Two worlds, the second for trials."""

@@ -84,6 +84,15 @@ class Laying:
         self.trial = function_at(address, "lay", worlds[1])
         self.enter = function_at(address, "lay", worlds[0])
         self.world = worlds[0]
+        for found in _KERNELS.values():
+            found.doors.append(self.close)
+
+    def close(self) -> None:
+        """Let nobody through any more, since there is another kernel now."""
+        self.wrong = True
+        if entrances.get(self.target) is self.enter:
+            entrances[self.target] = closed
+        self.enter = closed
 
 
 def fresh(x: Any) -> Any:

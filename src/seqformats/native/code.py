@@ -233,9 +233,11 @@ def key_of(name: str, text: str) -> str:
 def stamp(name: str) -> str:
     """A digest of the sources of a kernel, or of a door, which is made of all of them."""
     kernels = _PACKAGE / "kernels"
-    doors = [*sorted((kernels / "doors").glob("*.py")), _PACKAGE / "native" / "words.py"]
+    paths = [kernels / f"{name}.py"]
+    if name.startswith("doors/"):
+        paths = [*sorted((kernels / "doors").glob("*.py")), _PACKAGE / "native" / "words.py"]
     try:
-        own = [path.read_bytes() for path in (doors if name.startswith("doors/") else [kernels / f"{name}.py"])]
+        own = [path.read_bytes() for path in paths]
     except FileNotFoundError:
         raise DeviceError(f"no kernel is called {name}") from None
     return digest(_stamp_of_parts(), *own).hex()

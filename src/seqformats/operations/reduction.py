@@ -109,6 +109,10 @@ class Reduction:
                 return over_levels(y, x) if x.keeps_levels else y
             if self.pullback is not None:
                 return connected(self._usual, x, self.second_order, by_column=self.by_column)  # type: ignore[no-any-return]
+        if empty is self.default:
+            batch: Ragged | None = at_once(x, Ragged)
+            if batch is not None:
+                return self(batch, empty)
         call = self.prepare(x, empty)
         if self.pullback is not None:
             return cast(Reduced, call.run())

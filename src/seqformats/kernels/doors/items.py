@@ -14,6 +14,7 @@ from ...native.words import (
     LIST_OF,
     LIST_SHAPE,
     LIST_STRUCTURED,
+    MOST,
     NDARRAY,
     NONE,
     SCAN_ITEMS,
@@ -28,7 +29,6 @@ from .language import (
     TYPE_OF,
     at,
     has_objects,
-    is_valid,
     keep,
     let_go,
     new_integers,
@@ -47,6 +47,7 @@ from .language import (
     stack,
     tuple_of_list,
 )
+from .rows import is_valid
 
 
 def door(own: int, args: int, count: int) -> int:
@@ -102,7 +103,9 @@ def filled(own: int, common: int, x: int, items: int) -> int:
     """Fill a `List` with the arrays in a tuple; 0 where they are not plain and alike, -1 with an error set."""
     n = peek(items + TUPLE_SIZE)
     first = peek(items + ITEMS)
-    if n == 0 or peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
+    if n == 0 or n > at(common, MOST) >> 3:
+        return 0
+    if peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
         return 0
     block = new_integers(common, 3 * n + 1)
     if block == 0:

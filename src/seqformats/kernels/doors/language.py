@@ -26,10 +26,6 @@ from ...native.words import (
     LEFT,
     LENGTHS,
     LENGTHS_OF,
-    LIST_DTYPE,
-    LIST_ITEMS,
-    LIST_SHAPE,
-    LIST_STRUCTURED,
     LONGEST,
     MASKED,
     NDARRAY,
@@ -37,7 +33,6 @@ from ...native.words import (
     NONE,
     OFFSETS,
     ORDER,
-    ORDERED,
     PADDED,
     RAGGED,
     RIGHT,
@@ -327,27 +322,6 @@ def replace(slot: int, thing: int) -> int:
 
 
 @shared
-def new_order(common: int, block: int, n: int, longest: int) -> int:
-    """An `Order` of what the kernel `sort_lengths` has written in a block, which belongs to it; 0 with an error set."""
-    made = new_object(at(common, ORDERED), 4)
-    done = made != 0
-    begin = 0
-    for k in range(4):
-        count = n if k < 2 else longest + k - 2
-        view = new_view(common, block, begin, count) if done else 0
-        if done and view == 0:
-            done = False
-        if view != 0:
-            poke(made + ITEMS + 8 * k, view)
-        begin += count
-    let_go(block)
-    if made != 0 and not done:
-        let_go(made)
-        return 0
-    return made
-
-
-@shared
 def shape_of(array: int) -> int:
     """The shape of an array, a new tuple; 0 with an error set."""
     axes, dimensions = peek_int(array + AXES), peek(array + DIMENSIONS)
@@ -486,31 +460,3 @@ def clear_padding(about: int, array: int, size: int) -> int:
     if at(about, GAPPED):
         clear(peek(array + ARRAY), 0, size)
     return 0
-
-
-# --- lists of arrays -------------------------------------------------------------------------------------------------
-
-
-@shared
-def is_valid(common: int, x: int) -> bool:
-    """Are the arrays of a `List` what they were when it was built?"""
-    items, structure = peek(x + at(common, LIST_ITEMS)), peek(x + at(common, LIST_STRUCTURED))
-    n = peek(items + TUPLE_SIZE)
-    if n == 0 or number_of(peek(structure + at(common, COUNT))) != n:
-        return False
-    lengths = peek(peek(structure + at(common, LENGTHS)) + ARRAY)
-    shape, descr = peek(x + at(common, LIST_SHAPE)), peek(x + at(common, LIST_DTYPE))
-    axes = peek(shape + TUPLE_SIZE)
-    for i in range(n):
-        array = at(items + ITEMS, i)
-        if peek(array + TYPE_OF) != at(common, NDARRAY) or peek(array + DESCR) != descr:
-            return False
-        if peek_int(array + AXES) != axes or peek_int(array + FLAGS) & 1 == 0:
-            return False
-        dimensions = peek(array + DIMENSIONS)
-        if at(dimensions, 0) != at(lengths, i):
-            return False
-        for k in range(1, axes):
-            if at(dimensions, k) != number_of(at(shape + ITEMS, k)):
-                return False
-    return True

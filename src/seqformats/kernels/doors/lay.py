@@ -8,30 +8,24 @@ from ...native.words import (
     ASKED,
     BLOCKS_TO_STEPS,
     COPY_BLOCKS,
-    COUNT,
     FIRST,
     FROM,
     GONE,
     IN_WORDS,
     KINDS,
     LEAD,
-    LENGTHS,
     LIST,
     LIST_ITEMS,
     LIST_OF,
     LIST_STRUCTURED,
-    LONGEST,
     MASKED,
     MOST,
     NDARRAY,
     NOT_IN_ORDER,
-    OFFSETS,
     OPEN,
     ORDER,
     PAD_BLOCKS,
     PADDED,
-    RAGGED,
-    ROWS,
     SCAN_LIST,
     SORT_LENGTHS,
     STABLE,
@@ -57,34 +51,48 @@ from .language import (
     at,
     data_of,
     has_objects,
-    is_valid,
     keep,
     kind_of,
     let_go,
     new_array,
     new_batch,
     new_integers,
-    new_order,
     new_structure,
     none,
-    number_of,
     peek,
     peek_int,
     poke,
     put_flat,
     put_layout,
     put_number,
-    put_steps,
     run,
     shared,
     stack,
     tuple_of_list,
-    work,
 )
-
-# What is to be laid out, in memory: words of the source, its sequences, and a row.
-SOURCE, FROM_STEPS, DATA, WORDS, PLACE, STRUCTURE, BLOCK, N, ROW_COUNT, WIDTH, LENGTHS_AT, OFFSETS_AT = range(12)
-SAMPLE, LEADING, BYTES = range(12, 15)
+from .rows import (
+    BLOCK,
+    BYTES,
+    DATA,
+    FROM_STEPS,
+    LEADING,
+    LENGTHS_AT,
+    OFFSETS_AT,
+    ROW_COUNT,
+    SAMPLE,
+    SOURCE,
+    STRUCTURE,
+    WIDTH,
+    WORDS,
+    N,
+    cleared,
+    is_valid,
+    moved,
+    new_order,
+    of_structure,
+    ordered,
+    put_rows,
+)
 
 
 def door(own: int, args: int, count: int) -> int:
@@ -221,37 +229,6 @@ def of_list(own: int, common: int, x: int) -> int:
 
 
 @shared
-def of_structure(common: int, job: int, structure: int) -> int:
-    """The words of a structure that is there."""
-    poke(job + 8 * STRUCTURE, structure)
-    poke(job + 8 * N, number_of(peek(structure + at(common, COUNT))))
-    poke(job + 8 * ROW_COUNT, number_of(peek(structure + at(common, ROWS))))
-    poke(job + 8 * WIDTH, number_of(peek(structure + at(common, LONGEST))))
-    poke(job + 8 * LENGTHS_AT, peek(peek(structure + at(common, LENGTHS)) + ARRAY))
-    return poke(job + 8 * OFFSETS_AT, peek(peek(structure + at(common, OFFSETS)) + ARRAY))
-
-
-@shared
-def put_rows(words: int, place: int, offsets: int, n: int, stride: int) -> int:
-    """The layout of n sequences one after the other, or in rooms of `stride` rows; the place behind it."""
-    place = put_flat(words, place, offsets, n + 1)
-    place = put_flat(words, place, offsets, n + 1)
-    place = put_flat(words, place, offsets, n + 1)
-    place = put_number(words, place, stride)
-    place = put_number(words, place, 0)
-    place = put_number(words, place, 1)
-    return put_number(words, place, 0)
-
-
-@shared
-def copy_of(words: int, place: int, source: int) -> int:
-    """A layout that has been written elsewhere; the place behind it."""
-    for k in range(10):
-        poke(words + 8 * (place + k), at(source, k))
-    return place + 10
-
-
-@shared
 def laid_out(own: int, common: int, job: int) -> int:
     """The encoding; None where a way is not open yet, or too much is to be done."""
     target, sample = at(own, TARGET), at(job, SAMPLE)
@@ -313,68 +290,8 @@ def laid_out(own: int, common: int, job: int) -> int:
             steps = peek(sorted_block + ARRAY) + 8 * (2 * n + longest)
         moved(own, job, kernel, peek(out + ARRAY), order, steps)
         if free:
-            words = stack(3)
-            place = put_number(words, 0, 0)
-            place = put_number(words, place, peek(out + ARRAY))
-            if target == MASKED:
-                place = put_flat(words, place, at(job, OFFSETS_AT), n + 1)
-            else:
-                place = put_flat(words, place, steps, longest + 1)
-            place = put_number(words, place, room)
-            place = put_number(words, place, 0)
-            place = put_number(words, place, row)
-            place = put_number(words, place, 0)
-            put_number(words, place, runs)
-            work(at(own, PAD_BLOCKS), words, free * row)
+            cleared(own, job, peek(out + ARRAY), steps, runs, room)
     return sealed(common, job, target, out, sorted_block)
-
-
-@shared
-def ordered(own: int, common: int, job: int) -> int:
-    """What `sort_lengths` writes, in a new block; 0 with an error set."""
-    n, longest = at(job, N), at(job, WIDTH)
-    count = 2 * n + 2 * longest + 1
-    block = new_integers(common, count)
-    if block != 0:
-        words = stack(4)
-        place = put_flat(words, 0, at(job, LENGTHS_AT), n)
-        place = put_number(words, place, longest)
-        put_flat(words, place, peek(block + ARRAY), count)
-        work(at(own, SORT_LENGTHS), words, 8 * count)
-    return block
-
-
-@shared
-def moved(own: int, job: int, kernel: int, out: int, order: int, steps: int) -> int:
-    """Move all rows to the address `out`; the steps of an order lie at `steps`."""
-    target, n, rows = at(own, TARGET), at(job, N), at(job, ROW_COUNT)
-    longest, row, read = at(job, WIDTH), at(job, BYTES), at(job, WORDS)
-    from_steps = at(job, FROM_STEPS) == 1
-    units = n
-    words = stack(5)
-    place = put_number(words, 0, at(job, DATA))
-    place = put_number(words, place, out)
-    if from_steps and target >= PADDED:  # a step is a block of both
-        units = longest
-        place = put_rows(words, place, steps, longest, at(read, 8) if at(read, 8) != 0 else -1)
-        place = put_rows(words, place, steps, longest, n if target == PADDED else -1)
-    else:
-        if from_steps:
-            place = put_flat(words, place, at(read, 4), at(read, 5))
-        place = copy_of(words, place, read)
-        if target >= PADDED:
-            # behind the sorted lengths, or in the order that is known
-            indices = steps - 8 * (n + longest)
-            if order != 0:
-                indices = peek(peek(order + ITEMS + 8) + ARRAY)
-            step = n if target == PADDED else 0
-            place = put_steps(words, place, n, indices, at(job, OFFSETS_AT), steps, longest + 1, step)
-        else:
-            place = put_rows(words, place, at(job, OFFSETS_AT), n, -1 if target == RAGGED else longest)
-    place = put_number(words, place, row)
-    place = put_number(words, place, 0)
-    put_number(words, place, units)
-    return work(kernel, words, rows * row)
 
 
 @shared
