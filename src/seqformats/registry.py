@@ -330,6 +330,7 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
 
 _services: dict[str, Callable[..., Any]] = {}
 _PROVIDED_LATER = {
+    "common_world": "doors.world",
     "from_arrow": "arrow",
     "from_njt": "torch.nested",
     "structure_tensor": "torch.structure",

@@ -7,14 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from .. import registry
 from ..launch.threads import loading
 from ..native.code import door_of
 from ..native.loading import function_at
 from ..native.words import BY_ITEM, CALCULATE, FIRST, LEARNED, MOST_PLANS, MOVES, NUMBER, NUMBERS, PLANS
-from .world import address_of, common
 
 
-def closed(*args: object) -> None:  # noqa: ARG001  whatever is asked
+def common() -> int:
+    """Where the world begins that all doors have in common."""
+    address: int = registry.service("common_world")()
+    return address
+
+
+def closed(*args: object) -> None:
     """A door through which nobody can go: the general way does everything."""
 
 
@@ -59,7 +65,7 @@ class Calculating:
     def _prepared(self) -> np.ndarray:
         self.world = world = np.zeros(CALCULATE, np.int64)
         self.kept: list[object] = []
-        world[FIRST] = address_of(common())
+        world[FIRST] = common()
         world[MOVES], world[BY_ITEM], world[NUMBERS] = self.moves, self.by_item, len(self.numbers)
         world[NUMBER : NUMBER + len(self.numbers)] = self.numbers
         return world
@@ -74,6 +80,27 @@ def same(x: Any, y: Any) -> bool:
     if type(x) is not type(y):
         return False
     if isinstance(x, np.ndarray):
-        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags
-    parts = ("_structure", "_shape", "_dtype")
-    return all(getattr(x, name) == getattr(y, name) for name in parts) and same(x.data, y.data)
+        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and _alike(x.flags, y.flags)
+    if isinstance(x, tuple):
+        return len(x) == len(y) and all(map(same, x, y))
+    parts = ("_shape", "_dtype")
+    return (
+        all(getattr(x, name) == getattr(y, name) for name in parts)
+        and same(x.data, y.data)
+        and _same_structure(x._structure, y._structure)
+    )
+
+
+def _alike(one: Any, two: Any) -> bool:
+    """Are arrays laid out alike, and may both be written to, or neither?  Who owns the memory does not matter."""
+    return all(one[name] == two[name] for name in ("C_CONTIGUOUS", "ALIGNED", "WRITEABLE"))
+
+
+def _same_structure(one: Any, two: Any) -> bool:
+    """Are two structures the same, or equal in all that is known from the beginning?"""
+    numbers = ("n", "rows", "longest", "stable")
+    arrays = ("lengths", "offsets")
+    return one is two or (
+        all(getattr(one, name) == getattr(two, name) for name in numbers)
+        and all(same(getattr(one, name), getattr(two, name)) for name in arrays)
+    )

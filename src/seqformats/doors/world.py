@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import registry
 from ..formats import Masked, Packed, Padded, Ragged
 from ..formats.structure import Structure
 from ..layout import Layout
@@ -31,9 +32,10 @@ _SLOTS = {
 }
 
 
-def address_of(world: np.ndarray) -> int:
-    """Where the words of a world begin."""
-    return int(world.ctypes.data)
+@registry.provides("common_world")
+def address() -> int:
+    """Where the words begin that all doors have in common."""
+    return int(common().ctypes.data)
 
 
 @functools.cache

@@ -60,9 +60,7 @@ def door_of(name: str) -> int | None:
     return None if found is None else found[0][0]
 
 
-def _loaded(
-    name: str, text: str, compile: Callable[[], store.Entry]
-) -> tuple[list[int], dict[str, Any], str] | None:
+def _loaded(name: str, text: str, compile: Callable[[], store.Entry]) -> tuple[list[int], dict[str, Any], str] | None:
     """The addresses of the functions of some code, what is known of it, and where it was found; None if nowhere."""
     if not in_use():
         return None
@@ -195,7 +193,7 @@ def stamp(name: str) -> str:
 def _stamp_of_parts() -> bytes:
     """The same of what kernels are made of, and of the names of what comes in one argument."""
     parts = sorted((_PACKAGE / "kernels" / "parts").glob("*.py"))
-    others = ("layout.py", "beam/rows.py", "native/words.py", "kernels/doors/language.py")
+    others = ("layout.py", "beam/rows.py", "native/words.py", "kernels/doors/language.py", "kernels/doors/taking.py")
     digest = store.sha256()
     for path in (*parts, *[_PACKAGE / other for other in others]):
         digest.update(path.read_bytes())

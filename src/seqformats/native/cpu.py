@@ -48,7 +48,11 @@ def level() -> str:
 def numba_options(level: str) -> dict[str, str]:
     """The environment in which Numba compiles for a level."""
     name = "generic" if level == "aarch64" else level
-    return {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": "+neon" if level == "aarch64" else "", "NUMBA_DISABLE_INTEL_SVML": "1"}
+    return {
+        "NUMBA_CPU_NAME": name,
+        "NUMBA_CPU_FEATURES": "+neon" if level == "aarch64" else "",
+        "NUMBA_DISABLE_INTEL_SVML": "1",
+    }
 
 
 @functools.cache

@@ -66,3 +66,17 @@ PLANS = LEARNED + 1
 ) = range(4)
 MOST_PLANS = 8
 CALCULATE = PLANS + 4 * MOST_PLANS
+
+# Of doors that take items out of batches: what is of the operation.
+# FIRST stands before these, too.
+(
+    KNOWN,  # a bit for each form of a call whose result was that of the general way
+    FORM,  # the form of the last call
+    WHOLE,  # types: whole numbers
+    RANGE,  # slices
+    BOOL,  # a dtype
+    MODE,  # which of the operations that a door serves
+    MOVER,  # the functions of kernels: what moves rows
+    COUNTER,  # what says how many are taken of each sequence
+) = range(1, 9)
+TAKE = COUNTER + 1

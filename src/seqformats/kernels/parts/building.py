@@ -109,7 +109,10 @@ def kind_of(word: Word) -> Kind:
 
 _NAMES = {
     **{f"{kind}{size}": f"{name}{8 * size}" for kind, name in (("i", "int"), ("u", "uint")) for size in (1, 2, 4, 8)},
-    **{"f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128"},
+    "f4": "float32",
+    "f8": "float64",
+    "c8": "complex64",
+    "c16": "complex128",
 }
 
 
