@@ -75,7 +75,8 @@ class Taking:
             if not self._is_prepared():
                 self.wrong = True
                 return
-            assert self.trial is not None and self.world is not None
+            assert self.trial is not None
+            assert self.world is not None
             world, enter = self.trial
             made_here = enter(*args)
             self.tries[kinds] = left - (made_here is None)  # which means that something was not plain
@@ -106,3 +107,8 @@ class Taking:
             made.append((world, function_at(address, self.page, world)))
         (self.world, self.through), self.trial = made
         return True
+
+
+NO_DOOR = Taking("", "")
+"""That of an operation that has none."""
+NO_DOOR.wrong = True

@@ -11,6 +11,7 @@ from .. import registry
 from ..arrays import AUTOCAST, adopt, is_array, with_autograd
 from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
+from ..doors.taking import NO_DOOR, Taking
 from ..errors import StructureError
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, read_column
@@ -183,6 +184,29 @@ def operation(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
     def run(*args: P.args, **options: P.kwargs) -> R:
         return prepare(*args, **options).run()
 
+    return _with_gradient(run, prepare)
+
+
+def through(door: Taking) -> Callable[[Callable[P, Call[R]]], Callable[P, R]]:
+    """`operation` for one that has a door, to which arguments by place are given."""
+
+    def decorate(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
+        @functools.wraps(prepare)
+        def run(*args: P.args, **options: P.kwargs) -> R:
+            if options:
+                return prepare(*args, **options).run()
+            found: R | None = door.enter(*args)
+            if found is None:
+                found = prepare(*args, **options).run()
+                door.learn(args, found)
+            return found
+
+        return _with_gradient(run, prepare)
+
+    return decorate
+
+
+def _with_gradient(run: Callable[P, R], prepare: Callable[P, Call[R]]) -> Callable[P, R]:
     registry.gradient(run)(lambda args, options: prepare(*args, **options).vjp())
     return run
 
@@ -198,6 +222,7 @@ class Operation:
     second_order : ``second_order(x, dy)``, the pullback made of operations that have gradients, where it is not linear
     by_column : bool, whether each number of an item is treated as if it were alone
     sums : bool, whether items are added up, which autocast of PyTorch wants in float32
+    door : its door, see `doors`
     """
 
     def __init__(
@@ -209,6 +234,7 @@ class Operation:
         second_order: Callable[[Any, Any], Any] | None = None,
         by_column: bool = False,
         sums: bool = False,
+        door: Taking = NO_DOOR,
     ) -> None:
         self.forward = forward
         self.rule = rule
@@ -216,13 +242,16 @@ class Operation:
         self.second_order = second_order
         self.by_column = by_column
         self.sums = sums
+        self.door = door
 
     def __call__(self, x: R, *options: Any) -> R:
         """The result for any batch, which is as that is."""
-        y: R
-        if not isinstance(x, Encoding):
-            y = self.prepare(x, *options).run()
+        y: R = self.door.enter(x, *options)
+        if y is not None:
             return y
+        given = options
+        if not isinstance(x, Encoding):
+            return self.prepare(x, *options).run()  # type: ignore[no-any-return]
         if self.check is not None:
             options = self.check(x, *options)
         if self.sums and x._dtype in AUTOCAST:
@@ -231,6 +260,7 @@ class Operation:
             y = connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
         else:
             y = self.forward(x, *options)
+            self.door.learn((x, *given), y)
         return y
 
     def _rule_with(self, options: tuple[Any, ...]) -> Rule:

@@ -11,13 +11,14 @@ from ..arrays import Array, Library, adopt, frozen, is_array, library_of, with_a
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import restored, rows_of
 from ..converters.like import convert_like
+from ..doors.taking import Taking
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Pullback, linear, operand, operation
+from ..gradients.operation import Call, Pullback, linear, operand, operation, through
 from ..limits import check_room
 from .annotations import B, Batch, Counts, X
 from .over import flat_layout
@@ -25,6 +26,8 @@ from .questions import lengths
 from .rearrange import per_sequence
 from .select import sum_of_copies
 from .spread import repeated, summed
+
+REPEAT = Taking("pick", "copy_blocks", "pick_sequences", 1)
 
 
 @operation
@@ -81,7 +84,7 @@ def expand(x: X, like: Batch, *, level: int = -1, out: Array | None = None) -> C
     return _repeated(x, lengths(like, level), out, "like has {n} sequences on this level")
 
 
-@operation
+@through(REPEAT)
 def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
     """Sequence i of `x`, or row i of a plain array, ``counts[i]`` times.
 

@@ -50,7 +50,7 @@ from ...native.words import (
 from ..parts import call, clear, peek, peek_byte, peek_int, shared
 from ..parts.code import I32, I64, Builder, Context, Kind, Signature, Values
 
-__all__ = ["peek", "peek_byte", "peek_int", "shared"]
+__all__ = ["call", "peek", "peek_byte", "peek_int", "shared"]
 
 
 def _words(count: int) -> Any:

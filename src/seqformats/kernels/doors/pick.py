@@ -1,4 +1,4 @@
-"""Some sequences of a `Ragged` or `Masked`: ``door(x, index)`` is ``x[index]``, or with `MODE` 1 ``sf.repeat(x, index)``.
+"""Some sequences of a `Ragged` or `Masked`: ``x[index]``, or with `MODE` 1 ``sf.repeat(x, index)``.
 
 An index is a whole number, a slice, a list of whole numbers or an array of int64; a repetition one number for all
 sequences, or an array of int64.  Of a slice data is a view.
@@ -144,10 +144,10 @@ def between(common: int, about: int, x: int, data: int, start: int, stop: int) -
 def numbers_in(own: int, index: int, where: int, count: int) -> bool:
     """Write the numbers of a list one after the other; False where there is something else among them."""
     items = peek(index + LIST_ITEMS)
+    plain = True
     for j in range(count):
-        if not is_whole(own, at(items, j), where + 8 * j):
-            return False
-    return True
+        plain &= is_whole(own, at(items, j), where + 8 * j)
+    return plain
 
 
 @shared
@@ -185,7 +185,7 @@ def door(own: int, args: int, count: int) -> int:
     if about == 0:
         return none(common)
     kind = kind_number(common, about)
-    data = data_of(common, about, x) if kind == RAGGED or kind == MASKED else 0
+    data = data_of(common, about, x) if kind in (RAGGED, MASKED) else 0
     if data == 0:
         return none(common)
     structure = peek(x + at(about, STRUCTURED))
@@ -193,7 +193,7 @@ def door(own: int, args: int, count: int) -> int:
     form = form_of(own, index, n, bounds)
     if form < 0 or not is_known(own, 8 * kind + form):
         return none(common)
-    if form == NUMBER or form == SLICE:
+    if form in (NUMBER, SLICE):
         return between(common, about, x, data, at(bounds, 0), at(bounds, 1))
 
     if form == ITEMS:
