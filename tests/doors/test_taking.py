@@ -23,8 +23,9 @@ from seqformats.formats.encoding import PICK
 from seqformats.native.words import COUNTER, KNOWN, MOVER
 from seqformats.operations.cut import CUT, SHIFT, TRUNCATE
 from seqformats.operations.expand import REPEAT
-from seqformats.operations.filter import FILTER
+from seqformats.operations.filter import FILTER, STARTS
 from seqformats.operations.join import CONCAT, INTERLEAVE
+from seqformats.operations.order import ARGSORT, SORT, TOPK, UNIQUE
 from seqformats.operations.pick import GATHER
 
 pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
@@ -39,6 +40,11 @@ DOORS = {
     "gather": GATHER.door,
     "concat": CONCAT,
     "interleave": INTERLEAVE,
+    "sort": SORT.door,
+    "argsort": ARGSORT,
+    "topk": TOPK,
+    "unique": UNIQUE,
+    "run_starts": STARTS.door,
 }
 
 
@@ -71,7 +77,11 @@ def check(call):
             assert found == wanted
         else:
             assert same(found, wanted)
-            for array in (found._structure.lengths, found._structure.offsets):
+            one = found
+            if isinstance(found, tuple):
+                one, two = found
+                assert one._structure is two._structure
+            for array in (one._structure.lengths, one._structure.offsets):
                 assert not array.flags.writeable
                 with pytest.raises(ValueError, match="WRITEABLE"):
                     array.flags.writeable = True
@@ -120,12 +130,22 @@ CALLS = {
     "concat items": lambda: sf.concat([ITEM, R, ITEM]),
     "concat numbers": lambda: sf.concat((101, IDS, IDS, 102)),
     "interleave": lambda: sf.interleave([R, BACK]),
+    "sort": lambda: sf.sort(IDS),
+    "sort masked": lambda: sf.sort(M, descending=True),
+    "sort padded": lambda: sf.sort(P),
+    "argsort": lambda: sf.argsort(R),
+    "argsort packed": lambda: sf.argsort(K),
+    "topk": lambda: sf.topk(R, 3),
+    "topk least": lambda: sf.topk(IDS, 30, largest=False),
+    "unique": lambda: sf.unique(IDS),
+    "run_starts": lambda: sf.run_starts(IDS),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_plain_call_goes_through(name):
     """After the first one nothing of the general way runs."""
+    CALLS[name]()
     check(CALLS[name])
     called = []
     sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
@@ -227,6 +247,19 @@ def test_parts(data):
         check(lambda parts=parts: sf.interleave(parts))
 
 
+@given(st.data())
+def test_orders(data):
+    x = data.draw(drawn())
+    falling = data.draw(st.sampled_from([True, False, True, False, np.True_, 1, None]))
+    check(lambda: sf.sort(x, descending=falling))
+    check(lambda: sf.argsort(x, descending=falling))
+    check(lambda: sf.unique(x))
+    check(lambda: sf.unique(x, counts=True))
+    check(lambda: sf.run_starts(x))
+    k = data.draw(st.one_of(numbers, st.integers(0, 5)))
+    check(lambda: sf.topk(x, k, largest=falling))
+
+
 @pytest.mark.parametrize("dtype", [STRUCTURED, ">f4", "?", "M8[s]", "c16", "f2", "V3", "S5"])
 def test_dtypes(dtype):
     lengths = [3, 0, 2, 4]
@@ -287,6 +320,9 @@ def test_results_are_as_any_batch():
         call()
         y = call()
         assert gc.is_tracked(y)
+        if isinstance(y, tuple):
+            assert type(y) is sf.TopK
+            y = y.places
         assert sf.equal(pickle.loads(pickle.dumps(y)), y)
         assert sf.equal(copy.copy(y), y)
         died = weakref.ref(y)
@@ -381,12 +417,19 @@ def test_eight_threads():
 def test_interrupts():
     """They come up behind a call, and leave nothing half done."""
     results = {name: call() for name, call in CALLS.items()}
-    before, caught = counted(), 0
-    old = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    before, caught, armed = counted(), 0, []
+
+    def interrupt(*_):
+        if armed:
+            armed.clear()
+            raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
     try:
         while caught < 200:
             try:
+                armed.append(True)
                 for name, call in CALLS.items():
                     assert same(call(), results[name])
             except KeyboardInterrupt:

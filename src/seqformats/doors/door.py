@@ -11,7 +11,7 @@ from .. import registry
 from ..launch.threads import loading
 from ..native.code import door_of
 from ..native.loading import function_at
-from ..native.words import BY_ITEM, CALCULATE, FIRST, LEARNED, MOST_PLANS, MOVES, NUMBER, NUMBERS, PLANS
+from ..native.words import BY_ITEM, CALCULATE, FIRST, LEARNED, MOST_PLANS, MOVES, NARROW, NUMBER, NUMBERS, PLANS
 
 
 def common() -> int:
@@ -31,12 +31,13 @@ class Calculating:
     that of the general way, bit for bit.
     """
 
-    def __init__(self, numbers: Sequence[int], by_item: bool, moves: bool = False) -> None:
+    def __init__(self, numbers: Sequence[int], by_item: bool, moves: bool = False, narrow: bool = False) -> None:
         self.enter: Callable[..., Any] = closed
         self.wrong = False
         self.numbers = numbers
         self.by_item = by_item
         self.moves = moves
+        self.narrow = narrow
         self.world: np.ndarray | None = None
 
     def learn(self, given: np.dtype[Any], kernel: int, made: np.dtype[Any], x: object, result: object) -> None:
@@ -67,6 +68,7 @@ class Calculating:
         self.kept: list[object] = []
         world[FIRST] = common()
         world[MOVES], world[BY_ITEM], world[NUMBERS] = self.moves, self.by_item, len(self.numbers)
+        world[NARROW] = self.narrow
         world[NUMBER : NUMBER + len(self.numbers)] = self.numbers
         return world
 

@@ -12,7 +12,25 @@ from ..launch.threads import loading
 from ..native.code import door_of
 from ..native.loading import function_at
 from ..native.signature import Signature, Word
-from ..native.words import BOOL, COUNTER, FIRST, FORM, KNOWN, MODE, MOVER, RANGE, TAKE, WHOLE
+from ..native.words import (
+    BOOL,
+    COUNTER,
+    FALSE,
+    FIRST,
+    FORM,
+    KNOWN,
+    MODE,
+    MOST_ORDERS,
+    MOVER,
+    ORDER_PLANS,
+    ORDER_WIDE,
+    ORDERING,
+    ORDERS,
+    PAIR,
+    RANGE,
+    TAKE,
+    WHOLE,
+)
 from .door import closed, common, same
 
 _BOOL = np.dtype(bool)
@@ -53,6 +71,8 @@ class Taking:
         Which of its operations.
     """
 
+    words = TAKE
+
     def __init__(self, page: str, mover: str, counter: str = "", mode: int = 0) -> None:
         self.enter: Callable[..., Any] = closed
         self.page = page
@@ -65,7 +85,7 @@ class Taking:
 
     def learn(self, args: tuple[Any, ...], result: Any) -> None:
         """Open it for the form of a call for which the general way has made this result."""
-        if self.wrong or type(getattr(result, "data", None)) is not np.ndarray:
+        if self.wrong or not _of_numpy(result):
             return
         kinds = tuple(map(type, args))
         left = self.tries.get(kinds, _TRIES)
@@ -75,6 +95,7 @@ class Taking:
             if not self._is_prepared():
                 self.wrong = True
                 return
+            self._prepare_for(args)
             assert self.trial is not None
             assert self.world is not None
             world, enter = self.trial
@@ -89,6 +110,9 @@ class Taking:
                 self.world[KNOWN] |= 1 << int(world[FORM])
                 self.enter = self.through
 
+    def _prepare_for(self, args: tuple[Any, ...]) -> None:
+        """Tell the door what it has to know for calls like this one."""
+
     def _is_prepared(self) -> bool:
         """Is its machine code there, and that of its kernels?"""
         if self.trial is not None:
@@ -99,7 +123,7 @@ class Taking:
             return False
         made = []
         for forms in (0, _ANY_FORM):
-            world = np.zeros(TAKE, np.int64)
+            world = np.zeros(self.words, np.int64)
             world[FIRST], world[KNOWN], world[MODE] = common(), forms, self.mode
             world[WHOLE], world[RANGE], world[BOOL] = id(int), id(slice), id(_BOOL)
             for word, function in kernels.items():
@@ -107,6 +131,49 @@ class Taking:
             made.append((world, function_at(address, self.page, world)))
         (self.world, self.through), self.trial = made
         return True
+
+
+def _of_numpy(result: Any) -> bool:
+    """Is this an encoding, or a pair of them, over an array of NumPy?"""
+    found = result[0] if isinstance(result, tuple) and result else result
+    return hasattr(found, "_structure") and type(getattr(found, "data", None)) is np.ndarray
+
+
+class Ordering(Taking):
+    """The same of operations that put items in order, which are told of each dtype.
+
+    Parameters
+    ----------
+    mode : int
+        Which of the operations.
+    plan : callable
+        Of a dtype of NumPy: the addresses of the functions of kernels, and the form in which the first takes items, as
+        `native.words` has them; None where they are not known.
+    pair : type, optional
+        What is made of a pair of results.
+    """
+
+    words = ORDERING
+
+    def __init__(self, mode: int, plan: Callable[[np.dtype[Any]], tuple[int, ...] | None], pair: type = tuple) -> None:
+        super().__init__("order", "move_kept", "count_kept", mode)
+        self.plan, self.pair = plan, pair
+        self.dtypes: list[np.dtype[Any]] = []
+
+    def _prepare_for(self, args: tuple[Any, ...]) -> None:
+        assert self.trial is not None
+        assert self.world is not None
+        dtype = args[0]._dtype
+        known = any(dtype is other for other in self.dtypes)
+        plan = None if known or len(self.dtypes) == MOST_ORDERS else self.plan(dtype)
+        if plan is None:
+            return
+        for world in (self.world, self.trial[0]):
+            place = ORDER_PLANS + ORDER_WIDE * len(self.dtypes)
+            world[place : place + ORDER_WIDE] = id(dtype), *plan
+            world[FALSE], world[PAIR] = id(False), id(self.pair)
+            world[ORDERS] = len(self.dtypes) + 1
+        self.dtypes.append(dtype)
 
 
 NO_DOOR = Taking("", "")

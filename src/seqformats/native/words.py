@@ -65,7 +65,8 @@ PLANS = LEARNED + 1
     SIZE,  # bytes of one number of the result
 ) = range(4)
 MOST_PLANS = 8
-CALCULATE = PLANS + 4 * MOST_PLANS
+NARROW = PLANS + 4 * MOST_PLANS  # are items only numbers?
+CALCULATE = NARROW + 1
 
 # Of doors that take items out of batches: what is of the operation.
 # FIRST stands before these, too.
@@ -80,3 +81,21 @@ CALCULATE = PLANS + 4 * MOST_PLANS
     COUNTER,  # what says how many are taken of each sequence
 ) = range(1, 9)
 TAKE = COUNTER + 1
+
+# Of those that put items in order, behind these: first what is of the operation, then the table of dtypes.
+(
+    FALSE,
+    PAIR,  # the type of the largest and their places
+    ORDERS,  # how many dtypes
+    ORDER_PLANS,
+) = range(TAKE, TAKE + 4)
+(
+    ORDERED,  # the dtype
+    ORDER_KERNEL,  # the functions of kernels: what sorts, and what marks the first of equal items
+    STARTER,
+    BITS,  # the form in which it takes them
+    LEAST,
+) = range(5)
+ORDER_WIDE = 5
+MOST_ORDERS = 7
+ORDERING = ORDER_PLANS + ORDER_WIDE * MOST_ORDERS

@@ -14,6 +14,7 @@ from ...native.words import (
     MADE,
     MOST,
     MOVES,
+    NARROW,
     NUMBER,
     NUMBERS,
     PLANS,
@@ -70,6 +71,8 @@ def door(own: int, args: int, count: int) -> int:
     width = 1
     for k in range(lead, axes):
         width *= at(dimensions, k)
+    if at(own, NARROW) and axes != lead:
+        return none(common)
     items = width
     for k in range(lead):
         items *= at(dimensions, k)

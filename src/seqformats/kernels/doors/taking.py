@@ -88,11 +88,17 @@ def row_of(data: int, lead: int) -> int:
 @shared
 def new_rows(common: int, like: int, lead: int, rows: int) -> int:
     """A new array of so many items like those of an array, which begin behind its first axes; 0 with an error set."""
+    return new_rows_in(common, peek(like + DESCR), like, lead, rows)
+
+
+@shared
+def new_rows_in(common: int, descr: int, like: int, lead: int, rows: int) -> int:
+    """The same in another dtype."""
     shape, dimensions, axes = stack(0), peek(like + DIMENSIONS), peek_int(like + AXES)
     poke(shape, rows)
     for k in range(lead, axes):
         poke(shape + 8 * (1 + k - lead), at(dimensions, k))
-    return new_array(common, peek(like + DESCR), 1 + axes - lead, shape)
+    return new_array(common, descr, 1 + axes - lead, shape)
 
 
 @shared
