@@ -15,7 +15,7 @@ from ..errors import ConversionError, StructureError
 from ..formats import Encoding, Ragged
 from ..formats.rows import SMALL
 from ..formats.structure import MOST, Structure, whole
-from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, operation
+from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, through
 from ..launch.kernel import kernel
 from .annotations import B, Batch, Counts
 from .over import rows_like
@@ -210,7 +210,10 @@ def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "rig
     return TRUNCATE(x, most, side)
 
 
-@operation
+PAIR = Taking("pair", "copy_blocks")
+
+
+@through(PAIR)
 def truncate_pair(
     a: B,
     b: Batch,

@@ -1,4 +1,4 @@
-"""A run of items of every sequence of a `Ragged`: ``sf.cut(x, start, stop, step)``, with `MODE` 1 ``sf.truncate``.
+"""A run of items of every sequence of a `Ragged`: ``sf.cut``, or by `MODE` ``sf.truncate`` or ``sf.slice``.
 
 Bounds are whole numbers or None, for all sequences; runs lie side by side.
 """
@@ -11,19 +11,16 @@ from ...native.words import (
     LEFT,
     LENGTHS,
     MODE,
-    MOVER,
     NONE,
     OFFSETS,
     RAGGED,
     RIGHT,
-    ROWS,
     STRUCTURED,
 )
 from .language import (
     ARRAY,
     at,
     data_of,
-    keep,
     kind_of,
     let_go,
     new_integers,
@@ -38,8 +35,9 @@ from .language import (
     shared,
     stack,
 )
-from .taking import is_known, is_large, is_whole, kind_number, move_runs, new_rows, ragged_of, row_of
+from .taking import cut_out, is_known, is_large, is_whole, kind_number, row_of
 
+CUT, TRUNCATE, SLICE = range(3)
 FAR = 0x7FFFFFFFFFFFFFFF
 OPEN, FROM, TO, BOTH = range(4)  # which bounds there are
 
@@ -78,11 +76,33 @@ def shortening_of(own: int, args: int, bounds: int) -> int:
     return TO if side == at(common, RIGHT) else -1
 
 
+@shared
+def range_of(own: int, args: int, bounds: int) -> int:
+    """The same of where a range begins, and how long it is."""
+    if not is_whole(own, peek(args), bounds) or not is_whole(own, peek(args + 8), bounds + 8):
+        return -1
+    start, size = at(bounds, 0), at(bounds, 1)
+    if start < 0 or size < 0 or start > FAR >> 1 or size > FAR >> 1:
+        return -1
+    poke(bounds + 8, start + size)
+    poke(bounds + 16, 1)
+    return BOTH
+
+
+@shared
+def reaches(lengths: int, n: int, stop: int) -> bool:
+    """Has every sequence so many items?"""
+    enough = True
+    for i in range(n):
+        enough &= at(lengths, i) >= stop
+    return enough
+
+
 def door(own: int, args: int, count: int) -> int:
     """`own` is the world of the operation; four arguments, or three."""
     common = at(own, FIRST)
     mode = at(own, MODE)
-    if count != 4 - mode:
+    if count != (4 if mode == CUT else 3):
         return none(common)
     x = peek(args)
     about = kind_of(common, x)
@@ -92,7 +112,10 @@ def door(own: int, args: int, count: int) -> int:
     if data == 0:
         return none(common)
     bounds = stack(0)
-    form = shortening_of(own, args + 8, bounds) if mode else bounds_of(own, args + 8, bounds)
+    if mode == CUT:
+        form = bounds_of(own, args + 8, bounds)
+    else:
+        form = shortening_of(own, args + 8, bounds) if mode == TRUNCATE else range_of(own, args + 8, bounds)
     if form < 0 or not is_known(own, form):
         return none(common)
     structure = peek(x + at(about, STRUCTURED))
@@ -113,13 +136,7 @@ def door(own: int, args: int, count: int) -> int:
     if at(table, 3 * n + 1) or is_large(common, rows * row):
         let_go(block)
         return none(common)
-    if rows == number_of(peek(structure + at(common, ROWS))):  # nothing is cut off
+    if mode == SLICE and not reaches(peek(peek(structure + at(common, LENGTHS)) + ARRAY), n, at(bounds, 1)):
         let_go(block)
-        keep(x)
-        return x
-    out = new_rows(common, data, at(about, LEAD), rows)
-    if out == 0:
-        let_go(block)
-        return 0
-    move_runs(at(own, MOVER), data, out, table + 8 * (2 * n + 1), table + 8 * n, n, row)
-    return ragged_of(common, out, block, n, longest)
+        return none(common)
+    return cut_out(own, x, block, n, longest)

@@ -3,11 +3,14 @@
 from ...native.words import (
     DATA,
     FIELDS,
+    FIRST,
     FORM,
     KINDS,
     KNOWN,
     LENGTHS_OF,
     MOST,
+    MOVER,
+    ROWS,
     SET_BASE,
     SHAPE,
     STRUCTURED,
@@ -30,6 +33,7 @@ from .language import (
     clear_error,
     has_failed,
     keep,
+    kind_of,
     let_go,
     new_array,
     new_object,
@@ -161,6 +165,28 @@ def ragged_of(common: int, data: int, block: int, n: int, longest: int) -> int:
         let_go(data)
         return 0
     return new_ragged(common, data, structure)
+
+
+@shared
+def cut_out(own: int, x: int, block: int, n: int, longest: int) -> int:
+    """A `Ragged` of what is taken of each sequence of another, or that itself; 0 with an error set.
+
+    A block, which belongs to it from now on, says it: n lengths, the offsets, and the rows where these begin.
+    """
+    common = at(own, FIRST)
+    about = kind_of(common, x)
+    table, data = peek(block + ARRAY), peek(x + at(about, DATA))
+    rows = at(table, 2 * n)
+    if rows == number_of(peek(peek(x + at(about, STRUCTURED)) + at(common, ROWS))):  # nothing is cut off
+        let_go(block)
+        keep(x)
+        return x
+    out = new_rows(common, data, 1, rows)
+    if out == 0:
+        let_go(block)
+        return 0
+    move_runs(at(own, MOVER), data, out, table + 8 * (2 * n + 1), table + 8 * n, n, row_of(data, 1))
+    return ragged_of(common, out, block, n, longest)
 
 
 @shared
