@@ -1,9 +1,26 @@
 """What the tests of operations share: parts of encodings, results beside truths, and slopes beside differences."""
 
+import contextlib
+
 import numpy as np
 import oracle
 
 import seqformats as sf
+from seqformats.doors import world
+from seqformats.native.words import MOST
+
+
+@contextlib.contextmanager
+def general_ways():
+    """No door takes anything, as if all were too large for them; but views of sequences."""
+    words = world.common()
+    most = words[MOST]
+    words[MOST] = -1
+    try:
+        yield
+    finally:
+        words[MOST] = most
+
 
 # ---------------------------------------------------------------------------------------- parts of encodings
 

@@ -136,11 +136,11 @@ if flag("NUMBA_ENABLE_CUDASIM"):
 @pytest.fixture
 def threads_for_all(monkeypatch):
     """Work of any size is divided among threads; a test during which none was fails."""
-    from seqformats.doors import world
+    import checks
+
     from seqformats.formats import rows
     from seqformats.kernels.parts import KernelSpec
     from seqformats.launch import threads
-    from seqformats.native.words import MOST
     from seqformats.operations import over
 
     used = []
@@ -154,10 +154,8 @@ def threads_for_all(monkeypatch):
     monkeypatch.setattr(rows, "SMALL", 0)
     monkeypatch.setattr(threads, "run", noticed)
     monkeypatch.setattr(over, "FEW", 0)
-    most = world.common()[MOST]
-    world.common()[MOST] = -1  # no door takes any
-    yield
-    world.common()[MOST] = most
+    with checks.general_ways():
+        yield
     assert max(used, default=0) > 2, "everything was done by one thread"
 
 

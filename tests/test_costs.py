@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from checks import general_ways
 
 import seqformats as sf
 from seqformats.launch import kernel as launch
@@ -160,7 +161,10 @@ every_call = pytest.mark.parametrize("name", CALLS)
 
 
 def counted(monkeypatch, prepare, call):
-    """The kernels that a call starts, and how many arrays it makes; the second call, which compiles nothing."""
+    """The kernels that a call starts by its general way, and how many arrays it makes; the second call.
+
+    The first one compiles.
+    """
     call(prepare(batch()))
     x = prepare(batch())
     kernels, arrays = [], []
@@ -188,7 +192,8 @@ def counted(monkeypatch, prepare, call):
             patch.setattr(kernel, "run", written_down(kernel.name, kernel.run))
         for make in ("empty", "zeros", "empty_like", "zeros_like"):
             patch.setattr(np, make, counting(getattr(np, make)))
-        call(x)
+        with general_ways():
+            call(x)
     return kernels, len(arrays)
 
 

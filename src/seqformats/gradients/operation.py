@@ -246,10 +246,10 @@ class Operation:
 
     def __call__(self, x: R, *options: Any) -> R:
         """The result for any batch, which is as that is."""
-        y: R = self.door.enter(x, *options)
-        if y is not None:
+        y: R
+        door, given = self.door, options
+        if door is not NO_DOOR and (y := door.enter(x, *options)) is not None:
             return y
-        given = options
         if not isinstance(x, Encoding):
             return self.prepare(x, *options).run()  # type: ignore[no-any-return]
         if self.check is not None:
@@ -260,7 +260,8 @@ class Operation:
             y = connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
         else:
             y = self.forward(x, *options)
-            self.door.learn((x, *given), y)
+            if door is not NO_DOOR:
+                door.learn((x, *given), y)
         return y
 
     def _rule_with(self, options: tuple[Any, ...]) -> Rule:
