@@ -162,7 +162,10 @@ every_call = pytest.mark.parametrize("name", CALLS)
 
 
 def counted(monkeypatch, prepare, call):
-    """The kernels that a call starts, and how many arrays it makes; the second call, which compiles nothing."""
+    """The kernels that a call starts by its general way, and how many arrays it makes; the second call.
+
+    The first one compiles.
+    """
     call(prepare(batch()))
     x = prepare(batch())
     kernels, arrays = [], []

@@ -8,17 +8,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..formats import Encoding
-from ..formats.structure import Order, Structure
+from .. import registry
 from ..launch.kernel import Kernel
 from ..launch.threads import loading
 from ..native import words
 from ..native.code import door_of
 from ..native.loading import function_at
 from ..native.words import LEARNED, MOST_ARRAYS, MOST_PLANS, NUMBER, OF_KERNEL, PLAN, PLANS
-from .world import address_of, common, words_of_levels
 
 DTypes = Sequence[np.dtype[Any]]
+
+
+def common() -> int:
+    """Where the world begins that all doors have in common."""
+    address: int = registry.service("common_world")()
+    return address
 
 
 def closed(*args: object) -> None:
@@ -97,14 +101,14 @@ class Door:
             return False
         for _ in range(2):
             world = np.zeros(OF_KERNEL, np.int64)
-            world[words.FIRST] = address_of(common())
+            world[words.FIRST] = common()
             world[words.NUMBERS] = len(self.numbers)
             world[NUMBER : NUMBER + len(self.numbers)] = self.numbers
             for name, value in self.known.items():
                 world[getattr(words, name)] = value
             world[words.DEFAULT] = id(self.default[0]) if self.default else 0
             world[words.INT] = id(int)
-            world[words.LOD : words.LOD + words.WIDE + 1] = words_of_levels()
+            world[words.LOD : words.LOD + words.WIDE + 1] = registry.service("words_of_levels")()
             self.worlds.append(world)
             self.ways.append(function_at(address, self.page, world))
         return True
@@ -138,22 +142,27 @@ def same(x: Any, y: Any) -> bool:
     if type(x) is not type(y):
         return False
     if isinstance(x, np.ndarray):
-        return bool(x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes() and x.flags == y.flags)
+        return x.dtype == y.dtype and x.shape == y.shape and _flags_of(x) == _flags_of(y) and x.tobytes() == y.tobytes()
     if x is y:
         return True
-    if type(x) is tuple or isinstance(x, Order):
+    if isinstance(x, tuple):
         return len(x) == len(y) and all(map(same, x, y))
-    if isinstance(x, Structure):
-        return all(same(getattr(x, name), getattr(y, name)) for name in _OF_STRUCTURE)
-    if isinstance(x, Encoding):
-        kind: Any = type(x)
-        return all(same(getattr(x, name), getattr(y, name)) for name in _slots_of(kind))
-    return bool(x == y)
+    kind: Any = type(x)
+    parts = _parts_of(kind)
+    return all(same(getattr(x, name), getattr(y, name)) for name in parts) if parts else bool(x == y)
 
 
-_OF_STRUCTURE = ("lengths", "offsets", "n", "rows", "longest", "stable")
+def _flags_of(array: np.ndarray) -> tuple[bool, ...]:
+    """All but whether it owns its memory, which does not matter."""
+    flags = array.flags
+    return flags.c_contiguous, flags.aligned, flags.writeable
+
+
+_OF_STRUCTURE = ("lengths", "offsets", "n", "rows", "longest", "stable")  # which are known from the beginning
 
 
 @functools.cache
-def _slots_of(kind: Any) -> tuple[str, ...]:
-    return tuple(name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__")
+def _parts_of(kind: Any) -> tuple[str, ...]:
+    """What decides about an encoding or a structure."""
+    slots = tuple(name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__")
+    return _OF_STRUCTURE if "longest" in slots else slots

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import registry
 from ..formats import List, LoD, Masked, Packed, Padded, Ragged
 from ..formats.structure import Order, Structure
 from ..launch.threads import follow
@@ -41,6 +42,12 @@ _SLOTS_OF_LISTS = {
 def address_of(world: np.ndarray) -> int:
     """Where the words of a world begin."""
     return int(world.ctypes.data)
+
+
+@registry.provides("common_world")
+def address() -> int:
+    """Where those begin that all doors have in common."""
+    return address_of(common())
 
 
 @functools.cache
@@ -99,6 +106,7 @@ def _words_of(kind: Any) -> np.ndarray:
     return made
 
 
+@registry.provides("words_of_levels")
 @functools.cache
 def words_of_levels() -> np.ndarray:
     """The same of a `LoD`, and behind it where its levels are."""

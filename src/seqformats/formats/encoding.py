@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import NUMPY, Array, DType, Library, Shape, is_array, library_of
+from ..doors.taking import Taking
 from ..errors import StructureError, said
 from ..launch.kernel import kernel
 from ..layout import Layout
@@ -27,6 +28,7 @@ from .structure import Structure
 from .tensors import InPyTorch
 
 pick_sequences = kernel("pick_sequences")
+PICK = Taking("pick", "copy_blocks", "pick_sequences")
 
 _SHOWN = 6  # lengths that a repr shows
 
@@ -143,8 +145,13 @@ class Encoding(Movable, InPyTorch, Generic[Data]):
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Index) -> Self:
+        found: Self | None = PICK.enter(self, index)
+        if found is not None:
+            return found
         where = places(index, len(self))
-        return self._sliced(where.start, where.stop) if type(where) is slice else self._chosen(where)
+        found = self._sliced(where.start, where.stop) if type(where) is slice else self._chosen(where)
+        PICK.learn((self, index), found)
+        return found
 
     def sequences(self) -> Sequences[Data]:
         """The (innermost) sequences in the caller's order, each as an array ``(length, *item)``.

@@ -12,6 +12,7 @@ from ..arrays import AUTOCAST, Array, adopt, is_array, with_autograd
 from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
 from ..doors.door import NO_DOOR, Door
+from ..doors.taking import Taking
 from ..errors import StructureError
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, read_column
@@ -208,6 +209,29 @@ def operation(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
     def run(*args: P.args, **options: P.kwargs) -> R:
         return prepare(*args, **options).run()
 
+    return _with_gradient(run, prepare)
+
+
+def through(door: Taking) -> Callable[[Callable[P, Call[R]]], Callable[P, R]]:
+    """`operation` for one that has a door, to which arguments by place are given."""
+
+    def decorate(prepare: Callable[P, Call[R]]) -> Callable[P, R]:
+        @functools.wraps(prepare)
+        def run(*args: P.args, **options: P.kwargs) -> R:
+            if options:
+                return prepare(*args, **options).run()
+            found: R | None = door.enter(*args)
+            if found is None:
+                found = prepare(*args, **options).run()
+                door.learn(args, found)
+            return found
+
+        return _with_gradient(run, prepare)
+
+    return decorate
+
+
+def _with_gradient(run: Callable[P, R], prepare: Callable[P, Call[R]]) -> Callable[P, R]:
     registry.gradient(run)(lambda args, options: prepare(*args, **options).vjp())
     return run
 
@@ -235,7 +259,7 @@ class Operation:
         second_order: Callable[[Any, Any], Any] | None = None,
         by_column: bool = False,
         sums: bool = False,
-        door: Door | None = None,
+        door: Door | Taking | None = None,
     ) -> None:
         self.forward = forward
         self.rule = rule
@@ -243,7 +267,7 @@ class Operation:
         self.second_order = second_order
         self.by_column = by_column
         self.sums = sums
-        self.door: Door = getattr(forward, "door", NO_DOOR) if door is None else door
+        self.door: Door | Taking = getattr(forward, "door", NO_DOOR) if door is None else door
 
     def __call__(self, x: R, *options: Any) -> R:
         """The result for any batch, which is as that is."""
@@ -253,9 +277,9 @@ class Operation:
     def otherwise(self, x: R, *options: Any) -> R:
         """The same of what has not come through the door, where its function has begun."""
         y: R
+        door, given = self.door, options
         if not isinstance(x, Encoding):
-            y = self.prepare(x, *options).run()
-            return y
+            return self.prepare(x, *options).run()  # type: ignore[no-any-return]
         if self.check is not None:
             options = self.check(x, *options)
         if self.sums and x._dtype in AUTOCAST:
@@ -264,6 +288,8 @@ class Operation:
             y = connected(self._rule_with(options), x, self.second_order, by_column=self.by_column)
         else:
             y = self.forward(x, *options)
+            if isinstance(door, Taking):
+                door.learn((x, *given), y)
         return y
 
     def _rule_with(self, options: tuple[Any, ...]) -> Rule:

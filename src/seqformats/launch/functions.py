@@ -20,12 +20,19 @@ PAYS = 1 << 18
 """Bytes of items from which on several threads pay, where nobody knows what a function costs."""
 
 _loops: dict[Any, Any] = {}
+_known: dict[Any, tuple[Any, Any, dict[str, Callable[..., Any]]]] = {}
+"""By a function and the type of what it is given: its loops, what it gives, and what runs each loop at once."""
 
 
 def is_compiled(fn: object) -> bool:
     """Is this a function that Numba compiles for the host?  Numba is not loaded to find out."""
     dispatcher = getattr(sys.modules.get("numba.core.registry"), "CPUDispatcher", None)
     return dispatcher is not None and isinstance(fn, dispatcher)
+
+
+def _parts() -> Any:
+    with loading:
+        return importlib.import_module("..kernels.parts.maps", __package__)
 
 
 class Mapped:
@@ -35,20 +42,18 @@ class Mapped:
     """
 
     def __init__(self, fn: Any, data: Array, offsets: Array) -> None:
-        with loading:
-            parts = importlib.import_module("..kernels.parts.maps", __package__)
-        self.loops = _loops.get(fn) or remember(_loops, fn, parts.loops_over(fn))
         self.fn, self.data, self.offsets = fn, data, offsets
         self.n = offsets.size - 1
-        self.dtype, self.axes = parts.kind_of(self.loops, fn, self._sequence(0))
+        key = fn, data.dtype, data.ndim, data.flags.writeable
+        self.loops, (self.dtype, self.axes), self.entries = _known.get(key) or remember(_known, key, self._loops())
 
     def items(self) -> Array:
         """One item a sequence, ``(n, *item)``; StructureError where they have not all one shape."""
         shape: Shape = ()
-        begin, loop = 0, self.loops.numbers
+        begin, loop = 0, "numbers"
         if self.axes:
-            first = self._called(self.loops.once, 0, self._sequence(0))
-            shape, begin, loop = first.shape, 1, self.loops.items
+            first = self._called("once", 0, self._sequence(0))
+            shape, begin, loop = first.shape, 1, "items"
         out = np.empty((self.n, *shape), self.dtype)
         if self.axes:
             out[0] = first
@@ -67,7 +72,7 @@ class Mapped:
 
     def sequences(self) -> tuple[Array, Array]:
         """One array a sequence, all of them one after the other, and their lengths."""
-        first = self._called(self.loops.once, 0, self._sequence(0))
+        first = self._called("once", 0, self._sequence(0))
         item, lengths = first.shape[1:], np.zeros(self.n, np.int64)
         lengths[0] = len(first)
         reached = np.zeros(self.n, np.int64)
@@ -79,7 +84,7 @@ class Mapped:
             out = np.empty((room, *item), self.dtype)
             out[:used] = first[:used]
             at = reached, lo, begin, hi
-            out, used = self._noted(self.loops.sequences, reached, lo, self.data, self.offsets, out, used, lengths, at)
+            out, used = self._noted("sequences", reached, lo, self.data, self.offsets, out, used, lengths, at)
             if used < 0:
                 raise StructureError(
                     f"the items of sequence {-1 - used} have not shape {item}, which those of sequence 0 have"
@@ -93,6 +98,12 @@ class Mapped:
             rows = np.concatenate(found)
         return rows, lengths
 
+    def _loops(self) -> tuple[Any, Any, dict[str, Callable[..., Any]]]:
+        """What is to be kept for such arrays."""
+        parts, fn = _parts(), self.fn
+        loops = _loops.get(fn) or remember(_loops, fn, parts.loops_over(fn))
+        return loops, parts.kind_of(loops, fn, self._sequence(0)), {}
+
     def _sequence(self, i: int) -> Array:
         rows: Array = self.data[self.offsets[i] : self.offsets[i + 1]]
         return rows
@@ -102,16 +113,25 @@ class Mapped:
             return [0, self.n]
         return cuts(self.n, np.diff(self.offsets))
 
-    def _noted(self, loop: Callable[..., Any], reached: Array, block: int, *args: Any) -> Any:
-        """The loop over a block; an error of the function says at which sequence it came up."""
+    def _noted(self, name: str, reached: Array, block: int, *args: Any) -> Any:
+        """The loop over a block; an error of the function says at which sequence it came up.
+
+        From the second call on it is run past Numba's dispatcher, which looks at the type of every argument.
+        """
         try:
-            return loop(self.fn, *args)
+            run = self.entries.get(name)
+            if run is not None:
+                return run(self.fn, *args)
+            loop = getattr(self.loops, name)
+            found = loop(self.fn, *args)
+            self.entries[name] = _parts().entry_of(loop, (self.fn, *args))
+            return found
         except Exception as error:
             error.add_note(note(int(reached[block])))
             raise
 
-    def _called(self, loop: Callable[..., Any], i: int, *args: Any) -> Any:
-        return self._noted(loop, np.array([i]), 0, *args)
+    def _called(self, name: str, i: int, *args: Any) -> Any:
+        return self._noted(name, np.array([i]), 0, *args)
 
 
 def note(i: int) -> str:

@@ -20,7 +20,7 @@ from ..errors import DeviceError, said
 from ..layout import Layout
 from ..native.code import Traits, by_numba, code_of, spec_of, traits_of
 from ..native.loading import SMALL
-from ..native.signature import signature_of
+from ..native.signature import Signature, signature_of
 from . import threads
 from .threads import loading
 
@@ -157,6 +157,16 @@ class Kernel:
                 return found.run, found.freely
             function = by_numba(self.name)
         return function, function
+
+    def address(self, signature: Signature) -> int:
+        """What `by_words` has for a kernel of one variant, loaded now if nobody has run it; 0 where there is none."""
+        with loading:
+            if None not in self.by_words and "cpu" not in self.functions:
+                found = code_of(self.name, signature)
+                if found is not None:
+                    self.by_words[None], self.code[None] = found.by_words, found.run
+                    self.run, self.freely = found.run, found.freely
+            return self.by_words.get(None, 0)
 
     def start(
         self,

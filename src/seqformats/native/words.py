@@ -65,6 +65,7 @@ COMMON = KINDS + len(ENCODINGS) * WIDE
     # of `calculate`
     BY_ITEM,  # is the result an item an item, or one a sequence?
     DEFAULT,  # the object that has to come last; 0 for none
+    NARROW,  # are items to be single numbers?
     WIDENS,  # do two numbers come after the batch: how many neighbours before and after it an item gets?
     INT,  # their type
     # of `spread`
@@ -73,9 +74,9 @@ COMMON = KINDS + len(ENCODINGS) * WIDE
     ALIKE,  # must items be as those of the encoding are, in shape and dtype?
     ARRAYS,  # how many come after the encoding, at most `MOST_ARRAYS`
     LAID,  # bits: which of them are laid out as it, the others being one row a sequence
-) = range(16)
+) = range(17)
 MOST_ARRAYS = 3
-LOD = 16  # the words of a `LoD`, as those of `ENCODINGS`, and then:
+LOD = 17  # the words of a `LoD`, as those of `ENCODINGS`, and then:
 LEVELS = LOD + WIDE  # its slot of levels
 LEARNED = LEVELS + 1  # how many plans there are
 PLANS = LEARNED + 1
@@ -118,3 +119,35 @@ CONSTRUCT = 4
 # Of `items`, behind the same first words: a kernel.
 SCAN_ITEMS = 2
 GATHER = 3
+
+# Of doors that take items out of batches: `KNOWN` has a bit for each form of a call whose result was that of the general
+# way; then what is of the operation.
+# FIRST stands before these, too.
+(
+    FORM,  # the form of the last call
+    WHOLE,  # types: whole numbers
+    RANGE,  # slices
+    BOOL,  # a dtype
+    MODE,  # which of the operations that a door serves
+    MOVER,  # the functions of kernels: what moves rows
+    COUNTER,  # what says how many are taken of each sequence
+) = range(2, 9)
+TAKE = COUNTER + 1
+
+# Of those that put items in order, behind these: first what is of the operation, then the table of dtypes.
+(
+    FALSE,
+    PAIR,  # the type of the largest and their places
+    ORDERS,  # how many dtypes
+    ORDER_PLANS,
+) = range(TAKE, TAKE + 4)
+(
+    ORDER_DTYPE,
+    ORDER_KERNEL,  # the functions of kernels: what sorts, and what marks the first of equal items
+    STARTER,
+    BITS,  # the form in which it takes them
+    LEAST,
+) = range(5)
+ORDER_WIDE = 5
+MOST_ORDERS = 7
+ORDERING = ORDER_PLANS + ORDER_WIDE * MOST_ORDERS

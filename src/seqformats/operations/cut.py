@@ -10,10 +10,11 @@ import numpy as np
 from ..arrays import NUMPY, Array, frozen, library_of
 from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
+from ..doors.taking import Taking
 from ..errors import ConversionError, StructureError
 from ..formats import Encoding, Ragged
 from ..formats.structure import MOST, Structure, whole
-from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, operation
+from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, through
 from ..launch.kernel import kernel
 from ..native.loading import SMALL
 from .annotations import B, Batch, Counts
@@ -70,7 +71,7 @@ def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) 
     return (_parts(x, _bound(start, n, "start"), _bound(stop, n, "stop"), by),)
 
 
-CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True)
+CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True, door=Taking("cut", "copy_blocks", "cut_runs"))
 
 
 @CUT.of
@@ -156,7 +157,9 @@ def _shortened(x: Encoding, most: int | Array, side: str) -> Parts:
     return Runs(kept, Structure.of_lengths(pieces), frozen(starts))
 
 
-TRUNCATE = Operation(taken, rule_of_parts, check=_truncations, by_column=True)
+TRUNCATE = Operation(
+    taken, rule_of_parts, check=_truncations, by_column=True, door=Taking("cut", "copy_blocks", "cut_runs", 1)
+)
 
 
 @TRUNCATE.of
@@ -207,7 +210,10 @@ def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "rig
     return TRUNCATE(x, most, side)
 
 
-@operation
+PAIR = Taking("pair", "copy_blocks")
+
+
+@through(PAIR)
 def truncate_pair(
     a: B,
     b: Batch,
@@ -345,7 +351,7 @@ def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]
     return steps, filling if filling is not None and filling.any() else None
 
 
-SHIFT = Operation(_shift, _shift_rule, check=_shifts)
+SHIFT = Operation(_shift, _shift_rule, check=_shifts, door=Taking("along", "shift_rows"))
 
 
 @SHIFT.of

@@ -12,13 +12,14 @@ from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import restored, rows_of
 from ..converters.like import convert_like
 from ..doors.door import SpreadingOut
+from ..doors.taking import Taking
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Pullback, linear, operand, operation
+from ..gradients.operation import Call, Pullback, linear, operand, through
 from ..limits import check_room
 from .annotations import B, Batch, Counts, X
 from .over import flat_layout
@@ -29,6 +30,8 @@ from .spread import learn_moves, repeat_rows, repeated, repeating, summed
 
 INNERMOST = -1
 """The level that is meant without another one; this very object says that nothing else was asked for."""
+
+REPEAT = Taking("pick", "copy_blocks", "pick_sequences", 1)
 
 
 def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = None) -> X:
@@ -106,7 +109,7 @@ def _expansion(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None =
 registry.gradient(expand)(lambda args, options: _expansion(*args, **options).vjp())
 
 
-@operation
+@through(REPEAT)
 def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
     """Sequence i of `x`, or row i of a plain array, ``counts[i]`` times.
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..arrays import NUMPY, Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert, rows_of
+from ..doors.door import Calculating
+from ..doors.taking import Taking
 from ..errors import StructureError
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
@@ -65,7 +69,7 @@ def _filter_rule(x: Encoding, parts: Kept) -> tuple[Any, Pullback]:
     return rule_of_parts(x, own)
 
 
-FILTER = Operation(taken, _filter_rule, check=_kept)
+FILTER = Operation(taken, _filter_rule, check=_kept, door=Taking("keep", "move_kept", "count_kept"))
 
 
 @FILTER.of
@@ -151,10 +155,13 @@ def run_starts(x: B) -> B:
     >>> sf.run_starts(sf.Ragged(np.array([4, 4, 5, 5, 5]), [3, 2])).data
     array([ True, False,  True,  True, False])
     """
+    found: B | None = STARTS.door.enter(x)
+    if found is not None:
+        return found
     own, result, _ = operand(x)
     y = own._with_data(STARTS(own))
-    found: B = y if result is None else result(y)
-    return found
+    STARTS.teach(own, y)
+    return y if result is None else result(y)  # type: ignore[no-any-return]
 
 
 def _marks_of(name: str) -> Dtypes:
@@ -185,5 +192,12 @@ class _Starts(Calculation):
                 self.kernel.start(library, (data,), (out,), args, 1, structure)
         return out
 
+    def teach(self, x: Encoding, result: Encoding) -> None:
+        """Open the door for the dtype of `x`, of whose items this is the result."""
+        cast, dtype, _, variant = self.plans.get((np.ndarray, x._dtype), ("", None, None, 0))
+        if cast is None and not self.door.knows(x._dtype) and not x.item_shape and x.rows:
+            self.door.learn_kernel((x._dtype,), self.kernel, variant, dtype, (x,), result)
 
-STARTS = _Starts("start_rows", _marks_of)
+
+STARTS = _Starts("start_rows", _marks_of, by_item=True)
+STARTS.door = Calculating((0, 1), BY_ITEM=1, NARROW=1)

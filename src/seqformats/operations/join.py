@@ -12,12 +12,13 @@ import numpy as np
 from ..arrays import NUMPY, Array, Shape, adopt, is_array, library_of
 from ..converters.convert import convert, restored, rows_of
 from ..converters.like import convert_like
+from ..doors.taking import Taking
 from ..errors import ConversionError, DeviceError, StructureError
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
 from ..formats.structure import Structure, same_levels
-from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, make_operand, operand, operation
+from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, make_operand, operand, through
 from ..launch.kernel import kernel, sent
 from ..layout import Layout
 from ..limits import remember
@@ -27,6 +28,8 @@ from .over import flat_layout
 from .spread import repeated, summed
 
 join_lengths, join_rows, interleave_rows = kernel("join_lengths"), kernel("join_rows"), kernel("interleave_rows")
+CONCAT = Taking("join", "join_rows", "join_lengths", 1)
+INTERLEAVE = Taking("join", "interleave_rows", "join_lengths")
 
 Part = TypeVar("Part")
 """A batch, or an item; type checkers call what is common to both an object."""
@@ -186,7 +189,7 @@ def _sum_of(rows: Array, shape: Shape) -> Array:
     return summed(Ragged._sealed(rows, Structure.of_lengths(np.array([rows.shape[0]])))).reshape(shape)
 
 
-@operation
+@through(CONCAT)
 def concat(parts: Sequence[Part]) -> Call[Part]:
     """Sequence by sequence, the items of all parts one after the other.
 
@@ -233,7 +236,7 @@ def concat(parts: Sequence[Part]) -> Call[Part]:
     return _joining("concat", parts, False)
 
 
-@operation
+@through(INTERLEAVE)
 def interleave(batches: Sequence[B]) -> Call[B]:
     """Sequence by sequence, item 0 of every batch, item 1 of every batch, and so on.
 

@@ -16,6 +16,7 @@ from ..arrays import NUMPY, Array, Library, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import convert, restored, rows_of
 from ..converters.like import convert_like
+from ..doors.taking import Taking
 from ..errors import StructureError
 from ..formats import Encoding, Ragged, structure_of
 from ..formats.leaves import without_data
@@ -169,7 +170,7 @@ def _as_int64(given: Array) -> Array:
     return held.astype(_INT64)
 
 
-GATHER = Operation(pick, _gathered_rule, check=_places_in)
+GATHER = Operation(pick, _gathered_rule, check=_places_in, door=Taking("gather", "pick_rows", "wrap_places"))
 
 
 @GATHER.of

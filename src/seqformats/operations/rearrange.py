@@ -13,6 +13,7 @@ from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
 from ..doors.door import Calculating, SpreadingOut
+from ..doors.taking import Taking
 from ..errors import StructureError, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
@@ -103,7 +104,7 @@ def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
     return (Runs(kept, kept, frozen(structure.offsets[:-1] + begin)),)
 
 
-SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True)
+SLICE = Operation(taken, rule_of_parts, check=_ranges, by_column=True, door=Taking("cut", "copy_blocks", "cut_runs", 2))
 
 
 @SLICE.of

@@ -97,10 +97,6 @@ class Reduction:
 
     def otherwise(self, x: Batch, empty: Empty) -> Reduced:
         """The same of what has not come through the door, where its function has begun."""
-        if empty is self.default:
-            batch: Ragged | None = at_once(x, Ragged)
-            if batch is not None:
-                return self(batch, empty)
         if empty is self.default and isinstance(x, Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)

@@ -14,12 +14,13 @@ from ..converters.convert import convert, restored
 from ..converters.layouts import lod_to_ragged
 from ..formats import Encoding, LoD, Ragged, level_index, structure_of
 from ..formats.annotations import Index
+from ..formats.encoding import PICK
 from ..formats.index import places
 from ..formats.leaves import without_data
 from ..formats.rows import Source, put_rows
 from ..formats.structure import Structure
 from ..formats.trees import is_tree
-from ..gradients.operation import Call, Operand, Pullback, each_column, linear, operand, operation, rows_or_batch
+from ..gradients.operation import Call, Operand, Pullback, each_column, linear, operand, rows_or_batch, through
 from ..launch.kernel import kernel
 from .annotations import T
 from .over import name_of
@@ -28,7 +29,7 @@ sum_copies = kernel("sum_copies")
 
 
 @registry.provides("select")
-@operation
+@through(PICK)
 def select(x: T, index: Index, level: int = 0) -> Call[T]:
     """Some sequences of a level.
 

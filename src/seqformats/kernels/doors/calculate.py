@@ -19,6 +19,7 @@ from ...native.words import (
     MADE,
     MOST,
     MOVES,
+    NARROW,
     SIZE,
     STRUCTURED,
     WIDENS,
@@ -93,6 +94,8 @@ def door(own: int, args: int, count: int) -> Any:
     width = places = 1
     for k in range(lead, axes):
         width *= at(dimensions, k)
+    if at(own, NARROW) and axes != lead:
+        return none(common)
     for k in range(lead):
         places *= at(dimensions, k)
     items = places * width

@@ -51,7 +51,7 @@ from ...native.words import (
 from ..parts import call, clear, peek, peek_byte, peek_int, shared
 from ..parts.code import I32, I64, Builder, Context, Kind, Signature, Values
 
-__all__ = ["peek", "peek_byte", "peek_int", "shared"]
+__all__ = ["call", "peek", "peek_byte", "peek_int", "shared"]
 
 
 def _words(count: int) -> Any:
@@ -87,6 +87,7 @@ tuple_of_list = _function_of_python("PyList_AsTuple", 1)
 let_others_run = _function_of_python("PyEval_SaveThread", 0)
 go_on = _function_of_python("PyEval_RestoreThread", 1, gives=False)
 clear_error = _function_of_python("PyErr_Clear", 0, gives=False)
+has_failed = _function_of_python("PyErr_Occurred", 0)
 
 
 @intrinsic
@@ -172,8 +173,14 @@ def none(common: int) -> int:
 @shared
 def new_array(common: int, descr: int, axes: int, shape: int) -> int:
     """A new array of this dtype, `axes` lengths beginning at `shape`; 0 with an error set."""
+    return new_with_data(common, descr, axes, shape, 0, 0)
+
+
+@shared
+def new_with_data(common: int, descr: int, axes: int, shape: int, data: int, flags: int) -> int:
+    """The same over items that are there, with these flags."""
     keep(descr)
-    return _call8(at(common, NEW_ARRAY), at(common, NDARRAY), descr, axes, shape, 0, 0, 0, 0)
+    return _call8(at(common, NEW_ARRAY), at(common, NDARRAY), descr, axes, shape, 0, data, flags, 0)
 
 
 @shared
@@ -248,8 +255,14 @@ def new_structure(common: int, block: int, n: int, rows: int, longest: int) -> i
     """
     lengths = new_view(common, block, 0, n)
     offsets = new_view(common, block, n, n + 1) if lengths else 0
-    made = new_object(at(common, STRUCTURE), 0) if offsets else 0
     let_go(block)
+    return structure_of(common, lengths, offsets, n, rows, longest)
+
+
+@shared
+def structure_of(common: int, lengths: int, offsets: int, n: int, rows: int, longest: int) -> int:
+    """A structure of two views, which belong to it from now on; 0 with an error set, as where one of them is 0."""
+    made = new_object(at(common, STRUCTURE), 0) if lengths and offsets else 0
     if made == 0:
         if lengths:
             let_go(lengths)

@@ -52,6 +52,12 @@ def kind_of(loops: Loops, fn: Any, sequence: Array) -> Kind:
         raise TypeError(f"the function gives {made}, which is neither an array nor a number") from None
 
 
+def entry_of(loop: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
+    """What runs a loop, that was called, for arguments of the same types."""
+    entry: Callable[..., Any] = loop.overloads[tuple(map(typeof, args))].entry_point
+    return entry
+
+
 def _once(fn: Callable[..., Any], sequence: Array) -> Any:
     return fn(sequence)
 

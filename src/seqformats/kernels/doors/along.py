@@ -1,0 +1,62 @@
+"""The items of every sequence moved along it: ``sf.shift(x, by, fill)``, as far for each, and filled with zeros."""
+
+from ...native.words import COUNT, FIRST, GAPPED, LEAD, LONGEST, MOVER, ROWS, STRUCTURED
+from .language import (
+    ARRAY,
+    AXES,
+    DESCR,
+    DIMENSIONS,
+    at,
+    clear_padding,
+    data_of,
+    kind_of,
+    new_array,
+    none,
+    number_of,
+    peek,
+    peek_int,
+    poke,
+    put_flat,
+    put_layout,
+    put_number,
+    stack,
+    with_data,
+    work,
+)
+from .taking import is_known, is_large, is_whole, kind_number, row_of
+
+
+def door(own: int, args: int, count: int) -> int:
+    """`own` is the world of the operation; three arguments."""
+    common, numbers = at(own, FIRST), stack(0)
+    if count != 3 or not is_whole(own, peek(args + 8), numbers) or not is_whole(own, peek(args + 16), numbers + 8):
+        return none(common)
+    x = peek(args)
+    about = kind_of(common, x)
+    if about == 0 or at(numbers, 1) != 0 or not is_known(own, kind_number(common, about)):
+        return none(common)
+    data = data_of(common, about, x)
+    if data == 0:
+        return none(common)
+    structure, dimensions = peek(x + at(about, STRUCTURED)), peek(data + DIMENSIONS)
+    far = number_of(peek(structure + at(common, LONGEST)))
+    poke(numbers, min(max(at(numbers, 0), -far), far))
+    row, size = row_of(data, at(about, LEAD)), row_of(data, 0)
+    words = stack(1)
+    place = put_layout(common, words, 2, about, x, dimensions)
+    if place == 0 or is_large(common, size) or size == 0:
+        return none(common)
+    out = new_array(common, peek(data + DESCR), peek_int(data + AXES), dimensions)
+    if out == 0:
+        return 0
+    if at(about, GAPPED):
+        clear_padding(about, out, size)
+    put_number(words, put_number(words, 0, peek(data + ARRAY)), peek(out + ARRAY))
+    place = put_flat(words, place, numbers, 1)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, row)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, number_of(peek(structure + at(common, COUNT))))
+    work(at(own, MOVER), words, row * number_of(peek(structure + at(common, ROWS))))
+    return with_data(about, x, out)

@@ -1,0 +1,86 @@
+"""Items at places of their sequences: ``sf.gather(x, index)`` of two `Ragged`, the places in int64."""
+
+from ...native.words import (
+    COUNT,
+    COUNTER,
+    FIRST,
+    INT64,
+    LEAD,
+    LENGTHS,
+    MOVER,
+    OFFSETS,
+    RAGGED,
+    ROWS,
+    STRUCTURED,
+)
+from .language import (
+    ARRAY,
+    AXES,
+    DESCR,
+    at,
+    data_of,
+    keep,
+    kind_of,
+    let_go,
+    new_integers,
+    new_ragged,
+    none,
+    number_of,
+    peek,
+    peek_int,
+    put_array,
+    put_flat,
+    put_number,
+    run,
+    stack,
+    work,
+)
+from .taking import is_known, is_large, kind_number, new_rows, put_runs, row_of
+
+
+def door(own: int, args: int, count: int) -> int:
+    """`own` is the world of the operation; two arguments."""
+    common = at(own, FIRST)
+    if count != 2:
+        return none(common)
+    x, index = peek(args), peek(args + 8)
+    about = kind_of(common, x)
+    if about == 0 or kind_number(common, about) != RAGGED or kind_of(common, index) != about or not is_known(own, 0):
+        return none(common)
+    data, wanted = data_of(common, about, x), data_of(common, about, index)
+    if data == 0 or wanted == 0 or peek(wanted + DESCR) != at(common, INT64) or peek_int(wanted + AXES) != 1:
+        return none(common)
+    structure, asked = peek(x + at(about, STRUCTURED)), peek(index + at(about, STRUCTURED))
+    n, rows = number_of(peek(structure + at(common, COUNT))), number_of(peek(asked + at(common, ROWS)))
+    row = row_of(data, at(about, LEAD))
+    if number_of(peek(asked + at(common, COUNT))) != n or is_large(common, rows * max(row, 8)):
+        return none(common)
+    block = new_integers(common, rows)
+    if block == 0:
+        return 0
+    offsets, cum = peek(asked + at(common, OFFSETS)), peek(peek(structure + at(common, OFFSETS)) + ARRAY)
+    words = stack(0)
+    place = put_array(words, 0, wanted)
+    place = put_array(words, place, block)
+    place = put_array(words, place, offsets)
+    put_array(words, place, peek(structure + at(common, LENGTHS)))
+    wrong = run(at(own, COUNTER), words) >= 0
+    out = 0 if wrong else new_rows(common, data, at(about, LEAD), rows)
+    if out == 0:
+        let_go(block)
+        return none(common) if wrong else 0
+    place = put_number(words, 0, peek(data + ARRAY))
+    place = put_number(words, place, peek(out + ARRAY))
+    place = put_runs(words, place, cum, cum, n)
+    place = put_array(words, place, offsets)
+    place = put_flat(words, place, peek(block + ARRAY), rows)
+    place = put_number(words, place, 1)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, row)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, n)
+    if row:
+        work(at(own, MOVER), words, rows * row)
+    let_go(block)
+    keep(asked)
+    return new_ragged(common, out, asked)

@@ -1,0 +1,96 @@
+"""The marked items of every sequence of a `Ragged`: ``sf.filter(x, keep)``.
+
+Marks are an array of bools, or a `Ragged` of them that has its structure in common with `x`.
+"""
+
+from ...native.words import BOOL, COUNT, COUNTER, FIRST, LEAD, MOVER, NDARRAY, OFFSETS, RAGGED, ROWS, STRUCTURED
+from .language import (
+    ARRAY,
+    AXES,
+    DESCR,
+    DIMENSIONS,
+    TYPE_OF,
+    at,
+    data_of,
+    is_plain,
+    kind_of,
+    let_go,
+    new_integers,
+    none,
+    number_of,
+    peek,
+    peek_int,
+    put_array,
+    put_flat,
+    put_number,
+    run,
+    shared,
+    stack,
+    work,
+)
+from .taking import is_known, is_large, kind_number, new_rows, put_runs, ragged_of, row_of
+
+ARRAYS, BATCH = range(2)  # what marks may be
+
+
+@shared
+def marks_of(own: int, given: int, structure: int) -> int:
+    """The array of the marks; 0 where it is not plain."""
+    common = at(own, FIRST)
+    if peek(given + TYPE_OF) != at(common, NDARRAY):
+        about = kind_of(common, given)
+        if about == 0 or kind_number(common, about) != RAGGED or peek(given + at(about, STRUCTURED)) != structure:
+            return 0
+        given = data_of(common, about, given)
+        if given == 0:
+            return 0
+    elif not is_plain(common, given):
+        return 0
+    plain = peek_int(given + AXES) == 1 and peek(given + DESCR) == at(own, BOOL)
+    rows = number_of(peek(structure + at(common, ROWS)))
+    return given if plain and at(peek(given + DIMENSIONS), 0) == rows else 0
+
+
+def door(own: int, args: int, count: int) -> int:
+    """`own` is the world of the operation; two arguments."""
+    common = at(own, FIRST)
+    if count != 2:
+        return none(common)
+    x, given = peek(args), peek(args + 8)
+    about = kind_of(common, x)
+    if about == 0 or kind_number(common, about) != RAGGED:
+        return none(common)
+    data, structure = data_of(common, about, x), peek(x + at(about, STRUCTURED))
+    marks = marks_of(own, given, structure) if data else 0
+    if marks == 0 or not is_known(own, ARRAYS if marks == given else BATCH):
+        return none(common)
+    rows, row = number_of(peek(structure + at(common, ROWS))), row_of(data, at(about, LEAD))
+    if is_large(common, rows * row):
+        return none(common)
+    n, offsets = number_of(peek(structure + at(common, COUNT))), peek(structure + at(common, OFFSETS))
+    block = new_integers(common, 2 * n + 1)
+    if block == 0:
+        return 0
+    table = peek(block + ARRAY)
+    words = stack(0)
+    place = put_array(words, 0, marks)
+    place = put_array(words, place, offsets)
+    put_flat(words, place, table, 2 * n + 1)
+    longest = run(at(own, COUNTER), words)
+    out = new_rows(common, data, at(about, LEAD), at(table, 2 * n))
+    if out == 0:
+        let_go(block)
+        return 0
+    cum = peek(offsets + ARRAY)
+    place = put_number(words, 0, peek(data + ARRAY))
+    place = put_number(words, place, peek(out + ARRAY))
+    place = put_runs(words, place, cum, cum, n)
+    place = put_flat(words, place, table + 8 * n, n + 1)
+    place = put_array(words, place, marks)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, row)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, n)
+    if row:
+        work(at(own, MOVER), words, rows * row)
+    return ragged_of(common, out, block, n, longest)

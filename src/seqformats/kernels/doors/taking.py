@@ -1,0 +1,220 @@
+"""What doors share that take items out of batches: what they are given, and what they make of it."""
+
+from ...native.words import (
+    DATA,
+    FIELDS,
+    FIRST,
+    FORM,
+    KINDS,
+    KNOWN,
+    LENGTHS_OF,
+    MOST,
+    MOVER,
+    ROWS,
+    SET_BASE,
+    SHAPE,
+    STRUCTURED,
+    TYPE,
+    WHOLE,
+    WIDE,
+)
+from .language import (
+    ARRAY,
+    AXES,
+    DESCR,
+    DIMENSIONS,
+    FLAGS,
+    ITEM_SIZE,
+    PLAIN,
+    TYPE_OF,
+    WRITABLE,
+    at,
+    call,
+    clear_error,
+    has_failed,
+    keep,
+    kind_of,
+    let_go,
+    new_array,
+    new_object,
+    new_ragged,
+    new_structure,
+    new_with_data,
+    number_of,
+    peek,
+    peek_int,
+    poke,
+    put_flat,
+    put_number,
+    shape_of,
+    shared,
+    stack,
+    work,
+)
+
+
+@shared
+def is_known(own: int, form: int) -> bool:
+    """May calls of this form go through?"""
+    poke(own + 8 * FORM, form)
+    return at(own, KNOWN) >> form & 1 == 1
+
+
+@shared
+def kind_number(common: int, about: int) -> int:
+    """Which encoding it is: `native.words.RAGGED` and so on."""
+    return (about - common - 8 * KINDS) // (8 * WIDE)
+
+
+@shared
+def is_whole(own: int, given: int, place: int) -> bool:
+    """Is an object an int of at most 64 bits?  Then it is written to `place`."""
+    if peek(given + TYPE_OF) != at(own, WHOLE):
+        return False
+    number = number_of(given)
+    if number == -1 and has_failed():
+        clear_error()
+        return False
+    poke(place, number)
+    return True
+
+
+@shared
+def row_of(data: int, lead: int) -> int:
+    """The bytes of an item."""
+    dimensions = peek(data + DIMENSIONS)
+    size = peek(peek(data + DESCR) + ITEM_SIZE)
+    for k in range(lead, peek_int(data + AXES)):
+        size *= at(dimensions, k)
+    return size
+
+
+@shared
+def new_rows(common: int, like: int, lead: int, rows: int) -> int:
+    """A new array of so many items like those of an array, which begin behind its first axes; 0 with an error set."""
+    return new_rows_in(common, peek(like + DESCR), like, lead, rows)
+
+
+@shared
+def new_rows_in(common: int, descr: int, like: int, lead: int, rows: int) -> int:
+    """The same in another dtype."""
+    shape, dimensions, axes = stack(0), peek(like + DIMENSIONS), peek_int(like + AXES)
+    poke(shape, rows)
+    for k in range(lead, axes):
+        poke(shape + 8 * (1 + k - lead), at(dimensions, k))
+    return new_array(common, descr, 1 + axes - lead, shape)
+
+
+@shared
+def rows_between(common: int, data: int, first: int, count: int) -> int:
+    """A view of some rows of an array; 0 with an error set."""
+    shape, dimensions, axes = stack(1), peek(data + DIMENSIONS), peek_int(data + AXES)
+    poke(shape, count)
+    for k in range(1, axes):
+        poke(shape + 8 * k, at(dimensions, k))
+    flags = PLAIN | (peek_int(data + FLAGS) & WRITABLE)
+    place = peek(data + ARRAY) + first * row_of(data, 1)
+    view = new_with_data(common, peek(data + DESCR), axes, shape, place, flags)
+    if view == 0:
+        return 0
+    keep(data)
+    call(at(common, SET_BASE), view, data)
+    return view
+
+
+@shared
+def is_large(common: int, size: int) -> bool:
+    """Is this more than a door reads and writes?"""
+    return size > at(common, MOST)
+
+
+@shared
+def put_runs(words: int, place: int, starts: int, cum: int, n: int) -> int:
+    """The layout of n sequences that begin at rows `starts`, by the addresses of int64; the place behind it."""
+    place = put_flat(words, place, starts, n)
+    place = put_flat(words, place, cum, n + 1)
+    place = put_flat(words, place, cum, n + 1)
+    place = put_number(words, place, -1)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, 1)
+    return put_number(words, place, 0)
+
+
+@shared
+def move_runs(mover: int, data: int, out: int, starts: int, cum: int, n: int, row: int) -> int:
+    """Move n sequences, that begin at rows `starts` of an array, one after the other to another."""
+    words = stack(2)
+    place = put_number(words, 0, peek(data + ARRAY))
+    place = put_number(words, place, peek(out + ARRAY))
+    place = put_runs(words, place, starts, cum, n)
+    place = put_runs(words, place, cum, cum, n)
+    place = put_number(words, place, row)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, n)
+    return work(mover, words, at(cum, n) * row)
+
+
+@shared
+def ragged_of(common: int, data: int, block: int, n: int, longest: int) -> int:
+    """A `Ragged` over new data, with the n lengths and the offsets that a block begins with; 0 with an error set.
+
+    Both belong to it from now on.
+    """
+    structure = new_structure(common, block, n, at(peek(block + ARRAY), 2 * n), longest)
+    if structure == 0:
+        let_go(data)
+        return 0
+    return new_ragged(common, data, structure)
+
+
+@shared
+def cut_out(own: int, x: int, block: int, n: int, longest: int) -> int:
+    """A `Ragged` of what is taken of each sequence of another, or that itself; 0 with an error set.
+
+    A block, which belongs to it from now on, says it: n lengths, the offsets, and the rows where these begin.
+    """
+    common = at(own, FIRST)
+    about = kind_of(common, x)
+    table, data = peek(block + ARRAY), peek(x + at(about, DATA))
+    rows = at(table, 2 * n)
+    if rows == number_of(peek(peek(x + at(about, STRUCTURED)) + at(common, ROWS))):  # nothing is cut off
+        let_go(block)
+        keep(x)
+        return x
+    out = new_rows(common, data, 1, rows)
+    if out == 0:
+        let_go(block)
+        return 0
+    move_runs(at(own, MOVER), data, out, table + 8 * (2 * n + 1), table + 8 * n, n, row_of(data, 1))
+    return ragged_of(common, out, block, n, longest)
+
+
+@shared
+def remade(about: int, x: int, data: int, structure: int, lengths: int) -> int:
+    """The same kind of encoding over other data of the same dtype and other sequences; 0 with an error set.
+
+    `data` and `structure` belong to it from now on; `lengths` are those of the structure.
+    """
+    made = new_object(at(about, TYPE), 0)
+    shape = shape_of(data) if made else 0
+    if shape == 0:
+        if made:
+            let_go(made)
+        let_go(data)
+        let_go(structure)
+        return 0
+    for k in range(at(about, FIELDS)):
+        slot = at(about, FIELDS + 1 + k)
+        value = peek(x + slot)
+        if slot == at(about, DATA):
+            value = data
+        elif slot == at(about, STRUCTURED):
+            value = structure
+        elif slot == at(about, SHAPE):
+            value = shape
+        else:
+            if slot == at(about, LENGTHS_OF):
+                value = lengths
+            keep(value)
+        poke(made + slot, value)
+    return made

@@ -1,0 +1,484 @@
+"""The doors of operations that take items out of batches: each beside its general way, and what they leave behind."""
+
+import copy
+import gc
+import pickle
+import resource
+import signal
+import sys
+import threading
+import weakref
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given
+from hypothesis import strategies as st
+
+import seqformats as sf
+from seqformats.doors.door import closed, same
+from seqformats.doors.taking import Taking
+from seqformats.formats.encoding import PICK
+from seqformats.native.words import COUNTER, KNOWN, MOVER
+from seqformats.operations.cut import CUT, PAIR, SHIFT, TRUNCATE
+from seqformats.operations.expand import REPEAT
+from seqformats.operations.filter import FILTER, STARTS
+from seqformats.operations.join import CONCAT, INTERLEAVE
+from seqformats.operations.order import ARGSORT, SORT, TOPK, UNIQUE
+from seqformats.operations.pick import GATHER
+from seqformats.operations.rearrange import SLICE
+
+pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
+
+DOORS = {
+    "pick": PICK,
+    "repeat": REPEAT,
+    "cut": CUT.door,
+    "truncate": TRUNCATE.door,
+    "shift": SHIFT.door,
+    "filter": FILTER.door,
+    "gather": GATHER.door,
+    "concat": CONCAT,
+    "interleave": INTERLEAVE,
+    "slice": SLICE.door,
+    "pair": PAIR,
+    "sort": SORT.door,
+    "argsort": ARGSORT,
+    "topk": TOPK,
+    "unique": UNIQUE,
+    "run_starts": STARTS.door,
+}
+
+
+@contextmanager
+def general(*doors):
+    """No door is open, and none learns."""
+    before = [(door.enter, door.wrong) for door in doors or DOORS.values()]
+    for door in doors or DOORS.values():
+        door.enter, door.wrong = closed, True
+    yield
+    for door, (enter, wrong) in zip(doors or DOORS.values(), before, strict=True):
+        door.enter, door.wrong = enter, wrong
+
+
+def outcome(call):
+    """The result, or what is raised, in words."""
+    try:
+        return call()
+    except (TypeError, IndexError, sf.StructureError, sf.ConversionError, sf.DeviceError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def check(call):
+    """The same result or error with doors and without, three times: to be learned, and to be used."""
+    with general():
+        wanted = outcome(call)
+    for _ in range(3):
+        found = outcome(call)
+        if isinstance(wanted, str):
+            assert found == wanted
+        else:
+            assert same(found, wanted)
+            one = found
+            if isinstance(found, tuple):
+                one, two = found
+                assert (one._structure is two._structure) == (wanted[0]._structure is wanted[1]._structure)
+            for array in (one._structure.lengths, one._structure.offsets):
+                assert not array.flags.writeable
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    array.flags.writeable = True
+    assert not any(door.wrong for door in DOORS.values())
+
+
+def ragged(rng, n=8, item=(96,), dtype=np.float32):
+    lengths = rng.integers(1, 30, n)
+    return sf.Ragged((rng.standard_normal((lengths.sum(), *item)) * 50).astype(dtype), lengths)
+
+
+RNG = np.random.default_rng(3)
+R = ragged(RNG)
+IDS = sf.Ragged(RNG.integers(0, 1000, R.rows), R.lengths)
+KEEP = RNG.random(R.rows) < 0.5
+PLACES = sf.Ragged((RNG.random(R.rows) * np.repeat(R.lengths, R.lengths)).astype(np.int64), R.lengths)
+M, P, K = (sf.convert(R, kind) for kind in (sf.Masked, sf.Padded, sf.Packed))
+INDEX = np.array([3, 1, -2, 0, 3])
+ITEM = R.data[0].copy()
+MARKS, BACK = sf.run_starts(R), R[::-1]
+
+CALLS = {
+    "array": lambda: R[INDEX],
+    "list": lambda: R[[3, 1, -2]],
+    "number": lambda: R[-1],
+    "slice": lambda: R[1:5],
+    "masked": lambda: M[INDEX],
+    "masked list": lambda: M[[0, 7]],
+    "masked number": lambda: M[2],
+    "masked slice": lambda: M[:3],
+    "select": lambda: sf.select(R, INDEX),
+    "repeat": lambda: sf.repeat(R, 2),
+    "repeat each": lambda: sf.repeat(R, np.arange(8)),
+    "cut": lambda: sf.cut(R, 1, -1),
+    "cut nothing": lambda: sf.cut(R, None, None),
+    "truncate": lambda: sf.truncate(R, 4),
+    "truncate left": lambda: sf.truncate(R, 4, "left"),
+    "shift": lambda: sf.shift(R, 2),
+    "shift masked": lambda: sf.shift(M, -2),
+    "shift padded": lambda: sf.shift(P, 2),
+    "shift packed": lambda: sf.shift(K, 2),
+    "filter": lambda: sf.filter(R, KEEP),
+    "filter by a batch": lambda: sf.filter(R, MARKS),
+    "gather": lambda: sf.gather(R, PLACES),
+    "concat": lambda: sf.concat([R, R]),
+    "concat items": lambda: sf.concat([ITEM, R, ITEM]),
+    "concat numbers": lambda: sf.concat((101, IDS, IDS, 102)),
+    "interleave": lambda: sf.interleave([R, BACK]),
+    "range": lambda: sf.slice(R, 0, 2),
+    "pair": lambda: sf.truncate_pair(R, IDS, 9),
+    "pair as it is": lambda: sf.truncate_pair(R, IDS, 99),
+    "sort": lambda: sf.sort(IDS),
+    "sort masked": lambda: sf.sort(M, descending=True),
+    "sort padded": lambda: sf.sort(P),
+    "argsort": lambda: sf.argsort(R),
+    "argsort packed": lambda: sf.argsort(K),
+    "topk": lambda: sf.topk(R, 3),
+    "topk least": lambda: sf.topk(IDS, 30, largest=False),
+    "unique": lambda: sf.unique(IDS),
+    "run_starts": lambda: sf.run_starts(IDS),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_plain_call_goes_through(name):
+    """After the first one nothing of the general way runs."""
+    CALLS[name]()
+    check(CALLS[name])
+    called = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        CALLS[name]()
+    finally:
+        sys.setprofile(None)
+    assert len(called) <= 3, called
+
+
+# --- beside the general way -------------------------------------------------------------------------------------------
+
+KINDS = [sf.Ragged, sf.Masked, sf.Padded, sf.Packed, sf.LoD]
+STRUCTURED = np.dtype([("a", "i4"), ("b", "f8")])
+some_kinds = st.sampled_from([*KINDS, sf.Ragged, sf.Ragged, sf.Masked])
+numbers = st.one_of(st.integers(-6, 6), st.sampled_from([None, 2**63 - 1, -(2**63), 2**70, True, 1.0, np.int64(2)]))
+
+
+@st.composite
+def drawn(draw):
+    """A batch in some encoding."""
+    _, x = draw(some_kinds.flatmap(lambda kind: strategies.encoded(kind, levels=1)))
+    return x
+
+
+@given(st.data())
+def test_indices(data):
+    x = data.draw(drawn())
+    n = len(x)
+    wild = st.lists(st.integers(-n - 1, n), max_size=6)
+    index = data.draw(
+        st.one_of(
+            strategies.indices(n),
+            wild,
+            wild.map(np.array),
+            wild.map(lambda places: np.repeat(np.array(places, np.int64), 2)[::2]),
+            st.lists(st.one_of(numbers, st.integers(0, max(n - 1, 0))), max_size=4),
+            st.integers(-n - 1, n),
+            st.tuples(numbers, numbers, numbers).map(lambda bounds: slice(*bounds)),
+        )
+    )
+    check(lambda: x[index])
+    check(lambda: sf.select(x, index))
+
+
+@given(st.data())
+def test_repetitions(data):
+    x = data.draw(drawn())
+    counts = st.lists(st.integers(-1, 3), min_size=max(len(x) - 1, 0), max_size=len(x)).map(np.array)
+    given = data.draw(st.one_of(st.integers(-1, 3), numbers, counts))
+    if isinstance(given, int) and given > 100:
+        return
+    check(lambda: sf.repeat(x, given))
+
+
+@given(st.data())
+def test_cuts(data):
+    x = data.draw(drawn())
+    start, stop, step = data.draw(st.tuples(numbers, numbers, st.one_of(st.just(1), numbers)))
+    check(lambda: sf.cut(x, start, stop, step))
+    side = data.draw(st.sampled_from(["right", "left", "middle", "rig" + "ht", 3]))
+    check(lambda: sf.truncate(x, start, side))
+    check(lambda: sf.shift(x, start, data.draw(st.just(0))))
+    check(lambda: sf.slice(x, start, stop))
+    y = data.draw(st.sampled_from([x, x[::-1], x[:1]]))
+    check(lambda: sf.truncate_pair(x, y, stop))
+
+
+@given(st.data())
+def test_marks(data):
+    x = data.draw(drawn())
+    marks = np.array(data.draw(st.lists(st.booleans(), min_size=x.rows, max_size=x.rows)), bool)
+    shape = data.draw(st.sampled_from([(x.rows,), (x.rows, 1), (x.rows + 1,)]))
+    form = data.draw(strategies.forms())
+    keep = form(np.resize(marks, shape) if marks.size else np.zeros(shape, bool))
+    lengths = x._structure.lengths
+    check(lambda: sf.filter(x, keep))
+    check(lambda: sf.filter(x, sf.Ragged(marks, lengths)))
+    check(lambda: sf.filter(x, x._sealed(marks, x._structure) if type(x) is sf.Ragged else marks.astype(np.int8)))
+
+
+@given(st.data())
+def test_places(data):
+    x = data.draw(drawn())
+    lengths = x._structure.lengths.tolist()
+    far = data.draw(st.integers(0, 1))
+    index = [data.draw(st.lists(st.integers(-k - far, k - 1 + far), max_size=4)) if k else [] for k in lengths]
+    flat = np.array([place for places in index for place in places], data.draw(st.sampled_from(["i8", "i4", ">i8"])))
+    asked = sf.Ragged(flat, list(map(len, index)))
+    check(lambda: sf.gather(x, asked))
+    if type(x) is sf.Ragged and not far and flat.dtype == np.int64:
+        assert sf.gather(x, asked)._structure is asked._structure
+
+
+@given(st.data())
+def test_parts(data):
+    x = data.draw(drawn())
+    y = data.draw(st.sampled_from([x, x[::-1], x[:1], x[0:0]])) if len(x) else x
+    item = data.draw(st.sampled_from([7, 2**63, True, 0.5, strategies.counting(x.dtype, x.item_shape), np.zeros(2)]))
+    for parts in ([x, x], (x, y, x), [item, x, item], (x, item, y), [], [item], x):
+        check(lambda parts=parts: sf.concat(parts))
+        check(lambda parts=parts: sf.interleave(parts))
+
+
+@given(st.data())
+def test_orders(data):
+    x = data.draw(drawn())
+    falling = data.draw(st.sampled_from([True, False, True, False, np.True_, 1, None]))
+    check(lambda: sf.sort(x, descending=falling))
+    check(lambda: sf.argsort(x, descending=falling))
+    check(lambda: sf.unique(x))
+    check(lambda: sf.unique(x, counts=True))
+    check(lambda: sf.run_starts(x))
+    k = data.draw(st.one_of(numbers, st.integers(0, 5)))
+    check(lambda: sf.topk(x, k, largest=falling))
+
+
+@pytest.mark.parametrize("dtype", [STRUCTURED, ">f4", "?", "M8[s]", "c16", "f2", "V3", "S5"])
+def test_dtypes(dtype):
+    lengths = [3, 0, 2, 4]
+    data = np.frombuffer(RNG.bytes(9 * np.dtype(dtype).itemsize), dtype).copy()
+    if np.dtype(dtype) == bool:
+        data = RNG.random(9) < 0.5
+    x = sf.Ragged(data, lengths)
+    places = sf.Ragged(np.array([2, -1, 0]), [1, 0, 1, 1])
+    for call in (
+        lambda: x[[3, 0, 3]],
+        lambda: sf.cut(x, 1, None),
+        lambda: sf.filter(x, RNG.random(9) < 2),
+        lambda: sf.gather(x, places),
+        lambda: sf.concat([x, x]),
+        lambda: sf.interleave([x, x]),
+        lambda: sf.shift(x, 1),
+        lambda: sf.repeat(x, 2),
+    ):
+        check(call)
+
+
+class Mine(np.ndarray):
+    """An array of a user's own type."""
+
+
+class Batch(sf.Ragged):
+    """An encoding of a user's own type."""
+
+
+def test_other_types_take_the_general_way():
+    mine = sf.Ragged(R.data.view(Mine), R.lengths)
+    batch = Batch(R.data, R.lengths)
+    assert type(mine.data) is np.ndarray
+    assert PICK.through(batch, INDEX) is None
+    for x in (mine, batch):
+        check(lambda x=x: x[INDEX])
+        check(lambda x=x: sf.cut(x, 1, 2))
+    for index in (INDEX.view(Mine), INDEX.astype("i4"), INDEX[::2], (1, 2), True, np.True_, "a", None, 1.5):
+        assert PICK.through(R, index) is None
+    for args in ((), (R,), (R, INDEX, 0), (3, INDEX), (None, None)):
+        assert PICK.through(*args) is None
+
+
+def test_data_that_was_changed_is_seen():
+    """It is no longer what was validated."""
+    x = sf.Ragged(np.arange(10.0), [4, 6])
+    check(lambda: x[[1, 0]])
+    x.data.resize(5, refcheck=False)
+    check(lambda: x[[1, 0]])
+    check(lambda: sf.cut(x, 1))
+    check(lambda: sf.filter(x, np.ones(10, bool)))
+    check(lambda: sf.concat([x, x]))
+    check(lambda: sf.shift(x, 1))
+
+
+def test_results_are_as_any_batch():
+    for call in CALLS.values():
+        call()
+        y = call()
+        assert gc.is_tracked(y)
+        if isinstance(y, tuple):
+            assert type(y) is (sf.TopK if hasattr(y, "places") else tuple)
+            y = y[1]
+        assert sf.equal(pickle.loads(pickle.dumps(y)), y)
+        assert sf.equal(copy.copy(y), y)
+        died = weakref.ref(y)
+        del y
+        gc.collect()
+        assert died() is None or died() in (R, IDS)
+
+
+def test_views_keep_what_they_show():
+    x = sf.Ragged(np.arange(10), [4, 6])
+    for y in (x[1], x[0:2], x[1:1]):
+        assert np.shares_memory(y.data, x.data) or not y.rows
+        assert y.data.base is x.data
+        y.data[...] = 7
+    x.data.flags.writeable = False
+    assert not x[1].data.flags.writeable
+
+
+def test_large_batches_take_the_general_way():
+    x = sf.Ragged(np.zeros((1 << 17, 48)), [1 << 17])
+    assert PICK.through(x, [0]) is None
+    check(lambda: x[[0]])
+
+
+# --- what calls leave behind ------------------------------------------------------------------------------------------
+
+
+def counted():
+    gc.collect()
+    watched = (R, R.data, R._structure, R.lengths, R.data.dtype, M, M._structure, P, IDS, KEEP, PLACES)
+    watched += (PLACES._structure, INDEX, ITEM, None, True, np.dtype(np.int64), sf.Ragged, sf.Masked)
+    return [sys.getrefcount(thing) for thing in watched]
+
+
+REFUSED = {
+    "an index that is too large": lambda: PICK.through(R, [1, 99]),
+    "no index": lambda: PICK.through(R, [1, "a"]),
+    "another dtype": lambda: GATHER.door.through(R, R),
+    "a place that is none": lambda: GATHER.door.through(R, WRONG),
+    "a part of other lengths": lambda: CONCAT.through([R, R, IDS]),
+    "steps": lambda: CUT.door.through(R, None, None, 2),
+    "a number too many": lambda: CUT.door.through(R, 2**70, None, 1),
+}
+WRONG = sf.Ragged(np.full(8, 99), [1] * 8)
+
+
+@pytest.mark.parametrize("name", [*CALLS, *REFUSED])
+def test_no_count_of_references_changes(name):
+    call = CALLS.get(name) or REFUSED[name]
+    for _ in range(100):
+        call()
+    before = counted()
+    for _ in range(100_000):
+        call()
+    after = counted()
+    assert max(abs(a - b) for a, b in zip(before, after, strict=True)) <= 3
+
+
+def test_no_memory_is_lost():
+    calls = [*CALLS.values(), *REFUSED.values()]
+    for call in calls:
+        call()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for call in calls:
+        for _ in range(5_000):
+            call()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4 << 10
+
+
+def test_eight_threads():
+    wide = sf.Ragged(np.arange(300_000.0).reshape(-1, 100), [1000, 500, 1500])
+    wanted = wide[[2, 0]].data.tobytes()
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            for name, call in CALLS.items():
+                if not same(call(), results[name]):
+                    wrong.append(name)
+            if wide[[2, 0]].data.tobytes() != wanted:
+                wrong.append("wide")
+
+    results = {name: call() for name, call in CALLS.items()}
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_interrupts():
+    """They come up behind a call, and leave nothing half done."""
+    results = {name: call() for name, call in CALLS.items()}
+    before, caught, armed = counted(), 0, []
+
+    def interrupt(*_):
+        if armed:
+            armed.clear()
+            raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+    try:
+        while caught < 200:
+            try:
+                armed.append(True)
+                for name, call in CALLS.items():
+                    assert same(call(), results[name])
+            except KeyboardInterrupt:
+                caught += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    del results
+    assert max(abs(a - b) for a, b in zip(before, counted(), strict=True)) <= 200
+
+
+# --- a door that is wrong ---------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_door_is_closed():
+    """Its mover is the kernel of another way; it is seen at first use, and nobody gets its result."""
+    door = Taking("pick", "copy_blocks", "pick_sequences")
+    assert door._is_prepared()
+    world = door.trial[0]
+    world[MOVER] = 0 or _nothing()
+    wanted = R._chosen(np.array([1, 0]))
+    door.learn((R, [1, 0]), wanted)
+    assert door.wrong
+    assert door.enter is closed
+    door.learn((R, [1, 0]), wanted)
+    assert door.enter is closed
+
+
+def _nothing():
+    """The address of a function that does nothing with a word."""
+    import ctypes
+
+    return ctypes.cast(ctypes.pythonapi.PyThread_get_thread_ident, ctypes.c_void_p).value
+
+
+def test_only_what_was_compared_goes_through():
+    door = Taking("pick", "copy_blocks", "pick_sequences")
+    door.learn((R, [1, 0]), R._chosen(np.array([1, 0])))
+    assert door.enter(R, [2]) is not None
+    assert door.enter(R, INDEX) is None
+    assert door.enter(M, [2]) is None
+    assert int(door.world[KNOWN]).bit_count() == 1
+    assert door.world[COUNTER] != 0
