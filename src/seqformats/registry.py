@@ -345,6 +345,8 @@ _services: dict[str, Callable[..., Any]] = {}
 _PROVIDED_LATER = {
     "from_arrow": "arrow",
     "from_njt": "torch.nested",
+    "learn_constructors": "doors.construct",
+    "learn_conversion": "doors.lay",
     "select": "operations.select",
     "structure_tensor": "torch.structure",
     "to_capsules": "arrow",
