@@ -346,6 +346,8 @@ _PROVIDED_LATER = {
     "common_world": "doors.world",
     "from_arrow": "arrow",
     "from_njt": "torch.nested",
+    "learn_constructors": "doors.construct",
+    "learn_conversion": "doors.lay",
     "select": "operations.select",
     "structure_tensor": "torch.structure",
     "to_capsules": "arrow",

@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import gc
-import importlib
 import pickle
 import resource
 import signal
@@ -28,7 +27,6 @@ from seqformats.native import words
 
 pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
 
-converting = importlib.import_module("seqformats.converters.convert")
 TARGETS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
 STRUCTURED = np.dtype([("a", "i4"), ("b", "f8", (2,))])
 ENTRANCES = (entrance_of_lengths, entrance_of_lists)
@@ -37,16 +35,16 @@ ENTRANCES = (entrance_of_lengths, entrance_of_lists)
 @contextlib.contextmanager
 def no_doors():
     """The general way alone."""
-    learn, ways = converting.learn, [(e, e.enter, e.learn) for e in ENTRANCES]
+    learn, ways = registry.service("learn_conversion"), [(e, e.enter, e.learn) for e in ENTRANCES]
     doors = dict(registry.entrances)
     registry.entrances.clear()
-    converting.learn = not_entered
+    registry._services["learn_conversion"] = not_entered
     for entrance in ENTRANCES:
         entrance.enter = entrance.learn = not_entered
     try:
         yield
     finally:
-        converting.learn = learn
+        registry._services["learn_conversion"] = learn
         registry.entrances.update(doors)
         for entrance, enter, learns in ways:
             entrance.enter, entrance.learn = enter, learns

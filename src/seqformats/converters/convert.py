@@ -9,8 +9,6 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
-from ..doors import construct  # noqa: F401  stands before constructors from now on
-from ..doors.lay import learn
 from ..errors import StructureError, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
@@ -173,7 +171,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
                 if entry.function not in MOVES:
                     return entry.function(x)
                 y = lay_out(x, To)
-                learn(To, x, y)
+                registry.service("learn_conversion")(To, x, y)
                 return y
         elif kind is list or kind is tuple:
             y = _laid_out(x, To) if isinstance(To, type) else None
@@ -232,7 +230,7 @@ def _laid_out(x: Sequence[Any], To: type) -> Any:
     if source is None:
         return None
     y: Any = lay_out(source, To)
-    learn(To, x, y)
+    registry.service("learn_conversion")(To, x, y)
     return y
 
 

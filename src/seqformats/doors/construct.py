@@ -14,6 +14,7 @@ from ..launch.threads import loading
 from ..native.code import door_of
 from ..native.loading import function_at
 from ..native.words import CHECK_LENGTHS, CONSTRUCT, ENCODINGS, FIRST, GATHER, INTEGER, KNOWN, SCAN_ITEMS
+from ..registry import provides
 from .door import same
 from .world import address_of, common
 
@@ -101,5 +102,8 @@ class Gathering(Constructing):
         return [self.filled(x, items=list(x.items)), self.filled(x), self.trial(x.items), valid]
 
 
-entrance_of_lengths.learn = Constructing(entrance_of_lengths, "construct", "check_lengths").learn
-entrance_of_lists.learn = Gathering(entrance_of_lists, "items", "scan_list").learn
+@provides("learn_constructors")
+def put_up() -> None:
+    """Let both entrances learn."""
+    entrance_of_lengths.learn = Constructing(entrance_of_lengths, "construct", "check_lengths").learn
+    entrance_of_lists.learn = Gathering(entrance_of_lists, "items", "scan_list").learn

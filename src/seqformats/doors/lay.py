@@ -14,7 +14,7 @@ from ..native import words
 from ..native.code import door_of
 from ..native.loading import function_at
 from ..native.words import ASKED, ENCODINGS, FIRST, FROM, GONE, LAY, NOT_IN_ORDER, OPEN, TARGET
-from ..registry import entrances
+from ..registry import entrances, provides
 from .door import closed, same
 from .world import address_of, common
 
@@ -106,6 +106,7 @@ def fresh(x: Any) -> Any:
     return x._sealed(x.data, structure, *x._form())
 
 
+@provides("learn_conversion")
 def learn(To: type[Encoding], x: Any, result: Encoding) -> None:
     """Open the door before `To` for what is like `x`, of which the general way has made `result`."""
     door = _doors.get(To)

@@ -392,7 +392,12 @@ class Entrance:
 
     def __init__(self) -> None:
         self.enter: Callable[..., Any] = not_entered
-        self.learn: Callable[..., Any] = not_entered
+        self.learn: Callable[..., Any] = self._first
+
+    def _first(self, x: object) -> None:
+        """What learns is loaded now."""
+        registry.service("learn_constructors")()
+        self.learn(x)
 
 
 entrance_of_lengths, entrance_of_lists = Entrance(), Entrance()
