@@ -265,5 +265,6 @@ def door(own: int, args: int, count: int) -> int:
     if mode == TOPK:
         return largest(own, plan, x, data, numbers)
     if mode == UNIQUE:
-        return distinct(own, plan, x, data, numbers) if peek_int(data + AXES) == 1 else none(common)
+        plain = peek_int(data + AXES) == 1 and at(plan, STARTER) != 0  # half precision is compared in another dtype
+        return distinct(own, plan, x, data, numbers) if plain else none(common)
     return rearranged(own, plan, about, x, data, numbers)
