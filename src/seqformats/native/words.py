@@ -120,8 +120,8 @@ CONSTRUCT = 4
 SCAN_ITEMS = 2
 GATHER = 3
 
-# Of doors that take items out of batches.  Before these stand FIRST, and KNOWN: here a bit for each form of a call whose
-# result was that of the general way.
+# Of doors that take items out of batches.  Before these stand FIRST, and KNOWN: here a bit for each form of a call
+# whose result was that of the general way.
 (
     FORM,  # the form of the last call
     WHOLE,  # types: whole numbers
