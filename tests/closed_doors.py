@@ -3,16 +3,26 @@
 import contextlib
 
 
-@contextlib.contextmanager
-def closed_doors():
-    """Nobody goes through a door: any batch is too large for them."""
+def close():
+    """Let nobody through a door any more: any batch is too large for them, whatever threads there are."""
     from seqformats.doors.world import common
+    from seqformats.launch import threads
     from seqformats.native.words import MOST
 
-    world = common()
-    most = int(world[MOST])
-    world[MOST] = -1
+    common()[MOST] = -1
+    kept = threads._followers[:]
+    threads._followers.clear()
+    return kept
+
+
+@contextlib.contextmanager
+def closed_doors():
+    """The same for a while."""
+    from seqformats.launch import threads
+
+    kept = close()
     try:
         yield
     finally:
-        world[MOST] = most
+        threads._followers[:] = kept
+        threads._tell()

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 import seqformats as sf
 from seqformats.beam import names
 from seqformats.beam.options import Options as Keywords
-from seqformats.kernels.parts.record import KernelSpec
 from seqformats.launch import threads
+from seqformats.native.code import Traits
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
@@ -1155,7 +1155,7 @@ def test_threads_change_nothing(monkeypatch, sampling):
     cuts = []
     run = threads.run
     monkeypatch.setattr(threads, "run", lambda *args: (cuts.append(len(args[2])), run(*args)))
-    monkeypatch.setattr(KernelSpec, "threads_from", 1)
+    monkeypatch.setattr(Traits, "threads_from", 1)
     sf.set_num_threads(3)
     try:
         assert found() == expected

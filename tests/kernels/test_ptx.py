@@ -60,9 +60,6 @@ def parameters(function):
     return {name: getattr(x.annotation, "__name__", "?") for name, x in inspect.signature(function).parameters.items()}
 
 
-# What keeps integers, on CUDA, where the host keeps items.
-FEWER = {"seqformats.kernels.best_tokens"}
-
 ROWS = {name: kind for name, kind in vars(rows).items() if hasattr(kind, "_fields")}
 
 
@@ -151,7 +148,7 @@ def kinds_of(function, items, addresses=False):
         return {"Layout": "layout", "Integers": "i8", "Bytes": "u1"}.get(kind) or next(left)
 
     found = [kind_of(name, kind) for name, kind in parameters(function).items()]
-    assert len(list(left)) == (function.__module__ in FEWER)
+    assert not list(left)
     return found
 
 

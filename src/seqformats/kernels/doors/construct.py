@@ -43,7 +43,7 @@ from .language import (
     has_objects,
     is_plain,
     keep,
-    kind_of,
+    kind_to_fill,
     let_go,
     new_integers,
     new_structure,
@@ -66,7 +66,7 @@ def door(own: int, args: int, count: int) -> int:
     """`own` is a world; one argument."""
     common = at(own, FIRST)
     x = peek(args)
-    about = kind_of(common, x) if count == 1 else 0
+    about = kind_to_fill(common, x) if count == 1 else 0
     if about == 0:
         return none(common)
     kind = (about - common - 8 * KINDS) // (8 * WIDE)

@@ -355,6 +355,22 @@ def shape_of(array: int) -> int:
 
 @shared
 def kind_of(common: int, x: int) -> int:
+    """`kind_to_fill`, but 0 for an object whose constructor has not run: a pickle may have made it."""
+    about = kind_to_fill(common, x)
+    return about if about != 0 and is_filled(about, x) else 0
+
+
+@shared
+def is_filled(about: int, x: int) -> bool:
+    """Is there something in all slots of an encoding?"""
+    for k in range(at(about, FIELDS)):
+        if peek(x + at(about, FIELDS + 1 + k)) == 0:
+            return False
+    return True
+
+
+@shared
+def kind_to_fill(common: int, x: int) -> int:
     """What is known of the encoding of an object, an address; 0 for any other."""
     kind = peek(x + TYPE_OF)
     for k in range(4):

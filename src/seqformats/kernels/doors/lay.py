@@ -198,10 +198,10 @@ def of_items(own: int, common: int, items: int) -> int:
 @shared
 def of_list(own: int, common: int, x: int) -> int:
     """Of a `List`, whose structure is shared."""
+    if not is_valid(common, x):
+        return none(common)
     structure = peek(x + at(common, LIST_STRUCTURED))
     if at(own, TARGET) < PADDED and peek(structure + at(common, STABLE)) != at(common, TRUE):
-        return none(common)
-    if not is_valid(common, x):
         return none(common)
     items = peek(x + at(common, LIST_ITEMS))
     n = peek(items + TUPLE_SIZE)

@@ -173,6 +173,8 @@ def new_order(common: int, block: int, n: int, longest: int) -> int:
 def is_valid(common: int, x: int) -> bool:
     """Are the arrays of a `List` what they were when it was built?"""
     items, structure = peek(x + at(common, LIST_ITEMS)), peek(x + at(common, LIST_STRUCTURED))
+    if items == 0 or structure == 0:  # its constructor has not run
+        return False
     n = peek(items + TUPLE_SIZE)
     if n == 0 or number_of(peek(structure + at(common, COUNT))) != n:
         return False
