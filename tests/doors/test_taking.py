@@ -153,6 +153,9 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_plain_call_goes_through(name):
     """After the first one nothing of the general way runs."""
+    for door in gc.get_objects():
+        if issubclass(type(door), Taking):
+            door.tries.clear()  # other tests have asked for what a door does not make
     CALLS[name]()
     check(CALLS[name])
     called = []

@@ -542,6 +542,7 @@ def test_an_interrupt_leaves_nothing_half_done(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # it is ignored in what a shell starts aside
     )
     with process:
         for line in process.stderr:

@@ -397,7 +397,7 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     >>> sf.unique(x, counts=True).counts.data
     array([1, 2, 2])
     """
-    distinct: B | None = None if counts else UNIQUE.enter(x)
+    distinct: B | None = UNIQUE.enter(x) if counts is False else None
     if distinct is not None:
         return distinct
     own, result, _ = operand(x)
