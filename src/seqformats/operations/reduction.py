@@ -19,7 +19,7 @@ from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, operand, to_be_summed, with_rule
 from ..limits import remember
 from .annotations import Batch, Empty, Flat, Nested, Reduced
-from .over import name_of
+from .over import Calculation, name_of
 
 SUM, MEAN, SQRT = 0, 1, 2
 """The modes of the kernels `sum_rows` and `spread_rows`."""
@@ -84,6 +84,7 @@ class Reduction:
         self.synonyms = synonyms
         self.second_order = second_order
         self.sums = sums
+        self.in_one_array = isinstance(values, Calculation)  # others read the arrays of a list where they are
         self.by_column = True  # each number of an item is reduced as if it were alone
         self.door = getattr(values, "door", NO_DOOR)
         if self.door is not NO_DOOR:
@@ -106,7 +107,7 @@ class Reduction:
             if self.pullback is not None:
                 return connected(self._usual, x, self.second_order, by_column=self.by_column)  # type: ignore[no-any-return]
         if empty is self.default:
-            batch: Ragged | None = at_once(x, Ragged)
+            batch: Ragged | None = at_once(x, Ragged) if self.in_one_array else None
             if batch is not None:
                 return self(batch, empty)
         call = self.prepare(x, empty)
