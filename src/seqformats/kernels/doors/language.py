@@ -271,11 +271,19 @@ def structure_of(common: int, lengths: int, offsets: int, n: int, rows: int, lon
         return 0
     poke(made + at(common, LENGTHS), lengths)
     poke(made + at(common, OFFSETS), offsets)
-    poke(made + at(common, COUNT), new_number(n))
-    poke(made + at(common, ROWS), new_number(rows))
-    poke(made + at(common, LONGEST), new_number(longest))
+    counts = stack(12)
+    poke(counts, new_number(n))
+    poke(counts + 8, new_number(rows))
+    poke(counts + 16, new_number(longest))
+    poke(made + at(common, COUNT), peek(counts))
+    poke(made + at(common, ROWS), peek(counts + 8))
+    poke(made + at(common, LONGEST), peek(counts + 16))
     keep(at(common, TRUE))
     poke(made + at(common, STABLE), at(common, TRUE))
+    for k in range(3):
+        if at(counts, k) == 0:
+            let_go(made)
+            return 0
     return made
 
 
