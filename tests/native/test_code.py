@@ -331,9 +331,7 @@ def test_objects_are_where_code_looks():
 
 
 @machine_code
-@pytest.mark.parametrize(
-    "name", ["FLAGS", "TUPLE_SIZE", "TUPLE_ITEMS", "DATA", "DIMENSIONS", "DESCR", "KIND", "SIZE", "TYPE"]
-)
+@pytest.mark.parametrize("name", ["FLAGS", "TUPLE_SIZE", "DATA", "DIMENSIONS", "DESCR", "KIND", "SIZE", "TYPE"])
 def test_objects_that_look_otherwise(anew, monkeypatch, name):
     """Then Numba's own functions do."""
     monkeypatch.setattr(objects, name, getattr(objects, name) - 8)
@@ -341,6 +339,29 @@ def test_objects_that_look_otherwise(anew, monkeypatch, name):
     assert not code.in_use()
     assert code.code_of("check_lengths", ("i8", "i8", "i")) is None
     assert "other" in code.whence()
+
+
+@machine_code
+@pytest.mark.parametrize("offset", [-8, 8])
+def test_items_of_tuples_that_are_elsewhere(anew, monkeypatch, offset):
+    monkeypatch.setattr(objects, "tuple_items", lambda: tuple.__basicsize__ + offset)
+    assert not objects.as_known()
+
+
+@machine_code
+def test_code_is_told_where_the_items_of_tuples_are():
+    """The same code serves every version of Python: told otherwise, it does not find the arrays of a layout."""
+    name, args = CALLS["float64"]()
+    signature = signature_of(args)
+    text = f"{name}({text_of(signature)})"
+    (entry, _), *_ = code._found(name, text, lambda: code.compiled(name, text, signature))
+    world = loading.world_of_entries(loading.SMALL).copy()
+    run = loading.function_at(entry, name, world)
+    run(*args)
+    assert world[5] == tuple.__basicsize__
+    world[5] += 8
+    with pytest.raises(TypeError, match="not compiled for"):
+        run(*args)
 
 
 @machine_code
@@ -423,6 +444,23 @@ def test_an_edit_of_what_kernels_are_made_of_is_seen(tmp_path, file):
     with (tmp_path / "src" / "seqformats" / file).open("a") as opened:
         opened.write("\n# an edit\n")
     assert origin(cache, **env) == ["compiled", "True"]
+
+
+@compiled_only
+def test_another_version_of_numba_compiles_anew(tmp_path):
+    import numba
+
+    cache, other = tmp_path / "cache", tmp_path / "other" / "numba"
+    other.mkdir(parents=True)
+    for path in pathlib.Path(numba.__file__).parent.iterdir():
+        if path.name not in ("_version.py", "__pycache__"):
+            (other / path.name).symlink_to(path)
+    (other / "_version.py").write_text("def get_versions():\n    return {'version': '0.99.0', 'full-revisionid': ''}\n")
+    env = {"PYTHONPATH": os.pathsep.join((str(other.parent), os.environ.get("PYTHONPATH", "")))}
+    assert origin(cache) == ["compiled", "True"]
+    assert origin(cache, **env) == ["compiled", "True"]
+    assert origin(cache, **env) == ["kept", "False"]
+    assert origin(cache) == ["kept", "False"]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from . import objects
+
 ALWAYS, NEVER = 0, 2**62
 """From how many bytes of arrays on a kernel lets other threads run meanwhile."""
 SMALL = 1 << 18
@@ -101,7 +103,8 @@ def function_at(address: int, name: str, world: np.ndarray) -> Callable[..., Any
 
 @functools.cache
 def world_of_entries(release_from: int) -> np.ndarray:
-    """What an entry has to know of this process, see `kernels.parts.building`."""
-    world = np.array([id(np.ndarray), release_from, id(None), id(TypeError), id(IndexError)], np.int64)
+    """What an entry has to know of this process; `kernels.parts.building` reads the words by their places."""
+    errors = id(TypeError), id(IndexError)
+    world = np.array([id(np.ndarray), release_from, id(None), *errors, objects.tuple_items()], np.int64)
     world.flags.writeable = False
     return world

@@ -10,9 +10,18 @@ import numpy as np
 
 TYPE = 8  # bytes from the address of an object to the address of its type
 FLAGS, TUPLE_SUBCLASS = 168, 1 << 26  # in a type object, `tp_flags` and one of them
-TUPLE_SIZE, TUPLE_ITEMS = 16, 24
+TUPLE_SIZE = 16
+TUPLE_ITEMS_OF_DOORS = 24  # as the pages of `kernels.doors` have it
 DATA, AXES, DIMENSIONS, DESCR = 16, 24, 32, 56  # in an array
 KIND, SIZE = 24, 40  # in its dtype
+
+
+def tuple_items() -> int:
+    """Bytes from the address of a tuple to that of its first item: 24, and 32 from Python 3.14 on, which keeps a hash.
+
+    Code that is the same for all versions of Python is told of it.
+    """
+    return tuple.__basicsize__
 
 
 @functools.cache
@@ -27,8 +36,9 @@ def as_known() -> bool:
     good += [_word(id(kind) + FLAGS) == kind.__flags__ for kind in (int, tuple, np.ndarray)]
     good += [bool(kind.__flags__ & TUPLE_SUBCLASS) == (kind is tuple) for kind in (int, tuple, np.ndarray)]
     items = (1, "b", None)
-    good += [tuple.__basicsize__ == TUPLE_ITEMS, _word(id(items) + TUPLE_SIZE) == len(items)]
-    return all(good) and all(_word(id(items) + TUPLE_ITEMS + 8 * k) == id(x) for k, x in enumerate(items)) and _arrays()
+    good += [TUPLE_SIZE < tuple_items() <= tuple.__basicsize__, _word(id(items) + TUPLE_SIZE) == len(items)]
+    first = tuple_items()
+    return all(good) and all(_word(id(items) + first + 8 * k) == id(x) for k, x in enumerate(items)) and _arrays()
 
 
 _ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)

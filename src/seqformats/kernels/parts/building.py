@@ -30,7 +30,6 @@ from ...native.objects import (
     FLAGS,
     KIND,
     SIZE,
-    TUPLE_ITEMS,
     TUPLE_SIZE,
     TUPLE_SUBCLASS,
     TYPE,
@@ -199,6 +198,10 @@ class _Entry:
         place = builder.inttoptr(builder.add(address, I64(offset)), kind.as_pointer())
         return builder.load(place)
 
+    def tuple_items(self) -> Any:
+        """How far behind the address of a tuple its items begin, which depends on the version of Python."""
+        return self.word(self.world, 40)
+
     def wrong(self, condition: Value) -> None:
         """Refuse the call where this holds."""
         going_on = self.builder.append_basic_block()
@@ -214,7 +217,8 @@ class _Entry:
             flags = self.word(self.word(given, TYPE), FLAGS)
             self.wrong(builder.icmp_signed("==", builder.and_(flags, I64(TUPLE_SUBCLASS)), I64(0)))
             self.wrong(builder.icmp_signed("!=", self.word(given, TUPLE_SIZE), I64(len(kind.types))))
-            parts = [self.value(self.word(given, TUPLE_ITEMS + 8 * k), part) for k, part in enumerate(kind.types)]
+            items = builder.add(given, self.tuple_items())
+            parts = [self.value(self.word(items, 8 * k), part) for k, part in enumerate(kind.types)]
             return self.context.make_tuple(builder, kind, parts)
         real = isinstance(kind, types.Float)
         made = _c_function(builder, "PyFloat_AsDouble" if real else "PyLong_AsLongLong", given)
@@ -368,7 +372,7 @@ def _returned(context: Context, builder: Builder, writer: _Entry, kind: Kind, re
         writer.wrong(builder.icmp_signed("==", made, I64(0)))
         for k, part in enumerate(kind.types):
             item = _returned(context, builder, writer, part, builder.extract_value(result, k))
-            place = builder.add(made, I64(TUPLE_ITEMS + 8 * k))
+            place = builder.add(builder.add(made, writer.tuple_items()), I64(8 * k))
             builder.store(item, builder.inttoptr(place, I64.as_pointer()))
         return made
     if isinstance(kind, types.Integer):
