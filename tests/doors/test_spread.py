@@ -219,6 +219,7 @@ def test_rows_that_are_not_plain_are_left_to_the_general_way():
             compared(lambda other=other: sf.expand(other, x))
 
 
+@pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
 def test_data_that_has_changed():
     x = sf.Ragged(np.ones((6, 2), np.float32), [2, 4])
     sf.reduce_sum(x)
