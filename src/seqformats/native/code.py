@@ -1,13 +1,14 @@
 """The machine code of a kernel for some types: shipped with the package, kept in the user's cache, or compiled now.
 
 Numba is imported only for the last.  Whatever is found is checked: shipped code was made of the sources that are here,
-and what is kept was made of them with these flags, by this LLVM, for this CPU.
+and what is kept was made of them with these flags, by this Numba and this LLVM, for this CPU.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,8 @@ def code_of(name: str, signature: Signature) -> Code | None:
 
 def door_of(name: str) -> int | None:
     """The address of a door of `kernels.doors`, where machine code is in use; one thread at a time."""
+    if objects.tuple_items() != objects.TUPLE_ITEMS_OF_DOORS:
+        return None
     name = f"doors/{name}"
     found = _found(name, name, lambda: compiled_door(name), door=True)
     return None if found is None else found[0][0]
@@ -225,8 +228,20 @@ def _entry_of(name: str, built: Any, **facts: object) -> store.Entry:
 
 def key_of(name: str, text: str) -> str:
     """What code depends on, as a number in hexadecimal digits."""
-    parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host())
+    parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host(), _compiler())
     return digest("\0".join(parts).encode()).hex()
+
+
+@functools.cache
+def _compiler() -> str:
+    """The version of Numba, as a digest of the file that says it: Numba itself takes long to import."""
+    found = importlib.util.find_spec("numba")
+    if found is None or found.origin is None:
+        return ""
+    try:
+        return digest(Path(found.origin).with_name("_version.py").read_bytes()).hex()
+    except OSError:
+        return importlib.import_module("importlib.metadata").version("numba")  # type: ignore[no-any-return]
 
 
 @functools.cache
