@@ -138,7 +138,7 @@ CALLS = {
         lambda p: sf.cross(*p),
         Cost("pair_lengths pair_rows pair_rows", 3, 38, 2.30),
     ),
-    "run_starts": (fresh, sf.run_starts, Cost("start_rows", 1, 17, 0.20)),
+    "run_starts": (fresh, sf.run_starts, Cost("start_rows", 1, 14, 0.20)),
     "sort": (fresh, sf.sort, Cost("order_rows", 4, 33, 10.0)),
     "chunk": (fresh, lambda x: sf.chunk(x, 3, 1), Cost("chunk_counts chunk_runs copy_blocks", 3, 60, 2.20)),
     "expand_as": (

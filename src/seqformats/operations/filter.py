@@ -160,7 +160,8 @@ def run_starts(x: B) -> B:
         return found
     own, result, _ = operand(x)
     y = own._with_data(STARTS(own))
-    STARTS.teach(own, y)
+    if len(own._shape) == own._lead:  # items of several numbers are never for the door
+        STARTS.teach(own, y)
     return y if result is None else result(y)  # type: ignore[no-any-return]
 
 
@@ -193,9 +194,9 @@ class _Starts(Calculation):
         return out
 
     def teach(self, x: Encoding, result: Encoding) -> None:
-        """Open the door for the dtype of `x`, of whose items this is the result."""
+        """Open the door for the dtype of `x`, of whose items, single numbers, this is the result."""
         cast, dtype, _, variant = self.plans.get((np.ndarray, x._dtype), ("", None, None, 0))
-        if cast is None and not self.door.knows(x._dtype) and not x.item_shape and x.rows:
+        if cast is None and not self.door.knows(x._dtype) and x.rows:
             self.door.learn_kernel((x._dtype,), self.kernel, variant, dtype, (x,), result)
 
 
