@@ -393,6 +393,34 @@ def test_no_kernel_of_that_name():
         Kernel("nonsense").run()
 
 
+def several(x):
+    return x + 1000, (x + 2000, x + 3000)
+
+
+@compiled_only
+def test_a_result_for_which_there_is_no_memory():
+    """It is an error, and what was made of it is let go."""
+    testing = pytest.importorskip("_testcapi")
+    from seqformats.kernels.parts import building
+
+    built = building.build(several, ("i",), "several")
+    entry, _ = loading.load(built.code, ["several", "several by words"], built.wanted)
+    run = loading.function_at(entry, "several", loading.world_of_entries(loading.SMALL))
+    assert run(1) == (1001, (2001, 3001))
+    before = sys.getallocatedblocks()
+    for number in (0, 1, 2):  # whole numbers; CPython keeps small tuples
+        for _ in range(1000):
+            testing.set_nomemory(number, number + 1)
+            try:
+                run(1)
+            except MemoryError:
+                continue
+            finally:
+                testing.remove_mem_hooks()
+            pytest.fail(f"a result without number {number}")
+    assert abs(sys.getallocatedblocks() - before) < 500
+
+
 # --- where it is from ------------------------------------------------------------------------------------------------
 
 USE = """

@@ -365,20 +365,35 @@ def _raise(builder: Builder, kind: Value, text: str) -> None:
     builder.ret(I64(0)) if not builder.block.is_terminated else None
 
 
-def _returned(context: Context, builder: Builder, writer: _Entry, kind: Kind, result: Value) -> Any:
-    """A result as an object: None, a whole number, or a tuple of these."""
+def _returned(
+    context: Context, builder: Builder, writer: _Entry, kind: Kind, result: Value, begun: tuple[Value, ...] = ()
+) -> Any:
+    """A result as an object: None, a whole number, or a tuple of these.
+
+    `begun` are the tuples that it is for, which are let go where there is no memory.
+    """
+    if not isinstance(kind, (types.BaseTuple, types.Integer)):
+        none = writer.word(writer.world, 16)
+        _of_object(builder, "Py_IncRef", none)
+        return none
     if isinstance(kind, types.BaseTuple):
         made = _c_function(builder, "PyTuple_New", I64(len(kind.types)))
-        writer.wrong(builder.icmp_signed("==", made, I64(0)))
+    else:
+        wide = builder.sext(result, I64) if kind.bitwidth < 64 else result
+        made = _c_function(builder, "PyLong_FromLongLong", wide)
+    with builder.if_then(builder.icmp_signed("==", made, I64(0)), likely=False):
+        for one in begun:
+            _of_object(builder, "Py_DecRef", one)
+        builder.branch(writer.failed)
+    if isinstance(kind, types.BaseTuple):
         for k, part in enumerate(kind.types):
-            item = _returned(context, builder, writer, part, builder.extract_value(result, k))
+            item = _returned(context, builder, writer, part, builder.extract_value(result, k), (*begun, made))
             place = builder.add(builder.add(made, writer.tuple_items()), I64(8 * k))
             builder.store(item, builder.inttoptr(place, I64.as_pointer()))
-        return made
-    if isinstance(kind, types.Integer):
-        wide = builder.sext(result, I64) if kind.bitwidth < 64 else result
-        return _c_function(builder, "PyLong_FromLongLong", wide)
-    none = writer.word(writer.world, 16)
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [I64]), "Py_IncRef")
-    builder.call(function, [none])
-    return none
+    return made
+
+
+def _of_object(builder: Builder, name: str, thing: Value) -> None:
+    """A call of CPython that counts a reference."""
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [I64]), name)
+    builder.call(function, [thing])
