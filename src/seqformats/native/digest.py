@@ -1,23 +1,20 @@
-"""SHA-256, as little as there is of it: what `hashlib` loads with it takes longer than a hundred kernels."""
+"""BLAKE2b (RFC 7693), as little as there is of it: what `hashlib` loads with it takes longer than a hundred kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-_sha256: Callable[[bytes], Any]
+_blake2b: Callable[..., Any]
 try:
-    from _sha2 import sha256 as _sha256  # type: ignore[import-not-found,no-redef]
+    from _blake2 import blake2b as _blake2b
 except ImportError:
-    try:
-        from _sha256 import sha256 as _sha256  # type: ignore[import-not-found,no-redef]  # before Python 3.12
-    except ImportError:
-        from hashlib import sha256 as _sha256
+    from hashlib import blake2b as _blake2b
 
 
 def digest(*parts: bytes) -> bytes:
-    """Of all of them, one after the other."""
-    made = _sha256(b"")
+    """Of all of them, one after the other; 32 bytes."""
+    made = _blake2b(digest_size=32)
     for part in parts:
         made.update(part)
     return bytes(made.digest())
