@@ -21,7 +21,7 @@ MODULES = 57  # of this package, after the import
 # Those of them that are in a package are in one of these.
 PACKAGES = {"arrays", "converters", "doors", "formats", "launch", "native", "reading"}
 # Of the standard library, which NumPy does without, and which take long.
-COSTLY = {"asyncio", "ctypes.util", "difflib", "hashlib", "logging", "pkgutil", "subprocess", "sysconfig"}
+COSTLY = {"asyncio", "ctypes.util", "difflib", "hashlib", "json", "logging", "pkgutil", "subprocess", "sysconfig"}
 OTHERS = {"awkward", "jax", "llvmlite", "numba", "pandas", "pyarrow", "scipy", "thinc", "torch"}
 # Services of modules that are loaded once a library is there.
 ONCE_THERE = {"numba_type", "offsets_tensor"}

@@ -78,7 +78,7 @@ def test_the_wheel_has_code_for_every_level(wheel):
     with zipfile.ZipFile(wheel) as file:
         names = [name for name in file.namelist() if "/shipped/" in name]
         assert "Root-Is-Purelib: false" in file.read("seqformats-0.1.0.dist-info/WHEEL").decode()
-    assert sorted(names) == [f"seqformats/native/shipped/{level}.{end}" for level in levels for end in ("bin", "json")]
+    assert sorted(names) == [f"seqformats/native/shipped/{level}.{end}" for level in levels for end in ("bin", "table")]
     assert "-py3-none-" in wheel.name
     assert not wheel.name.endswith("-any.whl")
     assert wheel.stat().st_size < LARGEST

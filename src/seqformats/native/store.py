@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import stat
 import sys
@@ -36,7 +35,7 @@ class Entry(NamedTuple):
     code : bytes
         An object file.
     facts : dict
-        What has to be known to use it, as JSON has it: strings, numbers, lists, dicts.
+        What has to be known to use it, in literals of Python: strings, numbers, lists, dicts.
     """
 
     code: bytes
@@ -44,7 +43,7 @@ class Entry(NamedTuple):
 
 
 _HEAD = Struct("<8sIIQ32s")  # what it is, version, bytes of facts, bytes of code, digest of all the rest
-_IS, _VERSION = b"seqcode\n", 1
+_IS, _VERSION = b"seqcode\n", 2
 _LARGEST = 1 << 26  # bytes; a kernel has some ten thousand
 _KEPT = 8  # files of one kernel, for other processors, flags and versions
 _DIGITS, _ENDING = 32, ".code"  # of the key, in the name of a file; what it ends with
@@ -268,9 +267,19 @@ def _file(name: str, key: str) -> str:
     return f"{plain}-{key[:_DIGITS]}{_ENDING}"
 
 
-def _text(facts: object) -> bytes:
+def _text(facts: dict[str, Any]) -> bytes:
     """The same for the same facts."""
-    return json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
+    return repr(dict(sorted(facts.items()))).encode()
+
+
+def _facts(text: str) -> Any:
+    """What `_text` was made of.
+
+    Modules that read other notations take a millisecond to load; this one is there with NumPy.
+    """
+    import ast
+
+    return ast.literal_eval(text)
 
 
 def _digest(name: str, key: str, *parts: bytes) -> bytes:
@@ -295,8 +304,7 @@ def _unpacked(name: str, key: str, data: bytes) -> Entry | None:
         return None
     if _digest(name, key, _HEAD.pack(*sizes, b""), rest) != digest:
         return None
-    facts = json.loads(rest[: sizes[2]])
-    return Entry(rest[sizes[2] :], facts)
+    return Entry(rest[sizes[2] :], _facts(rest[: sizes[2]].decode()))
 
 
 def _content(path: Path) -> tuple[bytes, str]:
@@ -424,45 +432,50 @@ class Shipped:
     Entry(code=b'code', facts={'entry': 'f'})
     """
 
-    def __init__(self, code: Path, stamp: str, llvm: str, entries: dict[str, Any]) -> None:
+    def __init__(self, code: Path, stamp: str, llvm: str, table: str) -> None:
         self.stamp = stamp
         self.llvm = llvm
         self._code = code
-        self._entries = entries
+        self._table = table
 
     @classmethod
     def open(cls, folder: Path, level: str) -> Shipped | None:
-        """The kernels in a folder for a level; None where there are none."""
-        path = folder / f"{level}.json"
+        """The kernels in a folder for a level; None where there are none.
+
+        The table has a line with the digest of all that follows; one with `stamp` and `llvm`; and one for each kernel:
+        its name, where its code begins, how many bytes that has, the digest, and the facts.  Tabs are between them.
+        """
+        path = folder / f"{level}.table"
         try:
-            found = json.loads(path.read_bytes())
-            if [type(found[name]) for name in ("stamp", "llvm", "entries")] == [str, str, dict]:
-                return cls(folder / f"{level}.bin", **found)
-            problem = "no table"
+            said, _, rest = path.read_bytes().partition(b"\n")
+            if digest(rest).hex().encode() == said:
+                head, _, table = rest.decode().partition("\n")
+                stamp, llvm = head.split("\t")
+                return cls(folder / f"{level}.bin", stamp, llvm, f"\n{table}")
         except OSError:
             return None
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            problem = str(error)
-        _warn(_DAMAGED, f"{path} ({problem})")
+        except ValueError:  # the digest is right, but who has made it?
+            pass
+        _warn(_DAMAGED, f"{path} (not what it was)")
         return None
 
     def read(self, name: str) -> Entry | None:
         """One of them; None if it is not among them, or damaged."""
-        place = self._entries.get(name)
-        if place is None:
+        place = self._table.find(f"\n{name}\t") + 1
+        if not place:
             return None
         try:
-            offset, size, digest, facts = place
+            _, offset, size, found, text = self._table[place : self._table.index("\n", place)].split("\t")
             with self._code.open("rb", buffering=0) as file:
-                file.seek(offset)
-                code = file.read(size) if 0 <= size <= _LARGEST else b""
-            problem = "" if _digest(name, "", _text(facts), code).hex() == digest else "not what it was"
-        except (OSError, ValueError, TypeError, OverflowError) as error:
+                file.seek(int(offset))
+                code = file.read(int(size)) if 0 <= int(size) <= _LARGEST else b""
+            problem = "" if _digest(name, "", text.encode(), code).hex() == found else "not what it was"
+        except (OSError, ValueError, OverflowError) as error:
             problem = str(error)
         if problem:
             _warn(_DAMAGED, f"{name} in {self._code} ({problem})")
             return None
-        return Entry(code, facts)
+        return Entry(code, _facts(text))
 
     @staticmethod
     def write(folder: Path, level: str, entries: dict[str, Entry], *, stamp: str, llvm: str) -> None:
@@ -479,11 +492,14 @@ class Shipped:
         stamp, llvm : str
             What they were made of, and by what.
         """
-        table, codes, offset = {}, [], 0
+        lines: list[tuple[str, ...]] = [(stamp, llvm)]
+        codes, offset = [], 0
         for name, (code, facts) in sorted(entries.items()):
-            table[name] = [offset, len(code), _digest(name, "", _text(facts), code).hex(), facts]
+            text = _text(facts)
+            lines.append((name, str(offset), str(len(code)), _digest(name, "", text, code).hex(), text.decode()))
             codes.append(code)
             offset += len(code)
+        table = "".join(["\t".join(line) + "\n" for line in lines]).encode()
         folder.mkdir(parents=True, exist_ok=True)
         _put(folder / f"{level}.bin", b"".join(codes))
-        _put(folder / f"{level}.json", _text({"stamp": stamp, "llvm": llvm, "entries": table}))
+        _put(folder / f"{level}.table", digest(table).hex().encode() + b"\n" + table)
