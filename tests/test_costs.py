@@ -186,7 +186,7 @@ def counted(monkeypatch, prepare, call):
 
         return made
 
-    with monkeypatch.context() as patch:
+    with closed_doors(), monkeypatch.context() as patch:
         for kernel in launch._kernels.values():
             code = {variant: written_down(kernel.name, code) for variant, code in kernel.code.items()}
             patch.setattr(kernel, "code", code)
@@ -195,8 +195,7 @@ def counted(monkeypatch, prepare, call):
             patch.setattr(np, make, counting(getattr(np, make)))
         for make in ("empty", "zeros"):  # which are those of NumPy
             patch.setattr(memory, make, getattr(np, make))
-        with closed_doors():
-            call(x)
+        call(x)
     return kernels, len(arrays)
 
 
