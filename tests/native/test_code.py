@@ -424,6 +424,56 @@ def test_a_result_for_which_there_is_no_memory():
 
 # --- where it is from ------------------------------------------------------------------------------------------------
 
+
+@pytest.fixture
+def shipped(anew, monkeypatch, tmp_path):
+    """A folder of shipped code, in which there is nothing yet, for a process that looks there."""
+    monkeypatch.setattr(code, "interpreted", lambda: False)
+    monkeypatch.setattr(code, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(cpu, "level", lambda: "x86-64-v3")
+    monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(tmp_path / "cache"))
+    for name in (*cpu.CHANGES_CODE, "SEQFORMATS_JIT", "SEQFORMATS_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "shipped"
+
+
+def test_where_code_is_from_in_words(shipped, monkeypatch):
+    entry = code.entry_of_traits("check_lengths")
+    assert "(none was shipped with this installation)" in code.whence()
+    shipped.mkdir()
+    assert "(none is there for x86-64-v3" in code.whence()
+    code._bundle.cache_clear()
+    store.Shipped.write(shipped, "x86-64-v3", {"check_lengths": entry}, stamp="", llvm=code.made_by())
+    assert code.whence() == "shipped for x86-64-v3"
+    assert code.is_there("check_lengths", "check_lengths")
+    assert code.traits_of("check_lengths") == code.Traits(*entry.facts["traits"])
+    monkeypatch.setenv("SEQFORMATS_JIT", "1")
+    assert not code.is_there("check_lengths", "check_lengths")
+    assert "compiled at first use" in code.whence()
+    monkeypatch.setenv("SEQFORMATS_CACHE", "0")
+    assert "in each process and not cached: SEQFORMATS_CACHE=0 (SEQFORMATS_JIT is set)" in code.whence()
+
+
+def test_traits_are_kept(shipped):
+    found = code.traits_of("check_lengths")
+    assert code._kept("check_lengths", "check_lengths").facts["traits"] == list(found)
+    assert code.traits_of("check_lengths") == found == code.Traits.of(code.spec_of("check_lengths"))
+
+
+def test_what_keeps_code_apart(shipped, monkeypatch):
+    """Text, sources, flags, CPU and LLVM, and Numba."""
+    keys = {code.key_of("check_lengths", "a"), code.key_of("check_lengths", "b"), code.key_of("sort_lengths", "a")}
+    keys.add(code.key_of("doors/lay", "a"))
+    monkeypatch.setenv("NUMBA_OPT", "0")
+    keys.add(code.key_of("check_lengths", "a"))
+    monkeypatch.setattr(cpu, "host", lambda: "another")
+    keys.add(code.key_of("check_lengths", "a"))
+    monkeypatch.setattr(code, "_compiler", lambda: "another")
+    keys.add(code.key_of("check_lengths", "a"))
+    assert len(keys) == 7
+    assert all(len(key) == 64 for key in keys)
+
+
 USE = """
 import numpy as np, sys
 from seqformats.launch.kernel import kernel
