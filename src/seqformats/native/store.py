@@ -273,11 +273,8 @@ def _text(facts: dict[str, Any]) -> bytes:
 
 
 def _facts(text: str) -> Any:
-    """What `_text` was made of.
-
-    Modules that read other notations take a millisecond to load; this one is there with NumPy.
-    """
-    import ast
+    """What `_text` was made of."""
+    import ast  # which is there with NumPy; what reads JSON takes a millisecond to load
 
     return ast.literal_eval(text)
 
@@ -433,10 +430,8 @@ class Shipped:
     """
 
     def __init__(self, code: Path, stamp: str, llvm: str, table: str) -> None:
-        self.stamp = stamp
-        self.llvm = llvm
-        self._code = code
-        self._table = table
+        self.stamp, self.llvm = stamp, llvm
+        self._code, self._table = code, table
 
     @classmethod
     def open(cls, folder: Path, level: str) -> Shipped | None:
@@ -448,15 +443,16 @@ class Shipped:
         path = folder / f"{level}.table"
         try:
             said, _, rest = path.read_bytes().partition(b"\n")
+            head, _, table = rest.decode().partition("\n")
+            stamp, llvm = head.split("\t")
             if digest(rest).hex().encode() == said:
-                head, _, table = rest.decode().partition("\n")
-                stamp, llvm = head.split("\t")
                 return cls(folder / f"{level}.bin", stamp, llvm, f"\n{table}")
+            problem = "not what it was"
         except OSError:
             return None
-        except ValueError:  # the digest is right, but who has made it?
-            pass
-        _warn(_DAMAGED, f"{path} (not what it was)")
+        except ValueError as error:
+            problem = str(error)
+        _warn(_DAMAGED, f"{path} ({problem})")
         return None
 
     def read(self, name: str) -> Entry | None:
@@ -493,13 +489,12 @@ class Shipped:
             What they were made of, and by what.
         """
         lines: list[tuple[str, ...]] = [(stamp, llvm)]
-        codes, offset = [], 0
+        codes = bytearray()
         for name, (code, facts) in sorted(entries.items()):
             text = _text(facts)
-            lines.append((name, str(offset), str(len(code)), _digest(name, "", text, code).hex(), text.decode()))
-            codes.append(code)
-            offset += len(code)
+            lines.append((name, str(len(codes)), str(len(code)), _digest(name, "", text, code).hex(), text.decode()))
+            codes += code
         table = "".join(["\t".join(line) + "\n" for line in lines]).encode()
         folder.mkdir(parents=True, exist_ok=True)
-        _put(folder / f"{level}.bin", b"".join(codes))
+        _put(folder / f"{level}.bin", bytes(codes))
         _put(folder / f"{level}.table", digest(table).hex().encode() + b"\n" + table)
