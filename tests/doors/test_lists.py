@@ -20,7 +20,7 @@ from strategies import DTYPES
 import seqformats as sf
 from seqformats import registry
 from seqformats.doors import construct, lay, world
-from seqformats.doors.door import same
+from seqformats.doors.door import closed, same
 from seqformats.formats.encoding import entrance_of_lengths, entrance_of_lists, not_entered
 from seqformats.launch import threads
 from seqformats.native import words
@@ -109,7 +109,7 @@ def test_doors_are_open():
             assert registry.entrances[target](sf.convert(seqs, source)) is not None
         assert not lay._doors[target].wrong
     assert entrance_of_lists.enter(seqs) is not None
-    assert entrance_of_lengths.enter is not not_entered
+    assert entrance_of_lengths.enter(sf.Ragged(np.zeros(2), [2]))
 
 
 # --- against the general way -----------------------------------------------------------------------------------------
@@ -353,26 +353,27 @@ def test_a_door_that_errs_is_closed(target, monkeypatch):
     door = lay.Laying(target)
     with no_doors():
         expected = sf.convert(seqs, target)
-    door.learn(seqs, expected)
+    door.learn((seqs,), expected)
     assert same(door.enter(seqs), expected)
     other = sf.convert([part + 1 for part in seqs], target)
     door = lay.Laying(target)
-    door.learn(seqs, other)
+    door.learn((seqs,), other)
     assert door.wrong
     assert door.enter(seqs) is None
 
 
 def test_constructors_that_err_are_closed():
     entrance = type(entrance_of_lengths)()
-    door = construct.Constructing(entrance, "construct", "check_lengths")
+    door = construct.Constructing(entrance)
     x = sf.Ragged(np.zeros(5), [2, 3])
-    door.learn(x)
-    assert entrance.enter is not not_entered
-    entrance.enter, door.known = not_entered, set()
+    door.learn_of(x)
+    assert entrance.enter(x)
+    door.close()
+    assert entrance.enter(x) is None
     object.__setattr__(x, "_shape", (6,))
-    door.learn(x)
-    assert entrance.enter is not_entered
-    assert door.left == 0
+    door.learn_of(x)
+    assert door.wrong
+    assert entrance.enter is closed
 
 
 # --- references, memory, threads -------------------------------------------------------------------------------------

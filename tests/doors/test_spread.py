@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import seqformats as sf
 from seqformats.doors import door as doors
-from seqformats.doors.door import Calculating, SpreadingOut
+from seqformats.doors.door import LIVE, Calculating, Plan, SpreadingOut
 from seqformats.doors.world import common
 from seqformats.formats import Encoding
 from seqformats.formats.structure import Structure
@@ -156,7 +156,7 @@ def opened():
         known = {name: cell.cell_contents for name, cell in free}
         if "door" in known:
             found.append((known["door"], (known["shape"], y, *known["kept"])))
-    return [(door, args) for door, args in found if door.enter is not doors.closed]
+    return [(door, args) for door, args in found if door.known]
 
 
 def test_plain_batches_go_through():
@@ -358,11 +358,9 @@ def test_interrupts():
 class Broken(Calculating):
     """A door that is told a wrong number."""
 
-    def _prepared(self):
-        ready = super()._prepared()
-        for world in self.worlds:
-            world[NUMBER] += 1
-        return ready
+    def describe(self, worlds):
+        super().describe(worlds)
+        worlds[:, NUMBER] += 1
 
 
 def test_a_door_that_differs_is_closed_for_good():
@@ -372,15 +370,15 @@ def test_a_door_that_differs_is_closed_for_good():
     variant = variant_of("float32", "float32")
     door = Broken((0,))
     dtype = x.dtype
-    door.learn_kernel((dtype,), sum_rows, variant, dtype, (x,), wanted)  # means instead of sums
+    door.learn((x,), wanted, Plan((dtype,), sum_rows, variant, dtype))  # means instead of sums
     assert door.wrong
     assert door.enter is doors.closed
     assert door.knows(np.dtype(np.float64))
-    assert all(world[LEARNED] == 0 for world in door.worlds)
-    door.learn_kernel((dtype,), sum_rows, variant, dtype, (x,), wanted)
+    assert door.worlds[LIVE, LEARNED] == 0
+    door.learn((x,), wanted, Plan((dtype,), sum_rows, variant, dtype))
     assert door.enter is doors.closed
     good = Calculating((0,))
-    good.learn_kernel((dtype,), sum_rows, variant, dtype, (x,), wanted)
+    good.learn((x,), wanted, Plan((dtype,), sum_rows, variant, dtype))
     assert not good.wrong
     assert np.array_equal(good.enter(x), wanted)
 
@@ -390,13 +388,13 @@ def test_a_first_call_that_is_not_plain_teaches_later():
     x, sum_rows = batch(), kernel("sum_rows")
     wanted = sf.reduce_sum(x)
     variant = variant_of("float32", "float32")
-    door.learn_kernel((x.dtype,), sum_rows, variant, x.dtype, (batch("List"),), wanted)
+    door.learn((batch("List"),), wanted, Plan((x.dtype,), sum_rows, variant, x.dtype))
     assert not door.wrong
     assert not door.knows(x.dtype)
-    assert door.enter is doors.closed
-    door.learn_kernel((x.dtype,), sum_rows, 0, x.dtype, (x,), wanted)
+    assert door.enter(x) is None
+    door.learn((x,), wanted, Plan((x.dtype,), sum_rows, 0, x.dtype))
     assert not door.knows(x.dtype)
-    door.learn_kernel((x.dtype,), sum_rows, variant, x.dtype, (x,), wanted)
+    door.learn((x,), wanted, Plan((x.dtype,), sum_rows, variant, x.dtype))
     assert door.knows(x.dtype)
 
 
@@ -405,8 +403,8 @@ def test_dtypes_that_come_and_go_teach_nothing():
     for dtype in (">f4", "M8[s]", "S3", "f4,i2", np.dtype("f4", metadata={"a": 1})):
         rows = np.zeros((5, 2), dtype)
         result = sf.expand_as(rows, batch())
-        door.learn_kernel((rows.dtype,), kernel("repeat_rows"), None, rows.dtype, (batch(), rows), result)
-        assert not door.worlds
+        door.learn((batch(), rows), result, Plan((rows.dtype,), kernel("repeat_rows"), None, rows.dtype))
+        assert not door.known
 
 
 def test_a_large_batch_is_left_to_the_general_way():
@@ -432,7 +430,7 @@ def test_a_kernel_of_the_users_takes_the_place_of_what_was_learned(monkeypatch):
     try:
         assert door.enter(x, reduce.FIRST.default) is None
         sf.reduce_first(x)
-        assert door.enter is doors.closed
+        assert door.enter(x, reduce.FIRST.default) is None
     finally:
         monkeypatch.undo()
         end_rows.forget()

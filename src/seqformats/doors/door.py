@@ -1,10 +1,10 @@
-"""The doors of operations that run a kernel over sequences."""
+"""Doors, and how they learn; and the doors of operations that run a kernel over sequences."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,15 +14,12 @@ from ..launch.threads import loading
 from ..native import words
 from ..native.code import door_of
 from ..native.loading import function_at
-from ..native.words import LEARNED, MOST_ARRAYS, MOST_PLANS, NUMBER, OF_KERNEL, PLAN, PLANS
+from ..native.words import FIRST, FORM, KNOWN, LEARNED, MOST_ARRAYS, MOST_PLANS, NUMBER, OF_KERNEL, PLAN, PLANS
 
-DTypes = Sequence[np.dtype[Any]]
-
-
-def common() -> int:
-    """Where the world begins that all doors have in common."""
-    address: int = registry.service("common_world")()
-    return address
+_NONE_ASKED = -1
+_ANY_FORM = -1
+LIVE, TRIAL = 0, 1
+"""The worlds of a door."""
 
 
 def closed(*args: object) -> None:
@@ -30,97 +27,209 @@ def closed(*args: object) -> None:
 
 
 class Door:
-    """The door of an operation, by the word for each thing that it has to know: see `native.words`.
+    """What stands before an operation: ``enter(*args)`` makes what the general way would make, or gives None.
 
-    It is closed until the general way has told it, by `learn_kernel`, which kernel there is for some dtypes, and its
-    result is that of the general way, bit for bit.
+    A door has two worlds, see `native.words`: one in which callers go through, and one for trials, in which all is
+    open.  When the general way has made something of a call (`learn`), the door makes the same for trial; only if both
+    are equal, bit for bit, calls of that form are let through from then on.
+
+    - Where they differ, the door is closed for good.
+    - Where the trial makes nothing, since something was not plain, there are others at the 2nd, 4th, 8th, ... call of
+      that form which is not let through: whatever came first keeps nobody away, and nothing is tried for ever.
+    - Where one of its kernels is replaced, the door closes and forgets all.  It learns anew with the machine code that
+      is there then; where there is none it stays closed.
+
+    It remembers numbers, never an object of a caller's.
     """
 
-    page: ClassVar[str] = ""
-    """Of `kernels.doors`."""
+    words: ClassVar[int]
+    """How many a world has."""
+    gate: ClassVar[int] = KNOWN
+    """The word that is 0 where nobody is let through."""
 
-    def __init__(self, numbers: Sequence[int], **known: int) -> None:
+    def __init__(self, page: str) -> None:
+        self.page = page
+        """Of `kernels.doors`."""
         self.enter: Callable[..., Any] = closed
+        self.trial: Callable[..., Any] = closed
         self.wrong = False
+        self.worlds = np.zeros((2, self.words), np.int64)
+        self.kernels: dict[int, Kernel] = {}
+        """By the words for their functions."""
+        self.known: set[Hashable] = set()
+        """The forms of calls that are let through."""
+        self.refused: dict[Hashable, int] = {}
+        """How many calls of others were not."""
+
+    def learn(self, args: tuple[Any, ...], result: Any, plan: Any = None) -> None:
+        """Open it for calls like this one, of which the general way has made `result`."""
+        if self.wrong or not of_numpy(result) or (self.enter is closed and not self._is_put_up(args)):
+            return
+        form = self.asked(args, plan)
+        if form is None or form in self.known or not self.is_due(form):
+            return
+        with loading:
+            if form in self.known or not self.tell(plan):
+                return
+            made = self.tried(form, *args)
+            if any(one is None for one in made):
+                return
+            if all(same(one, result) for one in made):
+                self.known.add(self.open(form))
+            else:
+                self.wrong = True
+                self.close()
+                self.enter = closed
+
+    def close(self) -> None:
+        """Let nobody through, and forget all."""
+        with loading:  # whoever learns meanwhile has done so, and is forgotten too
+            self.worlds[LIVE, self.gate] = 0
+            self.known.clear()
+            self.refused.clear()
+
+    def is_due(self, form: Hashable) -> bool:
+        """Is a call that was not let through to be tried?"""
+        count = self.refused[form] = self.refused.get(form, 0) + 1
+        return count & (count - 1) == 0
+
+    def watch(self, used: Kernel) -> None:
+        """Be closed when this kernel is replaced."""
+        if self.close not in used.doors:
+            used.doors.append(self.close)
+
+    def _is_put_up(self, args: tuple[Any, ...]) -> bool:
+        """Is its machine code there?  Then this call, which nobody has seen, stands before it."""
+        with loading:
+            if self.enter is closed:
+                address = door_of(self.page)
+                if address is None:
+                    self.wrong = True
+                    return False
+                self.worlds[:, FIRST] = common()
+                self.describe(self.worlds)
+                enter, self.trial = [function_at(address, self.page, world) for world in self.worlds]
+                self.enter = enter
+        self.enter(*args)
+        return True
+
+    # What doors differ in.
+
+    def describe(self, worlds: np.ndarray) -> None:
+        """Write what there is to know of the operation."""
+        worlds[LIVE, FORM], worlds[TRIAL, KNOWN] = _NONE_ASKED, _ANY_FORM
+
+    def asked(self, args: tuple[Any, ...], plan: Any) -> Hashable | None:
+        """The form of the last call that stood before it; None where that was not plain enough to have one."""
+        form = self.worlds.item(LIVE, FORM)
+        self.worlds[LIVE, FORM] = _NONE_ASKED
+        return None if form == _NONE_ASKED else form
+
+    def address(self, used: Kernel) -> int:
+        """Of the function of a kernel; 0 where there is no machine code of it, or nobody has run it yet."""
+        return used.by_words.get(None, 0)
+
+    def tell(self, plan: Any) -> bool:
+        """Write where the kernels are; are all there?  What may be running meanwhile keeps what it has."""
+        found = []
+        for word, used in self.kernels.items():
+            self.watch(used)
+            address = self.address(used)
+            self.worlds[TRIAL, word] = address
+            self.worlds[LIVE, word] = address or self.worlds[LIVE, word]
+            found.append(address)
+        return all(found)
+
+    def tried(self, form: Any, *args: Any) -> Sequence[Any]:
+        """What it makes of a call, for trial; None among it where it is not plain."""
+        return (self.trial(*args),)
+
+    def open(self, form: Hashable) -> Hashable:
+        """Let calls like the last one that was tried through; their form."""
+        tried = self.worlds.item(TRIAL, FORM)
+        self.worlds[LIVE, KNOWN] |= 1 << tried
+        return tried
+
+
+class Plan(NamedTuple):
+    """What `OfKernel` learns of a call: the dtypes that were given, the kernel for them, the dtype of what it made."""
+
+    dtypes: Sequence[np.dtype[Any]]
+    kernel: Kernel
+    variant: int | None
+    made: Any
+
+
+class OfKernel(Door):
+    """The door of an operation that is one kernel, by the word for each thing that it has to know.
+
+    A form is the dtypes of what is given: there is a plan for each in its worlds.
+    """
+
+    words = OF_KERNEL
+    gate = LEARNED
+
+    def __init__(self, numbers: Sequence[int], **others: int) -> None:
+        super().__init__(self.page)
         self.numbers = numbers
-        self.known = known
+        self.others = others
         self.default: tuple[object, ...] = ()
         """What has to come last, where it is not asked for."""
-        self.learned: dict[tuple[int, ...], object] = {}
-        self.worlds: list[np.ndarray] = []
-        self.ways: list[Callable[..., Any]] = []
 
     def knows(self, *dtypes: Any) -> bool:
         """Is there nothing to learn about these dtypes?"""
-        return self.wrong or tuple(map(id, dtypes)) in self.learned
+        return self.wrong or tuple(map(id, dtypes)) in self.known
 
-    def learn_kernel(
-        self, dtypes: DTypes, kernel: Kernel, variant: int | None, made: Any, args: tuple[object, ...], result: object
-    ) -> None:
-        """Open it for some dtypes, for which there is a kernel; the general way has made `result` of `args`."""
-        with loading:
-            address = kernel.by_words.get(variant)
-            if not address or self.knows(*dtypes) or not all(map(_is_the_one, (*dtypes, made))):
-                return
-            if not self.worlds and not self._prepared():
-                return
-            live, trial = self.worlds
-            count = int(live[LEARNED])
-            if count == MOST_PLANS:
-                return
-            begin = PLANS + PLAN * count
-            numbers = [*map(id, dtypes), *[0] * (MOST_ARRAYS - len(dtypes)), address, id(made), made.itemsize]
-            trial[begin : begin + PLAN] = numbers
-            trial[LEARNED] = count + 1
-            made_here = self.ways[1](*args, *self.default)
-            trial[LEARNED] = count
-            if made_here is None:  # not plain, or too large
-                return
-            if not same(made_here, result):
-                self.wrong = True
-                self.close()
-                return
-            self.learned[tuple(map(id, dtypes))] = dtypes, made
-            live[begin : begin + PLAN] = numbers
-            live[LEARNED] = count + 1
-            self.enter = self.ways[0]
-            kernel.doors.append(self.close)
+    def describe(self, worlds: np.ndarray) -> None:
+        """Of the numbers, the default and so on."""
+        count = len(self.numbers)
+        worlds[:, words.NUMBERS], worlds[:, NUMBER : NUMBER + count] = count, self.numbers
+        for name, value in self.others.items():
+            worlds[:, getattr(words, name)] = value
+        worlds[:, words.DEFAULT] = id(self.default[0]) if self.default else 0
+        worlds[:, words.INT] = id(int)
+        worlds[:, words.LOD : words.LOD + words.WIDE + 1] = registry.service("words_of_levels")()
 
-    def close(self) -> None:
-        """Forget all that was learned, since there is another kernel now."""
-        self.enter = closed
-        self.learned.clear()
-        for world in self.worlds:
-            world[LEARNED] = 0
+    def asked(self, args: tuple[Any, ...], plan: Plan) -> Hashable | None:
+        """The dtypes, if they and the kernel may be learned."""
+        there = plan.kernel.by_words.get(plan.variant) and all(map(is_the_one, (*plan.dtypes, plan.made)))
+        return tuple(map(id, plan.dtypes)) if there else None
 
-    def _prepared(self) -> bool:
-        """Its world and another one for trials, and the ways through the door with each; is there a door at all?"""
-        address = door_of(self.page)
-        if address is None:
-            self.wrong = True
+    def tell(self, plan: Plan) -> bool:
+        """Write the plan behind those that are open."""
+        self.watch(plan.kernel)
+        address, count = plan.kernel.by_words.get(plan.variant), self.worlds.item(LIVE, LEARNED)
+        if not address or count == MOST_PLANS:
             return False
-        for _ in range(2):
-            world = np.zeros(OF_KERNEL, np.int64)
-            world[words.FIRST] = common()
-            world[words.NUMBERS] = len(self.numbers)
-            world[NUMBER : NUMBER + len(self.numbers)] = self.numbers
-            for name, value in self.known.items():
-                world[getattr(words, name)] = value
-            world[words.DEFAULT] = id(self.default[0]) if self.default else 0
-            world[words.INT] = id(int)
-            world[words.LOD : words.LOD + words.WIDE + 1] = registry.service("words_of_levels")()
-            self.worlds.append(world)
-            self.ways.append(function_at(address, self.page, world))
+        given = [*map(id, plan.dtypes), *[0] * (MOST_ARRAYS - len(plan.dtypes))]
+        self.worlds[TRIAL, _place_of(count)] = *given, address, id(plan.made), plan.made.itemsize
+        self.worlds[TRIAL, LEARNED] = count + 1
         return True
 
+    def tried(self, form: Any, *args: Any) -> Sequence[Any]:
+        """With the default where it belongs."""
+        return (self.trial(*args, *self.default),)
 
-class Calculating(Door):
+    def open(self, form: Hashable) -> Hashable:
+        """Its plan is the last one."""
+        place, count = _place_of(self.worlds.item(LIVE, LEARNED)), self.worlds[TRIAL, LEARNED]
+        self.worlds[LIVE, place] = self.worlds[TRIAL, place]
+        self.worlds[LIVE, LEARNED] = count
+        return form
+
+
+def _place_of(number: int) -> slice:
+    """Where a plan is in a world."""
+    return slice(PLANS + PLAN * number, PLANS + PLAN * (number + 1))
+
+
+class Calculating(OfKernel):
     """The door of an operation on one batch: ``enter(x, *options)``."""
 
     page = "calculate"
 
 
-class SpreadingOut(Door):
+class SpreadingOut(OfKernel):
     """The door of what is laid out as an encoding, of arrays: ``enter(shape, *arrays)``."""
 
     page = "spread"
@@ -130,9 +239,21 @@ NO_DOOR = Calculating(())
 """That of an operation that has none."""
 
 
-def _is_the_one(dtype: Any) -> bool:
-    """Is there one object of this dtype, and are its bytes all there is to an item?"""
-    if dtype.isbuiltin != 1 or dtype.hasobject or not dtype.itemsize:
+def common() -> int:
+    """Where the world begins that all doors have in common."""
+    address: int = registry.service("common_world")()
+    return address
+
+
+def of_numpy(result: Any) -> bool:
+    """Is this an array of NumPy, or a batch over such arrays, or a pair of which the first is?"""
+    found = result[0] if isinstance(result, tuple) and result else result
+    return type(found._sample() if hasattr(found, "_structure") else found) is np.ndarray
+
+
+def is_the_one(dtype: Any) -> bool:
+    """Is there one object of this dtype, for ever, and are its bytes all there is to an item?"""
+    if not isinstance(dtype, np.dtype) or dtype.isbuiltin != 1 or dtype.hasobject or not dtype.itemsize:
         return False
     return bool(np.dtype(dtype.char) is dtype)
 

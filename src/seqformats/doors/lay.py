@@ -9,14 +9,10 @@ import numpy as np
 from ..formats import Encoding, List
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
-from ..launch.threads import loading
 from ..native import words
-from ..native.code import door_of
-from ..native.loading import function_at
-from ..native.words import ASKED, ENCODINGS, FIRST, FROM, GONE, LAY, NOT_IN_ORDER, OPEN, TARGET
+from ..native.words import ENCODINGS, FROM, LAY, NOT_IN_ORDER, TARGET
 from ..registry import entrances, provides
-from .door import closed, same
-from .world import address_of, common
+from .door import Door
 
 _KERNELS = {getattr(words, name.upper()): kernel(name) for name in (
     "scan_list",
@@ -28,71 +24,32 @@ _KERNELS = {getattr(words, name.upper()): kernel(name) for name in (
     "steps_to_blocks",
     "steps_to_words",
 )}  # fmt: skip
-_TRIALS = 100
 
 
-class Laying:
-    """The door before a target.
+class Laying(Door):
+    """The door before a target.  A form is a way to it: what is read, and which kernels that takes."""
 
-    There are several ways through it: what is read, and which kernels that takes.  Each is closed until the door has
-    made by it what the general way has made, bit for bit.
-    """
+    words = LAY
 
     def __init__(self, target: type[Encoding]) -> None:
-        self.enter: Any = closed
-        self.wrong = target.__name__ not in ENCODINGS or target.__module__ != Encoding.__module__
+        super().__init__("lay")
         self.target = target
-        self.world: np.ndarray | None = None
-        self.left = _TRIALS
+        self.wrong = target.__name__ not in ENCODINGS or target.__module__ != Encoding.__module__
+        self.kernels = _KERNELS
 
-    def learn(self, x: Any, result: Encoding) -> None:
-        """Open the way that `x` has wanted to go; the general way has made `result` of it."""
-        if self.wrong:
-            return
-        if self.world is None:
-            with loading:
-                self._prepare()
-            self.enter(x)
-        if self.world is None or not self.world[ASKED]:
-            return
-        with loading:
-            asked = int(self.world[ASKED]) - 1
-            self.world[ASKED] = 0
-            for word, found in _KERNELS.items():
-                self.tried[word] = found.by_words.get(None, 0)
-            self.world[GONE + 1 :] = self.tried[GONE + 1 :]
-            y = self.trial(fresh(x) if asked % FROM & NOT_IN_ORDER else x)
-            if y is None:
-                self.left -= 1
-                self.wrong = self.left == 0
-            elif same(y, result):
-                self.world[OPEN] |= 1 << int(self.tried[GONE])
-            else:
-                self.wrong = True
-            if self.wrong:
-                self.enter = closed
+    def describe(self, worlds: np.ndarray) -> None:
+        """Of the target."""
+        super().describe(worlds)
+        worlds[:, TARGET] = ENCODINGS.index(self.target.__name__)
 
-    def _prepare(self) -> None:
-        address = None if self.wrong or self.world is not None else door_of("lay")
-        if address is None:
-            self.wrong = self.world is None
-            return
-        worlds = np.zeros((2, LAY), np.int64)
-        worlds[:, FIRST], worlds[:, TARGET] = address_of(common()), ENCODINGS.index(self.target.__name__)
-        worlds[1, OPEN] = -1
-        self.tried = worlds[1]
-        self.trial = function_at(address, "lay", worlds[1])
-        self.enter = function_at(address, "lay", worlds[0])
-        self.world = worlds[0]
-        for found in _KERNELS.values():
-            found.doors.append(self.close)
+    def tell(self, plan: Any) -> bool:
+        """No way takes all kernels, and none is gone without those that it takes."""
+        super().tell(plan)
+        return True
 
-    def close(self) -> None:
-        """Let nobody through any more, since there is another kernel now."""
-        self.wrong = True
-        if entrances.get(self.target) is self.enter:
-            entrances[self.target] = closed
-        self.enter = closed
+    def tried(self, form: int, x: Any) -> tuple[Any]:
+        """By the way that was asked for, although the general way has found the order meanwhile."""
+        return (self.trial(fresh(x) if form % FROM & NOT_IN_ORDER else x),)
 
 
 def fresh(x: Any) -> Any:
@@ -109,10 +66,10 @@ def fresh(x: Any) -> Any:
 @provides("learn_conversion")
 def learn(To: type[Encoding], x: Any, result: Encoding) -> None:
     """Open the door before `To` for what is like `x`, of which the general way has made `result`."""
-    door = _doors.get(To)
-    if door is None or entrances.get(To) is not door.enter:
-        door = _doors[To] = Laying(To)
-    door.learn(x, result)
+    door = _doors.get(To) or _doors.setdefault(To, Laying(To))
+    if entrances.get(To) is not door.enter:  # the table of conversions is another one
+        door.close()
+    door.learn((x,), result)
     entrances[To] = door.enter
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
-from ..launch.kernel import kernel
+from ..launch.kernel import Kernel, kernel
 from ..launch.threads import loading
-from ..native.code import door_of
-from ..native.loading import function_at
 from ..native.signature import Signature, Word
 from ..native.words import (
     BOOL,
     COUNTER,
     FALSE,
-    FIRST,
-    FORM,
-    KNOWN,
     MODE,
     MOST_ORDERS,
     MOVER,
@@ -31,7 +26,7 @@ from ..native.words import (
     TAKE,
     WHOLE,
 )
-from .door import closed, common, same
+from .door import Door, is_the_one
 
 _BOOL = np.dtype(bool)
 _LAYOUT: Word = ("Layout", "i8", "i8", "i8", "i", "i", "i", "i")
@@ -51,13 +46,12 @@ _SIGNATURES: dict[str, Signature] = {
     "shift_rows": (*_MOVE, "i8", "i", "i", *_UNITS),
     "wrap_places": ("i8", "i8", "i8", "i8"),
 }
-_ANY_FORM = -1
-_TRIES = 8
-"""How often a form may be asked for whose result a door does not make."""
 
 
-class Taking:
-    """A door that is open for the forms of calls whose result was once that of the general way, bit for bit.
+class Taking(Door):
+    """The door of an operation that takes items out of batches, or sequences.
+
+    A form is what the page says: which encodings are given, and how.
 
     Parameters
     ----------
@@ -74,69 +68,18 @@ class Taking:
     words = TAKE
 
     def __init__(self, page: str, mover: str, counter: str = "", mode: int = 0) -> None:
-        self.enter: Callable[..., Any] = closed
-        self.page = page
-        self.kernels = {MOVER: mover, **({COUNTER: counter} if counter else {})}
+        super().__init__(page)
+        self.kernels = {MOVER: kernel(mover), **({COUNTER: kernel(counter)} if counter else {})}
         self.mode = mode
-        self.wrong = False
-        self.tries: dict[tuple[type, ...], int] = {}
-        self.world: np.ndarray | None = None
-        self.trial: tuple[np.ndarray, Callable[..., Any]] | None = None
 
-    def learn(self, args: tuple[Any, ...], result: Any) -> None:
-        """Open it for the form of a call for which the general way has made this result."""
-        if self.wrong or not _of_numpy(result):
-            return
-        kinds = tuple(map(type, args))
-        left = self.tries.get(kinds, _TRIES)
-        if not left:
-            return
-        with loading:
-            if not self._is_prepared():
-                self.wrong = True
-                return
-            self._prepare_for(args)
-            assert self.trial is not None
-            assert self.world is not None
-            world, enter = self.trial
-            made_here = enter(*args)
-            self.tries[kinds] = left - (made_here is None)  # which means that something was not plain
-            if made_here is None:
-                return
-            self.wrong = not same(made_here, result)
-            if self.wrong:
-                self.enter = closed
-            else:
-                self.world[KNOWN] |= 1 << int(world[FORM])
-                self.enter = self.through
+    def describe(self, worlds: np.ndarray) -> None:
+        """Of its mode, and of what is given beside batches."""
+        super().describe(worlds)
+        worlds[:, MODE], worlds[:, WHOLE], worlds[:, RANGE], worlds[:, BOOL] = self.mode, id(int), id(slice), id(_BOOL)
 
-    def _prepare_for(self, args: tuple[Any, ...]) -> None:
-        """Tell the door what it has to know for calls like this one."""
-
-    def _is_prepared(self) -> bool:
-        """Is its machine code there, and that of its kernels?"""
-        if self.trial is not None:
-            return True
-        kernels = {word: kernel(name).address(_SIGNATURES[name]) for word, name in self.kernels.items()}
-        address = door_of(self.page) if all(kernels.values()) else None
-        if address is None:
-            return False
-        made = []
-        for forms in (0, _ANY_FORM):
-            world = np.zeros(self.words, np.int64)
-            world[FIRST], world[KNOWN], world[MODE] = common(), forms, self.mode
-            world[WHOLE], world[RANGE], world[BOOL] = id(int), id(slice), id(_BOOL)
-            for word, function in kernels.items():
-                world[word] = function
-            made.append((world, function_at(address, self.page, world)))
-        (self.world, self.through), self.trial = made
-        return True
-
-
-def _of_numpy(result: Any) -> bool:
-    """Is this an encoding, or a pair of them, over an array of NumPy?"""
-    found = result[0] if isinstance(result, tuple) and result else result
-    return hasattr(found, "_structure") and type(getattr(found, "data", None)) is np.ndarray
+    def address(self, used: Kernel) -> int:
+        """The general way may do without it: then it is loaded now."""
+        return used.address(_SIGNATURES[used.name])
 
 
 class Ordering(Taking):
@@ -158,24 +101,37 @@ class Ordering(Taking):
     def __init__(self, mode: int, plan: Callable[[np.dtype[Any]], tuple[int, ...] | None], pair: type = tuple) -> None:
         super().__init__("order", "move_kept", "count_kept", mode)
         self.plan, self.pair = plan, pair
-        self.dtypes: list[np.dtype[Any]] = []
+        self.dtypes: list[int] = []
 
-    def _prepare_for(self, args: tuple[Any, ...]) -> None:
-        assert self.trial is not None
-        assert self.world is not None
-        dtype = args[0]._dtype
-        known = any(dtype is other for other in self.dtypes)
-        plan = None if known or len(self.dtypes) == MOST_ORDERS else self.plan(dtype)
-        if plan is None:
-            return
-        for world in (self.world, self.trial[0]):
-            place = ORDER_PLANS + ORDER_WIDE * len(self.dtypes)
-            world[place : place + ORDER_WIDE] = id(dtype), *plan
-            world[FALSE], world[PAIR] = id(False), id(self.pair)
-            world[ORDERS] = len(self.dtypes) + 1
-        self.dtypes.append(dtype)
+    def describe(self, worlds: np.ndarray) -> None:
+        """Of its results."""
+        super().describe(worlds)
+        worlds[:, FALSE], worlds[:, PAIR] = id(False), id(self.pair)
 
+    def close(self) -> None:
+        """The dtypes, too."""
+        with loading:
+            super().close()
+            self.worlds[:, ORDERS] = 0
+            self.dtypes.clear()
 
-NO_DOOR = Taking("", "")
-"""That of an operation that has none."""
-NO_DOOR.wrong = True
+    def asked(self, args: tuple[Any, ...], plan: Any) -> Hashable | None:
+        """Of a new dtype the door has to be told before it can be asked."""
+        dtype: Any = getattr(args[0], "_dtype", None)
+        if id(dtype) not in self.dtypes and is_the_one(dtype) and self.is_due(dtype.char) and self._has_told(dtype):
+            self.enter(*args)
+        return super().asked(args, plan)
+
+    def _has_told(self, dtype: np.dtype[Any]) -> bool:
+        """Write what the kernels want of a dtype, if that is known, and there is room."""
+        with loading:
+            for name in ("order_rows", "start_rows"):
+                self.watch(kernel(name))
+            count, plan = len(self.dtypes), self.plan(dtype)
+            if plan is None or count == MOST_ORDERS or id(dtype) in self.dtypes:
+                return False
+            place = ORDER_PLANS + ORDER_WIDE * count
+            self.worlds[:, place : place + ORDER_WIDE] = id(dtype), *plan
+            self.worlds[:, ORDERS] = count + 1
+            self.dtypes.append(id(dtype))
+            return True

@@ -259,7 +259,7 @@ class Operation:
         second_order: Callable[[Any, Any], Any] | None = None,
         by_column: bool = False,
         sums: bool = False,
-        door: Door | Taking | None = None,
+        door: Door | None = None,
     ) -> None:
         self.forward = forward
         self.rule = rule
@@ -267,7 +267,7 @@ class Operation:
         self.second_order = second_order
         self.by_column = by_column
         self.sums = sums
-        self.door: Door | Taking = getattr(forward, "door", NO_DOOR) if door is None else door
+        self.door: Door = getattr(forward, "door", NO_DOOR) if door is None else door
 
     def __call__(self, x: R, *options: Any) -> R:
         """The result for any batch, which is as that is."""

@@ -92,12 +92,15 @@ PLANS = LEARNED + 1
 MOST_PLANS = 16
 OF_KERNEL = PLANS + PLAN * MOST_PLANS
 
-# Of `lay`: what it makes, which ways to it are known to be right, and the kernels.
+# Of all other doors, which are opened form by form: behind FIRST stand
+(
+    KNOWN,  # a bit for each form of a call whose result was that of the general way
+    FORM,  # the form of the last call
+) = range(1, 3)
+
+# Of `lay`, where a form is the way to a result: what it makes, and the kernels.
 (
     TARGET,  # the place among `ENCODINGS`
-    OPEN,  # a bit for each way that may be gone
-    ASKED,  # 1 + the way that was to be gone last, but was closed
-    GONE,  # the way that was gone last
     SCAN_LIST,
     SORT_LENGTHS,
     COPY_BLOCKS,
@@ -106,31 +109,29 @@ OF_KERNEL = PLANS + PLAN * MOST_PLANS
     WORDS_TO_STEPS,
     STEPS_TO_BLOCKS,
     STEPS_TO_WORDS,
-) = range(1, 13)
-LAY = 13
+) = range(3, 12)
+LAY = 12
 IN_WORDS, WITH_GAPS, NOT_IN_ORDER, FROM = 1, 2, 4, 8
 """Of a way: are rows single words, is there padding to be written, has an order to be found; and times the last one,
 what is read: 0 for a list, 1 + the place of an encoding, or 5 for a `List`."""
 
-# Of `construct`: which encodings are known to come out right, a bit each.
-KNOWN, INTEGER, CHECK_LENGTHS = range(1, 4)
-CONSTRUCT = 4
+# Of `construct`, where a form is an encoding.
+INTEGER, CHECK_LENGTHS = range(3, 5)
+CONSTRUCT = 5
 
-# Of `items`, behind the same first words: a kernel.
-SCAN_ITEMS = 2
-GATHER = 3
+# Of `items`, which has one form: a kernel.
+SCAN_ITEMS = 3
+GATHER = 4
 
-# Of doors that take items out of batches.  Before these stand FIRST, and KNOWN: here a bit for each form of a call
-# whose result was that of the general way.
+# Of doors that take items out of batches.
 (
-    FORM,  # the form of the last call
     WHOLE,  # types: whole numbers
     RANGE,  # slices
     BOOL,  # a dtype
     MODE,  # which of the operations that a door serves
     MOVER,  # the functions of kernels: what moves rows
     COUNTER,  # what says how many are taken of each sequence
-) = range(2, 9)
+) = range(3, 9)
 TAKE = COUNTER + 1
 
 # Of those that put items in order, behind these: first what is of the operation, then the table of dtypes.

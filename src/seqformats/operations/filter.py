@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import NUMPY, Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert, rows_of
-from ..doors.door import Calculating
+from ..doors.door import Calculating, Plan
 from ..doors.taking import Taking
 from ..errors import StructureError
 from ..formats import Encoding, Ragged
@@ -197,7 +197,7 @@ class _Starts(Calculation):
         """Open the door for the dtype of `x`, of whose items, single numbers, this is the result."""
         cast, dtype, _, variant = self.plans.get((np.ndarray, x._dtype), ("", None, None, 0))
         if cast is None and not self.door.knows(x._dtype) and x.rows:
-            self.door.learn_kernel((x._dtype,), self.kernel, variant, dtype, (x,), result)
+            self.door.learn((x,), result, Plan((x._dtype,), self.kernel, variant, dtype))
 
 
 STARTS = _Starts("start_rows", _marks_of, by_item=True)

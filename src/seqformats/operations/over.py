@@ -16,7 +16,7 @@ import numpy as np
 from ..arrays import NUMPY, Array, DType, Library, Shape, library_of, memory
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert
-from ..doors.door import Calculating, SpreadingOut
+from ..doors.door import Calculating, Plan, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.structure import Structure
@@ -81,7 +81,7 @@ class Calculation:
             return out
         if library is NUMPY and cast is back is None and not self.door.knows(x._dtype):
             result = x._with_data(out) if self.by_item else out
-            self.door.learn_kernel((x._dtype,), self.kernel, variant, dtype, (x,), result)
+            self.door.learn((x,), result, Plan((x._dtype,), self.kernel, variant, dtype))
         if back is not None:
             out = library.astype(out, back)
         if library.functional:
@@ -178,7 +178,7 @@ def learned_of(door: SpreadingOut, kernel: Kernel, shape: Encoding, arrays: Sequ
     if not door.knows(*dtypes):
         made = result._dtype
         variant = variant_of(*[dtype.name for dtype in (*dtypes, made)])
-        door.learn_kernel(dtypes, kernel, variant, made, (shape, *arrays), result)
+        door.learn((shape, *arrays), result, Plan(dtypes, kernel, variant, made))
 
 
 def settled(library: Library, out: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, library_of
 from ..arrays.dtypes import HALF, means, sums
 from ..converters.convert import convert
-from ..doors.door import Calculating, Door, SpreadingOut
+from ..doors.door import Calculating, OfKernel, Plan, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..gradients.operation import Back, Pullback, linear
@@ -66,14 +66,14 @@ def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) 
 
 
 def learn_moves(
-    moved_by: Kernel, doors: Iterable[Door], x: Encoding, rows: Array | None, result: Any, *options: int
+    moved_by: Kernel, doors: Iterable[OfKernel], x: Encoding, rows: Array | None, result: Any, *options: int
 ) -> None:
     """Let doors learn that a kernel has moved `rows`, or those of an encoding of NumPy."""
     given = x._dtype if rows is None else rows.dtype
     for door in doors:
         if not door.knows(given):
             args = (x, *options) if rows is None else (x, rows)
-            door.learn_kernel((given,), moved_by, None, given, args, result)
+            door.learn(args, result, Plan((given,), moved_by, None, given))
 
 
 def places_of(x: Encoding, values: Array) -> Array:

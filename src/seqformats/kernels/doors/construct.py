@@ -12,7 +12,6 @@ from ...native.words import (
     INT64,
     INTEGER,
     KINDS,
-    KNOWN,
     LEAD,
     LEFT,
     LENGTHS,
@@ -60,6 +59,7 @@ from .language import (
     stack,
     work,
 )
+from .taking import is_known
 
 
 def door(own: int, args: int, count: int) -> int:
@@ -71,7 +71,7 @@ def door(own: int, args: int, count: int) -> int:
         return none(common)
     kind = (about - common - 8 * KINDS) // (8 * WIDE)
     data, lengths = peek(x + at(about, DATA)), peek(x + at(about, LENGTHS_OF))
-    if (at(own, KNOWN) >> kind) & 1 == 0 or data == 0 or lengths == 0:
+    if data == 0 or lengths == 0 or not is_known(own, kind):
         return none(common)
     if not is_plain(common, data) or has_objects(data) or peek_int(data + AXES) < at(about, LEAD):
         return none(common)

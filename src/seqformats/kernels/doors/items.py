@@ -48,12 +48,15 @@ from .language import (
     tuple_of_list,
 )
 from .rows import is_valid
+from .taking import is_known
 
 
 def door(own: int, args: int, count: int) -> int:
     """`own` is a world."""
     common = at(own, FIRST)
     x = peek(args)
+    if not is_known(own, 0):
+        return none(common)
     is_list = peek(x + TYPE_OF) == at(common, LIST_OF)
     if count == 2 and is_list:
         return truth(common) if is_valid(common, x) else none(common)

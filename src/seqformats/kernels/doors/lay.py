@@ -5,12 +5,11 @@ moves them; the order of the sequences is found, or taken from the structure whe
 """
 
 from ...native.words import (
-    ASKED,
     BLOCKS_TO_STEPS,
     COPY_BLOCKS,
     FIRST,
+    FORM,
     FROM,
-    GONE,
     IN_WORDS,
     KINDS,
     LEAD,
@@ -22,7 +21,6 @@ from ...native.words import (
     MOST,
     NDARRAY,
     NOT_IN_ORDER,
-    OPEN,
     ORDER,
     PAD_BLOCKS,
     PADDED,
@@ -93,6 +91,7 @@ from .rows import (
     ordered,
     put_rows,
 )
+from .taking import is_known
 
 
 def door(own: int, args: int, count: int) -> int:
@@ -155,7 +154,7 @@ def of_items(own: int, common: int, items: int) -> int:
     if n == 0 or peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
         return none(common)
     if at(own, SCAN_LIST) == 0:
-        poke(own + 8 * ASKED, 1)
+        poke(own + 8 * FORM, 0)  # as if it were that of some list
         return none(common)
     block = new_integers(common, 3 * n + 1)
     if block == 0:
@@ -262,12 +261,13 @@ def laid_out(own: int, common: int, job: int) -> int:
         kernel = at(own, STEPS_TO_WORDS if single else STEPS_TO_BLOCKS)
     way = at(job, SOURCE) * FROM + (IN_WORDS if single else 0) + (WITH_GAPS if free else 0)
     way += NOT_IN_ORDER if sorts else 0
-    if (at(own, OPEN) >> way) & 1 == 0:
-        poke(own + 8 * ASKED, way + 1)
+    if (
+        not is_known(own, way)
+        or kernel == 0
+        or (free != 0 and at(own, PAD_BLOCKS) == 0)
+        or (sorts and at(own, SORT_LENGTHS) == 0)
+    ):
         return none(common)
-    if kernel == 0 or (free != 0 and at(own, PAD_BLOCKS) == 0) or (sorts and at(own, SORT_LENGTHS) == 0):
-        return none(common)
-    poke(own + 8 * GONE, way)
     poke(job + 8 * BYTES, row)
 
     sorted_block = 0

@@ -1,0 +1,248 @@
+"""How doors learn: all by one mechanism, so each kind of door is put through the same."""
+
+import gc
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+from closed_doors import closed_doors
+
+import seqformats as sf
+from seqformats.doors.construct import Constructing, Gathering
+from seqformats.doors.door import LIVE, Calculating, Plan, SpreadingOut, closed, of_numpy, same
+from seqformats.doors.lay import Laying
+from seqformats.doors.taking import Ordering, Taking
+from seqformats.formats.encoding import Entrance
+from seqformats.launch.kernel import kernel, variant_of
+from seqformats.operations.order import _plan_of
+
+pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_limits():
+    """Here they are tested."""
+
+
+F4 = np.dtype("f4")
+ROWS = np.arange(6, dtype=F4).reshape(3, 2)
+SUMS = Plan((F4,), kernel("sum_rows"), variant_of("float32", "float32"), F4)
+REPEATS = Plan((F4,), kernel("repeat_rows"), None, F4)
+
+
+def batch():
+    return sf.Ragged(np.arange(10, dtype=F4).reshape(5, 2), [2, 0, 3])
+
+
+def arrays():
+    return sf.List([np.ones((2, 3)), np.ones((1, 3))])
+
+
+def constructed(made):
+    """What an entrance is told: what it has to be filled like."""
+    x = made()
+    return (x,), x
+
+
+DOORS = {
+    "calculate": (lambda: Calculating((0,)), lambda x: ((x,), sf.reduce_sum(x)), SUMS),
+    "spread": (lambda: SpreadingOut((), MOVES=1, ARRAYS=1), lambda x: ((x, ROWS), sf.expand_as(ROWS, x)), REPEATS),
+    "lay": (lambda: Laying(sf.Padded), lambda x: ((x,), sf.convert(x, sf.Padded)), None),
+    "construct": (lambda: Constructing(Entrance()), lambda _: constructed(batch), None),
+    "items": (lambda: Gathering(Entrance()), lambda _: constructed(arrays), None),
+    "take": (lambda: Taking("pick", "copy_blocks", "pick_sequences"), lambda x: ((x, [2, 0]), x[[2, 0]]), None),
+    "order": (lambda: Ordering(0, _plan_of), lambda x: ((x, False), sf.sort(x)), None),
+}
+
+
+def learn(name, door=None):
+    """A door that has been told of what the general way has made; and the call."""
+    make, general, plan = DOORS[name]
+    with closed_doors():
+        args, result = general(batch())
+    door = make() if door is None else door
+    door.enter(*args)
+    door.learn(args, result, plan)
+    return door, args, result
+
+
+def kernels_of(name, door):
+    plan = DOORS[name][2]
+    own = list(door.kernels.values())
+    return own + ([kernel("order_rows"), kernel("start_rows")] if name == "order" else [plan.kernel] if plan else [])
+
+
+def passes(name, door, args, result):
+    """Does this call go through, with this result?  A constructor fills what it is given."""
+    made = door.enter(*args)
+    return made is True if name in ("construct", "items") else made is not None and same(made, result)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_call_goes_through_after_it_was_learned(name):
+    door, args, result = learn(name)
+    assert not door.wrong
+    assert len(door.known) == 1
+    assert passes(name, door, args, result)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_whoever_makes_anything_else_is_closed_for_good(name):
+    make, general, plan = DOORS[name]
+    door = make()
+    with closed_doors():
+        args, result = general(batch())
+    tried = door.tried
+    door.tried = lambda *given: [*tried(*given), "anything else"]
+    door.enter(*args)
+    door.learn(args, result, plan)
+    assert door.wrong
+    assert door.enter is closed
+    assert not door.known
+    del door.tried
+    door.close()
+    learn(name, door)
+    assert door.enter is closed
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_kernel_that_is_replaced_closes_it_until_there_is_machine_code(name, monkeypatch):
+    door, args, result = learn(name)
+    for used in kernels_of(name, door):
+        assert passes(name, door, args, result), used.name
+        way = door.enter
+        with monkeypatch.context() as patched:
+            patched.setitem(used.functions, "cpu", lambda *_: None)
+            used.forget()
+            assert not door.known, used.name
+            assert way(*args) is None
+            door.learn(args, result, DOORS[name][2])
+            assert not door.wrong
+            if used.name not in UNUSED.get(name, ()):
+                assert door.enter(*args) is None, used.name
+        used.forget()
+        assert not door.known
+        for _ in range(3):
+            door, args, result = learn(name, door)
+    assert passes(name, door, args, result)
+
+
+UNUSED = {
+    "lay": ("scan_list", "sort_lengths", "copy_blocks", "blocks_to_steps", "steps_to_blocks", "steps_to_words"),
+    "order": ("start_rows",),
+}
+"""Kernels that the calls above do without, where the order is known."""
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_what_is_not_plain_is_tried_less_and_less(name):
+    make, general, plan = DOORS[name]
+    door, trials = make(), []
+    with closed_doors():
+        args, result = general(batch())
+    tried, odd = door.tried, True
+
+    def counted(*given):
+        trials.append(call)
+        return (None,) if odd else tried(*given)
+
+    door.tried = counted
+    for call in range(1, 101):  # noqa: B007  the trial takes it
+        door.enter(*args)
+        door.learn(args, result, plan)
+    assert trials == [1, 2, 4, 8, 16, 32, 64]
+    assert not door.known
+    odd = False
+    for call in range(101, 129):  # noqa: B007
+        assert not passes(name, door, args, result)
+        door.learn(args, result, plan)
+    assert trials[7:] == [128]
+    assert passes(name, door, args, result)
+    for _ in range(300):
+        door.learn(args, result, plan)
+    assert len(trials) == 8
+
+
+def test_other_forms_are_learned_after_odd_calls():
+    door, args, _ = learn("take")
+    x = sf.convert(args[0], sf.Masked)
+    for _ in range(8):
+        assert door.enter(x, np.array([[1]])) is None
+        door.learn((x, np.array([[1]])), x)
+    learn("take", door)
+    wanted = x._chosen(np.array([2, 0]))
+    for _ in range(2):
+        door.enter(x, [2, 0])
+        door.learn((x, [2, 0]), wanted)
+    assert same(door.enter(x, [2, 0]), wanted)
+
+
+class Own(np.ndarray):
+    pass
+
+
+def are_numbers(found):
+    """Is there nothing but numbers, and letters for dtypes?"""
+    if isinstance(found, dict):
+        return all(map(are_numbers, found.items()))
+    return all(map(are_numbers, found)) if isinstance(found, (tuple, list, set)) else isinstance(found, (int, str))
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_what_it_remembers_are_numbers(name):
+    class Batch(sf.Ragged):
+        __slots__ = ()
+
+    door, args, _ = learn(name)
+    general, plan = DOORS[name][1:]
+    marked = np.zeros((5, 2), np.dtype("f4", metadata={"a": 1}))
+    for x in (
+        Batch(marked, [2, 0, 3]),
+        sf.Ragged(marked, [2, 0, 3]),
+        sf.Masked(np.resize(marked, (3, 5, 2)), [2, 0, 3]),
+    ):
+        with closed_doors():
+            args, result = ((x,), x) if name in ("construct", "items") else general(x)
+        door.enter(*args)
+        door.learn(args, result, plan and plan._replace(dtypes=(x.dtype,), made=x.dtype))
+    assert len(door.known) >= 1
+    assert are_numbers([door.known, door.refused, getattr(door, "dtypes", [])])
+    there = weakref.ref(x._structure)
+    del x, args, result
+    gc.collect()
+    assert there() is None
+
+
+def test_dtypes_of_pickles_take_no_place():
+    """Each of them has a dtype of its own, which comes and goes."""
+    door = Ordering(0, _plan_of)
+    for _ in range(10):
+        x = pickle.loads(pickle.dumps(batch()))
+        with closed_doors():
+            result = sf.sort(x)
+        door.enter(x, False)
+        door.learn((x, False), result)
+        assert len(door.dtypes) == (x.dtype is F4)
+    learn("order", door)
+    assert len(door.known) == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "is_one"),
+    [(np.zeros(2), True), (np.zeros(2).view(Own), False), (batch, True), (arrays, True), (3, False), ((), False)],
+    ids=["array", "subclass", "Ragged", "List", "number", "nothing"],
+)
+def test_of_numpy(found, is_one):
+    found = found() if callable(found) else found
+    assert of_numpy(found) is is_one
+    assert of_numpy((found, None)) is is_one
+
+
+def test_without_machine_code_it_stays_closed(monkeypatch):
+    door = Taking("pick", "copy_blocks", "pick_sequences")
+    monkeypatch.setattr("seqformats.doors.door.door_of", lambda page: None)
+    learn("take", door)
+    assert door.wrong
+    assert door.enter is closed
+    assert not door.worlds[LIVE].any()
