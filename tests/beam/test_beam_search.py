@@ -1163,3 +1163,21 @@ def test_threads_change_nothing(monkeypatch, sampling):
         sf.set_num_threads(None)
     assert len(cuts) >= 5
     assert max(cuts) > 2
+
+
+@pytest.mark.parametrize("mode", ["random", "ties"])
+@pytest.mark.parametrize("per_parent", [None, 3])
+@pytest.mark.parametrize("beam_size", [16, 17, 40])
+def test_many_candidates(beam_size, per_parent, mode):
+    """More than 32 candidates are kept in a heap; their order is the same."""
+    model = beam_oracle.TableModel(beam_size, 60, mode)
+    prune = {} if per_parent is None else {"per_parent": per_parent}
+    settings = {"beam_size": beam_size, "max_new_tokens": 4, "n_best": beam_size}
+    options = beam_oracle.Options(end=(2, 5), prune=prune, **settings)
+    found = sf.beam_search(
+        model.step(range(2)), None, start=np.zeros(2, int), end=[2, 5], prune=sf.Prune(**prune), **settings
+    )
+    tokens, scores = found.tokens.to_nested(), found.scores
+    expected = [beam_oracle.decode(model.of(key), options).hypotheses for key in range(2)]
+    assert tokens == [[tokens for tokens, *_ in one] for one in expected]
+    np.testing.assert_allclose(scores, [score for one in expected for _, score, _ in one], rtol=1e-5)

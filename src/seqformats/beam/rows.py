@@ -133,7 +133,7 @@ class Terms(NamedTuple):
     n_best: int
     safe: int
     below: Array  # (2,) float32: how far a candidate, and its token, may be below the best one
-    ends_at: Integers  # source s ends with one of ends[ends_at[s]:ends_at[s + 1]]
+    ends_at: Integers  # source s ends with one of ends[ends_at[s]:ends_at[s + 1]], which rise
     ends: Integers
 
 

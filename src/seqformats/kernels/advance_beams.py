@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..beam.rows import Beams, Candidates, Finished, NewRows, Rows, Terms, Tree
-from .parts import Array, KernelSpec, compiled, shared
+from .parts import Array, KernelSpec, compiled, place_of, shared
 
 
 @shared
@@ -116,9 +116,7 @@ def cpu(
             parent = ids[at + j] // columns
             token = ids[at + j] - parent * columns
             value = values[at + j]
-            ends_here = False
-            for e in range(terms.ends_at[source], terms.ends_at[source + 1]):
-                ends_here |= terms.ends[e] == token
+            ends_here = place_of(terms.ends, terms.ends_at[source], terms.ends_at[source + 1], token) >= 0
             done = ends_here or (last and terms.at_limit)
             if done:
                 if (terms.first_only and j >= k) or (pool == 1 and size[b] == k):

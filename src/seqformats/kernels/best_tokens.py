@@ -1,7 +1,7 @@
 """The best candidates of beam search, from the scores of all tokens, in one pass over them.
 
 A row of scores is turned into log-probabilities, ``(x - max) - log(sum(exp(x - max)))``, unless it has them already,
-``scores.form`` being 1.  A candidate is worth that plus the row's own score; see `put` for the order.  Limits act on
+``scores.form`` being 1.  A candidate is worth that plus the row's own score; see `heap` for the order.  Limits act on
 log-probabilities; where `form` is 2 on the scores, before they become log-probabilities of what may follow.
 
 On the CPU every beam has a list of its candidates; a caller that wants one for each row makes each a beam.  On CUDA
@@ -27,9 +27,11 @@ from .parts import (
     compiled,
     edit,
     exp,
+    in_order,
+    keep,
+    least_kept,
     limited,
     powers_of_row,
-    put,
     shared,
 )
 
@@ -79,8 +81,8 @@ def least_of_best(blocks: Array, lo: int, hi: int, values: Array, ids: Integers,
     found = 0
     for i in range(lo, hi):
         if blocks[i] > low:
-            found = put(values, ids, start, found, limit, blocks[i], 0)
-            low = values[start + limit - 1] if found == limit else np.float32(-np.inf)
+            found = keep(values, ids, start, found, limit, blocks[i], 0)
+            low = least_kept(values, start, limit) if found == limit else np.float32(-np.inf)
     return low
 
 
@@ -130,8 +132,8 @@ def best_of_rows(
                     for token in range(b * block, min((b + 1) * block, width)):
                         value = ((x[begin + token] - top) - log) + score
                         if value >= low and value > none:
-                            found = put(values, ids, start, found, limit, value, begin + token)
-                            low = values[start + limit - 1] if found == limit else low
+                            found = keep(values, ids, start, found, limit, value, begin + token)
+                            low = least_kept(values, start, limit) if found == limit else low
             continue
         for j in range(allowed_from[r] if chosen else 0, allowed_to[r] if chosen else width):
             token = allowed[j] if chosen else j
@@ -144,8 +146,9 @@ def best_of_rows(
                 value = (value - top) - log
             value += score
             if value >= low and value > none:
-                found = put(values, ids, start, found, limit, value, begin + token)
-                low = values[start + limit - 1] if found == limit else low
+                found = keep(values, ids, start, found, limit, value, begin + token)
+                low = least_kept(values, start, limit) if found == limit else low
+    in_order(values, ids, start, found, limit)
     return found
 
 

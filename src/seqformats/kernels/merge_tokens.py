@@ -8,7 +8,7 @@ the other, values and ids, ``beams * places`` each, and the counts.  A beam with
 from typing import TYPE_CHECKING
 
 from ..beam.rows import Lists, Wanted
-from .parts import CALCULATES, Array, KernelSpec, compiled, put
+from .parts import CALCULATES, Array, KernelSpec, compiled, in_order, keep
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu
@@ -28,7 +28,8 @@ def cpu(lists: Lists, out: Array, wanted: Wanted, places: int, lo: int, hi: int)
                 found = -1 - r
                 break
             for j in range(r * row_places, r * row_places + counts[r]):
-                found = put(best, names, b * places, found, most[b], values[j], ids[j])
+                found = keep(best, names, b * places, found, most[b], values[j], ids[j])
+        in_order(best, names, b * places, found, most[b])
         out[2 * size + b] = found
 
 

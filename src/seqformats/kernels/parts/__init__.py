@@ -7,6 +7,7 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 - `common`    plain functions, on every device
 - `moves`     bytes and addresses
 - `objects`   Python objects
+- `heap`      the best of many candidates
 - `vectors`   the exponential function, and blocks of float32
 - `lanes`     some columns of a row, in registers
 - `sums`      sums of many rows
@@ -21,6 +22,7 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 from ...layout import Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
 from .common import Columns, along, begin_of, best_of_column, beyond, dot, edit, item_at, limited, locate, place_of, put
+from .heap import in_order, keep, least_kept
 from .lanes import (
     choose,
     columns_at_once,
@@ -133,8 +135,11 @@ __all__ = [
     "give_row",
     "in_any",
     "in_lanes",
+    "in_order",
     "item_at",
+    "keep",
     "larger",
+    "least_kept",
     "least_of",
     "limited",
     "load",
