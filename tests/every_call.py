@@ -34,7 +34,18 @@ WITHOUT_ITEMS = {  # public names that no call here needs
         "to_awkward",
     ),  # of another library
     *("ConversionError", "DeviceError", "OutOfMemory", "SeqFormatError", "StructureError"),
-    *("BeamResult", "BeamState", "BeamTrace", "MaskedTokens", "SpanCorrupted", "Templated", "TopK", "Unique"),
+    *(
+        "BeamResult",
+        "BeamState",
+        "BeamTrace",
+        "CTCResult",
+        "ctc_greedy",
+        "MaskedTokens",
+        "SpanCorrupted",
+        "Templated",
+        "TopK",
+        "Unique",
+    ),
 }
 
 

@@ -230,6 +230,7 @@ DIFFERENTIABLE = [
     lambda rng: (sf.reduce_mean, (batch(rng),), {"weights": batch(rng), **empty(rng)}),
     lambda rng: (sf.window, (batch(rng), small(rng), small(rng)), {}),
     lambda rng: (sf.shuffle, (batch(rng), small(rng)), {}),
+    lambda rng: (sf.ctc_greedy, (batch(rng),), {"blank": pick(rng, [0, 1, -1, None])}),
     lambda rng: (sf.cross_entropy, (batch(rng), pick(rng, [batch, integers])(rng)), loss_options(rng)),
     lambda rng: (sf.ngrams, (batch(rng), 2), {}),
     lambda rng: (sf.select, (batch(rng), index(rng)), {}),

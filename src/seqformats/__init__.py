@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from . import arrow as arrow
     from . import awkward as awkward
     from . import beam as beam
+    from . import ctc as ctc
     from . import engines as engines
     from . import hf as hf
     from . import jax as jax
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     )
     from .converters.explain import explain
     from .converters.like import convert_like
+    from .ctc import CTCResult, ctc_greedy
     from .gradients.own import operation
     from .gradients.vjp import vjp
     from .loading import batches
@@ -107,6 +109,7 @@ __all__ = [
     "BeamResult",
     "BeamState",
     "BeamTrace",
+    "CTCResult",
     "Chunks",
     "ConversionError",
     "DeviceError",
@@ -157,6 +160,7 @@ __all__ = [
     "corrupt_spans",
     "cross",
     "cross_entropy",
+    "ctc_greedy",
     "cu_seqlens",
     "cumsum",
     "cut",
@@ -262,6 +266,7 @@ _LATER = {
     "BeamResult": "beam",
     "BeamState": "beam",
     "BeamTrace": "beam",
+    "CTCResult": "ctc",
     "DiverseGroups": "beam",
     "ForcedPrefix": "beam",
     "ForcedTokens": "beam",
@@ -296,6 +301,7 @@ _LATER = {
     "corrupt_spans": "operations.masking",
     "cross": "operations.cross",
     "cross_entropy": "operations.loss",
+    "ctc_greedy": "ctc",
     "cu_seqlens": "operations.attention",
     "cumsum": "operations.softmax",
     "cut": "operations.cut",
@@ -387,7 +393,7 @@ _LATER = {
     "with_padded": "wrap",
     "with_ragged": "wrap",
 }
-_MODULES = ("arrow", "awkward", "beam", "engines", "hf", "jax", "loading", "thinc", "torch")
+_MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "thinc", "torch")
 
 if not TYPE_CHECKING:  # else a checker would believe in every name
 

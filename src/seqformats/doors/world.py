@@ -13,7 +13,7 @@ from .. import registry
 from ..formats import List, LoD, Masked, Packed, Padded, Ragged
 from ..formats.structure import Order, Structure
 from ..launch.threads import follow
-from ..native import words
+from ..native import objects, words
 from ..native.words import COMMON, ENCODINGS, FIELDS, KINDS, WIDE
 
 SHARED = 4 << 20
@@ -70,6 +70,7 @@ def common() -> np.ndarray:
     for word, thing in found.items():
         made[word] = id(thing)
     _kept.extend(found.values())
+    made[words.TUPLE_ITEMS] = objects.tuple_items()
     made[words.NEW_ARRAY], made[words.SET_BASE] = _function_of_numpy(94), _function_of_numpy(282)
     for kind, slots in ((Structure, _SLOTS), (List, _SLOTS_OF_LISTS)):
         for word, name in slots.items():

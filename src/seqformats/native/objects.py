@@ -11,7 +11,6 @@ import numpy as np
 TYPE = 8  # bytes from the address of an object to the address of its type
 FLAGS, TUPLE_SUBCLASS = 168, 1 << 26  # in a type object, `tp_flags` and one of them
 TUPLE_SIZE = 16
-TUPLE_ITEMS_OF_DOORS = 24  # as the pages of `kernels.doors` have it
 DATA, AXES, DIMENSIONS, DESCR = 16, 24, 32, 56  # in an array
 KIND, SIZE = 24, 40  # in its dtype
 

@@ -12,6 +12,7 @@ first word is the address of what all have in common.
     TUPLE,
     STRUCTURE,
     ORDERED,  # an `Order`
+    TUPLE_ITEMS,  # how many bytes behind the address of a tuple its items begin
     INT64,  # a dtype
     LEFT,  # words
     RIGHT,
@@ -32,7 +33,7 @@ first word is the address of what all have in common.
     LIST_SHAPE,
     LIST_DTYPE,
     KINDS,  # here what is known of each encoding begins, with so many words for each:
-) = range(27)
+) = range(28)
 
 WIDE = 24
 ENCODINGS = ("Ragged", "Masked", "Padded", "Packed")

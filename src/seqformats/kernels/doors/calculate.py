@@ -148,4 +148,4 @@ def door(own: int, args: int, count: int) -> Any:
     let_go(data)
     if not by_item:
         return out
-    return with_items(about, x, out) if widens else with_data(about, x, out)
+    return with_items(common, about, x, out) if widens else with_data(about, x, out)

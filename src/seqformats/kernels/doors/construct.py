@@ -33,13 +33,13 @@ from .language import (
     AXES,
     DESCR,
     DIMENSIONS,
-    ITEMS,
     ITEMS_IN_LIST,
     TUPLE_SIZE,
     TYPE_OF,
     at,
     clear_error,
     has_objects,
+    inside,
     is_plain,
     keep,
     kind_to_fill,
@@ -96,7 +96,7 @@ def door(own: int, args: int, count: int) -> int:
     structure = new_structure(common, block, n, total, longest)
     if structure == 0:
         return 0
-    shape = shape_of(data)
+    shape = shape_of(common, data)
     if shape == 0:
         let_go(structure)
         return 0
@@ -133,7 +133,7 @@ def checked(own: int, common: int, lengths: int, begin: int, n: int, limit: int)
         for k in range(n):
             poke(begin + 8 * k, at(source, k))
     else:
-        items = lengths + ITEMS if kind == at(common, TUPLE) else peek(lengths + ITEMS_IN_LIST)
+        items = inside(common, lengths) if kind == at(common, TUPLE) else peek(lengths + ITEMS_IN_LIST)
         for k in range(n):
             item = at(items, k)
             if peek(item + TYPE_OF) != at(own, INTEGER):

@@ -24,11 +24,11 @@ from ...native.words import (
 from .language import (
     ARRAY,
     DESCR,
-    ITEMS,
     TUPLE_SIZE,
     TYPE_OF,
     at,
     has_objects,
+    inside,
     keep,
     let_go,
     new_integers,
@@ -105,7 +105,7 @@ def truth(common: int) -> int:
 def filled(own: int, common: int, x: int, items: int) -> int:
     """Fill a `List` with the arrays in a tuple; 0 where they are not plain and alike, -1 with an error set."""
     n = peek(items + TUPLE_SIZE)
-    first = peek(items + ITEMS)
+    first = peek(inside(common, items))
     if n == 0 or n > at(common, MOST) >> 3:
         return 0
     if peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
@@ -115,7 +115,7 @@ def filled(own: int, common: int, x: int, items: int) -> int:
         return -1
     lengths = peek(block + ARRAY)
     words = stack(0)
-    place = put_number(words, 0, items + ITEMS)
+    place = put_number(words, 0, inside(common, items))
     place = put_number(words, place, ARRAY)
     place = put_number(words, place, at(common, NDARRAY))
     place = put_flat(words, place, lengths, n)
@@ -126,12 +126,12 @@ def filled(own: int, common: int, x: int, items: int) -> int:
         let_go(block)
         return 0
     descr = peek(first + DESCR)
-    shape = shape_of(first)
+    shape = shape_of(common, first)
     if shape == 0:
         let_go(block)
         return -1
-    rows = peek(shape + ITEMS)
-    poke(shape + ITEMS, new_number(-1))
+    rows = peek(inside(common, shape))
+    poke(inside(common, shape), new_number(-1))
     let_go(rows)
     structure = new_structure(common, block, n, at(lengths, 2 * n), longest)
     if structure == 0:

@@ -24,11 +24,11 @@ from .language import (
     AXES,
     DESCR,
     DIMENSIONS,
-    ITEMS,
     TUPLE_SIZE,
     TYPE_OF,
     at,
     data_of,
+    inside,
     is_plain,
     keep,
     kind_of,
@@ -88,7 +88,7 @@ def joined(own: int, held: int) -> int:
     first = 0
     form = BATCHES
     for k in range(parts if parts <= MOST_PARTS else 0):
-        part = at(held + ITEMS, k)
+        part = at(inside(common, held), k)
         if kind_of(common, part) == 0:
             form = CONSTANTS
         elif first == 0:
@@ -101,7 +101,7 @@ def joined(own: int, held: int) -> int:
     n, row = number_of(peek(peek(first + at(about, STRUCTURED)) + at(common, COUNT))), row_of(like, at(about, LEAD))
     bases, numbers = stack(0), stack(1)  # addresses, and behind them their units
     for k in range(parts):
-        part = at(held + ITEMS, k)
+        part = at(inside(common, held), k)
         address = address_of(own, about, part, like, numbers + 8 * k, n)
         if address == 0:
             return none(common)
@@ -116,7 +116,7 @@ def joined(own: int, held: int) -> int:
         return 0
     cum, table = peek(room + ARRAY), peek(block + ARRAY)
     for k in range(parts):
-        part, own_cum = at(held + ITEMS, k), cum + 8 * k * (n + 1)
+        part, own_cum = at(inside(common, held), k), cum + 8 * k * (n + 1)
         if peek(part + TYPE_OF) == peek(about):
             offsets = peek(peek(peek(part + at(about, STRUCTURED)) + at(common, OFFSETS)) + ARRAY)
             for i in range(n + 1):

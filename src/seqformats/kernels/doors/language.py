@@ -45,6 +45,7 @@ from ...native.words import (
     STRUCTURE,
     STRUCTURED,
     TRUE,
+    TUPLE_ITEMS,
     TYPE,
     WIDE,
 )
@@ -149,7 +150,8 @@ def _call8(typingctx, function, a, b, c, d, e, f, g, h):
 # --- objects ---------------------------------------------------------------------------------------------------------
 
 TYPE_OF = 8  # bytes from the address of an object to its type
-ITEMS, TUPLE_SIZE, ITEMS_IN_LIST = 24, 16, 24
+TUPLE_SIZE, ITEMS_IN_LIST = 16, 24
+WITH_HASH = 32  # where the items of a tuple begin behind a hash: from Python 3.14 on
 ARRAY, AXES, DIMENSIONS, DESCR, FLAGS = 16, 24, 32, 56, 64
 DTYPE_FLAGS, ITEM_SIZE = 32, 40  # in a dtype
 PLAIN = 0x101  # C-contiguous and aligned
@@ -161,6 +163,21 @@ FREE_FROM = 1 << 18  # bytes of work, from which on other threads run meanwhile;
 def at(base: int, place: int) -> int:
     """A word of an array of words."""
     return peek(base + 8 * place)
+
+
+@shared
+def inside(common: int, tuple_: int) -> int:
+    """Where the items of a tuple begin."""
+    return tuple_ + at(common, TUPLE_ITEMS)
+
+
+@shared
+def new_named(common: int, kind: int, count: int) -> int:
+    """A new named tuple, whose items are to be put in; 0 with an error set."""
+    made = new_object(kind, count)
+    if made != 0 and at(common, TUPLE_ITEMS) == WITH_HASH:
+        poke(inside(common, made) - 8, -1)  # not known yet
+    return made
 
 
 @shared
@@ -207,14 +224,14 @@ def has_objects(array: int) -> bool:
 
 
 @shared
-def has_shape(shape: int, array: int) -> bool:
+def has_shape(common: int, shape: int, array: int) -> bool:
     """Has the array the shape that a tuple says?"""
     axes = peek_int(array + AXES)
     if peek(shape + TUPLE_SIZE) != axes:
         return False
     dimensions = peek(array + DIMENSIONS)
     for k in range(axes):
-        if number_of(peek(shape + ITEMS + 8 * k)) != at(dimensions, k):
+        if number_of(peek(inside(common, shape) + 8 * k)) != at(dimensions, k):
             return False
     return True
 
@@ -301,7 +318,7 @@ def new_batch(common: int, kind: int, data: int, structure: int) -> int:
     """
     about = common + 8 * (KINDS + kind * WIDE)
     made = new_object(at(about, TYPE), 0)
-    shape = shape_of(data) if made else 0
+    shape = shape_of(common, data) if made else 0
     if shape == 0:
         if made:
             let_go(made)
@@ -312,9 +329,9 @@ def new_batch(common: int, kind: int, data: int, structure: int) -> int:
     lengths = peek(structure + at(common, LENGTHS))
     if kind >= PADDED:
         order = peek(structure + at(common, ORDER))
-        lengths = peek(order + ITEMS)
-        share(made + at(about, INDICES), peek(order + ITEMS + 8))
-        share(made + at(about, SIZES), peek(order + ITEMS + 16))
+        lengths = peek(inside(common, order))
+        share(made + at(about, INDICES), peek(inside(common, order) + 8))
+        share(made + at(about, SIZES), peek(inside(common, order) + 16))
     if kind == MASKED:
         share(made + at(about, SIDE), at(common, RIGHT))
     share(made + at(about, LENGTHS_OF), lengths)
@@ -343,7 +360,7 @@ def replace(slot: int, thing: int) -> int:
 
 
 @shared
-def shape_of(array: int) -> int:
+def shape_of(common: int, array: int) -> int:
     """The shape of an array, a new tuple; 0 with an error set."""
     axes, dimensions = peek_int(array + AXES), peek(array + DIMENSIONS)
     made = new_tuple(axes)
@@ -354,7 +371,7 @@ def shape_of(array: int) -> int:
         if number == 0:
             let_go(made)
             return 0
-        poke(made + ITEMS + 8 * k, number)
+        poke(inside(common, made) + 8 * k, number)
     return made
 
 
@@ -394,7 +411,7 @@ def data_of(common: int, about: int, x: int) -> int:
     data = peek(x + at(about, DATA))
     if not is_plain(common, data) or peek(data + DESCR) != peek(x + at(about, DTYPE)):
         return 0
-    if not has_shape(peek(x + at(about, SHAPE)), data):
+    if not has_shape(common, peek(x + at(about, SHAPE)), data):
         return 0
     return data
 
@@ -451,7 +468,11 @@ def put_layout(common: int, words: int, place: int, about: int, x: int, dimensio
     order = peek(structure + at(common, ORDER))
     if order == 0:
         return 0
-    n, indices, steps = peek(peek(offsets + DIMENSIONS)) - 1, peek(order + ITEMS + 8), peek(order + ITEMS + 24)
+    n, indices, steps = (
+        peek(peek(offsets + DIMENSIONS)) - 1,
+        peek(inside(common, order) + 8),
+        peek(inside(common, order) + 24),
+    )
     count = peek(peek(steps + DIMENSIONS))
     step = n if kind == PADDED else 0
     return put_steps(words, place, n, peek(indices + ARRAY), peek(offsets + ARRAY), peek(steps + ARRAY), count, step)

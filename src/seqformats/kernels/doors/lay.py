@@ -43,12 +43,12 @@ from .language import (
     DESCR,
     DIMENSIONS,
     ITEM_SIZE,
-    ITEMS,
     TUPLE_SIZE,
     TYPE_OF,
     at,
     data_of,
     has_objects,
+    inside,
     keep,
     kind_of,
     let_go,
@@ -150,7 +150,7 @@ def of_encoding(own: int, common: int, x: int) -> int:
 def of_items(own: int, common: int, items: int) -> int:
     """Of the arrays in a tuple, where all are plain and alike."""
     n = peek(items + TUPLE_SIZE)
-    first = peek(items + ITEMS)
+    first = peek(inside(common, items))
     if n == 0 or peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
         return none(common)
     if at(own, SCAN_LIST) == 0:
@@ -163,7 +163,7 @@ def of_items(own: int, common: int, items: int) -> int:
     offsets = lengths + 8 * n
     addresses = offsets + 8 * n + 8
     words, job = stack(0), stack(1)
-    place = put_number(words, 0, items + ITEMS)
+    place = put_number(words, 0, inside(common, items))
     place = put_number(words, place, ARRAY)
     place = put_number(words, place, at(common, NDARRAY))
     place = put_flat(words, place, lengths, n)
@@ -209,7 +209,7 @@ def of_list(own: int, common: int, x: int) -> int:
         return 0
     addresses = peek(table + ARRAY)
     for k in range(n):
-        poke(addresses + 8 * k, peek(at(items + ITEMS, k) + ARRAY))
+        poke(addresses + 8 * k, peek(at(inside(common, items), k) + ARRAY))
     job = stack(1)
     of_structure(common, job, structure)
     words = stack(0)
@@ -220,7 +220,7 @@ def of_list(own: int, common: int, x: int) -> int:
     poke(job + 8 * FROM_STEPS, 0)
     poke(job + 8 * DATA, 0)
     poke(job + 8 * WORDS, words)
-    poke(job + 8 * SAMPLE, peek(items + ITEMS))
+    poke(job + 8 * SAMPLE, peek(inside(common, items)))
     poke(job + 8 * LEADING, 1)
     made = laid_out(own, common, job)
     let_go(table)
@@ -249,7 +249,7 @@ def laid_out(own: int, common: int, job: int) -> int:
     structure = at(job, STRUCTURE)
     to_steps, from_steps = target >= PADDED, at(job, FROM_STEPS) == 1
     order = peek(structure + at(common, ORDER)) if structure != 0 else 0
-    if order != 0 and to_steps and peek(peek(peek(order + ITEMS + 16) + DIMENSIONS)) != longest:
+    if order != 0 and to_steps and peek(peek(peek(inside(common, order) + 16) + DIMENSIONS)) != longest:
         return none(common)  # steps without a row
     sorts = to_steps and order == 0
     single = row == 1 or row == 2 or row == 4 or row == 8
@@ -285,7 +285,7 @@ def laid_out(own: int, common: int, job: int) -> int:
     if out != 0:
         steps = 0
         if order != 0:
-            steps = peek(peek(order + ITEMS + 24) + ARRAY)
+            steps = peek(peek(inside(common, order) + 24) + ARRAY)
         elif sorts:
             steps = peek(sorted_block + ARRAY) + 8 * (2 * n + longest)
         moved(own, job, kernel, peek(out + ARRAY), order, steps)

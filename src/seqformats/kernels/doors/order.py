@@ -34,16 +34,16 @@ from .language import (
     DESCR,
     DIMENSIONS,
     ITEM_SIZE,
-    ITEMS,
     at,
     clear_padding,
     data_of,
+    inside,
     keep,
     kind_of,
     let_go,
     new_array,
     new_integers,
-    new_object,
+    new_named,
     new_ragged,
     new_structure,
     none,
@@ -163,7 +163,7 @@ def largest(own: int, plan: int, x: int, data: int, numbers: int) -> int:
     place = put_runs(words, 10, cum, cum, n)
     place = put_runs(words, place, table + 8 * n, table + 8 * n, n)
     done = sort_items(common, plan, words, place, BOTH, numbers)
-    pair = new_object(at(own, PAIR), 2) if done else 0
+    pair = new_named(common, at(own, PAIR), 2) if done else 0
     if pair == 0:
         let_go(values)
         let_go(places)
@@ -171,8 +171,8 @@ def largest(own: int, plan: int, x: int, data: int, numbers: int) -> int:
         return 0
     keep(kept)
     one, two = new_ragged(common, values, kept), new_ragged(common, places, kept)
-    poke(pair + ITEMS, one)
-    poke(pair + ITEMS + 8, two)
+    poke(inside(common, pair), one)
+    poke(inside(common, pair) + 8, two)
     if one == 0 or two == 0:
         let_go(pair)
         return 0

@@ -3,9 +3,9 @@
 from ...native.words import COUNT, FIRST, LENGTHS, OFFSETS, RAGGED, STRUCTURED
 from .language import (
     ARRAY,
-    ITEMS,
     at,
     data_of,
+    inside,
     kind_of,
     let_go,
     new_integers,
@@ -74,8 +74,8 @@ def door(own: int, args: int, count: int) -> int:
         return 0
     first = shortened(own, a, b, at(number, 0), 0)
     second = shortened(own, b, a, at(number, 0), 1) if first else 0
-    poke(pair + ITEMS, first)
-    poke(pair + ITEMS + 8, second)
+    poke(inside(common, pair), first)
+    poke(inside(common, pair) + 8, second)
     if second == 0:
         let_go(pair)
         return 0

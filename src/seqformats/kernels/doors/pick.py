@@ -137,7 +137,7 @@ def between(common: int, about: int, x: int, data: int, start: int, stop: int) -
     if view == 0:
         let_go(made)
         return 0
-    return remade(about, x, view, made, lengths)
+    return remade(common, about, x, view, made, lengths)
 
 
 @shared
@@ -252,4 +252,4 @@ def door(own: int, args: int, count: int) -> int:
     if made == 0:
         let_go(out)
         return 0
-    return remade(about, x, out, made, peek(made + at(common, LENGTHS)))
+    return remade(common, about, x, out, made, peek(made + at(common, LENGTHS)))

@@ -107,9 +107,9 @@ def work_over(common: int, about: int, x: int, function: int, words: int, size: 
 
 
 @shared
-def with_items(about: int, x: int, data: int) -> Any:
+def with_items(common: int, about: int, x: int, data: int) -> Any:
     """`with_data` for items of another shape."""
-    shape = shape_of(data)
+    shape = shape_of(common, data)
     if shape == 0:
         let_go(data)
         return 0

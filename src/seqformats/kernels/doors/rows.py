@@ -2,6 +2,7 @@
 
 from ...native.words import (
     COUNT,
+    FIRST,
     LENGTHS,
     LIST_DTYPE,
     LIST_ITEMS,
@@ -25,13 +26,13 @@ from .language import (
     DESCR,
     DIMENSIONS,
     FLAGS,
-    ITEMS,
     TUPLE_SIZE,
     TYPE_OF,
     at,
+    inside,
     let_go,
     new_integers,
-    new_object,
+    new_named,
     new_view,
     number_of,
     peek,
@@ -118,7 +119,7 @@ def moved(own: int, job: int, kernel: int, out: int, order: int, steps: int) -> 
             # behind the sorted lengths, or in the order that is known
             indices = steps - 8 * (n + longest)
             if order != 0:
-                indices = peek(peek(order + ITEMS + 8) + ARRAY)
+                indices = peek(peek(inside(at(own, FIRST), order) + 8) + ARRAY)
             step = n if target == PADDED else 0
             place = put_steps(words, place, n, indices, at(job, OFFSETS_AT), steps, longest + 1, step)
         else:
@@ -151,7 +152,7 @@ def cleared(own: int, job: int, out: int, steps: int, runs: int, room: int) -> i
 @shared
 def new_order(common: int, block: int, n: int, longest: int) -> int:
     """An `Order` of what the kernel `sort_lengths` has written in a block, which belongs to it; 0 with an error set."""
-    made = new_object(at(common, ORDERED), 4)
+    made = new_named(common, at(common, ORDERED), 4)
     done = made != 0
     begin = 0
     for k in range(4):
@@ -160,7 +161,7 @@ def new_order(common: int, block: int, n: int, longest: int) -> int:
         if done and view == 0:
             done = False
         if view != 0:
-            poke(made + ITEMS + 8 * k, view)
+            poke(inside(common, made) + 8 * k, view)
         begin += count
     let_go(block)
     if made != 0 and not done:
@@ -182,7 +183,7 @@ def is_valid(common: int, x: int) -> bool:
     shape, descr = peek(x + at(common, LIST_SHAPE)), peek(x + at(common, LIST_DTYPE))
     axes = peek(shape + TUPLE_SIZE)
     for i in range(n):
-        array = at(items + ITEMS, i)
+        array = at(inside(common, items), i)
         if peek(array + TYPE_OF) != at(common, NDARRAY) or peek(array + DESCR) != descr:
             return False
         if peek_int(array + AXES) != axes or peek_int(array + FLAGS) & 1 == 0:
@@ -191,6 +192,6 @@ def is_valid(common: int, x: int) -> bool:
         if at(dimensions, 0) != at(lengths, i):
             return False
         for k in range(1, axes):
-            if at(dimensions, k) != number_of(at(shape + ITEMS, k)):
+            if at(dimensions, k) != number_of(at(inside(common, shape), k)):
                 return False
     return True

@@ -33,11 +33,11 @@ from .language import (
     AXES,
     DESCR,
     DIMENSIONS,
-    ITEMS,
     TUPLE_SIZE,
     TYPE_OF,
     at,
     data_of,
+    inside,
     is_plain,
     keep,
     let_go,
@@ -103,7 +103,7 @@ def door(own: int, args: int, count: int) -> Any:
     poke(one, n)
     lead, places = stack(1), 1
     for k in range(head):
-        length = number_of(peek(known + ITEMS + 8 * k))
+        length = number_of(peek(inside(common, known) + 8 * k))
         poke(lead + 8 * k, length)
         places *= length
 
@@ -131,7 +131,7 @@ def door(own: int, args: int, count: int) -> Any:
         if at(descrs, 0) != peek(x + at(about, DTYPE)) or peek(known + TUPLE_SIZE) != head + axes:
             return none(common)
         for k in range(axes):
-            if number_of(peek(known + ITEMS + 8 * (head + k))) != at(item, k):
+            if number_of(peek(inside(common, known) + 8 * (head + k))) != at(item, k):
                 return none(common)
     flat, most, size = at(own, FLAT), at(common, MOST), at(plan, SIZE)
     if flat:
@@ -176,4 +176,4 @@ def door(own: int, args: int, count: int) -> Any:
     work_over(common, about, x, at(plan, KERNEL), words, bytes)
     for k in range(arrays):
         let_go(at(given, k))
-    return out if flat else with_items(about, x, out)
+    return out if flat else with_items(common, about, x, out)

@@ -190,13 +190,13 @@ def cut_out(own: int, x: int, block: int, n: int, longest: int) -> int:
 
 
 @shared
-def remade(about: int, x: int, data: int, structure: int, lengths: int) -> int:
+def remade(common: int, about: int, x: int, data: int, structure: int, lengths: int) -> int:
     """The same kind of encoding over other data of the same dtype and other sequences; 0 with an error set.
 
     `data` and `structure` belong to it from now on; `lengths` are those of the structure.
     """
     made = new_object(at(about, TYPE), 0)
-    shape = shape_of(data) if made else 0
+    shape = shape_of(common, data) if made else 0
     if shape == 0:
         if made:
             let_go(made)

@@ -1,0 +1,6 @@
+"""Decoding of what is trained by connectionist temporal classification."""
+
+from .greedy import ctc_greedy
+from .result import CTCResult
+
+__all__ = ["CTCResult", "ctc_greedy"]

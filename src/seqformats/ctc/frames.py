@@ -1,0 +1,105 @@
+"""The frames of a model as kernels take them, and what kernels give back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import NUMPY, Array, Library, library_of
+from ..converters.layouts import at_least
+from ..errors import StructureError, said
+from ..formats import Encoding, LoD, Ragged
+from ..formats.structure import Structure
+from ..gradients.operation import operand
+from ..operations.annotations import Batch
+from ..operations.over import in_one_array, name_of
+from ..operations.runs import Runs
+
+_KINDS = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "float64": "float64"}
+"""In which dtype kernels take frames of these."""
+
+
+class Frames(NamedTuple):
+    """Frames that were looked at: sequences of them, of `width` log-probabilities each."""
+
+    at: Encoding  # in one array
+    data: Array  # its items in the dtype of the kernels, outside of any graph
+    library: Library
+    on: Library  # in whose arrays kernels write: NumPy's on the host
+    blank: int
+    levels: tuple[Structure, ...]  # of what was given
+
+    @property
+    def structure(self) -> Structure:
+        """The sequences."""
+        return self.at._structure
+
+    @property
+    def width(self) -> int:
+        """How many tokens there are, the blank among them."""
+        return int(self.at.item_shape[0])
+
+    def empty(self, size: int, name: str) -> Array:
+        """Room for so many numbers of the dtype of this name, where kernels write."""
+        return self.on.empty((size,), self.on.dtype(name), self.data)
+
+    def host(self, x: Array) -> Array:
+        """What kernels have written, on the host."""
+        return x if self.on is NUMPY else self.on.to_numpy(x)
+
+    def given(self, x: Array) -> Array:
+        """What kernels have written as an array of the caller's library."""
+        return x if self.on is self.library else self.library.taken(x, NUMPY)
+
+    def put(self, x: Array) -> Array:
+        """An array of the host as one of the caller's library, on the device of the frames."""
+        if self.library is NUMPY:
+            return x
+        return self.library.taken(x, NUMPY) if self.on is NUMPY else self.library.from_host(x, self.data)
+
+    def parts(self, x: Array, room: Structure, counts: Array) -> Array:
+        """Of what kernels have written with some room for each sequence, the first `counts`; one after the other."""
+        kept = Structure.of_lengths(counts)
+        found: Array = Runs(kept, kept, room.offsets[:-1]).taken(Ragged._sealed(x, room)).data
+        return found
+
+    def over(self, x: Array, inner: Structure) -> Encoding:
+        """Items of all sequences, over the levels of what was given."""
+        if len(self.levels) > 1:
+            return LoD._over(x, (*self.levels[:-1], inner))
+        return Ragged._sealed(x, inner)
+
+    def check(self, counts: Array) -> None:
+        """ValueError where the count of a sequence says that a frame, t if it is -1 - t, has no log-probabilities."""
+        if counts.size and counts.min() < 0:
+            source = int((counts < 0).argmax())
+            raise ValueError(f"frame {-1 - int(counts[source])} of source {source} holds NaN or +inf")
+
+
+def frames_of(log_probs: Batch, blank: object) -> Frames:
+    """The frames of a batch, looked at; see `ctc_greedy` for the errors."""
+    own = operand(log_probs).own
+    item, name = own.item_shape, name_of(own)
+    if len(item) != 1 or item[0] < 2:
+        raise StructureError(
+            f"log_probs must have items of one axis, one for each of two tokens or more, but they have shape {item}"
+        )
+    if name not in _KINDS:
+        raise TypeError(f"log_probs must be floats, but have dtype {name}")
+    width = int(item[0])
+    if at_least(blank, "blank", 0) >= width:
+        raise StructureError(f"blank is {said(blank)}, but there are the tokens 0 to {width - 1}")
+    at = in_one_array(own)
+    library = library_of(at.data)
+    data = library.astype(library.alias(at.data), _KINDS[name])
+    on = NUMPY if library.kind(data) == "cpu" else library
+    number: Any = blank
+    return Frames(at, data, library, on, int(number), own._levels)
+
+
+def flag(value: object, what: str) -> bool:
+    """True or False; TypeError for all else."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{what} must be True or False, not {said(value)}")
+    return bool(value)

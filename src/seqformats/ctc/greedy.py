@@ -1,0 +1,75 @@
+"""The label of the most likely path."""
+
+from __future__ import annotations
+
+from ..formats.structure import Structure
+from ..launch.kernel import kernel
+from ..operations.annotations import Batch
+from .frames import flag, frames_of
+from .result import CTCResult
+
+ctc_best = kernel("ctc_best")
+
+
+def ctc_greedy(log_probs: Batch, *, blank: int = 0, normalised: bool = True) -> CTCResult:
+    """The label of the most likely path of every (innermost) sequence of frames.
+
+    A path is a token for each frame; its label is what is left without repeats, and then without blanks.
+
+    Parameters
+    ----------
+    log_probs : an encoding, a list of arrays or nested lists
+        Items ``(V,)`` of floats, the log-probability of every token in a frame, of two tokens at least.
+    blank : int
+        The token that stands for none.
+    normalised : bool
+        False where these are logits, of which log-softmax is taken here.
+
+    Returns
+    -------
+    CTCResult
+        A label a source; `tokens` and `times` are a `Ragged`, or over the levels of a `LoD`.
+
+    Raises
+    ------
+    TypeError
+        For frames that are no floats.
+    StructureError
+        For items of another number of axes, and for a blank that is no token.
+    ValueError
+        For NaN and +inf, with the source and the frame.
+
+    See Also
+    --------
+    ctc_beam_search : The most likely labels, each by all of its paths.
+
+    Notes
+    -----
+    Of equal tokens the smaller one is taken.  -inf is a token that cannot be; where a frame has no other the score is
+    -inf.  A source without frames has the empty label, and score 0.  Half precision is calculated in float32, and sums
+    in float64.  Nothing has a gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> frames = np.log([[0.1, 0.8, 0.1], [0.2, 0.7, 0.1], [0.8, 0.1, 0.1], [0.1, 0.7, 0.2], [0.2, 0.1, 0.7]])
+    >>> found = sf.ctc_greedy(sf.Ragged(frames, [4, 1]))
+    >>> found.tokens.to_nested(), found.times.to_nested()
+    ([[1, 1], [2]], [[0, 3], [0]])
+    """
+    frames = frames_of(log_probs, blank)
+    logits = int(not flag(normalised, "normalised"))
+    structure = frames.structure
+    tokens, times = frames.empty(structure.rows, "int64"), frames.empty(structure.rows, "int64")
+    values, scores = frames.empty(structure.rows, "float64"), frames.empty(structure.n, "float32")
+    counts = frames.empty(structure.n, "int64")
+    if structure.n:
+        outputs, args = (tokens, times, values, scores, counts), (frames.at._layout(), frames.blank, logits)
+        ctc_best.start(frames.library, (frames.data,), outputs, args, frames.width, structure)
+    found = frames.host(counts)
+    frames.check(found)
+    label = Structure.of_lengths(found)
+    made = [frames.over(frames.given(frames.parts(x, structure, found)), label) for x in (tokens, times)]
+    out = frames.given(scores)
+    return CTCResult(made[0], out, out, made[1])

@@ -1,0 +1,71 @@
+"""The label of the most likely path, against plain Python."""
+
+import numpy as np
+import oracle
+import pytest
+
+import seqformats as sf
+
+every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+
+
+def label(frames, blank):
+    """The tokens, their frames and the score of a list of frames."""
+    tokens, times, before = [], [], None
+    for t, row in enumerate(frames):
+        token = int(np.argmax(row))
+        if token not in (blank, before):
+            tokens.append(token)
+            times.append(t)
+        before = token
+    return tokens, times, float(sum(np.max(row) for row in frames))
+
+
+def frames_of(seed, lengths, width, dtype):
+    x = np.random.default_rng(seed).integers(-6, 0, (sum(lengths), width)).astype(dtype) / 2
+    x[x == -3] = -np.inf
+    x[:, -1] = np.maximum(x[:, -1], -2)
+    return sf.Ragged(x, lengths)
+
+
+@every_encoding
+@pytest.mark.parametrize("code", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("width", [2, 3, 5])
+def test_against_plain_python(kind, code, width):
+    lengths = [4, 0, 9, 1]
+    for blank in (0, width - 1):
+        x = frames_of(width, lengths, width, code)
+        found = sf.ctc_greedy(sf.convert(x, kind), blank=blank)
+        wanted = [label(part, blank) for part in sf.convert(x, sf.List).items]
+        tokens, times = (sf.convert(y, sf.Ragged).to_nested() for y in (found.tokens, found.times))
+        assert tokens in ([one[0] for one in wanted], [[one[0] for one in wanted]])
+        assert times in ([one[1] for one in wanted], [[one[1] for one in wanted]])
+        assert found.scores.dtype == np.float32
+        assert np.allclose(found.scores, [one[2] for one in wanted])
+
+
+def test_logits():
+    x = np.random.default_rng(1).normal(0, 3, (7, 4))
+    logs = x - np.log(np.exp(x).sum(1, keepdims=True))
+    one, two = sf.ctc_greedy(sf.Ragged(x, [3, 4]), normalised=False), sf.ctc_greedy(sf.Ragged(logs, [3, 4]))
+    assert np.allclose(one.scores, two.scores)
+    assert one.tokens.to_nested() == two.tokens.to_nested()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_no_log_probability(value):
+    for column in range(3):
+        x = frames_of(3, [2, 5], 3, "f4")
+        x.data[4, column] = value
+        with pytest.raises(ValueError, match="frame 2 of source 1 holds NaN"):
+            sf.ctc_greedy(x)
+
+
+def test_what_does_not_fit():
+    x = frames_of(3, [2, 5], 3, "f4")
+    with pytest.raises(sf.StructureError, match="blank is 3"):
+        sf.ctc_greedy(x, blank=3)
+    with pytest.raises(sf.StructureError, match="one axis"):
+        sf.ctc_greedy(sf.Ragged(np.zeros(3), [3]))
+    with pytest.raises(TypeError, match="must be floats"):
+        sf.ctc_greedy(sf.Ragged(np.zeros((3, 2), int), [3]))
