@@ -25,7 +25,10 @@ from seqformats.formats.encoding import entrance_of_lengths, entrance_of_lists, 
 from seqformats.launch import threads
 from seqformats.native import words
 
-pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
+pytestmark = [
+    pytest.mark.passes("compiled", reason="doors are machine code"),
+    pytest.mark.usefixtures("without_limits"),
+]
 
 TARGETS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
 STRUCTURED = np.dtype([("a", "i4"), ("b", "f8", (2,))])

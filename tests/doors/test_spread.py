@@ -27,7 +27,10 @@ from seqformats.launch.kernel import kernel, variant_of
 from seqformats.native.words import LEARNED, MOST, NUMBER
 from seqformats.operations import expand, rearrange, reduce, softmax, spread, windows
 
-pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
+pytestmark = [
+    pytest.mark.passes("compiled", reason="doors are machine code"),
+    pytest.mark.usefixtures("without_limits"),
+]
 
 REDUCTIONS = [record for record in reduce.REDUCTIONS.values() if record.door is not doors.NO_DOOR]
 WITH_GRADIENT = [getattr(sf, f"reduce_{record.name}") for record in REDUCTIONS if record.pullback is not None]

@@ -29,7 +29,10 @@ from seqformats.operations.order import ARGSORT, SORT, TOPK, UNIQUE
 from seqformats.operations.pick import GATHER
 from seqformats.operations.rearrange import SLICE
 
-pytestmark = pytest.mark.passes("compiled", reason="doors are machine code")
+pytestmark = [
+    pytest.mark.passes("compiled", reason="doors are machine code"),
+    pytest.mark.usefixtures("without_limits"),
+]
 
 DOORS = {
     "pick": PICK,

@@ -1,26 +1,20 @@
 """The items of every sequence moved along it: ``sf.shift(x, by, fill)``, as far for each, and filled with zeros."""
 
 from ...native.words import COUNT, FIRST, GAPPED, LEAD, LONGEST, MOVER, ROWS, STRUCTURED
+from .encodings import clear_padding, data_of, kind_of, put_flat, put_layout, put_number, with_data
 from .language import (
     ARRAY,
     AXES,
     DESCR,
     DIMENSIONS,
     at,
-    clear_padding,
-    data_of,
-    kind_of,
     new_array,
     none,
     number_of,
     peek,
     peek_int,
     poke,
-    put_flat,
-    put_layout,
-    put_number,
     stack,
-    with_data,
     work,
 )
 from .taking import is_known, is_large, is_whole, kind_number, row_of

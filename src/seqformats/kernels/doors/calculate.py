@@ -24,6 +24,7 @@ from ...native.words import (
     STRUCTURED,
     WIDENS,
 )
+from .encodings import data_of, put_flat, put_number, with_data
 from .language import (
     ARRAY,
     AXES,
@@ -34,7 +35,6 @@ from .language import (
     TYPE_OF,
     at,
     clear_error,
-    data_of,
     keep,
     let_go,
     new_array,
@@ -43,11 +43,8 @@ from .language import (
     peek,
     peek_int,
     poke,
-    put_flat,
-    put_number,
     shared,
     stack,
-    with_data,
 )
 from .plans import MOST_AXES, clear_gaps, kind_or_levels, plan_for, put_rest, put_rows, with_items, work_over
 

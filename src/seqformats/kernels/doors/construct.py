@@ -28,6 +28,7 @@ from ...native.words import (
     TUPLE,
     WIDE,
 )
+from .encodings import kind_to_fill, put_flat, put_number
 from .language import (
     ARRAY,
     AXES,
@@ -42,7 +43,6 @@ from .language import (
     inside,
     is_plain,
     keep,
-    kind_to_fill,
     let_go,
     new_integers,
     new_structure,
@@ -51,8 +51,6 @@ from .language import (
     peek,
     peek_int,
     poke,
-    put_flat,
-    put_number,
     replace,
     shape_of,
     shared,

@@ -17,20 +17,16 @@ from ...native.words import (
     RIGHT,
     STRUCTURED,
 )
+from .encodings import data_of, kind_of, put_array, put_flat, put_number
 from .language import (
     ARRAY,
     at,
-    data_of,
-    kind_of,
     let_go,
     new_integers,
     none,
     number_of,
     peek,
     poke,
-    put_array,
-    put_flat,
-    put_number,
     run,
     shared,
     stack,

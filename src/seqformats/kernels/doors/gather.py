@@ -13,14 +13,13 @@ from ...native.words import (
     ROWS,
     STRUCTURED,
 )
+from .encodings import data_of, kind_of, put_array, put_flat, put_number
 from .language import (
     ARRAY,
     AXES,
     DESCR,
     at,
-    data_of,
     keep,
-    kind_of,
     let_go,
     new_integers,
     new_ragged,
@@ -28,9 +27,6 @@ from .language import (
     number_of,
     peek,
     peek_int,
-    put_array,
-    put_flat,
-    put_number,
     run,
     stack,
     work,

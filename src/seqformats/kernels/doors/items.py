@@ -21,6 +21,7 @@ from ...native.words import (
     TRUE,
     TUPLE,
 )
+from .encodings import put_flat, put_number
 from .language import (
     ARRAY,
     DESCR,
@@ -38,8 +39,6 @@ from .language import (
     none,
     peek,
     poke,
-    put_flat,
-    put_number,
     replace,
     run,
     shape_of,

@@ -19,6 +19,7 @@ from ...native.words import (
     TUPLE,
     WIDE,
 )
+from .encodings import data_of, kind_of, put_flat, put_number
 from .language import (
     ARRAY,
     AXES,
@@ -27,11 +28,9 @@ from .language import (
     TUPLE_SIZE,
     TYPE_OF,
     at,
-    data_of,
     inside,
     is_plain,
     keep,
-    kind_of,
     let_go,
     new_integers,
     none,
@@ -39,8 +38,6 @@ from .language import (
     peek,
     peek_int,
     poke,
-    put_flat,
-    put_number,
     run,
     shared,
     stack,

@@ -4,6 +4,7 @@ Marks are an array of bools, or a `Ragged` of them that has its structure in com
 """
 
 from ...native.words import BOOL, COUNT, COUNTER, FIRST, LEAD, MOVER, NDARRAY, OFFSETS, RAGGED, ROWS, STRUCTURED
+from .encodings import data_of, kind_of, put_array, put_flat, put_number
 from .language import (
     ARRAY,
     AXES,
@@ -11,18 +12,13 @@ from .language import (
     DIMENSIONS,
     TYPE_OF,
     at,
-    data_of,
     is_plain,
-    kind_of,
     let_go,
     new_integers,
     none,
     number_of,
     peek,
     peek_int,
-    put_array,
-    put_flat,
-    put_number,
     run,
     shared,
     stack,

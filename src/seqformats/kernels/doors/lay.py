@@ -37,6 +37,7 @@ from ...native.words import (
     WITH_GAPS,
     WORDS_TO_STEPS,
 )
+from .encodings import data_of, kind_of, put_flat, put_layout, put_number
 from .language import (
     ARRAY,
     AXES,
@@ -46,11 +47,9 @@ from .language import (
     TUPLE_SIZE,
     TYPE_OF,
     at,
-    data_of,
     has_objects,
     inside,
     keep,
-    kind_of,
     let_go,
     new_array,
     new_batch,
@@ -60,9 +59,6 @@ from .language import (
     peek,
     peek_int,
     poke,
-    put_flat,
-    put_layout,
-    put_number,
     run,
     shared,
     stack,

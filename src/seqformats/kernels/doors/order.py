@@ -28,6 +28,7 @@ from ...native.words import (
     STRUCTURED,
     TRUE,
 )
+from .encodings import clear_padding, data_of, kind_of, put_array, put_flat, put_layout, put_number, with_data
 from .language import (
     ARRAY,
     AXES,
@@ -35,11 +36,8 @@ from .language import (
     DIMENSIONS,
     ITEM_SIZE,
     at,
-    clear_padding,
-    data_of,
     inside,
     keep,
-    kind_of,
     let_go,
     new_array,
     new_integers,
@@ -51,14 +49,9 @@ from .language import (
     peek,
     peek_int,
     poke,
-    put_array,
-    put_flat,
-    put_layout,
-    put_number,
     run,
     shared,
     stack,
-    with_data,
     work,
 )
 from .taking import is_known, is_large, is_whole, kind_number, new_rows, new_rows_in, put_runs, ragged_of, row_of

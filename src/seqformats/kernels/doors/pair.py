@@ -1,12 +1,11 @@
 """Two `Ragged` cut, the longer first, to at most so many items together: ``sf.truncate_pair(a, b, most)``."""
 
 from ...native.words import COUNT, FIRST, LENGTHS, OFFSETS, RAGGED, STRUCTURED
+from .encodings import data_of, kind_of
 from .language import (
     ARRAY,
     at,
-    data_of,
     inside,
-    kind_of,
     let_go,
     new_integers,
     new_tuple,

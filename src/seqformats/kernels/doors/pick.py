@@ -23,6 +23,7 @@ from ...native.words import (
     STRUCTURED,
     WHOLE,
 )
+from .encodings import data_of, kind_of, put_array, put_flat
 from .language import (
     ARRAY,
     AXES,
@@ -32,9 +33,7 @@ from .language import (
     TUPLE_SIZE,
     TYPE_OF,
     at,
-    data_of,
     is_plain,
-    kind_of,
     let_go,
     new_integers,
     new_structure,
@@ -44,8 +43,6 @@ from .language import (
     peek,
     peek_int,
     poke,
-    put_array,
-    put_flat,
     run,
     shared,
     stack,

@@ -20,25 +20,19 @@ from ...native.words import (
     STRUCTURED,
     TYPE,
 )
+from .encodings import clear_padding, is_filled, kind_of, put_blocks, put_layout, put_number, with_data
 from .language import (
     FREE_FROM,
     TYPE_OF,
     at,
-    clear_padding,
-    is_filled,
     keep,
-    kind_of,
     let_go,
     number_of,
     peek,
     poke,
-    put_blocks,
-    put_layout,
-    put_number,
     run,
     shape_of,
     shared,
-    with_data,
     work,
 )
 

@@ -20,6 +20,7 @@ from ...native.words import (
     SORT_LENGTHS,
     TARGET,
 )
+from .encodings import put_flat, put_number, put_steps
 from .language import (
     ARRAY,
     AXES,
@@ -38,9 +39,6 @@ from .language import (
     peek,
     peek_int,
     poke,
-    put_flat,
-    put_number,
-    put_steps,
     shared,
     stack,
     work,

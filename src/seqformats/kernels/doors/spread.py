@@ -28,6 +28,7 @@ from ...native.words import (
     STRUCTURED,
 )
 from ..parts import clear
+from .encodings import data_of, put_blocks, put_flat
 from .language import (
     ARRAY,
     AXES,
@@ -36,7 +37,6 @@ from .language import (
     TUPLE_SIZE,
     TYPE_OF,
     at,
-    data_of,
     inside,
     is_plain,
     keep,
@@ -47,8 +47,6 @@ from .language import (
     peek,
     peek_int,
     poke,
-    put_blocks,
-    put_flat,
     shared,
     stack,
 )

@@ -18,6 +18,7 @@ from ...native.words import (
     WHOLE,
     WIDE,
 )
+from .encodings import kind_of, put_flat, put_number
 from .language import (
     ARRAY,
     AXES,
@@ -33,7 +34,6 @@ from .language import (
     clear_error,
     has_failed,
     keep,
-    kind_of,
     let_go,
     new_array,
     new_object,
@@ -44,8 +44,6 @@ from .language import (
     peek,
     peek_int,
     poke,
-    put_flat,
-    put_number,
     shape_of,
     shared,
     stack,

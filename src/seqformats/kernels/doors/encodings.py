@@ -1,0 +1,180 @@
+"""Encodings for doors: what an object is, its array, where its rows lie, and the same over another array."""
+
+from ...native.words import (
+    DATA,
+    DTYPE,
+    FIELDS,
+    GAPPED,
+    KINDS,
+    LEFT,
+    MASKED,
+    OFFSETS,
+    ORDER,
+    PADDED,
+    RAGGED,
+    RIGHT,
+    SHAPE,
+    SIDE,
+    STRUCTURED,
+    TYPE,
+    WIDE,
+)
+from ..parts import clear
+from .language import (
+    ARRAY,
+    DESCR,
+    DIMENSIONS,
+    TYPE_OF,
+    at,
+    has_shape,
+    inside,
+    is_plain,
+    keep,
+    let_go,
+    new_object,
+    peek,
+    poke,
+    shared,
+)
+
+
+@shared
+def kind_of(common: int, x: int) -> int:
+    """`kind_to_fill`, but 0 for an object whose constructor has not run: a pickle may have made it."""
+    about = kind_to_fill(common, x)
+    return about if about != 0 and is_filled(about, x) else 0
+
+
+@shared
+def is_filled(about: int, x: int) -> bool:
+    """Is there something in all slots of an encoding?"""
+    for k in range(at(about, FIELDS)):
+        if peek(x + at(about, FIELDS + 1 + k)) == 0:
+            return False
+    return True
+
+
+@shared
+def kind_to_fill(common: int, x: int) -> int:
+    """What is known of the encoding of an object, an address; 0 for any other."""
+    kind = peek(x + TYPE_OF)
+    for k in range(4):
+        about = common + 8 * (KINDS + k * WIDE)
+        if at(about, TYPE) == kind:
+            return about
+    return 0
+
+
+@shared
+def data_of(common: int, about: int, x: int) -> int:
+    """The array of an encoding that is still what was validated, and plain; else 0."""
+    data = peek(x + at(about, DATA))
+    if not is_plain(common, data) or peek(data + DESCR) != peek(x + at(about, DTYPE)):
+        return 0
+    if not has_shape(common, peek(x + at(about, SHAPE)), data):
+        return 0
+    return data
+
+
+@shared
+def put_array(words: int, place: int, array: int) -> int:
+    """An array with one axis, as a kernel takes it; the place behind it."""
+    poke(words + 8 * place, peek(array + ARRAY))
+    poke(words + 8 * place + 8, peek(peek(array + DIMENSIONS)))
+    return place + 2
+
+
+@shared
+def put_flat(words: int, place: int, address: int, count: int) -> int:
+    """The same of an address and a number of items."""
+    poke(words + 8 * place, address)
+    poke(words + 8 * place + 8, count)
+    return place + 2
+
+
+@shared
+def put_number(words: int, place: int, number: int) -> int:
+    """A whole number; the place behind it."""
+    poke(words + 8 * place, number)
+    return place + 1
+
+
+@shared
+def put_blocks(words: int, place: int, starts: int, cum: int, stride: int, left: int) -> int:
+    """The layout of sequences in blocks; `starts` and `cum` are arrays."""
+    place = put_array(words, place, starts)
+    place = put_array(words, place, cum)
+    place = put_array(words, place, cum)
+    place = put_number(words, place, stride)
+    place = put_number(words, place, left)
+    place = put_number(words, place, 1)
+    return put_number(words, place, 0)
+
+
+@shared
+def put_layout(common: int, words: int, place: int, about: int, x: int, dimensions: int) -> int:
+    """Where the rows of an encoding lie; the place behind, or 0 where it is not known yet."""
+    structure = peek(x + at(about, STRUCTURED))
+    offsets = peek(structure + at(common, OFFSETS))
+    kind = (about - common - 8 * KINDS) // (8 * WIDE)
+    if kind == RAGGED:
+        return put_blocks(words, place, offsets, offsets, -1, 0)
+    if kind == MASKED:
+        side = peek(x + at(about, SIDE))
+        if side != at(common, RIGHT) and side != at(common, LEFT):
+            return 0
+        left = 1 if side == at(common, LEFT) else 0
+        return put_blocks(words, place, offsets, offsets, at(dimensions, 1), left)
+    order = peek(structure + at(common, ORDER))
+    if order == 0:
+        return 0
+    n, indices, steps = (
+        peek(peek(offsets + DIMENSIONS)) - 1,
+        peek(inside(common, order) + 8),
+        peek(inside(common, order) + 24),
+    )
+    count = peek(peek(steps + DIMENSIONS))
+    step = n if kind == PADDED else 0
+    return put_steps(words, place, n, peek(indices + ARRAY), peek(offsets + ARRAY), peek(steps + ARRAY), count, step)
+
+
+@shared
+def put_steps(words: int, place: int, n: int, indices: int, offsets: int, steps: int, count: int, step: int) -> int:
+    """The layout of n sequences by steps, whose arrays lie at these addresses, `count` numbers at `steps`."""
+    place = put_flat(words, place, indices, n)
+    place = put_flat(words, place, offsets, n + 1)
+    place = put_flat(words, place, steps, count)
+    place = put_number(words, place, -1)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, step)
+    return put_number(words, place, 0)
+
+
+@shared
+def with_data(about: int, x: int, data: int) -> int:
+    """The same encoding over other data of the same shape, which belongs to it from now on; 0 with an error set."""
+    made = new_object(at(about, TYPE), 0)
+    if made == 0:
+        let_go(data)
+        return 0
+    for k in range(at(about, FIELDS)):
+        slot = at(about, FIELDS + 1 + k)
+        value = peek(x + slot)
+        if value != 0:
+            keep(value)
+        poke(made + slot, value)
+    let_go(peek(x + at(about, DATA)))
+    poke(made + at(about, DATA), data)
+    descr = peek(data + DESCR)
+    keep(descr)
+    let_go(peek(made + at(about, DTYPE)))
+    poke(made + at(about, DTYPE), descr)
+    return made
+
+
+@shared
+def clear_padding(about: int, array: int, size: int) -> int:
+    """Zeros in an array of so many bytes, if rows need not take all its places."""
+    if at(about, GAPPED):
+        clear(peek(array + ARRAY), 0, size)
+    return 0
