@@ -21,7 +21,10 @@ from seqformats.launch import kernel as launch
 
 LENGTHS = np.array([3, 0, 7, 5, 1, 4] * 8)
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-pytestmark = pytest.mark.passes("compiled", "interpreted", reason="checks of bounds change no count")
+pytestmark = [
+    pytest.mark.passes("compiled", "interpreted", reason="checks of bounds change no count"),
+    pytest.mark.usefixtures("without_limits"),
+]
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python functions")
 
 

@@ -31,17 +31,36 @@ def frames_of(seed, lengths, width, dtype):
 @every_encoding
 @pytest.mark.parametrize("code", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("width", [2, 3, 5])
-def test_against_plain_python(kind, code, width):
+def test_against_plain_python(arrays, kind, code, width):
     lengths = [4, 0, 9, 1]
     for blank in (0, width - 1):
         x = frames_of(width, lengths, width, code)
-        found = sf.ctc_greedy(sf.convert(x, kind), blank=blank)
+        tokens, times, scores = arrays.on(lambda y, blank=blank: parts(sf.ctc_greedy(y, blank=blank)))(
+            sf.convert(x, kind)
+        )
         wanted = [label(part, blank) for part in sf.convert(x, sf.List).items]
-        tokens, times = (sf.convert(y, sf.Ragged).to_nested() for y in (found.tokens, found.times))
-        assert tokens in ([one[0] for one in wanted], [[one[0] for one in wanted]])
-        assert times in ([one[1] for one in wanted], [[one[1] for one in wanted]])
-        assert found.scores.dtype == np.float32
-        assert np.allclose(found.scores, [one[2] for one in wanted])
+        assert sf.convert(tokens, sf.Ragged).to_nested() == [one[0] for one in wanted]
+        assert sf.convert(times, sf.Ragged).to_nested() == [one[1] for one in wanted]
+        assert scores.dtype == np.float32
+        assert np.allclose(scores, [one[2] for one in wanted])
+
+
+def parts(found):
+    return [found.tokens, found.times, found.scores]
+
+
+def test_levels():
+    x = frames_of(0, [4, 0, 9, 1], 3, "f4")
+    flat, nested = sf.ctc_greedy(x), sf.ctc_greedy(sf.nest(x, [3, 1]))
+    assert nested.tokens.to_nested() == [flat.tokens.to_nested()[:3], flat.tokens.to_nested()[3:]]
+    assert nested.times.to_nested() == [flat.times.to_nested()[:3], flat.times.to_nested()[3:]]
+
+
+def test_frames_that_cannot_be():
+    """Where no token is possible the smallest is taken, and the score says it."""
+    found = sf.ctc_greedy([np.full((2, 3), -np.inf, "f4"), np.zeros((1, 3), "f4")], blank=2, normalised=False)
+    assert found.tokens.to_nested() == [[0], [0]]
+    assert found.scores.tolist() == [-np.inf, np.float32(-np.log(3))]
 
 
 def test_logits():

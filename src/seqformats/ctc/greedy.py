@@ -39,10 +39,6 @@ def ctc_greedy(log_probs: Batch, *, blank: int = 0, normalised: bool = True) -> 
     ValueError
         For NaN and +inf, with the source and the frame.
 
-    See Also
-    --------
-    ctc_beam_search : The most likely labels, each by all of its paths.
-
     Notes
     -----
     Of equal tokens the smaller one is taken.  -inf is a token that cannot be; where a frame has no other the score is
@@ -71,5 +67,4 @@ def ctc_greedy(log_probs: Batch, *, blank: int = 0, normalised: bool = True) -> 
     frames.check(found)
     label = Structure.of_lengths(found)
     made = [frames.over(frames.given(frames.parts(x, structure, found)), label) for x in (tokens, times)]
-    out = frames.given(scores)
-    return CTCResult(made[0], out, out, made[1])
+    return CTCResult(made[0], frames.given(scores), made[1])

@@ -10,19 +10,16 @@ from ..formats import Encoding
 
 @dataclass(frozen=True, eq=False)
 class CTCResult:
-    """Labels of sequences of frames, best first.
+    """Labels of sequences of frames.
 
     Attributes
     ----------
     tokens : LoD or Ragged of int64
-        Without blanks: of `ctc_beam_search` a `LoD` over ``[source -> hypotheses, hypothesis -> tokens]``; of
-        `ctc_greedy`, which finds one label a source, a sequence a source.
-    scores : array (hypotheses,) of float32
-        By which hypotheses are ranked.
-    ctc_scores : array (hypotheses,) of float32
-        The log-probability alone: of all paths of a label, of `ctc_greedy` of the one path.
-    times : LoD or Ragged of int64, optional
-        Like `tokens`: the frame in which each begins on the best path.
+        Without repeats and blanks, a sequence a source.
+    scores : array (n,) of float32
+        The log-probability of the path of each.
+    times : LoD or Ragged of int64
+        Like `tokens`: the frame in which each begins.
 
     Examples
     --------
@@ -36,5 +33,4 @@ class CTCResult:
 
     tokens: Encoding
     scores: Array
-    ctc_scores: Array
-    times: Encoding | None = None
+    times: Encoding
