@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -137,3 +139,17 @@ def test_dtypes_go_by_name():
     for refused in (lambda: dtypes.sums_in("U3"), lambda: dtypes.in_floats("complex64", "maxima")):
         with pytest.raises(TypeError, match="those that (can|have one): float16, bfloat16, float32"):
             refused()
+
+
+def test_threads_that_ask_at_once_get_one_library(monkeypatch):
+    """`library is target` decides whether arrays are moved: a second object of a library would move its own."""
+
+    class Slow:
+        def __init__(self):
+            time.sleep(0.05)  # until the other threads ask, too
+
+    monkeypatch.setattr(known, "_made_of", {})
+    monkeypatch.setattr(known, "part", lambda name: types.SimpleNamespace(Slow=Slow))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: known._made("math", "Slow"), range(8)))
+    assert len(set(map(id, found))) == 1

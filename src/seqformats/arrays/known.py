@@ -5,11 +5,11 @@ already.  Adding a library
 means adding a file to this folder and a line to `_KNOWN`.
 """
 
-import functools
 import importlib
 import sys
+import threading
 from collections.abc import Callable
-from typing import Any, TypeGuard, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -22,11 +22,19 @@ T = TypeVar("T")
 X = TypeVar("X")
 
 
-@functools.cache  # one object a library, whatever the types of its arrays (torch.Tensor, torch.nn.Parameter)
+_made_of: dict[str, Library] = {}  # a package: one object, whatever the types of its arrays
+_making = threading.Lock()
+
+
 def _made(package: str, library: str) -> Library:
     """The library of a package: a class of the file of that name here."""
-    importlib.import_module(package)
-    return cast("Library", getattr(part(package), library)())
+    if package not in _made_of:
+        importlib.import_module(package)
+        kind = getattr(part(package), library)  # imported before the lock is taken, since imports have locks, too
+        with _making:  # where threads ask at once, they get the same object
+            if package not in _made_of:
+                _made_of[package] = kind()
+    return _made_of[package]
 
 
 def _from(package: str, array: str, library: str) -> Callable[[type], Library | None]:
