@@ -40,6 +40,7 @@ class Torch(Library):
 
     name = "torch"
     autograd = True
+    has_doors = True
 
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -9,12 +10,27 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .. import registry
+from ..arrays import NUMPY, Array, Library, library_of_type
 from ..launch.kernel import Kernel
 from ..launch.threads import loading
 from ..native import words
 from ..native.code import door_of
 from ..native.loading import function_at
-from ..native.words import FIRST, FORM, KNOWN, LEARNED, MOST_ARRAYS, MOST_PLANS, NUMBER, OF_KERNEL, PLAN, PLANS
+from ..native.words import (
+    FIRST,
+    FORM,
+    FORMS,
+    KNOWN,
+    KNOWN_OF_TENSORS,
+    LEARNED,
+    MOST_ARRAYS,
+    MOST_PLANS,
+    NUMBER,
+    OF_KERNEL,
+    PLAN,
+    PLANS,
+)
+from .tensors import is_of_tensors, tensors_are_known
 
 _NONE_ASKED = -1
 _ANY_FORM = -1
@@ -44,8 +60,8 @@ class Door:
 
     words: ClassVar[int]
     """How many a world has."""
-    gate: ClassVar[int] = KNOWN
-    """The word that is 0 where nobody is let through."""
+    gate: ClassVar[slice] = slice(KNOWN, KNOWN_OF_TENSORS + 1)
+    """The words that are 0 where nobody is let through."""
 
     def __init__(self, page: str) -> None:
         self.page = page
@@ -63,7 +79,7 @@ class Door:
 
     def learn(self, args: tuple[Any, ...], result: Any, plan: Any = None) -> None:
         """Open it for calls like this one, of which the general way has made `result`."""
-        if self.wrong or not of_numpy(result) or (self.enter is closed and not self._is_put_up(args)):
+        if self.wrong or not is_plain(result) or (self.enter is closed and not self._is_put_up(args)):
             return
         form = self.asked(args, plan)
         if form is None or form in self.known or not self.is_due(form):
@@ -117,7 +133,7 @@ class Door:
 
     def describe(self, worlds: np.ndarray) -> None:
         """Write what there is to know of the operation."""
-        worlds[LIVE, FORM], worlds[TRIAL, KNOWN] = _NONE_ASKED, _ANY_FORM
+        worlds[LIVE, FORM], worlds[TRIAL, KNOWN : KNOWN_OF_TENSORS + 1] = _NONE_ASKED, _ANY_FORM
 
     def asked(self, args: tuple[Any, ...], plan: Any) -> Hashable | None:
         """The form of the last call that stood before it; None where that was not plain enough to have one."""
@@ -147,7 +163,7 @@ class Door:
     def open(self, form: Hashable) -> Hashable:
         """Let calls like the last one that was tried through; their form."""
         tried = self.worlds.item(TRIAL, FORM)
-        self.worlds[LIVE, KNOWN] |= 1 << tried
+        self.worlds[LIVE, KNOWN + tried // FORMS] |= 1 << tried % FORMS
         return tried
 
 
@@ -167,7 +183,7 @@ class OfKernel(Door):
     """
 
     words = OF_KERNEL
-    gate = LEARNED
+    gate = slice(LEARNED, LEARNED + 1)
 
     def __init__(self, numbers: Sequence[int], **others: int) -> None:
         super().__init__(self.page)
@@ -241,19 +257,24 @@ NO_DOOR = Calculating(())
 
 def common() -> int:
     """Where the world begins that all doors have in common."""
-    address: int = registry.service("common_world")()
-    return address
+    return int(registry.service("common_world")().ctypes.data)
 
 
-def of_numpy(result: Any) -> bool:
-    """Is this an array of NumPy, or a batch over such arrays, or a pair of which the first is?"""
+def is_plain(result: Any) -> bool:
+    """Is this an array that doors know, or a batch over such arrays, or a pair of which the first is?"""
     found = result[0] if isinstance(result, tuple) and result else result
-    return type(found._sample() if hasattr(found, "_structure") else found) is np.ndarray
+    sample = found._sample() if hasattr(found, "_structure") else found
+    if type(sample) is np.ndarray:
+        return True
+    library = library_of_type(type(sample))
+    return library is not None and library.has_doors and tensors_are_known(library)
 
 
 def is_the_one(dtype: Any) -> bool:
     """Is there one object of this dtype, for ever, and are its bytes all there is to an item?"""
-    if not isinstance(dtype, np.dtype) or dtype.isbuiltin != 1 or dtype.hasobject or not dtype.itemsize:
+    if not isinstance(dtype, np.dtype):
+        return is_of_tensors(dtype)
+    if dtype.isbuiltin != 1 or dtype.hasobject or not dtype.itemsize:
         return False
     return bool(np.dtype(dtype.char) is dtype)
 
@@ -262,10 +283,13 @@ def same(x: Any, y: Any) -> bool:
     """Are two results equal in type, dtype, shape and every bit?"""
     if type(x) is not type(y):
         return False
-    if isinstance(x, np.ndarray):
-        return x.dtype == y.dtype and x.shape == y.shape and _flags_of(x) == _flags_of(y) and x.tobytes() == y.tobytes()
     if x is y:
         return True
+    library = library_of_type(type(x))
+    if library is NUMPY:
+        return x.dtype == y.dtype and x.shape == y.shape and _flags_of(x) == _flags_of(y) and x.tobytes() == y.tobytes()
+    if library is not None:
+        return _facts_of(library, x) == _facts_of(library, y)
     if isinstance(x, tuple):
         return len(x) == len(y) and all(map(same, x, y))
     kind: Any = type(x)
@@ -277,6 +301,12 @@ def _flags_of(array: np.ndarray) -> tuple[bool, ...]:
     """All but whether it owns its memory, which does not matter."""
     flags = array.flags
     return flags.c_contiguous, flags.aligned, flags.writeable
+
+
+def _facts_of(library: Library, x: Array) -> tuple[object, ...]:
+    """All of a tensor on the host."""
+    items = ctypes.string_at(library.address(x), x.nbytes)
+    return x.dtype, x.shape, library.device(x), library.contiguous(x), library.wants_grad((x,)), items
 
 
 _OF_STRUCTURE = ("lengths", "offsets", "n", "rows", "longest", "stable")  # which are known from the beginning

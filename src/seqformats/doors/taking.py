@@ -27,6 +27,7 @@ from ..native.words import (
     WHOLE,
 )
 from .door import Door, is_the_one
+from .tensors import numpy_dtype
 
 _BOOL = np.dtype(bool)
 _LAYOUT: Word = ("Layout", "i8", "i8", "i8", "i", "i", "i", "i")
@@ -118,16 +119,17 @@ class Ordering(Taking):
     def asked(self, args: tuple[Any, ...], plan: Any) -> Hashable | None:
         """Of a new dtype the door has to be told before it can be asked."""
         dtype: Any = getattr(args[0], "_dtype", None)
-        if id(dtype) not in self.dtypes and is_the_one(dtype) and self.is_due(dtype.char) and self._has_told(dtype):
+        if id(dtype) not in self.dtypes and is_the_one(dtype) and self.is_due(dtype) and self._has_told(dtype):
             self.enter(*args)
         return super().asked(args, plan)
 
-    def _has_told(self, dtype: np.dtype[Any]) -> bool:
+    def _has_told(self, dtype: Any) -> bool:
         """Write what the kernels want of a dtype, if that is known, and there is room."""
         with loading:
             for name in ("order_rows", "start_rows"):
                 self.watch(kernel(name))
-            count, plan = len(self.dtypes), self.plan(dtype)
+            like = numpy_dtype(dtype)
+            count, plan = len(self.dtypes), None if like is None else self.plan(like)
             if plan is None or count == MOST_ORDERS or id(dtype) in self.dtypes:
                 return False
             place = ORDER_PLANS + ORDER_WIDE * count

@@ -39,17 +39,7 @@ _SLOTS_OF_LISTS = {
 }
 
 
-def address_of(world: np.ndarray) -> int:
-    """Where the words of a world begin."""
-    return int(world.ctypes.data)
-
-
 @registry.provides("common_world")
-def address() -> int:
-    """Where those begin that all doors have in common."""
-    return address_of(common())
-
-
 @functools.cache
 def common() -> np.ndarray:
     """What all doors have in common; its words may change, but it stays where it is."""
@@ -79,6 +69,8 @@ def common() -> np.ndarray:
     for place, name in enumerate(ENCODINGS):
         begin = KINDS + place * WIDE
         made[begin : begin + WIDE] = _words_of(kinds[name])
+
+    made[words.MOST_OF_TENSORS] = SHARED - 1
 
     def with_threads(count: int) -> None:
         made[words.MOST] = ANY_SIZE if count == 1 else SHARED - 1

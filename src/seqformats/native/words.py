@@ -19,6 +19,7 @@ first word is the address of what all have in common.
     NEW_ARRAY,  # PyArray_NewFromDescr
     SET_BASE,  # PyArray_SetBaseObject
     MOST,  # bytes of what a door reads and writes: more is for the general way, which may use several threads
+    MOST_OF_TENSORS,  # the same of tensors: large ones get their memory from NumPy, which asks for huge pages
     LENGTHS,  # slots of a `Structure`: how many bytes behind its address
     OFFSETS,
     COUNT,
@@ -33,7 +34,7 @@ first word is the address of what all have in common.
     LIST_SHAPE,
     LIST_DTYPE,
     KINDS,  # here what is known of each encoding begins, with so many words for each:
-) = range(28)
+) = range(29)
 
 WIDE = 24
 ENCODINGS = ("Ragged", "Masked", "Padded", "Packed")
@@ -53,7 +54,40 @@ RAGGED, MASKED, PADDED, IN_STEPS = range(4)
     FIELDS,  # how many slots there are, and then all of them
 ) = range(12)
 
-COMMON = KINDS + len(ENCODINGS) * WIDE
+# What is known of PyTorch, all 0 until a door has seen a tensor; see `native.tensors`.
+(
+    TENSOR,  # types
+    PARAMETER,
+    SHAPE_OF_TENSORS,
+    TENSOR_DTYPE,
+    TENSOR_INT64,  # dtypes
+    TENSOR_BOOL,
+    LOOK,  # functions: what writes a DLTensor
+    STORAGE_SIZE,
+    STORAGE_OFFSET,
+    IS_NEG,
+    WANTS_GRAD,
+    GRAD_IS_ON,
+    TANGENT,
+    IS_INCLUDED,  # is a dispatch key among those of this thread?
+    NEW_TENSOR,
+    DATA_OF,
+    WRAP,  # a C++ tensor in an object
+    UNWRAP,  # lets a C++ tensor go
+    INSIDE,  # how many bytes of a C++ object are before its shape
+    NO_TANGENT,  # the C++ object of a tensor that is none
+    KEY,  # the dispatch keys of modes and transformations
+    *_,
+    TENSOR_DTYPES,  # how many dtypes, and what there is to know of each:
+    TENSOR_NUMBERS,
+) = range(KINDS + len(ENCODINGS) * WIDE, KINDS + len(ENCODINGS) * WIDE + 25)
+KEYS = 3
+NUMBER_TYPE, NUMBER_KIND, NUMBER_BYTES, NUMBER_CODE = range(4)
+"""The dtype, its words in a DLTensor, the bytes of a number, and PyTorch's own number for it."""
+TENSOR_NUMBER = 4
+MOST_TENSOR_DTYPES = 20
+
+COMMON = TENSOR_NUMBERS + TENSOR_NUMBER * MOST_TENSOR_DTYPES
 
 # Of doors that run a kernel over sequences, `calculate` and `spread`: first what is of the operation, then the plans,
 # one for the dtypes of what is given.
@@ -96,8 +130,10 @@ OF_KERNEL = PLANS + PLAN * MOST_PLANS
 # Of all other doors, which are opened form by form: behind FIRST stand
 (
     KNOWN,  # a bit for each form of a call whose result was that of the general way
-    FORM,  # the form of the last call
-) = range(1, 3)
+    KNOWN_OF_TENSORS,
+    FORM,  # the form of the last call; of tensors `FORMS` more
+) = range(1, 4)
+FORMS = 64
 
 # Of `lay`, where a form is the way to a result: what it makes, and the kernels.
 (
@@ -110,19 +146,19 @@ OF_KERNEL = PLANS + PLAN * MOST_PLANS
     WORDS_TO_STEPS,
     STEPS_TO_BLOCKS,
     STEPS_TO_WORDS,
-) = range(3, 12)
-LAY = 12
+) = range(4, 13)
+LAY = 13
 IN_WORDS, WITH_GAPS, NOT_IN_ORDER, FROM = 1, 2, 4, 8
 """Of a way: are rows single words, is there padding to be written, has an order to be found; and times the last one,
 what is read: 0 for a list, 1 + the place of an encoding, or 5 for a `List`."""
 
 # Of `construct`, where a form is an encoding.
-INTEGER, CHECK_LENGTHS = range(3, 5)
-CONSTRUCT = 5
+INTEGER, CHECK_LENGTHS = range(4, 6)
+CONSTRUCT = 6
 
 # Of `items`, which has one form: a kernel.
-SCAN_ITEMS = 3
-GATHER = 4
+SCAN_ITEMS = 4
+GATHER = 5
 
 # Of doors that take items out of batches.
 (
@@ -132,7 +168,7 @@ GATHER = 4
     MODE,  # which of the operations that a door serves
     MOVER,  # the functions of kernels: what moves rows
     COUNTER,  # what says how many are taken of each sequence
-) = range(3, 9)
+) = range(4, 10)
 TAKE = COUNTER + 1
 
 # Of those that put items in order, behind these: first what is of the operation, then the table of dtypes.
@@ -150,5 +186,5 @@ TAKE = COUNTER + 1
     LEAST,
 ) = range(5)
 ORDER_WIDE = 5
-MOST_ORDERS = 7
+MOST_ORDERS = 14
 ORDERING = ORDER_PLANS + ORDER_WIDE * MOST_ORDERS

@@ -93,7 +93,7 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
     y = _expansion(x, like, level=level, out=out).run()
     if flat and isinstance(like, Encoding):
         rows: Any = x
-        if type(rows) is np.ndarray:
+        if is_array(rows) and library_of(rows).has_doors:
             learn_moves(repeat_rows, [_repeating_flat], like, rows, y)
     return y
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ..arrays import NUMPY, Array, adopt, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert, rows_of
@@ -195,7 +193,7 @@ class _Starts(Calculation):
 
     def teach(self, x: Encoding, result: Encoding) -> None:
         """Open the door for the dtype of `x`, of whose items, single numbers, this is the result."""
-        cast, dtype, _, variant = self.plans.get((np.ndarray, x._dtype), ("", None, None, 0))
+        cast, dtype, _, variant = self.plans.get((type(x.data), x._dtype), ("", None, None, 0))
         if cast is None and not self.door.knows(x._dtype) and x.rows:
             self.door.learn((x,), result, Plan((x._dtype,), self.kernel, variant, dtype))
 

@@ -79,7 +79,7 @@ class Calculation:
                 self.kernel.start(library, (data,), (out,), (x._layout(), *self.numbers), width, structure)
         if not finish:
             return out
-        if library is NUMPY and cast is back is None and not self.door.knows(x._dtype):
+        if library.has_doors and cast is back is None and not self.door.knows(x._dtype):
             result = x._with_data(out) if self.by_item else out
             self.door.learn((x,), result, Plan((x._dtype,), self.kernel, variant, dtype))
         if back is not None:
@@ -161,7 +161,7 @@ class Spreading:
         if changes:
             out = library.astype(out, dtype or name)
         y: Encoding = shape._with_data(out)
-        if library is NUMPY and not changes:
+        if library.has_doors and not changes:
             learned_of(self.door, self.kernel, shape, (rows, *others), y)
         return y
 
@@ -173,11 +173,11 @@ class Spreading:
 
 
 def learned_of(door: SpreadingOut, kernel: Kernel, shape: Encoding, arrays: Sequence[Any], result: Encoding) -> None:
-    """Let a door learn that a kernel has made `result`, an encoding laid out as `shape`, of NumPy's arrays."""
+    """Let a door learn that a kernel has made `result`, an encoding laid out as `shape`, of arrays of its library."""
     dtypes = [x.dtype for x in arrays]
     if not door.knows(*dtypes):
-        made = result._dtype
-        variant = variant_of(*[dtype.name for dtype in (*dtypes, made)])
+        made, library = result._dtype, library_of(arrays[0])
+        variant = variant_of(*map(library.dtype_name, (*dtypes, made)))
         door.learn((shape, *arrays), result, Plan(dtypes, kernel, variant, made))
 
 

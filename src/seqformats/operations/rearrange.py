@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, frozen, is_array, library_of, to_host
+from ..arrays import Array, frozen, is_array, library_of, to_host
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
@@ -38,7 +38,7 @@ def _reversed(x: Encoding) -> Encoding:
     if row and structure.rows:
         reverse_rows.start(library, (data,), (out,), (z._layout(),), row, structure)
     y: Encoding = x._with_data(out)
-    if library is NUMPY:
+    if library.has_doors:
         learn_moves(reverse_rows, [_reversing], x, None, y)
         learn_moves(reverse_rows, [_reversing_back], x, data, y)
     return y

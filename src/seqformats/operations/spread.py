@@ -60,7 +60,7 @@ def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) 
         else:
             repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
     y: E = shape._with_data(data)
-    if library is NUMPY and out is None:
+    if library.has_doors and out is None:
         learn_moves(repeat_rows, (repeating, _repeating_alike), shape, rows, y)
     return y
 
@@ -68,7 +68,7 @@ def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) 
 def learn_moves(
     moved_by: Kernel, doors: Iterable[OfKernel], x: Encoding, rows: Array | None, result: Any, *options: int
 ) -> None:
-    """Let doors learn that a kernel has moved `rows`, or those of an encoding of NumPy."""
+    """Let doors learn that a kernel has moved `rows`, or those of an encoding."""
     given = x._dtype if rows is None else rows.dtype
     for door in doors:
         if not door.knows(given):
@@ -123,7 +123,7 @@ class _AtEnd:
         row = math.prod(item) * dtype.itemsize
         if row and n:
             end_rows.start(library, (data,), (out,), (at, self.last, 0), row, structure, (n, n, None))
-        if library is NUMPY:
+        if library.has_doors:
             learn_moves(end_rows, [self.door], x, None, out)
         return out
 
@@ -140,7 +140,7 @@ def placed_at_end(rows: Array, shape: Encoding, last: int) -> Encoding:
     if row and n:
         end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, (n, n, None))
     y: Encoding = shape._with_data(out)
-    if library is NUMPY:
+    if library.has_doors:
         learn_moves(end_rows, [items_at_end[last].back], shape, rows, y)
     return y
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Shape, adopt, frozen, library_of
+from ..arrays import Array, Shape, adopt, frozen, library_of
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import convert, restored
 from ..converters.layouts import at_least
@@ -42,7 +42,7 @@ def _window(x: Encoding, before: int, after: int, filling: Array | None = None) 
         args = (z._layout(), before, after, 0 if filling is None else 1)
         window_rows.start(library, (data,), (out,), args, row, structure)
     y: Any = x._with_data(out)
-    if library is NUMPY and filling is None:
+    if library.has_doors and filling is None:
         learn_moves(window_rows, [_widening], x, None, y, before, after)
     return y
 

@@ -1,22 +1,9 @@
 """The items of every sequence moved along it: ``sf.shift(x, by, fill)``, as far for each, and filled with zeros."""
 
 from ...native.words import COUNT, FIRST, GAPPED, LEAD, LONGEST, MOVER, ROWS, STRUCTURED
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, new_array
 from .encodings import clear_padding, data_of, kind_of, put_flat, put_layout, put_number, with_data
-from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
-    at,
-    new_array,
-    none,
-    number_of,
-    peek,
-    peek_int,
-    poke,
-    stack,
-    work,
-)
+from .language import at, none, number_of, peek, peek_int, poke, stack, work
 from .taking import is_known, is_large, is_whole, kind_number, row_of
 
 
@@ -27,10 +14,10 @@ def door(own: int, args: int, count: int) -> int:
         return none(common)
     x = peek(args)
     about = kind_of(common, x)
-    if about == 0 or at(numbers, 1) != 0 or not is_known(own, kind_number(common, about)):
+    if about == 0 or at(numbers, 1) != 0:
         return none(common)
-    data = data_of(common, about, x)
-    if data == 0:
+    data = data_of(common, about, x, stack(2))
+    if data == 0 or not is_known(own, kind_number(common, about), data):
         return none(common)
     structure, dimensions = peek(x + at(about, STRUCTURED)), peek(data + DIMENSIONS)
     far = number_of(peek(structure + at(common, LONGEST)))
@@ -38,9 +25,9 @@ def door(own: int, args: int, count: int) -> int:
     row, size = row_of(data, at(about, LEAD)), row_of(data, 0)
     words = stack(1)
     place = put_layout(common, words, 2, about, x, dimensions)
-    if place == 0 or is_large(common, size) or size == 0:
+    if place == 0 or is_large(common, data, size) or size == 0:
         return none(common)
-    out = new_array(common, peek(data + DESCR), peek_int(data + AXES), dimensions)
+    out = new_array(common, peek(data + DESCR), peek_int(data + AXES), dimensions, stack(3))
     if out == 0:
         return 0
     if at(about, GAPPED):

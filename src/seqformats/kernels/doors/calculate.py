@@ -17,36 +17,16 @@ from ...native.words import (
     LEVELS,
     LOD,
     MADE,
-    MOST,
     MOVES,
     NARROW,
     SIZE,
     STRUCTURED,
     WIDENS,
 )
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, MOST_AXES, drop, hold, most_of, new_array, number_size, owner
 from .encodings import data_of, put_flat, put_number, with_data
-from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
-    ITEM_SIZE,
-    TUPLE_SIZE,
-    TYPE_OF,
-    at,
-    clear_error,
-    keep,
-    let_go,
-    new_array,
-    none,
-    number_of,
-    peek,
-    peek_int,
-    poke,
-    shared,
-    stack,
-)
-from .plans import MOST_AXES, clear_gaps, kind_or_levels, plan_for, put_rest, put_rows, with_items, work_over
+from .language import TUPLE_SIZE, TYPE_OF, at, clear_error, none, number_of, peek, peek_int, poke, shared, stack
+from .plans import clear_gaps, kind_or_levels, plan_for, put_rest, put_rows, with_items, work_over
 
 MOST_NEIGHBOURS = 1 << 30
 
@@ -78,7 +58,7 @@ def door(own: int, args: int, count: int) -> Any:
     by_item = at(own, BY_ITEM)
     if about == own + 8 * LOD and not by_item and peek(peek(x + at(own, LEVELS)) + TUPLE_SIZE) != 1:
         return none(common)
-    data = data_of(common, about, x)
+    data = data_of(common, about, x, stack(2))
     if data == 0:
         return none(common)
     descr = peek(data + DESCR)
@@ -87,7 +67,7 @@ def door(own: int, args: int, count: int) -> Any:
     if plan == 0 or axes > MOST_AXES:
         return none(common)
     structure = peek(x + at(about, STRUCTURED))
-    n, given, size = number_of(peek(structure + at(common, COUNT))), peek(descr + ITEM_SIZE), at(plan, SIZE)
+    n, given, size = number_of(peek(structure + at(common, COUNT))), number_size(data), at(plan, SIZE)
     width = places = 1
     for k in range(lead, axes):
         width *= at(dimensions, k)
@@ -96,12 +76,12 @@ def door(own: int, args: int, count: int) -> Any:
     for k in range(lead):
         places *= at(dimensions, k)
     items = places * width
-    if n * items == 0 or items * given > at(common, MOST):
+    if n * items == 0 or items * given > most_of(common, data):
         return none(common)
     before, after = 0, 0
     if widens:
         before, after = neighbours(own, peek(args + 8)), neighbours(own, peek(args + 16))
-        if before < 0 or after < 0 or items * size * (before + 1 + after) > at(common, MOST):
+        if before < 0 or after < 0 or items * size * (before + 1 + after) > most_of(common, data):
             return none(common)
     wide = before + 1 + after
 
@@ -128,7 +108,7 @@ def door(own: int, args: int, count: int) -> Any:
         poke(shape + 8 * head, wide * at(shape, head))
         place = put_number(words, place, before)
         place = put_number(words, place, after)
-    out = new_array(common, at(plan, MADE), axes, shape)
+    out = new_array(common, at(plan, MADE), axes, shape, stack(3))
     if out == 0:
         return 0
     if by_item:
@@ -140,9 +120,9 @@ def door(own: int, args: int, count: int) -> Any:
         put_flat(words, 0, peek(data + ARRAY), items)
         put_flat(words, out_at, peek(out + ARRAY), items if by_item else n * width)
     put_rest(own, words, place, width * given if moves else width, n)
-    keep(data)
+    hold(data)
     work_over(common, about, x, at(plan, KERNEL), words, items * given)
-    let_go(data)
+    drop(data)
     if not by_item:
-        return out
+        return owner(out)
     return with_items(common, about, x, out) if widens else with_data(about, x, out)

@@ -9,7 +9,6 @@ from ...native.words import (
     DATA,
     DTYPE,
     FIRST,
-    INT64,
     INTEGER,
     KINDS,
     LEAD,
@@ -19,7 +18,6 @@ from ...native.words import (
     LIST,
     MASKED,
     MOST,
-    NDARRAY,
     RIGHT,
     SHAPE,
     SIDE,
@@ -28,36 +26,31 @@ from ...native.words import (
     TUPLE,
     WIDE,
 )
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, has_objects, int64_beside, is_tensor, shape_of, shown
 from .encodings import kind_to_fill, put_flat, put_number
 from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
     ITEMS_IN_LIST,
     TUPLE_SIZE,
     TYPE_OF,
     at,
     clear_error,
-    has_objects,
     inside,
-    is_plain,
     keep,
     let_go,
-    new_integers,
-    new_structure,
     none,
     number_of,
     peek,
     peek_int,
     poke,
     replace,
-    shape_of,
     shared,
     stack,
     work,
 )
+from .structures import new_integers, new_structure
 from .taking import is_known
+
+BY_TENSOR = 8  # of a form: lengths are a tensor
 
 
 def door(own: int, args: int, count: int) -> int:
@@ -68,13 +61,14 @@ def door(own: int, args: int, count: int) -> int:
     if about == 0:
         return none(common)
     kind = (about - common - 8 * KINDS) // (8 * WIDE)
-    data, lengths = peek(x + at(about, DATA)), peek(x + at(about, LENGTHS_OF))
-    if data == 0 or lengths == 0 or not is_known(own, kind):
+    given, lengths = peek(x + at(about, DATA)), peek(x + at(about, LENGTHS_OF))
+    data = shown(common, given, stack(1)) if given != 0 and lengths != 0 else 0
+    if data == 0 or has_objects(data) or peek_int(data + AXES) < at(about, LEAD):
         return none(common)
-    if not is_plain(common, data) or has_objects(data) or peek_int(data + AXES) < at(about, LEAD):
-        return none(common)
-    n = count_of(common, lengths)
-    if n < 0 or n > at(common, MOST) >> 3:
+    numbers = shown(common, lengths, stack(2))
+    n = count_of(common, lengths, numbers)
+    form = kind + (BY_TENSOR if numbers != 0 and is_tensor(numbers) else 0)
+    if n < 0 or n > at(common, MOST) >> 3 or not is_known(own, form, data):
         return none(common)
     rows = at(peek(data + DIMENSIONS), 0)
     if kind == MASKED:
@@ -86,7 +80,7 @@ def door(own: int, args: int, count: int) -> int:
     if block == 0:
         return 0
     begin = peek(block + ARRAY)
-    longest = checked(own, common, lengths, begin, n, 2**63 - 1 if kind == MASKED else rows)
+    longest = checked(own, common, lengths, numbers, begin, n, 2**63 - 1 if kind == MASKED else rows)
     total = at(begin, 2 * n)
     if longest < 0 or (longest > at(peek(data + DIMENSIONS), 1) if kind == MASKED else total != rows):
         let_go(block)
@@ -110,24 +104,22 @@ def door(own: int, args: int, count: int) -> int:
 
 
 @shared
-def count_of(common: int, lengths: int) -> int:
-    """How many numbers are in an array of int64, a list or a tuple; -1 for anything else."""
+def count_of(common: int, lengths: int, numbers: int) -> int:
+    """How many numbers are in a list or tuple, or in `numbers`, the array of int64 that it is; else -1."""
     kind = peek(lengths + TYPE_OF)
     if kind == at(common, LIST) or kind == at(common, TUPLE):
         return peek(lengths + TUPLE_SIZE)
-    if kind != at(common, NDARRAY) or not is_plain(common, lengths):
+    if numbers == 0 or peek(numbers + DESCR) != int64_beside(common, numbers) or peek_int(numbers + AXES) != 1:
         return -1
-    if peek(lengths + DESCR) != at(common, INT64) or peek_int(lengths + AXES) != 1:
-        return -1
-    return at(peek(lengths + DIMENSIONS), 0)
+    return at(peek(numbers + DIMENSIONS), 0)
 
 
 @shared
-def checked(own: int, common: int, lengths: int, begin: int, n: int, limit: int) -> int:
+def checked(own: int, common: int, lengths: int, numbers: int, begin: int, n: int, limit: int) -> int:
     """Write lengths and offsets; the longest, or a negative number where something is wrong."""
     kind = peek(lengths + TYPE_OF)
-    if kind == at(common, NDARRAY):
-        source = peek(lengths + ARRAY)
+    if numbers != 0:
+        source = peek(numbers + ARRAY)
         for k in range(n):
             poke(begin + 8 * k, at(source, k))
     else:

@@ -3,34 +3,11 @@
 Bounds are whole numbers or None, for all sequences; runs lie side by side.
 """
 
-from ...native.words import (
-    COUNT,
-    COUNTER,
-    FIRST,
-    LEAD,
-    LEFT,
-    LENGTHS,
-    MODE,
-    NONE,
-    OFFSETS,
-    RAGGED,
-    RIGHT,
-    STRUCTURED,
-)
+from ...native.words import COUNT, COUNTER, FIRST, LEAD, LEFT, LENGTHS, MODE, NONE, OFFSETS, RAGGED, RIGHT, STRUCTURED
+from .arrays import ARRAY
 from .encodings import data_of, kind_of, put_array, put_flat, put_number
-from .language import (
-    ARRAY,
-    at,
-    let_go,
-    new_integers,
-    none,
-    number_of,
-    peek,
-    poke,
-    run,
-    shared,
-    stack,
-)
+from .language import at, let_go, none, number_of, peek, poke, run, shared, stack
+from .structures import new_integers
 from .taking import cut_out, is_known, is_large, is_whole, kind_number, row_of
 
 CUT, TRUNCATE, SLICE = range(3)
@@ -104,7 +81,7 @@ def door(own: int, args: int, count: int) -> int:
     about = kind_of(common, x)
     if about == 0 or kind_number(common, about) != RAGGED:
         return none(common)
-    data = data_of(common, about, x)
+    data = data_of(common, about, x, stack(2))
     if data == 0:
         return none(common)
     bounds = stack(0)
@@ -112,7 +89,7 @@ def door(own: int, args: int, count: int) -> int:
         form = bounds_of(own, args + 8, bounds)
     else:
         form = shortening_of(own, args + 8, bounds) if mode == TRUNCATE else range_of(own, args + 8, bounds)
-    if form < 0 or not is_known(own, form):
+    if form < 0 or not is_known(own, form, data):
         return none(common)
     structure = peek(x + at(about, STRUCTURED))
     n = number_of(peek(structure + at(common, COUNT)))
@@ -129,10 +106,10 @@ def door(own: int, args: int, count: int) -> int:
     put_flat(words, place, table, 3 * n + 2)
     longest = run(at(own, COUNTER), words)
     rows, row = at(table, 2 * n), row_of(data, at(about, LEAD))
-    if at(table, 3 * n + 1) or is_large(common, rows * row):
+    if at(table, 3 * n + 1) or is_large(common, data, rows * row):
         let_go(block)
         return none(common)
     if mode == SLICE and not reaches(peek(peek(structure + at(common, LENGTHS)) + ARRAY), n, at(bounds, 1)):
         let_go(block)
         return none(common)
-    return cut_out(own, x, block, n, longest)
+    return cut_out(own, x, data, block, n, longest)

@@ -20,22 +20,8 @@ from ...native.words import (
     WIDE,
 )
 from ..parts import clear
-from .language import (
-    ARRAY,
-    DESCR,
-    DIMENSIONS,
-    TYPE_OF,
-    at,
-    has_shape,
-    inside,
-    is_plain,
-    keep,
-    let_go,
-    new_object,
-    peek,
-    poke,
-    shared,
-)
+from .arrays import ARRAY, DESCR, DIMENSIONS, drop, has_shape, owner, seen
+from .language import TYPE_OF, at, inside, keep, let_go, new_object, peek, poke, shared
 
 
 @shared
@@ -66,10 +52,10 @@ def kind_to_fill(common: int, x: int) -> int:
 
 
 @shared
-def data_of(common: int, about: int, x: int) -> int:
-    """The array of an encoding that is still what was validated, and plain; else 0."""
-    data = peek(x + at(about, DATA))
-    if not is_plain(common, data) or peek(data + DESCR) != peek(x + at(about, DTYPE)):
+def data_of(common: int, about: int, x: int, room: int) -> int:
+    """The array of an encoding that is still what was validated, and plain, see `arrays.seen`; else 0."""
+    data = seen(common, peek(x + at(about, DATA)), room)
+    if data == 0 or peek(data + DESCR) != peek(x + at(about, DTYPE)):
         return 0
     if not has_shape(common, peek(x + at(about, SHAPE)), data):
         return 0
@@ -155,7 +141,7 @@ def with_data(about: int, x: int, data: int) -> int:
     """The same encoding over other data of the same shape, which belongs to it from now on; 0 with an error set."""
     made = new_object(at(about, TYPE), 0)
     if made == 0:
-        let_go(data)
+        drop(data)
         return 0
     for k in range(at(about, FIELDS)):
         slot = at(about, FIELDS + 1 + k)
@@ -164,7 +150,7 @@ def with_data(about: int, x: int, data: int) -> int:
             keep(value)
         poke(made + slot, value)
     let_go(peek(x + at(about, DATA)))
-    poke(made + at(about, DATA), data)
+    poke(made + at(about, DATA), owner(data))
     descr = peek(data + DESCR)
     keep(descr)
     let_go(peek(made + at(about, DTYPE)))

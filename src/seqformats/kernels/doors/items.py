@@ -15,50 +15,42 @@ from ...native.words import (
     LIST_SHAPE,
     LIST_STRUCTURED,
     MOST,
-    NDARRAY,
     NONE,
     SCAN_ITEMS,
     TRUE,
     TUPLE,
 )
-from .encodings import put_flat, put_number
+from .arrays import ARRAY, DESCR, has_objects, is_of_tensors, shape_of
 from .language import (
-    ARRAY,
-    DESCR,
     TUPLE_SIZE,
     TYPE_OF,
     at,
-    has_objects,
     inside,
     keep,
     let_go,
-    new_integers,
     new_number,
     new_object,
-    new_structure,
     none,
     peek,
     poke,
     replace,
-    run,
-    shape_of,
     shared,
     stack,
     tuple_of_list,
 )
-from .rows import is_valid
-from .taking import is_known
+from .rows import is_built, is_valid, item_of, scanned
+from .structures import new_integers, new_structure
+from .taking import is_known, is_known_of
 
 
 def door(own: int, args: int, count: int) -> int:
     """`own` is a world."""
     common = at(own, FIRST)
     x = peek(args)
-    if not is_known(own, 0):
-        return none(common)
     is_list = peek(x + TYPE_OF) == at(common, LIST_OF)
-    if count == 2 and is_list:
-        return truth(common) if is_valid(common, x) else none(common)
+    if count == 2 and is_list and is_built(common, x):
+        known = is_known_of(own, 0, is_of_tensors(common, peek(x + at(common, LIST_DTYPE))))
+        return truth(common) if known and is_valid(common, x, 0) else none(common)
     if count != 1:
         return none(common)
     given = peek(x + at(common, LIST_ITEMS)) if is_list else x
@@ -104,23 +96,16 @@ def truth(common: int) -> int:
 def filled(own: int, common: int, x: int, items: int) -> int:
     """Fill a `List` with the arrays in a tuple; 0 where they are not plain and alike, -1 with an error set."""
     n = peek(items + TUPLE_SIZE)
-    first = peek(inside(common, items))
     if n == 0 or n > at(common, MOST) >> 3:
         return 0
-    if peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
+    first = item_of(common, items, 0, 0, stack(0))
+    if first == 0 or has_objects(first) or not is_known(own, 0, first):
         return 0
     block = new_integers(common, 3 * n + 1)
     if block == 0:
         return -1
     lengths = peek(block + ARRAY)
-    words = stack(0)
-    place = put_number(words, 0, inside(common, items))
-    place = put_number(words, place, ARRAY)
-    place = put_number(words, place, at(common, NDARRAY))
-    place = put_flat(words, place, lengths, n)
-    place = put_flat(words, place, lengths + 8 * n, n + 1)
-    put_flat(words, place, lengths + 16 * n + 8, n)
-    longest = run(at(own, SCAN_ITEMS), words)
+    longest = scanned(common, at(own, SCAN_ITEMS), items, lengths, first, 0)
     if longest < 0:
         let_go(block)
         return 0

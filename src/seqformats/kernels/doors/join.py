@@ -7,7 +7,6 @@ from ...native.words import (
     COUNT,
     COUNTER,
     FIRST,
-    INT64,
     KINDS,
     LEAD,
     LIST,
@@ -19,20 +18,15 @@ from ...native.words import (
     TUPLE,
     WIDE,
 )
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, int64_beside, seen
 from .encodings import data_of, kind_of, put_flat, put_number
 from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
     TUPLE_SIZE,
     TYPE_OF,
     at,
     inside,
-    is_plain,
     keep,
     let_go,
-    new_integers,
     none,
     number_of,
     peek,
@@ -44,6 +38,7 @@ from .language import (
     tuple_of_list,
     work,
 )
+from .structures import new_integers
 from .taking import is_known, is_large, is_whole, new_rows, ragged_of, row_of
 
 MOST_PARTS = 16
@@ -63,18 +58,19 @@ def fits(data: int, like: int, lead: int) -> bool:
 
 
 @shared
-def address_of(own: int, about: int, part: int, like: int, number: int, n: int) -> int:
+def address_of(own: int, about: int, part: int, like: int, number: int, n: int, room: int) -> int:
     """Where the items of a part begin, which may be a number that is written to a place; 0 where it is not plain."""
     common = at(own, FIRST)
     if peek(part + TYPE_OF) == peek(about):
-        data, structure = data_of(common, about, part), peek(part + at(about, STRUCTURED))
+        data, structure = data_of(common, about, part, room), peek(part + at(about, STRUCTURED))
         plain = data != 0 and fits(data, like, 1) and number_of(peek(structure + at(common, COUNT))) == n
         return peek(data + ARRAY) if plain else 0
     if at(own, MODE) == 0:
         return 0
     if is_whole(own, part, number):
-        return number if peek(like + DESCR) == at(common, INT64) and peek_int(like + AXES) == 1 else 0
-    return peek(part + ARRAY) if is_plain(common, part) and fits(part, like, 0) else 0
+        return number if peek(like + DESCR) == int64_beside(common, like) and peek_int(like + AXES) == 1 else 0
+    item = seen(common, part, room)
+    return peek(item + ARRAY) if item != 0 and fits(item, like, 0) else 0
 
 
 @shared
@@ -90,16 +86,16 @@ def joined(own: int, held: int) -> int:
             form = CONSTANTS
         elif first == 0:
             first = part
-    if first == 0 or kind_of(common, first) != about or not is_known(own, form):
+    if first == 0 or kind_of(common, first) != about:
         return none(common)
-    like = data_of(common, about, first)
-    if like == 0:
+    like = data_of(common, about, first, stack(3))
+    if like == 0 or not is_known(own, form, like):
         return none(common)
     n, row = number_of(peek(peek(first + at(about, STRUCTURED)) + at(common, COUNT))), row_of(like, at(about, LEAD))
     bases, numbers = stack(0), stack(1)  # addresses, and behind them their units
     for k in range(parts):
         part = at(inside(common, held), k)
-        address = address_of(own, about, part, like, numbers + 8 * k, n)
+        address = address_of(own, about, part, like, numbers + 8 * k, n, stack(4))
         if address == 0:
             return none(common)
         poke(bases + 8 * k, address)
@@ -125,8 +121,8 @@ def joined(own: int, held: int) -> int:
     put_flat(words, put_flat(words, 0, cum, parts * (n + 1)), table, 2 * n + 1)
     longest = run(at(own, COUNTER), words)
     rows = at(table, 2 * n)
-    wrong = longest < 0 or is_large(common, rows * row)
-    out = 0 if wrong else new_rows(common, like, at(about, LEAD), rows)
+    wrong = longest < 0 or is_large(common, like, rows * row)
+    out = 0 if wrong else new_rows(common, like, at(about, LEAD), rows, stack(5))
     if out == 0:
         let_go(room)
         let_go(block)

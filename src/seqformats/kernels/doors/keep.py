@@ -3,48 +3,33 @@
 Marks are an array of bools, or a `Ragged` of them that has its structure in common with `x`.
 """
 
-from ...native.words import BOOL, COUNT, COUNTER, FIRST, LEAD, MOVER, NDARRAY, OFFSETS, RAGGED, ROWS, STRUCTURED
+from ...native.words import BOOL, COUNT, COUNTER, FIRST, LEAD, MOVER, OFFSETS, RAGGED, ROWS, STRUCTURED, TENSOR_BOOL
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, is_tensor, seen
 from .encodings import data_of, kind_of, put_array, put_flat, put_number
-from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
-    TYPE_OF,
-    at,
-    is_plain,
-    let_go,
-    new_integers,
-    none,
-    number_of,
-    peek,
-    peek_int,
-    run,
-    shared,
-    stack,
-    work,
-)
+from .language import at, let_go, none, number_of, peek, peek_int, run, shared, stack, work
+from .structures import new_integers
 from .taking import is_known, is_large, kind_number, new_rows, put_runs, ragged_of, row_of
 
 ARRAYS, BATCH = range(2)  # what marks may be
 
 
 @shared
-def marks_of(own: int, given: int, structure: int) -> int:
-    """The array of the marks; 0 where it is not plain."""
+def marks_of(own: int, given: int, structure: int, data: int, room: int) -> int:
+    """The array of the marks, of the library of `data`; 0 where it is not plain."""
     common = at(own, FIRST)
-    if peek(given + TYPE_OF) != at(common, NDARRAY):
-        about = kind_of(common, given)
-        if about == 0 or kind_number(common, about) != RAGGED or peek(given + at(about, STRUCTURED)) != structure:
-            return 0
-        given = data_of(common, about, given)
-        if given == 0:
-            return 0
-    elif not is_plain(common, given):
+    about = kind_of(common, given)
+    if about == 0:
+        marks = seen(common, given, room)
+    elif kind_number(common, about) != RAGGED or peek(given + at(about, STRUCTURED)) != structure:
         return 0
-    plain = peek_int(given + AXES) == 1 and peek(given + DESCR) == at(own, BOOL)
+    else:
+        marks = data_of(common, about, given, room)
+    if marks == 0:
+        return 0
+    bools = at(common, TENSOR_BOOL) if is_tensor(data) else at(own, BOOL)
+    plain = peek_int(marks + AXES) == 1 and peek(marks + DESCR) == bools
     rows = number_of(peek(structure + at(common, ROWS)))
-    return given if plain and at(peek(given + DIMENSIONS), 0) == rows else 0
+    return marks if plain and at(peek(marks + DIMENSIONS), 0) == rows else 0
 
 
 def door(own: int, args: int, count: int) -> int:
@@ -56,12 +41,12 @@ def door(own: int, args: int, count: int) -> int:
     about = kind_of(common, x)
     if about == 0 or kind_number(common, about) != RAGGED:
         return none(common)
-    data, structure = data_of(common, about, x), peek(x + at(about, STRUCTURED))
-    marks = marks_of(own, given, structure) if data else 0
-    if marks == 0 or not is_known(own, ARRAYS if marks == given else BATCH):
+    data, structure = data_of(common, about, x, stack(1)), peek(x + at(about, STRUCTURED))
+    marks = marks_of(own, given, structure, data, stack(2)) if data else 0
+    if marks == 0 or not is_known(own, BATCH if kind_of(common, given) else ARRAYS, data):
         return none(common)
     rows, row = number_of(peek(structure + at(common, ROWS))), row_of(data, at(about, LEAD))
-    if is_large(common, rows * row):
+    if is_large(common, data, rows * row):
         return none(common)
     n, offsets = number_of(peek(structure + at(common, COUNT))), peek(structure + at(common, OFFSETS))
     block = new_integers(common, 2 * n + 1)
@@ -73,7 +58,7 @@ def door(own: int, args: int, count: int) -> int:
     place = put_array(words, place, offsets)
     put_flat(words, place, table, 2 * n + 1)
     longest = run(at(own, COUNTER), words)
-    out = new_rows(common, data, at(about, LEAD), at(table, 2 * n))
+    out = new_rows(common, data, at(about, LEAD), at(table, 2 * n), stack(3))
     if out == 0:
         let_go(block)
         return 0

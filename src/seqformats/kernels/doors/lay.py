@@ -18,8 +18,6 @@ from ...native.words import (
     LIST_OF,
     LIST_STRUCTURED,
     MASKED,
-    MOST,
-    NDARRAY,
     NOT_IN_ORDER,
     ORDER,
     PAD_BLOCKS,
@@ -37,29 +35,19 @@ from ...native.words import (
     WITH_GAPS,
     WORDS_TO_STEPS,
 )
-from .encodings import data_of, kind_of, put_flat, put_layout, put_number
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, drop, has_objects, is_tensor, most_of, new_array, number_size
+from .encodings import data_of, kind_of, put_flat, put_layout
 from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
-    ITEM_SIZE,
     TUPLE_SIZE,
     TYPE_OF,
     at,
-    has_objects,
     inside,
     keep,
     let_go,
-    new_array,
-    new_batch,
-    new_integers,
-    new_structure,
     none,
     peek,
     peek_int,
     poke,
-    run,
     shared,
     stack,
     tuple_of_list,
@@ -80,13 +68,17 @@ from .rows import (
     WORDS,
     N,
     cleared,
+    is_built,
     is_valid,
+    item_of,
     moved,
     new_order,
     of_structure,
     ordered,
     put_rows,
+    scanned,
 )
+from .structures import new_batch, new_integers, new_structure
 from .taking import is_known
 
 
@@ -123,7 +115,7 @@ def of_encoding(own: int, common: int, x: int) -> int:
     if kind == at(own, TARGET):
         keep(x)
         return x
-    data = data_of(common, about, x)
+    data = data_of(common, about, x, stack(2))
     if data == 0:
         return none(common)
     structure = peek(x + at(about, STRUCTURED))
@@ -146,10 +138,10 @@ def of_encoding(own: int, common: int, x: int) -> int:
 def of_items(own: int, common: int, items: int) -> int:
     """Of the arrays in a tuple, where all are plain and alike."""
     n = peek(items + TUPLE_SIZE)
-    first = peek(inside(common, items))
-    if n == 0 or peek(first + TYPE_OF) != at(common, NDARRAY) or has_objects(first):
+    first = item_of(common, items, 0, 1, stack(2)) if n else 0
+    if first == 0 or has_objects(first):
         return none(common)
-    if at(own, SCAN_LIST) == 0:
+    if at(own, SCAN_LIST) == 0 and not is_tensor(first):
         poke(own + 8 * FORM, 0)  # as if it were that of some list
         return none(common)
     block = new_integers(common, 3 * n + 1)
@@ -159,13 +151,7 @@ def of_items(own: int, common: int, items: int) -> int:
     offsets = lengths + 8 * n
     addresses = offsets + 8 * n + 8
     words, job = stack(0), stack(1)
-    place = put_number(words, 0, inside(common, items))
-    place = put_number(words, place, ARRAY)
-    place = put_number(words, place, at(common, NDARRAY))
-    place = put_flat(words, place, lengths, n)
-    place = put_flat(words, place, offsets, n + 1)
-    put_flat(words, place, addresses, n)
-    longest = run(at(own, SCAN_LIST), words)
+    longest = scanned(common, at(own, SCAN_LIST), items, lengths, first, 1)
     if longest < 0:
         let_go(block)
         return none(common)
@@ -193,7 +179,7 @@ def of_items(own: int, common: int, items: int) -> int:
 @shared
 def of_list(own: int, common: int, x: int) -> int:
     """Of a `List`, whose structure is shared."""
-    if not is_valid(common, x):
+    if not is_built(common, x):
         return none(common)
     structure = peek(x + at(common, LIST_STRUCTURED))
     if at(own, TARGET) < PADDED and peek(structure + at(common, STABLE)) != at(common, TRUE):
@@ -204,8 +190,9 @@ def of_list(own: int, common: int, x: int) -> int:
     if table == 0:
         return 0
     addresses = peek(table + ARRAY)
-    for k in range(n):
-        poke(addresses + 8 * k, peek(at(inside(common, items), k) + ARRAY))
+    if not is_valid(common, x, addresses):
+        let_go(table)
+        return none(common)
     job = stack(1)
     of_structure(common, job, structure)
     words = stack(0)
@@ -216,7 +203,7 @@ def of_list(own: int, common: int, x: int) -> int:
     poke(job + 8 * FROM_STEPS, 0)
     poke(job + 8 * DATA, 0)
     poke(job + 8 * WORDS, words)
-    poke(job + 8 * SAMPLE, peek(inside(common, items)))
+    poke(job + 8 * SAMPLE, item_of(common, items, 0, 1, stack(2)))
     poke(job + 8 * LEADING, 1)
     made = laid_out(own, common, job)
     let_go(table)
@@ -229,12 +216,12 @@ def laid_out(own: int, common: int, job: int) -> int:
     target, sample = at(own, TARGET), at(job, SAMPLE)
     n, rows, longest = at(job, N), at(job, ROW_COUNT), at(job, WIDTH)
     lead, axes, item = at(job, LEADING), peek_int(sample + AXES), peek(sample + DIMENSIONS)
-    row = peek(peek(sample + DESCR) + ITEM_SIZE)
+    row = number_size(sample)
     for k in range(lead, axes):
         row *= at(item, k)
     if row == 0 or rows == 0 or axes > 60:
         return none(common)
-    most = at(common, MOST) // row
+    most = most_of(common, sample) // row
     runs = n if target == MASKED else longest  # of a rectangle
     room = longest if target == MASKED else n
     rectangle = target in (MASKED, PADDED)
@@ -258,7 +245,7 @@ def laid_out(own: int, common: int, job: int) -> int:
     way = at(job, SOURCE) * FROM + (IN_WORDS if single else 0) + (WITH_GAPS if free else 0)
     way += NOT_IN_ORDER if sorts else 0
     if (
-        not is_known(own, way)
+        not is_known(own, way, sample)
         or kernel == 0
         or (free != 0 and at(own, PAD_BLOCKS) == 0)
         or (sorts and at(own, SORT_LENGTHS) == 0)
@@ -277,7 +264,7 @@ def laid_out(own: int, common: int, job: int) -> int:
     leading = 2 if rectangle else 1
     for k in range(lead, axes):
         poke(shape + 8 * (leading + k - lead), at(item, k))
-    out = new_array(common, peek(sample + DESCR), leading + axes - lead, shape)
+    out = new_array(common, peek(sample + DESCR), leading + axes - lead, shape, stack(3))
     if out != 0:
         steps = 0
         if order != 0:
@@ -302,14 +289,14 @@ def sealed(common: int, job: int, target: int, out: int, sorted_block: int) -> i
             structure = new_structure(common, at(job, BLOCK), at(job, N), at(job, ROW_COUNT), at(job, WIDTH))
     if out == 0 or structure == 0:
         if out != 0:
-            let_go(out)
+            drop(out)
         if sorted_block != 0:
             let_go(sorted_block)
         return 0
     if sorted_block != 0:
         order = new_order(common, sorted_block, at(job, N), at(job, WIDTH))
         if order == 0:
-            let_go(out)
+            drop(out)
             let_go(structure)
             return 0
         if peek(structure + at(common, ORDER)) == 0:

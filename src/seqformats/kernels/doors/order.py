@@ -9,7 +9,6 @@ from ...native.words import (
     COUNTER,
     FALSE,
     FIRST,
-    INT64,
     LEAD,
     LEAST,
     LENGTHS,
@@ -28,22 +27,14 @@ from ...native.words import (
     STRUCTURED,
     TRUE,
 )
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, drop, int64_beside, new_array, number_size
 from .encodings import clear_padding, data_of, kind_of, put_array, put_flat, put_layout, put_number, with_data
 from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
-    ITEM_SIZE,
     at,
     inside,
     keep,
     let_go,
-    new_array,
-    new_integers,
     new_named,
-    new_ragged,
-    new_structure,
     none,
     number_of,
     peek,
@@ -54,6 +45,7 @@ from .language import (
     stack,
     work,
 )
+from .structures import new_integers, new_ragged, new_structure
 from .taking import is_known, is_large, is_whole, kind_number, new_rows, new_rows_in, put_runs, ragged_of, row_of
 
 SORT, ARGSORT, TOPK, UNIQUE = range(4)
@@ -71,7 +63,7 @@ def flag_of(own: int, given: int) -> int:
 @shared
 def put_ordered(words: int, data: int, values: int, places: int) -> int:
     """The array whose items the kernel takes, and the addresses where its results go; the place behind."""
-    items = row_of(data, 0) // peek(peek(data + DESCR) + ITEM_SIZE)
+    items = row_of(data, 0) // number_size(data)
     place = put_flat(words, 0, peek(data + ARRAY), items)
     place = put_flat(words, place, values, items)
     return put_flat(words, place, places, items)
@@ -109,14 +101,14 @@ def rearranged(own: int, plan: int, about: int, x: int, data: int, numbers: int)
     place = put_layout(common, words, place, about, x, dimensions) if place else 0
     if place == 0:
         return none(common)
-    descr = at(common, INT64) if places else peek(data + DESCR)
-    out = new_array(common, descr, peek_int(data + AXES), dimensions)
+    descr = int64_beside(common, data) if places else peek(data + DESCR)
+    out = new_array(common, descr, peek_int(data + AXES), dimensions, stack(1))
     if out == 0:
         return 0
     clear_padding(about, out, row_of(out, 0))
     put_ordered(words, data, peek(out + ARRAY), peek(out + ARRAY))
     if sort_items(common, plan, words, place, PLACES if places else VALUES, numbers) == 0:
-        let_go(out)
+        drop(out)
         return 0
     return with_data(about, x, out)
 
@@ -139,16 +131,16 @@ def largest(own: int, plan: int, x: int, data: int, numbers: int) -> int:
         longest = max(longest, length)
         poke(table + 8 * i, length)
         poke(table + 8 * (n + 1 + i), total)
-    values = new_rows(common, data, 1, total)
-    places = new_rows_in(common, at(common, INT64), data, 1, total) if values else 0
+    values = new_rows(common, data, 1, total, stack(2))
+    places = new_rows_in(common, int64_beside(common, data), data, 1, total, stack(3)) if values else 0
     kept = new_structure(common, block, n, total, longest) if places else 0
     if kept == 0:
         if places == 0:
             let_go(block)
         else:
-            let_go(places)
+            drop(places)
         if values:
-            let_go(values)
+            drop(values)
         return 0
     cum = peek(peek(structure + at(common, OFFSETS)) + ARRAY)
     words = stack(1)
@@ -158,8 +150,8 @@ def largest(own: int, plan: int, x: int, data: int, numbers: int) -> int:
     done = sort_items(common, plan, words, place, BOTH, numbers)
     pair = new_named(common, at(own, PAIR), 2) if done else 0
     if pair == 0:
-        let_go(values)
-        let_go(places)
+        drop(values)
+        drop(places)
         let_go(kept)
         return 0
     keep(kept)
@@ -179,7 +171,7 @@ def distinct(own: int, plan: int, x: int, data: int, numbers: int) -> int:
     about = kind_of(common, x)
     structure = peek(x + at(about, STRUCTURED))
     n, offsets = at(numbers, 2), peek(structure + at(common, OFFSETS))
-    cum, size = peek(offsets + ARRAY), peek(peek(data + DESCR) + ITEM_SIZE)
+    cum, size = peek(offsets + ARRAY), number_size(data)
     room = new_integers(common, 2 * rows)  # items in order, and which are the first of equal ones
     block = new_integers(common, 2 * n + 1) if room else 0
     if block == 0:
@@ -205,7 +197,7 @@ def distinct(own: int, plan: int, x: int, data: int, numbers: int) -> int:
         place = put_array(words, put_flat(words, 0, marks, rows), offsets)
         put_flat(words, place, table, 2 * n + 1)
         longest = run(at(own, COUNTER), words)
-        out = new_rows(common, data, 1, at(table, 2 * n))
+        out = new_rows(common, data, 1, at(table, 2 * n), stack(3))
     if out == 0:
         let_go(room)
         let_go(block)
@@ -237,19 +229,19 @@ def door(own: int, args: int, count: int) -> int:
     k = numbers + 32
     if flag < 0 or (mode == TOPK and (not is_whole(own, peek(args + 8), k) or peek(k) < 0)):
         return none(common)
-    data = data_of(common, about, x)
+    data = data_of(common, about, x, stack(1))
     if data == 0:
         return none(common)
     plan, number = 0, 0
     for j in range(at(own, ORDERS)):
         if at(own, ORDER_PLANS + ORDER_WIDE * j + ORDER_DTYPE) == peek(data + DESCR):
             plan, number = own + 8 * (ORDER_PLANS + ORDER_WIDE * j), j
-    if plan == 0 or not is_known(own, 8 * number + kind_number(common, about)):
+    if plan == 0 or not is_known(own, 4 * number + kind_number(common, about), data):
         return none(common)
     structure = peek(x + at(about, STRUCTURED))
     rows = number_of(peek(structure + at(common, ROWS)))
-    width = row_of(data, at(about, LEAD)) // peek(peek(data + DESCR) + ITEM_SIZE)
-    if rows * width == 0 or is_large(common, 64 * rows * width + 2 * row_of(data, 0)):
+    width = row_of(data, at(about, LEAD)) // number_size(data)
+    if rows * width == 0 or is_large(common, data, 64 * rows * width + 2 * row_of(data, 0)):
         return none(common)
     poke(numbers, rows * width)
     poke(numbers + 8, width)

@@ -8,14 +8,12 @@ from ...native.words import (
     COUNT,
     COUNTER,
     FIRST,
-    INT64,
     LEAD,
     LENGTHS,
     LIST,
     MASKED,
     MODE,
     MOVER,
-    NDARRAY,
     NONE,
     OFFSETS,
     RAGGED,
@@ -23,21 +21,14 @@ from ...native.words import (
     STRUCTURED,
     WHOLE,
 )
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, drop, int64_beside, is_tensor, seen
 from .encodings import data_of, kind_of, put_array, put_flat
 from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
     ITEMS_IN_LIST,
     TUPLE_SIZE,
     TYPE_OF,
     at,
-    is_plain,
     let_go,
-    new_integers,
-    new_structure,
-    new_view,
     none,
     number_of,
     peek,
@@ -46,8 +37,8 @@ from .language import (
     run,
     shared,
     stack,
-    structure_of,
 )
+from .structures import integers_in, new_integers, new_structure, structure_of
 from .taking import (
     is_known,
     is_large,
@@ -61,21 +52,23 @@ from .taking import (
     rows_between,
 )
 
-NUMBER, SLICE, SEVERAL, ITEMS, TIMES, EACH = range(6)  # what an index may be
+NUMBER, SLICE, SEVERAL, ITEMS, TIMES, EACH, BY_TENSOR = range(7)  # what an index may be
+KINDS_OF_INDEX = 16
 
 
 @shared
-def form_of(own: int, index: int, n: int, bounds: int) -> int:
-    """What an index is; of a number or a slice, `bounds` gets the first sequence and the one behind the last."""
+def form_of(own: int, index: int, array: int, n: int, bounds: int) -> int:
+    """What an index is, which is `array` if it is one.
+
+    Of a number or a slice, `bounds` gets the first sequence and the one behind the last.
+    """
     common, kind = at(own, FIRST), peek(index + TYPE_OF)
-    several = kind == at(common, NDARRAY)
-    if several and not (
-        is_plain(common, index) and peek_int(index + AXES) == 1 and peek(index + DESCR) == at(common, INT64)
-    ):
+    several = array != 0
+    if several and (peek_int(array + AXES) != 1 or peek(array + DESCR) != int64_beside(common, array)):
         return -1
     if at(own, MODE) == 1:
         if several:
-            return EACH if at(peek(index + DIMENSIONS), 0) == n else -1
+            return EACH if at(peek(array + DIMENSIONS), 0) == n else -1
         return TIMES if is_whole(own, index, bounds) else -1
     if several:
         return SEVERAL
@@ -121,8 +114,8 @@ def between(common: int, about: int, x: int, data: int, start: int, stop: int) -
         if k:
             longest = max(longest, at(cum, start + k) - at(cum, start + k - 1))
     rows = at(moved, n)
-    lengths = new_view(common, peek(structure + at(common, LENGTHS)), start, n)
-    offsets = new_view(common, block, 0, n + 1) if lengths else 0
+    lengths = integers_in(common, peek(structure + at(common, LENGTHS)), start, n)
+    offsets = integers_in(common, block, 0, n + 1) if lengths else 0
     let_go(block)
     made = structure_of(common, lengths, offsets, n, rows, longest)
     if made == 0:
@@ -148,12 +141,12 @@ def numbers_in(own: int, index: int, where: int, count: int) -> bool:
 
 
 @shared
-def repetitions(index: int, form: int, bounds: int, n: int) -> int:
+def repetitions(array: int, form: int, bounds: int, n: int) -> int:
     """How many sequences a repetition has; -1 where it is none."""
     if form == TIMES:
         times = at(bounds, 0)
         return times * n if 0 <= times < 1 << 31 else -1
-    total, counts = 0, peek(index + ARRAY)
+    total, counts = 0, peek(array + ARRAY)
     for i in range(n):
         if not 0 <= at(counts, i) < 1 << 31:
             return -1
@@ -162,11 +155,11 @@ def repetitions(index: int, form: int, bounds: int, n: int) -> int:
 
 
 @shared
-def repeat_places(index: int, form: int, bounds: int, n: int, where: int) -> int:
+def repeat_places(array: int, form: int, bounds: int, n: int, where: int) -> int:
     """Write each place as often as its sequence is repeated."""
     j = 0
     for i in range(n):
-        for _ in range(at(bounds, 0) if form == TIMES else at(peek(index + ARRAY), i)):
+        for _ in range(at(bounds, 0) if form == TIMES else at(peek(array + ARRAY), i)):
             poke(where + 8 * j, i)
             j += 1
     return j
@@ -182,24 +175,28 @@ def door(own: int, args: int, count: int) -> int:
     if about == 0:
         return none(common)
     kind = kind_number(common, about)
-    data = data_of(common, about, x) if kind in (RAGGED, MASKED) else 0
+    data = data_of(common, about, x, stack(2)) if kind in (RAGGED, MASKED) else 0
     if data == 0:
         return none(common)
     structure = peek(x + at(about, STRUCTURED))
     n, bounds = number_of(peek(structure + at(common, COUNT))), stack(0)
-    form = form_of(own, index, n, bounds)
-    if form < 0 or not is_known(own, 8 * kind + form):
+    array = seen(common, index, stack(3))
+    form = form_of(own, index, array, n, bounds)
+    by_tensor = BY_TENSOR if array != 0 and is_tensor(array) else 0
+    if form < 0 or not is_known(own, KINDS_OF_INDEX * kind + form + by_tensor, data):
         return none(common)
     if form in (NUMBER, SLICE):
+        if is_tensor(data):
+            return none(common)
         return between(common, about, x, data, at(bounds, 0), at(bounds, 1))
 
     if form == ITEMS:
         size = peek(index + TUPLE_SIZE)
     elif form == SEVERAL:
-        size = at(peek(index + DIMENSIONS), 0)
+        size = at(peek(array + DIMENSIONS), 0)
     else:
-        size = repetitions(index, form, bounds, n)
-    if size < 0 or is_large(common, 32 * size):
+        size = repetitions(array, form, bounds, n)
+    if size < 0 or is_large(common, data, 32 * size):
         return none(common)
     block = new_integers(common, 4 * size + 2)  # lengths, offsets, where they begin; the index
     if block == 0:
@@ -207,9 +204,9 @@ def door(own: int, args: int, count: int) -> int:
     table = peek(block + ARRAY)
     where = table + 8 * (3 * size + 1)
     if form == SEVERAL:
-        where = peek(index + ARRAY)
+        where = peek(array + ARRAY)
     elif form != ITEMS:
-        repeat_places(index, form, bounds, n, where)
+        repeat_places(array, form, bounds, n, where)
     elif not numbers_in(own, index, where, size):
         let_go(block)
         return none(common)
@@ -235,10 +232,10 @@ def door(own: int, args: int, count: int) -> int:
                 poke(starts + 8 * j, i + n if i < 0 else i)
             for j in range(size + 1):
                 poke(cum + 8 * j, j)
-    if longest < 0 or is_large(common, units * row):
+    if longest < 0 or is_large(common, data, units * row):
         let_go(block)
         return none(common)
-    out = new_rows(common, data, at(about, LEAD) if kind == RAGGED else 1, units)
+    out = new_rows(common, data, at(about, LEAD) if kind == RAGGED else 1, units, stack(4))
     if out == 0:
         let_go(block)
         return 0
@@ -247,6 +244,6 @@ def door(own: int, args: int, count: int) -> int:
         return ragged_of(common, out, block, size, longest)
     made = new_structure(common, block, size, rows, longest)
     if made == 0:
-        let_go(out)
+        drop(out)
         return 0
     return remade(common, about, x, out, made, peek(made + at(common, LENGTHS)))

@@ -20,23 +20,9 @@ from ...native.words import (
     STRUCTURED,
     TYPE,
 )
+from .arrays import drop, shape_of
 from .encodings import clear_padding, is_filled, kind_of, put_blocks, put_layout, put_number, with_data
-from .language import (
-    FREE_FROM,
-    TYPE_OF,
-    at,
-    keep,
-    let_go,
-    number_of,
-    peek,
-    poke,
-    run,
-    shape_of,
-    shared,
-    work,
-)
-
-MOST_AXES = 32  # of an array; there is room for twice as many
+from .language import FREE_FROM, TYPE_OF, at, keep, let_go, number_of, peek, poke, run, shared, work
 
 
 @shared
@@ -105,7 +91,7 @@ def with_items(common: int, about: int, x: int, data: int) -> Any:
     """`with_data` for items of another shape."""
     shape = shape_of(common, data)
     if shape == 0:
-        let_go(data)
+        drop(data)
         return 0
     made = with_data(about, x, data)
     if made == 0:

@@ -20,29 +20,24 @@ from ...native.words import (
     SORT_LENGTHS,
     TARGET,
 )
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, MOST_AXES, is_tensor, seen, shown
 from .encodings import put_flat, put_number, put_steps
 from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
-    FLAGS,
     TUPLE_SIZE,
-    TYPE_OF,
     at,
     inside,
     let_go,
-    new_integers,
     new_named,
-    new_view,
     number_of,
     peek,
     peek_int,
     poke,
+    run,
     shared,
     stack,
     work,
 )
+from .structures import integers_in, new_integers
 
 # What is to be laid out, in memory: words of the source, its sequences, and a row.
 SOURCE, FROM_STEPS, DATA, WORDS, STRUCTURE, BLOCK, N, ROW_COUNT, WIDTH, LENGTHS_AT, OFFSETS_AT = range(11)
@@ -155,7 +150,7 @@ def new_order(common: int, block: int, n: int, longest: int) -> int:
     begin = 0
     for k in range(4):
         count = n if k < 2 else longest + k - 2
-        view = new_view(common, block, begin, count) if done else 0
+        view = integers_in(common, block, begin, count) if done else 0
         if done and view == 0:
             done = False
         if view != 0:
@@ -169,27 +164,84 @@ def new_order(common: int, block: int, n: int, longest: int) -> int:
 
 
 @shared
-def is_valid(common: int, x: int) -> bool:
-    """Are the arrays of a `List` what they were when it was built?"""
-    items, structure = peek(x + at(common, LIST_ITEMS)), peek(x + at(common, LIST_STRUCTURED))
-    if items == 0 or structure == 0:  # its constructor has not run
+def fits(common: int, array: int, descr: int, axes: int, item: int) -> bool:
+    """Is an array of this dtype, with so many axes, and `item` the lengths of all but the first?"""
+    if array == 0 or peek(array + DESCR) != descr or peek_int(array + AXES) != axes:
         return False
+    dimensions, same = peek(array + DIMENSIONS), True
+    for k in range(1, axes):
+        same &= at(dimensions, k) == at(item, k)
+    return same
+
+
+@shared
+def item_of(common: int, items: int, i: int, moved: int, room: int) -> int:
+    """An array of a tuple: one that may be `moved`, or else one that may be in a graph; 0 where it is not plain."""
+    x = at(inside(common, items), i)
+    return seen(common, x, room) if moved else shown(common, x, room)
+
+
+@shared
+def is_valid(common: int, x: int, addresses: int) -> bool:
+    """Are the arrays of a `List` what they were when it was built?
+
+    `addresses`, if not 0, is where those of their items are written: they may be moved, then.
+    """
+    items, structure = peek(x + at(common, LIST_ITEMS)), peek(x + at(common, LIST_STRUCTURED))
     n = peek(items + TUPLE_SIZE)
     if n == 0 or number_of(peek(structure + at(common, COUNT))) != n:
         return False
     lengths = peek(peek(structure + at(common, LENGTHS)) + ARRAY)
     shape, descr = peek(x + at(common, LIST_SHAPE)), peek(x + at(common, LIST_DTYPE))
-    axes = peek(shape + TUPLE_SIZE)
+    axes, item, room = peek(shape + TUPLE_SIZE), stack(6), stack(7)
+    if axes > MOST_AXES:
+        return False
+    for k in range(1, axes):
+        poke(item + 8 * k, number_of(at(inside(common, shape), k)))
     for i in range(n):
-        array = at(inside(common, items), i)
-        if peek(array + TYPE_OF) != at(common, NDARRAY) or peek(array + DESCR) != descr:
+        array = item_of(common, items, i, addresses, room)
+        if not fits(common, array, descr, axes, item) or at(peek(array + DIMENSIONS), 0) != at(lengths, i):
             return False
-        if peek_int(array + AXES) != axes or peek_int(array + FLAGS) & 1 == 0:
-            return False
-        dimensions = peek(array + DIMENSIONS)
-        if at(dimensions, 0) != at(lengths, i):
-            return False
-        for k in range(1, axes):
-            if at(dimensions, k) != number_of(at(inside(common, shape), k)):
-                return False
+        if addresses:
+            poke(addresses + 8 * i, peek(array + ARRAY))
     return True
+
+
+@shared
+def is_built(common: int, x: int) -> bool:
+    """Has the constructor of a `List` run?"""
+    return peek(x + at(common, LIST_ITEMS)) != 0 and peek(x + at(common, LIST_STRUCTURED)) != 0
+
+
+@shared
+def scanned(common: int, scan_list: int, items: int, lengths: int, first: int, moved: int) -> int:
+    """The longest of the arrays in a tuple, or a negative number where they are not plain and alike.
+
+    Lengths, offsets and addresses are written to `lengths`; `first` is the first array.
+    """
+    n = peek(items + TUPLE_SIZE)
+    offsets, addresses = lengths + 8 * n, lengths + 16 * n + 8
+    if not is_tensor(first):
+        words = stack(6)
+        place = put_number(words, 0, inside(common, items))
+        place = put_number(words, place, ARRAY)
+        place = put_number(words, place, at(common, NDARRAY))
+        place = put_flat(words, place, lengths, n)
+        place = put_flat(words, place, offsets, n + 1)
+        put_flat(words, place, addresses, n)
+        return run(scan_list, words)
+    descr, axes, item = peek(first + DESCR), peek_int(first + AXES), peek(first + DIMENSIONS)
+    room, longest = stack(7), 0
+    poke(offsets, 0)
+    for i in range(n):
+        array = item_of(common, items, i, moved, room)
+        if not fits(common, array, descr, axes, item):
+            return -1
+        length = at(peek(array + DIMENSIONS), 0)
+        longest = max(longest, length)
+        poke(lengths + 8 * i, length)
+        poke(offsets + 8 * (i + 1), at(offsets, i) + length)
+        poke(addresses + 8 * i, peek(array + ARRAY))
+        if at(offsets, i + 1) < 0:  # tensors without items may be that long
+            return -1
+    return longest

@@ -18,7 +18,6 @@ from ...native.words import (
     LAID,
     LEAD,
     MADE,
-    MOST,
     MOVES,
     OFFSETS,
     ROWS,
@@ -28,47 +27,26 @@ from ...native.words import (
     STRUCTURED,
 )
 from ..parts import clear
+from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, MOST_AXES, ROOM, drop, hold, most_of, new_array, owner, seen
 from .encodings import data_of, put_blocks, put_flat
-from .language import (
-    ARRAY,
-    AXES,
-    DESCR,
-    DIMENSIONS,
-    TUPLE_SIZE,
-    TYPE_OF,
-    at,
-    inside,
-    is_plain,
-    keep,
-    let_go,
-    new_array,
-    none,
-    number_of,
-    peek,
-    peek_int,
-    poke,
-    shared,
-    stack,
-)
-from .plans import MOST_AXES, clear_gaps, kind_or_levels, plan_for, put_rest, put_rows, with_items, work_over
+from .language import TUPLE_SIZE, TYPE_OF, at, inside, none, number_of, peek, peek_int, poke, shared, stack
+from .plans import clear_gaps, kind_or_levels, plan_for, put_rest, put_rows, with_items, work_over
 
 
 @shared
-def items_given(common: int, about: int, shape: int, x: int, laid: int) -> Any:
+def items_given(common: int, about: int, shape: int, x: int, laid: int, room: int) -> Any:
     """The array of an argument, plain; 0 for another.
 
     What is laid out as `shape` may be such an encoding, over the very same sequences.
     """
-    if is_plain(common, x):
-        return x
     if not laid or peek(x + TYPE_OF) != peek(shape + TYPE_OF):
-        return 0
+        return seen(common, x, room)
     if peek(x + at(about, STRUCTURED)) != peek(shape + at(about, STRUCTURED)):
         return 0
     side = at(about, SIDE)
     if side and peek(x + side) != peek(shape + side):
         return 0
-    return data_of(common, about, x)
+    return data_of(common, about, x, room)
 
 
 @shared
@@ -106,13 +84,13 @@ def door(own: int, args: int, count: int) -> Any:
         places *= length
 
     # what is given: as many items as the first has, of dtypes that are known
-    given, descrs = stack(2), stack(3)
+    given, descrs, rooms = stack(2), stack(3), stack(5)
     item, axes = 0, 0
     for k in range(3):
         poke(descrs + 8 * k, 0)
     for k in range(arrays):
         laid = at(own, LAID) >> k & 1
-        array = items_given(common, about, x, peek(args + 8 + 8 * k), laid)
+        array = items_given(common, about, x, peek(args + 8 + 8 * k), laid, rooms + ROOM * k)
         if array == 0:
             return none(common)
         begin = head if laid else 1
@@ -131,7 +109,7 @@ def door(own: int, args: int, count: int) -> Any:
         for k in range(axes):
             if number_of(peek(inside(common, known) + 8 * (head + k))) != at(item, k):
                 return none(common)
-    flat, most, size = at(own, FLAT), at(common, MOST), at(plan, SIZE)
+    flat, most, size = at(own, FLAT), most_of(common, at(given, 0)), at(plan, SIZE)
     if flat:
         places, head = rows, 1
         poke(lead, rows)
@@ -157,7 +135,7 @@ def door(own: int, args: int, count: int) -> Any:
         return none(common)
     for k in range(axes):
         poke(lead + 8 * (head + k), at(item, k))
-    out = new_array(common, at(plan, MADE), head + axes, lead)
+    out = new_array(common, at(plan, MADE), head + axes, lead, stack(6))
     if out == 0:
         return 0
     bytes = places * width * size
@@ -170,8 +148,8 @@ def door(own: int, args: int, count: int) -> Any:
         poke(words + 8 * out_at + 8, places * width)
     put_rest(own, words, place, width * size if moves else width, n)
     for k in range(arrays):
-        keep(at(given, k))
+        hold(at(given, k))
     work_over(common, about, x, at(plan, KERNEL), words, bytes)
     for k in range(arrays):
-        let_go(at(given, k))
-    return out if flat else with_items(common, about, x, out)
+        drop(at(given, k))
+    return owner(out) if flat else with_items(common, about, x, out)

@@ -5,57 +5,66 @@ from ...native.words import (
     FIELDS,
     FIRST,
     FORM,
+    FORMS,
     KINDS,
     KNOWN,
     LENGTHS_OF,
-    MOST,
     MOVER,
     ROWS,
-    SET_BASE,
     SHAPE,
     STRUCTURED,
     TYPE,
     WHOLE,
     WIDE,
 )
-from .encodings import kind_of, put_flat, put_number
-from .language import (
+from .arrays import (
     ARRAY,
     AXES,
     DESCR,
     DIMENSIONS,
     FLAGS,
-    ITEM_SIZE,
     PLAIN,
-    TYPE_OF,
     WRITABLE,
+    drop,
+    is_tensor,
+    most_of,
+    new_array,
+    new_view,
+    number_size,
+    owner,
+    shape_of,
+)
+from .encodings import kind_of, put_flat, put_number
+from .language import (
+    TYPE_OF,
     at,
-    call,
     clear_error,
     has_failed,
     keep,
     let_go,
-    new_array,
     new_object,
-    new_ragged,
-    new_structure,
-    new_with_data,
     number_of,
     peek,
     peek_int,
     poke,
-    shape_of,
     shared,
     stack,
     work,
 )
+from .structures import new_ragged, new_structure
 
 
 @shared
-def is_known(own: int, form: int) -> bool:
-    """May calls of this form go through?"""
-    poke(own + 8 * FORM, form)
-    return at(own, KNOWN) >> form & 1 == 1
+def is_known(own: int, form: int, array: int) -> bool:
+    """May calls of this form go through, with arrays of this one's library?"""
+    return is_known_of(own, form, is_tensor(array))
+
+
+@shared
+def is_known_of(own: int, form: int, tensors: int) -> bool:
+    """The same, with tensors: 1, or with arrays of NumPy: 0."""
+    poke(own + 8 * FORM, form + FORMS * tensors)
+    return at(own, KNOWN + tensors) >> form & 1 == 1
 
 
 @shared
@@ -81,49 +90,44 @@ def is_whole(own: int, given: int, place: int) -> bool:
 def row_of(data: int, lead: int) -> int:
     """The bytes of an item."""
     dimensions = peek(data + DIMENSIONS)
-    size = peek(peek(data + DESCR) + ITEM_SIZE)
+    size = number_size(data)
     for k in range(lead, peek_int(data + AXES)):
         size *= at(dimensions, k)
     return size
 
 
 @shared
-def new_rows(common: int, like: int, lead: int, rows: int) -> int:
+def new_rows(common: int, like: int, lead: int, rows: int, room: int) -> int:
     """A new array of so many items like those of an array, which begin behind its first axes; 0 with an error set."""
-    return new_rows_in(common, peek(like + DESCR), like, lead, rows)
+    return new_rows_in(common, peek(like + DESCR), like, lead, rows, room)
 
 
 @shared
-def new_rows_in(common: int, descr: int, like: int, lead: int, rows: int) -> int:
+def new_rows_in(common: int, descr: int, like: int, lead: int, rows: int, room: int) -> int:
     """The same in another dtype."""
     shape, dimensions, axes = stack(0), peek(like + DIMENSIONS), peek_int(like + AXES)
     poke(shape, rows)
     for k in range(lead, axes):
         poke(shape + 8 * (1 + k - lead), at(dimensions, k))
-    return new_array(common, descr, 1 + axes - lead, shape)
+    return new_array(common, descr, 1 + axes - lead, shape, room)
 
 
 @shared
 def rows_between(common: int, data: int, first: int, count: int) -> int:
-    """A view of some rows of an array; 0 with an error set."""
+    """A view of some rows of an array of NumPy; 0 with an error set."""
     shape, dimensions, axes = stack(1), peek(data + DIMENSIONS), peek_int(data + AXES)
     poke(shape, count)
     for k in range(1, axes):
         poke(shape + 8 * k, at(dimensions, k))
     flags = PLAIN | (peek_int(data + FLAGS) & WRITABLE)
     place = peek(data + ARRAY) + first * row_of(data, 1)
-    view = new_with_data(common, peek(data + DESCR), axes, shape, place, flags)
-    if view == 0:
-        return 0
-    keep(data)
-    call(at(common, SET_BASE), view, data)
-    return view
+    return new_view(common, data, peek(data + DESCR), axes, shape, place, flags)
 
 
 @shared
-def is_large(common: int, size: int) -> bool:
-    """Is this more than a door reads and writes?"""
-    return size > at(common, MOST)
+def is_large(common: int, array: int, size: int) -> bool:
+    """Are these more bytes than a door reads and writes of such an array?"""
+    return size > most_of(common, array)
 
 
 @shared
@@ -160,26 +164,27 @@ def ragged_of(common: int, data: int, block: int, n: int, longest: int) -> int:
     """
     structure = new_structure(common, block, n, at(peek(block + ARRAY), 2 * n), longest)
     if structure == 0:
-        let_go(data)
+        drop(data)
         return 0
     return new_ragged(common, data, structure)
 
 
 @shared
-def cut_out(own: int, x: int, block: int, n: int, longest: int) -> int:
+def cut_out(own: int, x: int, data: int, block: int, n: int, longest: int) -> int:
     """A `Ragged` of what is taken of each sequence of another, or that itself; 0 with an error set.
 
-    A block, which belongs to it from now on, says it: n lengths, the offsets, and the rows where these begin.
+    `data` is its array.  A block, which belongs to it from now on, says it: n lengths, the offsets, and the rows where
+    these begin.
     """
     common = at(own, FIRST)
     about = kind_of(common, x)
-    table, data = peek(block + ARRAY), peek(x + at(about, DATA))
+    table = peek(block + ARRAY)
     rows = at(table, 2 * n)
     if rows == number_of(peek(peek(x + at(about, STRUCTURED)) + at(common, ROWS))):  # nothing is cut off
         let_go(block)
         keep(x)
         return x
-    out = new_rows(common, data, 1, rows)
+    out = new_rows(common, data, 1, rows, stack(3))
     if out == 0:
         let_go(block)
         return 0
@@ -198,14 +203,14 @@ def remade(common: int, about: int, x: int, data: int, structure: int, lengths: 
     if shape == 0:
         if made:
             let_go(made)
-        let_go(data)
+        drop(data)
         let_go(structure)
         return 0
     for k in range(at(about, FIELDS)):
         slot = at(about, FIELDS + 1 + k)
         value = peek(x + slot)
         if slot == at(about, DATA):
-            value = data
+            value = owner(data)
         elif slot == at(about, STRUCTURED):
             value = structure
         elif slot == at(about, SHAPE):
