@@ -8,9 +8,9 @@ def close():
     from seqformats.doors.door import Door, closed
     from seqformats.doors.world import common
     from seqformats.launch import threads
-    from seqformats.native.words import MOST
+    from seqformats.native.words import MOST, MOST_OF_TENSORS
 
-    common()[MOST] = -1
+    common()[[MOST, MOST_OF_TENSORS]] = -1
     kept = threads._followers[:], Door.learn
     threads._followers.clear()
     Door.learn = closed

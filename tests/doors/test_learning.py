@@ -10,7 +10,7 @@ from closed_doors import closed_doors
 
 import seqformats as sf
 from seqformats.doors.construct import Constructing, Gathering
-from seqformats.doors.door import LIVE, Calculating, Plan, SpreadingOut, closed, of_numpy, same
+from seqformats.doors.door import LIVE, Calculating, Plan, SpreadingOut, closed, is_plain, same
 from seqformats.doors.lay import Laying
 from seqformats.doors.taking import Ordering, Taking
 from seqformats.formats.encoding import Entrance
@@ -233,10 +233,10 @@ def test_dtypes_of_pickles_take_no_place():
     [(np.zeros(2), True), (np.zeros(2).view(Own), False), (batch, True), (arrays, True), (3, False), ((), False)],
     ids=["array", "subclass", "Ragged", "List", "number", "nothing"],
 )
-def test_of_numpy(found, is_one):
+def test_is_plain(found, is_one):
     found = found() if callable(found) else found
-    assert of_numpy(found) is is_one
-    assert of_numpy((found, None)) is is_one
+    assert is_plain(found) is is_one
+    assert is_plain((found, None)) is is_one
 
 
 def test_without_machine_code_it_stays_closed(monkeypatch):

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import NUMPY, library_of
 from ..formats import Encoding
 from ..formats.encoding import Entrance, entrance_of_lengths, entrance_of_lists
 from ..launch.kernel import kernel
-from ..native.words import CHECK_LENGTHS, CONSTRUCT, GATHER, INTEGER, SCAN_ITEMS
+from ..native.words import CHECK_LENGTHS, CONSTRUCT, FORMS, GATHER, IN_TENSOR, INTEGER, SCAN_ITEMS
 from ..registry import provides
 from .door import Door
 
@@ -38,6 +39,9 @@ class Constructing(Door):
     def tried(self, form: Any, x: Any) -> list[Any]:
         """The fields of an encoding, in all ways to give them."""
         lengths = x.lengths
+        if form % FORMS & IN_TENSOR:
+            library = library_of(x.data)
+            return [None if library is NUMPY else self.filled(x, lengths=library.taken(lengths.copy(), NUMPY))]
         return [self.filled(x, lengths=given) for given in (lengths.copy(), lengths.tolist(), tuple(lengths.tolist()))]
 
     def filled(self, x: Encoding, **others: object) -> Any:
@@ -59,6 +63,11 @@ class Gathering(Constructing):
     def describe(self, worlds: np.ndarray) -> None:
         """Of nothing else."""
         Door.describe(self, worlds)
+
+    def tell(self, plan: Any) -> bool:
+        """Tensors are read without the kernel."""
+        super().tell(plan)
+        return True
 
     def tried(self, form: Any, x: Any) -> list[Any]:
         """The arrays of a `List`, and that one, if it finds it valid."""

@@ -70,9 +70,8 @@ def common() -> np.ndarray:
         begin = KINDS + place * WIDE
         made[begin : begin + WIDE] = _words_of(kinds[name])
 
-    made[words.MOST_OF_TENSORS] = SHARED - 1
-
     def with_threads(count: int) -> None:
+        made[words.MOST_OF_TENSORS] = SHARED - 1
         made[words.MOST] = ANY_SIZE if count == 1 else SHARED - 1
 
     follow(with_threads)

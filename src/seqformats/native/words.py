@@ -155,6 +155,8 @@ what is read: 0 for a list, 1 + the place of an encoding, or 5 for a `List`."""
 # Of `construct`, where a form is an encoding.
 INTEGER, CHECK_LENGTHS = range(4, 6)
 CONSTRUCT = 6
+IN_TENSOR = 8
+"""Of a form: lengths are in a tensor."""
 
 # Of `items`, which has one form: a kernel.
 SCAN_ITEMS = 4

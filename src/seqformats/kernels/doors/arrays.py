@@ -235,12 +235,25 @@ def has_shape(common: int, shape: int, array: int) -> bool:
 @shared
 def shape_of(common: int, array: int) -> int:
     """The shape of an array, a new tuple as its library has it; 0 with an error set."""
-    axes, dimensions = peek_int(array + AXES), peek(array + DIMENSIONS)
+    axes = peek_int(array + AXES)
     made = new_named(common, at(common, SHAPE_OF_TENSORS), axes) if is_tensor(array) else new_tuple(axes)
+    return _with_lengths(common, made, array, 0)
+
+
+@shared
+def shape_of_items(common: int, array: int) -> int:
+    """The same of a list of such arrays: a plain tuple, whose first length is -1; 0 with an error set."""
+    return _with_lengths(common, new_tuple(peek_int(array + AXES)), array, 1)
+
+
+@shared
+def _with_lengths(common: int, made: int, array: int, first: int) -> int:
+    """The lengths of the axes of an array in a tuple that has been made; of those before `first` -1."""
     if made == 0:
         return 0
-    for k in range(axes):
-        number = new_number(at(dimensions, k))
+    dimensions = peek(array + DIMENSIONS)
+    for k in range(peek_int(array + AXES)):
+        number = new_number(at(dimensions, k) if k >= first else -1)
         if number == 0:
             let_go(made)
             return 0

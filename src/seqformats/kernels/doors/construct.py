@@ -9,6 +9,7 @@ from ...native.words import (
     DATA,
     DTYPE,
     FIRST,
+    IN_TENSOR,
     INTEGER,
     KINDS,
     LEAD,
@@ -50,8 +51,6 @@ from .language import (
 from .structures import new_integers, new_structure
 from .taking import is_known
 
-BY_TENSOR = 8  # of a form: lengths are a tensor
-
 
 def door(own: int, args: int, count: int) -> int:
     """`own` is a world; one argument."""
@@ -67,7 +66,7 @@ def door(own: int, args: int, count: int) -> int:
         return none(common)
     numbers = shown(common, lengths, stack(2))
     n = count_of(common, lengths, numbers)
-    form = kind + (BY_TENSOR if numbers != 0 and is_tensor(numbers) else 0)
+    form = kind + (IN_TENSOR if numbers != 0 and is_tensor(numbers) else 0)
     if n < 0 or n > at(common, MOST) >> 3 or not is_known(own, form, data):
         return none(common)
     rows = at(peek(data + DIMENSIONS), 0)

@@ -20,15 +20,13 @@ from ...native.words import (
     TRUE,
     TUPLE,
 )
-from .arrays import ARRAY, DESCR, has_objects, is_of_tensors, shape_of
+from .arrays import ARRAY, DESCR, has_objects, is_of_tensors, is_tensor, shape_of_items
 from .language import (
     TUPLE_SIZE,
     TYPE_OF,
     at,
-    inside,
     keep,
     let_go,
-    new_number,
     new_object,
     none,
     peek,
@@ -101,6 +99,8 @@ def filled(own: int, common: int, x: int, items: int) -> int:
     first = item_of(common, items, 0, 0, stack(0))
     if first == 0 or has_objects(first) or not is_known(own, 0, first):
         return 0
+    if at(own, SCAN_ITEMS) == 0 and not is_tensor(first):
+        return 0
     block = new_integers(common, 3 * n + 1)
     if block == 0:
         return -1
@@ -110,13 +110,10 @@ def filled(own: int, common: int, x: int, items: int) -> int:
         let_go(block)
         return 0
     descr = peek(first + DESCR)
-    shape = shape_of(common, first)
+    shape = shape_of_items(common, first)
     if shape == 0:
         let_go(block)
         return -1
-    rows = peek(inside(common, shape))
-    poke(inside(common, shape), new_number(-1))
-    let_go(rows)
     structure = new_structure(common, block, n, at(lengths, 2 * n), longest)
     if structure == 0:
         let_go(shape)

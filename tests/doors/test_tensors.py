@@ -1,0 +1,439 @@
+"""Tensors of PyTorch through doors: what the general way makes of them, and what has to go there."""
+
+import contextlib
+import copy
+import gc
+import pickle
+import resource
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from closed_doors import closed_doors
+from hypothesis import given
+from hypothesis import strategies as st
+
+import seqformats as sf
+from seqformats.doors.door import Door, same
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("without_limits")]
+
+LENGTHS = [3, 1, 5, 2]
+ROWS = sum(LENGTHS)
+NUMBERS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+ENCODINGS = (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)
+
+
+def numbers(count, dtype="float32", item=(2,)):
+    """A tensor ``(count, *item)`` of small numbers, not in order."""
+    table = np.random.default_rng(count).permutation(np.arange(count * int(np.prod(item))) % 7)
+    return torch.from_numpy(table.reshape(count, *item)).to(getattr(torch, dtype))
+
+
+def batch(dtype="float32", item=(2,), lengths=LENGTHS):
+    return sf.Ragged(numbers(sum(lengths), dtype, item), lengths)
+
+
+def items(x):
+    return list(torch.split(x.data, x.lengths.tolist()))
+
+
+# By name: what is called, with a `Ragged`.
+CALLS = {
+    "Ragged": lambda x: sf.Ragged(x.data, x.lengths.tolist()),
+    "Ragged of a tensor": lambda x: sf.Ragged(x.data, torch.from_numpy(x.lengths.copy())),
+    "Masked": lambda x: (lambda y: sf.Masked(y.data, y.lengths.tolist()))(sf.convert(x, sf.Masked)),
+    "List": lambda x: sf.List(items(x)),
+    "a list to Ragged": lambda x: sf.convert(items(x), sf.Ragged),
+    "a list to Packed": lambda x: sf.convert(items(x), sf.Packed),
+    "a List to Masked": lambda x: sf.convert(sf.List(items(x)), sf.Masked),
+    **{f"to {kind.__name__}": lambda x, kind=kind: sf.convert(x, kind) for kind in ENCODINGS[1:]},
+    **{
+        f"{kind.__name__} to Ragged": lambda x, kind=kind: sf.convert(sf.convert(x, kind), sf.Ragged)
+        for kind in ENCODINGS
+    },
+    "reverse": sf.reverse,
+    "first": sf.reduce_first,
+    "last": sf.reduce_last,
+    "expand": lambda x: sf.expand_as(x.data[: len(x.lengths)], x),
+    "flat": lambda x: sf.expand(x.data[: len(x.lengths)], x),
+    "shift": lambda x: sf.shift(x, 1),
+    "cut": lambda x: sf.cut(x, 1, None),
+    "truncate": lambda x: sf.truncate(x, 2),
+    "pair": lambda x: sf.truncate_pair(x, sf.reverse(x), 4),
+    "slice": lambda x: sf.slice(x, 0, 1),
+    "concat": lambda x: sf.concat([x, x]),
+    "constants": lambda x: sf.concat([x.data[0], x]),
+    "interleave": lambda x: sf.interleave([x, x]),
+    "select": lambda x: x[[2, 0, 2]],
+    "by an array": lambda x: x[np.array([1, 3])],
+    "by a tensor": lambda x: x[torch.tensor([1, 3])],
+    "a number": lambda x: x[1],
+    "a part": lambda x: x[1:3],
+    "repeat": lambda x: sf.repeat(x, 2),
+    "repeat each": lambda x: sf.repeat(x, np.array([2, 0, 1, 3])),
+    "filter": lambda x: sf.filter(x, torch.arange(x.data.shape[0]) % 2 == 0),
+    "gather": lambda x: sf.gather(x, sf.Ragged(torch.zeros(4, dtype=torch.int64), [1] * 4)),
+    "window": lambda x: sf.window(x, 1, 1),
+}
+OF_NUMBERS = {
+    "sum": sf.reduce_sum,
+    "mean": sf.reduce_mean,
+    "max": sf.reduce_max,
+    "logsumexp": sf.reduce_logsumexp,
+    "softmax": sf.softmax,
+    "cumsum": sf.cumsum,
+    "sort": sf.sort,
+    "argsort": sf.argsort,
+    "topk": lambda x: sf.topk(x, 2),
+}
+OF_SINGLE = {"unique": sf.unique, "run_starts": sf.run_starts}
+
+
+ERRORS = (TypeError, IndexError, RuntimeError, sf.StructureError, sf.ConversionError, sf.DeviceError)
+
+
+def outcome(call):
+    """The result, or what is raised, in words."""
+    try:
+        return call()
+    except (
+        TypeError,
+        IndexError,
+        RuntimeError,
+        NotImplementedError,
+        sf.StructureError,
+        sf.ConversionError,
+        sf.DeviceError,
+    ) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def check(call):
+    """The same result or error with doors and without, three times: to be learned, and to be used."""
+    with closed_doors():
+        expected = outcome(call)
+    for _ in range(3):
+        found = outcome(call)
+        assert alike(found, expected), f"{found} instead of {expected}"
+    return found
+
+
+def alike(x, y):
+    if isinstance(x, str) or isinstance(y, str):
+        return x == y
+    return same(x, y) and is_inference(x) == is_inference(y)
+
+
+def is_inference(x):
+    found = x[0] if isinstance(x, tuple) else x
+    sample = found._sample() if hasattr(found, "_structure") else found
+    return sample.is_inference()
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("name", CALLS)
+def test_moves(name, dtype):
+    check(lambda: CALLS[name](batch(dtype)))
+
+
+@pytest.mark.parametrize("kind", ENCODINGS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_calculations(name, dtype, kind):
+    check(lambda: OF_NUMBERS[name](sf.convert(batch(dtype), kind)))
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("name", OF_SINGLE)
+def test_single_numbers(name, dtype):
+    check(lambda: OF_SINGLE[name](batch(dtype, ())))
+
+
+@given(
+    st.sampled_from(sorted({**CALLS, **OF_NUMBERS})),
+    st.lists(st.integers(0, 4), min_size=4, max_size=4),
+    st.sampled_from([(), (3,), (1, 2), (0,)]),
+    st.sampled_from(["float32", "int64", "bool"]),
+)
+def test_odd_shapes(name, lengths, item, dtype):
+    check(lambda: {**CALLS, **OF_NUMBERS}[name](batch(dtype, item, lengths)))
+
+
+def test_they_go_through(monkeypatch):
+    """After two calls of each nothing is told to any door any more, but of views, which PyTorch has to make."""
+    told = []
+    learn = Door.learn
+    monkeypatch.setattr(Door, "learn", lambda self, *args: told.append(self.page) or learn(self, *args))
+    for name, call in ({**CALLS, **OF_NUMBERS}).items():
+        x = batch()
+        call(x), call(x)
+        told.clear()
+        call(x)
+        assert bool(told) == (name in ("a number", "a part")), f"{name}: {told}"
+
+
+# --- what is not plain ------------------------------------------------------------------------------------------------
+
+
+def lost():
+    x = numbers(ROWS)
+    x.untyped_storage().resize_(0)
+    return x
+
+
+def short():
+    x = numbers(ROWS)
+    x.untyped_storage().resize_(40)
+    return x
+
+
+class Own(torch.Tensor):
+    pass
+
+
+ODD = {
+    "wants a gradient": lambda: numbers(ROWS).requires_grad_(),
+    "of a graph": lambda: numbers(ROWS).requires_grad_() * 2,
+    "a parameter": lambda: torch.nn.Parameter(numbers(ROWS)),
+    "not contiguous": lambda: numbers(ROWS, item=(2, 2)).transpose(1, 2),
+    "every other row": lambda: numbers(2 * ROWS)[::2],
+    "expanded": lambda: numbers(1).expand(ROWS, 2),
+    "a part": lambda: numbers(2 * ROWS)[ROWS:],
+    "negative": lambda: numbers(ROWS)._neg_view(),
+    "complex": lambda: numbers(ROWS).to(torch.complex64),
+    "conjugated": lambda: numbers(ROWS).to(torch.complex64).conj(),
+    "its imaginary part": lambda: torch.ones(ROWS, 2, dtype=torch.complex64).conj().imag,
+    "six axes": lambda: numbers(ROWS, item=(1, 1, 2, 1, 1)),
+    "seven axes": lambda: numbers(ROWS, item=(1, 1, 2, 1, 1, 1)),
+    "a subclass": lambda: numbers(ROWS).as_subclass(Own),
+    "sparse": lambda: numbers(ROWS).to_sparse(),
+    "meta": lambda: numbers(ROWS).to("meta"),
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(ROWS, 2), 0.1, 0, torch.qint8),
+    "lost": lost,
+    "short": short,
+    "in inference mode": lambda: torch.inference_mode()(lambda: numbers(ROWS) + 1)(),
+    "float8": lambda: numbers(ROWS).to(torch.float8_e4m3fn),
+    "uint16": lambda: numbers(ROWS, "int32").to(torch.uint16),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ODD)
+def test_odd_tensors(name):
+    """Made plain, refused or moved: as without doors, from the constructor on."""
+    for call in (lambda x: x, sf.reduce_sum, sf.reverse, lambda x: sf.convert(x, sf.Masked), lambda x: x[[1, 0]]):
+        for _ in range(3):
+            call(batch())  # the door is open
+        data = ODD[name]()
+
+        def run(call=call, data=data):
+            y = call(sf.Ragged(data, LENGTHS))
+            return y if isinstance(y, torch.Tensor) else y.data
+
+        with closed_doors():
+            expected = outcome(run)
+        for _ in range(3):
+            found = outcome(run)
+            if isinstance(expected, str):
+                assert found == expected
+                continue
+            assert (found.grad_fn is None) == (expected.grad_fn is None)
+            assert found.requires_grad == expected.requires_grad
+            assert type(found) is type(expected)
+            assert found.dtype == expected.dtype
+            if not found.is_meta:
+                assert torch.equal(found.detach().to(torch.complex64), expected.detach().to(torch.complex64))
+
+
+@pytest.mark.parametrize("name", [name for name in ODD if name not in ("sparse", "meta", "quantized", "lost", "short")])
+def test_odd_tensors_in_a_list(name):
+    for _ in range(3):
+        sf.convert(items(batch()), sf.Ragged), sf.List(items(batch()))
+    parts = list(ODD[name]().split(LENGTHS))
+    for call in (sf.List, lambda y: sf.convert(y, sf.Ragged), lambda y: sf.convert(sf.List(y), sf.Ragged)):
+        with closed_doors():
+            expected = outcome(lambda call=call: call(parts))
+        found = outcome(lambda call=call: call(parts))
+        if isinstance(expected, str):
+            assert found == expected
+            continue
+        assert found._sample().requires_grad == expected._sample().requires_grad
+        pairs = zip(sf.convert(found, sf.Ragged).data, sf.convert(expected, sf.Ragged).data, strict=True)
+        assert all(torch.equal(x.to(torch.complex64), y.to(torch.complex64)) for x, y in pairs)
+
+
+def test_tensors_that_differ_in_a_list():
+    parts = items(batch())
+    for _ in range(3):
+        sf.convert(parts, sf.Ragged)
+    for other in (parts[0].double(), parts[0][:, :1].contiguous(), parts[0][0], parts[0].numpy(), None, 1.0):
+        check(lambda other=other: sf.convert([*parts, other], sf.Ragged))
+        check(lambda other=other: sf.convert([other, *parts], sf.Ragged))
+
+
+def test_what_was_changed_after_it_was_made():
+    x = batch()
+    y = sf.convert(x, sf.Masked)
+    for z in (x, y):
+        for _ in range(3):
+            sf.reduce_sum(z)
+        z.data.resize_(1)
+        check(lambda z=z: sf.reduce_sum(z))
+
+
+# --- states of PyTorch ------------------------------------------------------------------------------------------------
+
+
+def fake():
+    return pytest.importorskip("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
+
+
+class Counting(torch.utils._python_dispatch.TorchDispatchMode):
+    """Sees every operation of PyTorch."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **kwargs or {})
+
+
+STATES = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "a dispatch mode": Counting,
+    "a default device": lambda: torch.device("meta"),
+    "forward mode": torch.autograd.forward_ad.dual_level,
+    "deterministic": lambda: contextlib.nullcontext(torch.use_deterministic_algorithms(False)),
+}
+
+
+@pytest.mark.parametrize("name", ["sum", "softmax", "sort"])
+@pytest.mark.parametrize("state", STATES)
+def test_states(state, name):
+    x = batch()
+    for _ in range(3):
+        OF_NUMBERS[name](x)
+    with STATES[state]():
+        check(lambda: OF_NUMBERS[name](x))
+        check(lambda: sf.convert(x, sf.Masked))
+
+
+def test_gradients_need_not_be_on():
+    rows = numbers(ROWS).requires_grad_()
+    x = sf.Ragged(rows, LENGTHS)
+    sf.reduce_sum(x)
+    with torch.no_grad():
+        assert not check(lambda: sf.reduce_sum(x)).requires_grad
+    y = sf.reduce_sum(x)
+    assert y.requires_grad
+    y.sum().backward()
+    assert torch.equal(rows.grad, torch.ones_like(rows))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tangents():
+    forward = torch.autograd.forward_ad
+    x = batch()
+    for _ in range(3):
+        sf.reduce_sum(x)
+    with forward.dual_level():
+        dual = forward.make_dual(x.data, torch.ones_like(x.data))
+        found = forward.unpack_dual(sf.reduce_sum(sf.Ragged(dual, LENGTHS)))
+        assert torch.equal(found.tangent, sf.reduce_sum(sf.Ragged(torch.ones(ROWS, 2), LENGTHS)))
+
+
+def test_transformations():
+    x = batch()
+    for _ in range(3):
+        sf.reduce_sum(x)
+    total = torch.func.grad(lambda rows: sf.reduce_sum(sf.Ragged(rows, LENGTHS)).sum())
+    assert torch.equal(total(x.data), torch.ones(ROWS, 2))
+    both = torch.stack([x.data, 2 * x.data])
+    found = torch.func.vmap(lambda rows: rows * sf.reduce_sum(x)[0])(both)  # a plain one inside of it
+    assert torch.equal(found, both * sf.reduce_sum(x)[0])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fake_tensors():
+    with fake():
+        rows = torch.ones(ROWS, 2)
+        for _ in range(3):
+            assert "without memory" in outcome(lambda: sf.Ragged(rows, LENGTHS))
+
+
+# --- what is left behind ----------------------------------------------------------------------------------------------
+
+
+def test_results_are_tensors_of_their_own():
+    x = batch()
+    for _ in range(3):
+        y = sf.convert(x, sf.Masked)
+    assert type(y.data) is torch.Tensor
+    assert y.data.is_leaf
+    assert not y.data.requires_grad
+    assert y.data.untyped_storage().nbytes() == y.data.nbytes
+    y.data.add_(1)
+    rows = y.data.requires_grad_()
+    sf.reduce_sum(y).sum().backward()
+    assert rows.grad.shape == rows.shape
+    again = pickle.loads(pickle.dumps(sf.convert(x, sf.Masked)))
+    assert torch.equal(again.data, copy.deepcopy(sf.convert(x, sf.Masked)).data)
+    ref = weakref.ref(sf.convert(x, sf.Masked).data)
+    gc.collect()
+    assert ref() is None
+
+
+@pytest.mark.parametrize("name", {**CALLS, **OF_NUMBERS})
+def test_references(name):
+    """Nothing is kept, and nothing is given back twice."""
+    call, x = {**CALLS, **OF_NUMBERS}[name], batch()
+    things = [x, x.data, x._structure, torch.float32, torch.int64, torch.Size, torch.Tensor, sf.Ragged, np.dtype("i8")]
+    for _ in range(3):
+        call(x)
+    gc.collect()
+    before = [sys.getrefcount(thing) for thing in things]
+    for _ in range(300):
+        call(x)
+    gc.collect()
+    after = [sys.getrefcount(thing) for thing in things]
+    assert [abs(new - old) < 9 for new, old in zip(after, before, strict=True)] == [True] * len(things), (before, after)
+
+
+def test_memory():
+    x = batch(item=(500,))
+    calls = [lambda: sf.convert(x, sf.Masked), lambda: sf.reduce_sum(x), lambda: sf.sort(x), lambda: x[[1, 2]]]
+    for call in calls * 100:
+        call()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for call in calls * 2000:
+        call()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 << 10  # of 100 MB and more that were made
+
+
+def test_threads():
+    x = batch(item=(40,))
+    expected = [call(x) for call in (sf.reduce_sum, sf.reverse)]
+    wrong = []
+
+    def work():
+        for _ in range(300):
+            found = [call(x) for call in (sf.reduce_sum, sf.reverse)]
+            wrong.extend(one for one, other in zip(found, expected, strict=True) if not same(one, other))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_nothing_is_known_of_tensors_before_there_are_some():
+    """A program without PyTorch does not look for it."""
+    from seqformats.doors import tensors
+
+    assert set(tensors._known) <= {sf.arrays.library_of(torch.ones(1))}
