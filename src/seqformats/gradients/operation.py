@@ -40,8 +40,9 @@ class Back:
         self.way, self.door, self.shape, self.kept = way, door, shape, kept
 
     def __call__(self, dy: Any) -> Any:
-        """The general way."""
-        return self.way(dy)
+        """Through the door, or else the general way."""
+        dx = self.door.enter(self.shape, dy, *self.kept)
+        return self.way(dy) if dx is None else dx
 
     def before(self, pullback: Pullback) -> Pullback:
         """A pullback for whatever is given, which is to go through the door first."""

@@ -162,7 +162,9 @@ class Reduction:
     def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
         """The values in the dtype of the kernel, and the function of their gradients, where there is one."""
         assert self.pullback is not None
-        values = self.values(x, False)
+        values = self.door.enter(x, self.default)  # no graph sees it, so what has one may go through
+        if values is None:
+            values = self.values(x, False)
         return values, self.pullback(x, values)
 
     def finished(self, values: Array, structure: Structure, empty: Empty) -> Array:
