@@ -344,6 +344,7 @@ def gradients() -> dict[Callable[..., Any], Rule]:
 _services: dict[str, Callable[..., Any]] = {}
 _PROVIDED_LATER = {
     "common_world": "doors.world",
+    "tensors_are_known": "doors.tensors",
     "from_arrow": "arrow",
     "from_njt": "torch.nested",
     "learn_constructors": "doors.construct",

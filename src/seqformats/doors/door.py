@@ -30,7 +30,6 @@ from ..native.words import (
     PLAN,
     PLANS,
 )
-from .tensors import is_of_tensors, tensors_are_known
 
 _NONE_ASKED = -1
 _ANY_FORM = -1
@@ -251,6 +250,9 @@ class SpreadingOut(OfKernel):
     page = "spread"
 
 
+of_tensors: dict[Any, np.dtype[Any] | None] = {}
+"""The dtypes of tensors that doors know, and what NumPy has for them; `tensors` writes them."""
+
 NO_DOOR = Calculating(())
 """That of an operation that has none."""
 
@@ -267,13 +269,13 @@ def is_plain(result: Any) -> bool:
     if type(sample) is np.ndarray:
         return True
     library = library_of_type(type(sample))
-    return library is not None and library.has_doors and tensors_are_known(library)
+    return library is not None and library.has_doors and registry.service("tensors_are_known")(library)
 
 
 def is_the_one(dtype: Any) -> bool:
     """Is there one object of this dtype, for ever, and are its bytes all there is to an item?"""
     if not isinstance(dtype, np.dtype):
-        return is_of_tensors(dtype)
+        return dtype in of_tensors
     if dtype.isbuiltin != 1 or dtype.hasobject or not dtype.itemsize:
         return False
     return bool(np.dtype(dtype.char) is dtype)

@@ -26,8 +26,7 @@ from ..native.words import (
     TAKE,
     WHOLE,
 )
-from .door import Door, is_the_one
-from .tensors import numpy_dtype
+from .door import Door, is_the_one, of_tensors
 
 _BOOL = np.dtype(bool)
 _LAYOUT: Word = ("Layout", "i8", "i8", "i8", "i", "i", "i", "i")
@@ -128,7 +127,7 @@ class Ordering(Taking):
         with loading:
             for name in ("order_rows", "start_rows"):
                 self.watch(kernel(name))
-            like = numpy_dtype(dtype)
+            like = of_tensors.get(dtype, dtype)
             count, plan = len(self.dtypes), None if like is None else self.plan(like)
             if plan is None or count == MOST_ORDERS or id(dtype) in self.dtypes:
                 return False

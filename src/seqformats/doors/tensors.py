@@ -13,6 +13,7 @@ from ..native import words
 from ..native.words import KEY, KEYS, TENSOR_NUMBER, TENSOR_NUMBERS
 from ..reading.functions import IS_NEG, STORAGE, TANGENT, WANTS_GRAD, Functions
 from ..reading.tensors import functions_of
+from .door import of_tensors
 
 _FUNCTIONS = {
     words.STORAGE_SIZE: STORAGE[0],
@@ -42,6 +43,7 @@ _DTYPES = (
 _known: dict[Library, bool] = {}
 
 
+@registry.provides("tensors_are_known")
 def tensors_are_known(library: Library) -> bool:
     """Is there, in the common world, what there is to know of the tensors of this library?  It is written at first."""
     try:
@@ -83,10 +85,10 @@ def _found(functions: Functions) -> dict[int, int]:
         words.PARAMETER: torch.nn.Parameter,
     }
     _kept.extend(things.values())
-    _dtypes[:] = [getattr(torch, name) for name in _DTYPES if hasattr(torch, name)]
+    of_tensors.update({getattr(torch, name): _in_numpy(name) for name in _DTYPES if hasattr(torch, name)})
     for k in range(KEYS):
         found[KEY + k] = int(getattr(torch._C.DispatchKey, _KEYS[k]))
-    numbers = [functions.about(dtype) for dtype in _dtypes]
+    numbers = [functions.about(dtype) for dtype in of_tensors]
     found[words.TENSOR_DTYPES] = len(numbers)
     for k, number in enumerate(numbers):
         place = TENSOR_NUMBERS + TENSOR_NUMBER * k
@@ -94,20 +96,12 @@ def _found(functions: Functions) -> dict[int, int]:
     return found | {word: id(thing) for word, thing in things.items()}
 
 
-def is_of_tensors(dtype: object) -> bool:
-    """Is this a dtype of tensors that doors know?"""
-    return any(dtype is thing for thing in _dtypes)
-
-
-def numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
-    """What NumPy has for a dtype that doors know, if anything."""
-    if isinstance(dtype, np.dtype):
-        return dtype
+def _in_numpy(name: str) -> np.dtype[Any] | None:
+    """What NumPy has for a dtype, if anything."""
     try:
-        return np.dtype(str(dtype).rpartition(".")[2])
+        return np.dtype(name)
     except TypeError:
         return None
 
 
-_dtypes: list[object] = []
 _kept: list[object] = []  # whose addresses are in the world

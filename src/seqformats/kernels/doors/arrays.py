@@ -279,7 +279,16 @@ def new_array(common: int, descr: int, axes: int, shape: int, room: int) -> int:
 def new_with_data(common: int, descr: int, axes: int, shape: int, data: int, flags: int) -> int:
     """An array of NumPy over items that are there, with these flags, or with new memory; 0 with an error set."""
     keep(descr)
-    return new_from_descr(at(common, NEW_ARRAY), at(common, NDARRAY), descr, axes, shape, 0, data, flags, 0)
+    words = stack(5)
+    poke(words, at(common, NDARRAY))
+    poke(words + 8, descr)
+    poke(words + 16, axes)
+    poke(words + 24, shape)
+    poke(words + 32, 0)
+    poke(words + 40, data)
+    poke(words + 48, flags)
+    poke(words + 56, 0)
+    return new_from_descr(at(common, NEW_ARRAY), words)
 
 
 @shared
@@ -294,7 +303,7 @@ def new_view(common: int, base: int, descr: int, axes: int, shape: int, data: in
 
 @shared
 def _new_tensor(common: int, descr: int, axes: int, shape: int, room: int) -> int:
-    strides, handle, number = stack(3), stack(4), 0
+    words, strides, handle, number = stack(2), stack(3), stack(4), 0
     for k in range(at(common, TENSOR_DTYPES)):
         place = common + 8 * (TENSOR_NUMBERS + TENSOR_NUMBER * k)
         if at(place, NUMBER_TYPE) == descr:
@@ -305,7 +314,14 @@ def _new_tensor(common: int, descr: int, axes: int, shape: int, room: int) -> in
         poke(strides + 8 * k, items)
         poke(room + OWN_SHAPE + 8 * k, at(shape, k))
         items *= max(at(shape, k), 1)
-    if empty_strided(at(common, NEW_TENSOR), axes, shape, strides, at(number, NUMBER_CODE), 0, 0, handle) & INT:
+    poke(words, axes)
+    poke(words + 8, shape)
+    poke(words + 16, strides)
+    poke(words + 24, at(number, NUMBER_CODE))
+    poke(words + 32, 0)  # the host, whose number is 0
+    poke(words + 40, 0)
+    poke(words + 48, handle)
+    if empty_strided(at(common, NEW_TENSOR), words) & INT:
         out_of_memory()
         return 0
     call(at(common, DATA_OF), peek(handle), handle + 8)

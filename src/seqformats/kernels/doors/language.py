@@ -103,35 +103,41 @@ def run(typingctx: Context, function: Kind, words: Kind) -> Any:
     return _words(2), generate
 
 
-def _calling(*ints: int) -> Callable[..., Any]:
-    """What calls the function at an address with words, of which some, by their places, are C ints."""
+@intrinsic
+def call_with_three(typingctx, function, a, b, c):
+    """`call` with three words."""
 
     def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
-        function, *words = values
+        kind = ir.FunctionType(I64, [I64] * 3).as_pointer()
+        return builder.call(builder.inttoptr(values[0], kind), values[1:])
+
+    return _words(4), generate
+
+
+def _calling(count: int, *ints: int) -> Callable[..., Any]:
+    """What calls a function with so many words that lie at an address; some, by their places, are C ints."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
+        first = builder.inttoptr(values[1], I64.as_pointer())
+        words = [builder.load(builder.gep(first, [I64(k)])) for k in range(count)]
         for place in ints:
             words[place] = builder.trunc(words[place], I32)
         kind = ir.FunctionType(I64, [word.type for word in words]).as_pointer()
-        return builder.call(builder.inttoptr(function, kind), words)
+        return builder.call(builder.inttoptr(values[0], kind), words)
 
     return generate
 
 
 @intrinsic
-def call_with_three(typingctx, function, a, b, c):
-    """`call` with three words."""
-    return _words(4), _calling()
+def new_from_descr(typingctx, function, words):
+    """PyArray_NewFromDescr: with type, dtype, axes, shape, strides, data, flags and an object."""
+    return _words(2), _calling(8, 2, 6)
 
 
 @intrinsic
-def new_from_descr(typingctx, function, a, b, c, d, e, f, g, h):
-    """PyArray_NewFromDescr at an address: with type, dtype, axes, shape, strides, data, flags and an object."""
-    return _words(9), _calling(2, 6)
-
-
-@intrinsic
-def empty_strided(typingctx, function, a, b, c, d, e, f, g):
-    """The same of aoti_torch_empty_strided: with axes, shape, strides, dtype, device, its number, and a place."""
-    return _words(8), _calling(3, 4, 5)
+def empty_strided(typingctx, function, words):
+    """aoti_torch_empty_strided: with axes, shape, strides, dtype, device, its number, and a place for the tensor."""
+    return _words(2), _calling(7, 3, 4, 5)
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------
