@@ -82,9 +82,16 @@ def test_what_is_no_log_probability(value):
 
 def test_what_does_not_fit():
     x = frames_of(3, [2, 5], 3, "f4")
-    with pytest.raises(sf.StructureError, match="blank is 3"):
-        sf.ctc_greedy(x, blank=3)
+    for blank in (3, -1, 2**70):
+        with pytest.raises(sf.StructureError, match=f"blank is {blank}, but there are the tokens 0 to 2"):
+            sf.ctc_greedy(x, blank=blank)
+    with pytest.raises(TypeError, match="blank must be an integer"):
+        sf.ctc_greedy(x, blank=True)
+    with pytest.raises(TypeError, match="normalised must be True or False"):
+        sf.ctc_greedy(x, normalised=1)
     with pytest.raises(sf.StructureError, match="one axis"):
         sf.ctc_greedy(sf.Ragged(np.zeros(3), [3]))
+    with pytest.raises(sf.StructureError, match="two tokens or more"):
+        sf.ctc_greedy(sf.Ragged(np.zeros((3, 1)), [3]))
     with pytest.raises(TypeError, match="must be floats"):
         sf.ctc_greedy(sf.Ragged(np.zeros((3, 2), int), [3]))
