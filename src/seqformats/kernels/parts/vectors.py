@@ -1,4 +1,4 @@
-"""The exponential function, and blocks of float32 a vector at a time."""
+"""The exponential function, and blocks of floats a vector at a time."""
 
 import math
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from numba.extending import intrinsic
 
 from .code import (
     F32,
+    F64,
     I32,
     I64,
     Builder,
@@ -27,7 +28,7 @@ from .code import (
     splat,
     vector_type,
 )
-from .options import part, shared
+from .options import part, plain_on_cuda, shared
 
 
 def exp(x: Item) -> Any:
@@ -65,7 +66,7 @@ def _exp_compiled(x):
 
 
 _BLOCK = 128  # numbers
-_LANES = 64  # of them in a vector, which LLVM divides into what the CPU has
+_WORDS = 64  # of 32 bits in a vector, which LLVM divides into what the CPU has
 
 
 def largest(x: Item, p: int, n: int) -> Any:
@@ -73,6 +74,17 @@ def largest(x: Item, p: int, n: int) -> Any:
     found = np.float32(-np.inf)
     for value in x[p : p + n]:
         found = max(found, value)
+    return found
+
+
+@plain_on_cuda
+def maximum(x: Item, p: int, n: int) -> Any:
+    """The largest of ``x[p:p + n]``, float32 or float64, n from 1 to 128; NaN where there is one."""
+    found = x[p]
+    for k in range(p + 1, p + n):
+        value = x[k]
+        if value > found or value != value:
+            found = value
     return found
 
 
@@ -144,16 +156,18 @@ def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any])
 
     def generate(context: Context, builder: Builder, kind: Kind, x: Value, p: Value, n: Value, *more: Any) -> Any:
         data = builder.gep(context.make_array(kind)(context, builder, x).data, [p])
+        number, size = (F64, 8) if kind.dtype == types.float64 else (F32, 4)
         if n is None:
-            like = vector_type(F32, _LANES)
+            lanes = _WORDS * 4 // size
+            like = vector_type(number, lanes)
             found = constant_lanes(like, begin)
-            splats = [splat(builder, value, _LANES) for value in more]
-            for start in range(0, _BLOCK, _LANES):
+            splats = [splat(builder, value, lanes) for value in more]
+            for start in range(0, _BLOCK, lanes):
                 place = builder.bitcast(builder.gep(data, [I32(start)]), like.as_pointer())
-                found = join(builder, found, each(builder, builder.load(place, align=4), *splats))
+                found = join(builder, found, each(builder, builder.load(place, align=size), *splats))
             return folded(builder, found, join)
         lanes = 16
-        like = vector_type(F32, lanes)
+        like = vector_type(number, lanes)
         splats = [splat(builder, value, lanes) for value in more]
         found = cgutils.alloca_once_value(builder, constant_lanes(like, begin))
         numbers = ir.Constant(vector_type(I32, lanes), list(range(lanes)))
@@ -161,8 +175,8 @@ def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any])
             left = builder.trunc(builder.sub(n, start), I32)
             there = builder.icmp_signed("<", numbers, splat(builder, left, lanes))
             place = builder.bitcast(builder.gep(data, [start]), like.as_pointer())
-            name = f"llvm.masked.load.v{lanes}f32.p0"
-            vector = called(builder, name, like, place, I32(4), there, constant_lanes(like, -np.inf))
+            name = f"llvm.masked.load.v{lanes}f{8 * size}.p0"
+            vector = called(builder, name, like, place, I32(size), there, constant_lanes(like, -np.inf))
             result = builder.select(there, each(builder, vector, *splats), constant_lanes(like, begin))
             builder.store(join(builder, builder.load(found), result), found)
         return folded(builder, builder.load(found), join)
@@ -172,6 +186,11 @@ def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any])
 
 def _larger(builder: Builder, a: Value, b: Value) -> Any:
     return builder.select(builder.fcmp_ordered(">", b, a), b, a)  # NaN is never larger; `a` never is one
+
+
+def _beyond(builder: Builder, a: Value, b: Value) -> Any:
+    other = builder.or_(builder.fcmp_ordered(">", b, a), builder.fcmp_unordered("uno", b, b))
+    return builder.select(other, b, a)
 
 
 def _powers(builder: Builder, x: Value, top: Value) -> Any:
@@ -208,6 +227,7 @@ _EXP2 = [
 ]
 
 _fold_largest = _over_block(-np.inf, lambda _, x: x, _larger)
+_fold_maximum = _over_block(-np.inf, lambda _, x: x, _beyond)
 _fold_powers = _over_block(0.0, _powers, lambda builder, a, b: builder.fadd(a, b))
 
 
@@ -225,6 +245,22 @@ def _largest_of_block(typingctx: Context, x: Kind, p: Kind) -> Any:
         return _fold_largest(context, builder, sig.args[0], args[0], args[1], None)
 
     return types.float32(x, types.int64), generate
+
+
+@intrinsic
+def _maximum(typingctx: Context, x: Kind, p: Kind, n: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        return _fold_maximum(context, builder, sig.args[0], args[0], args[1], args[2])
+
+    return x.dtype(x, types.int64, types.int64), generate
+
+
+@intrinsic
+def _maximum_of_block(typingctx: Context, x: Kind, p: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        return _fold_maximum(context, builder, sig.args[0], args[0], args[1], None)
+
+    return x.dtype(x, types.int64), generate
 
 
 @intrinsic
@@ -246,6 +282,11 @@ def _sum_of_block(typingctx: Context, x: Kind, p: Kind, top: Kind) -> Any:
 @part(largest)
 def _largest_compiled(x, p, n):
     return lambda x, p, n: _largest_of_block(x, p) if n == 128 else _largest(x, p, n)
+
+
+@part(maximum)
+def _maximum_compiled(x, p, n):
+    return lambda x, p, n: _maximum_of_block(x, p) if n == 128 else _maximum(x, p, n)
 
 
 @part(powers)
