@@ -22,6 +22,7 @@ from .parts import (
     compiled,
     locate,
     maximum,
+    place_in,
     powers_of_any,
     shared,
 )
@@ -42,9 +43,9 @@ def best_of_frame(x: Array, begin: int, width: int) -> Any:
             best = value
             token = k
         k += 128
-    while best < math.inf and x[begin + token] != best:
-        token += 1
-    return token if best < math.inf else -1, best
+    if not best < math.inf:
+        return -1, best
+    return token + place_in(x, begin + token, min(width - token, 128), best), best
 
 
 @shared

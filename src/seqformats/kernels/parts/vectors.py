@@ -13,6 +13,7 @@ from numba.extending import intrinsic
 from .code import (
     F32,
     F64,
+    I1,
     I32,
     I64,
     Builder,
@@ -88,6 +89,15 @@ def maximum(x: Item, p: int, n: int) -> Any:
     return found
 
 
+@plain_on_cuda
+def place_in(x: Item, p: int, n: int, value: Item) -> Any:
+    """Where the first of ``x[p:p + n]`` stands that equals `value`, which is there."""
+    k = 0
+    while x[p + k] != value:
+        k += 1
+    return k
+
+
 def powers(x: Item, p: int, n: int, top: Item) -> Any:
     """The sum of ``exp(x[p:p + n] - top)``, float32, n from 1 to 128 and `top` the largest of all, or NaN.
 
@@ -151,6 +161,16 @@ def _powers_of_doubles(x, begin, width, maxima):
     return top, total
 
 
+def _loaded(builder: Builder, data: Value, n: Value, like: Item) -> Any:
+    """The first numbers at an address as a vector, -inf beyond the n-th, and in which lanes there are numbers."""
+    lanes, size = like.count, 8 if like.element == F64 else 4
+    numbers = ir.Constant(vector_type(I32, lanes), list(range(lanes)))
+    there = builder.icmp_signed("<", numbers, splat(builder, builder.trunc(n, I32), lanes))
+    place = builder.bitcast(data, like.as_pointer())
+    name = f"llvm.masked.load.v{lanes}f{8 * size}.p0"
+    return called(builder, name, like, place, I32(size), there, constant_lanes(like, -np.inf)), there
+
+
 def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:
     """Code that folds ``each(vector)`` by `join` over ``x[p:p + n]``, over a whole block where `n` is None."""
 
@@ -170,13 +190,8 @@ def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any])
         like = vector_type(number, lanes)
         splats = [splat(builder, value, lanes) for value in more]
         found = cgutils.alloca_once_value(builder, constant_lanes(like, begin))
-        numbers = ir.Constant(vector_type(I32, lanes), list(range(lanes)))
         with cgutils.for_range_slice(builder, I64(0), n, I64(lanes), inc=True) as (start, _):
-            left = builder.trunc(builder.sub(n, start), I32)
-            there = builder.icmp_signed("<", numbers, splat(builder, left, lanes))
-            place = builder.bitcast(builder.gep(data, [start]), like.as_pointer())
-            name = f"llvm.masked.load.v{lanes}f{8 * size}.p0"
-            vector = called(builder, name, like, place, I32(size), there, constant_lanes(like, -np.inf))
+            vector, there = _loaded(builder, builder.gep(data, [start]), builder.sub(n, start), like)
             result = builder.select(there, each(builder, vector, *splats), constant_lanes(like, begin))
             builder.store(join(builder, builder.load(found), result), found)
         return folded(builder, builder.load(found), join)
@@ -264,6 +279,20 @@ def _maximum_of_block(typingctx: Context, x: Kind, p: Kind) -> Any:
 
 
 @intrinsic
+def _place_in_few(typingctx: Context, x: Kind, p: Kind, n: Kind, value: Kind) -> Any:
+    """Where the first of ``x[p:p + min(n, 16)]`` stands that equals a value; 16 where there is none."""
+
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        data = builder.gep(context.make_array(sig.args[0])(context, builder, args[0]).data, [args[1]])
+        vector, there = _loaded(builder, data, args[2], vector_type(args[3].type, 16))
+        same = builder.and_(there, builder.fcmp_ordered("==", vector, splat(builder, args[3], 16)))
+        bits = builder.or_(builder.zext(builder.bitcast(same, ir.IntType(16)), I32), I32(1 << 16))
+        return builder.zext(called(builder, "llvm.cttz.i32", I32, bits, I1(1)), I64)
+
+    return types.int64(x, types.int64, types.int64, x.dtype), generate
+
+
+@intrinsic
 def _sum(typingctx: Context, x: Kind, p: Kind, n: Kind, top: Kind) -> Any:
     def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         return _fold_powers(context, builder, sig.args[0], *args)
@@ -287,6 +316,19 @@ def _largest_compiled(x, p, n):
 @part(maximum)
 def _maximum_compiled(x, p, n):
     return lambda x, p, n: _maximum_of_block(x, p) if n == 128 else _maximum(x, p, n)
+
+
+@part(place_in)
+def _place_in_compiled(x, p, n, value):
+    def found(x, p, n, value):
+        k = 0
+        j = _place_in_few(x, p, n, value)
+        while j == 16 and k + 16 < n:
+            k += 16
+            j = _place_in_few(x, p + k, n - k, value)
+        return k + j
+
+    return found
 
 
 @part(powers)
