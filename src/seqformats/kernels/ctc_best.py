@@ -1,10 +1,10 @@
 """The most likely path of every sequence of frames, and what is left of it without repeats and blanks.
 
 `x` holds the frames in any layout, see `Layout`, each of `width` log-probabilities, or of logits where `logits` is 1.
-What belongs to sequence i begins at ``cum[i]`` of its layout: ``values (frames,)`` float64, room for the log-probability
-of each frame, and in both halves of ``label (2 * frames,)`` int64: the tokens that are left, and the frames in which they
-begin.  ``scores (n,)`` are the sums of the values, and ``counts (n,)`` how many tokens are left, or -1 - t where frame t
-holds NaN or +inf.
+What belongs to sequence i begins at ``cum[i]`` of its layout: ``values (frames,)`` float64, room for the worth of each
+frame, and in both halves of ``label (2 * frames,)`` int64 the tokens that are left, and in which frames they
+begin.  ``scores (n,)`` are the sums of the values, and ``counts (n,)`` how many tokens are left, or -1 - t where
+frame t holds NaN or +inf.
 """
 
 import math
@@ -28,7 +28,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import exp, gpu, ln
+    from .parts.gpu import exp, gpu, ln, wide
 
 
 @shared
@@ -98,6 +98,21 @@ def cpu(
         counts[i], scores[i] = collapse(label, values, begin, length, at.cum[at.cum.size - 1], blank)
 
 
+@shared
+def sum_of_powers(x: Array, begin: int, width: int, top: Any) -> Any:
+    """The sum of ``exp(x[begin:begin + width] - top)`` on CUDA, by 8 and these in float64."""
+    none = x.dtype.type(0)
+    total = wide(none)
+    k = 0
+    while k < width:
+        few = none
+        for j in range(k, min(k + 8, width)):
+            few += exp(x[begin + j] - top)
+        total += wide(few)
+        k += 8
+    return x.dtype.type(total)
+
+
 def cuda(
     x: Array,
     label: Integers,
@@ -121,10 +136,7 @@ def cuda(
             label[begin + t] = token
             values[begin + t] = value
             if logits != 0 and value > -math.inf:
-                total = x.dtype.type(0)
-                for k in range(width):
-                    total += exp(x[place + k] - value)
-                values[begin + t] = -ln(total)
+                values[begin + t] = -ln(sum_of_powers(x, place, width, value))
             t += gpu.blockDim.x
         gpu.syncthreads()
         if gpu.threadIdx.x == 0:
