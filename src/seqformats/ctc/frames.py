@@ -57,9 +57,8 @@ class Frames(NamedTuple):
             return x
         return self.library.taken(x, NUMPY) if self.on is NUMPY else self.library.from_host(x, self.data)
 
-    def parts(self, x: Array, room: Structure, counts: Array) -> Array:
-        """Of what kernels have written with some room for each sequence, the first `counts`; one after the other."""
-        kept = Structure.of_lengths(counts)
+    def parts(self, x: Array, room: Structure, kept: Structure) -> Array:
+        """Of what kernels have written with some room for each sequence, what is kept; one after the other."""
         found: Array = Runs(kept, kept, room.offsets[:-1]).taken(Ragged._sealed(x, room)).data
         return found
 
