@@ -39,7 +39,6 @@ WITHOUT_ITEMS = {  # public names that no call here needs
         "BeamState",
         "BeamTrace",
         "CTCResult",
-        "ctc_greedy",
         "MaskedTokens",
         "SpanCorrupted",
         "Templated",
@@ -858,6 +857,14 @@ def attention(b):
 
 
 # ---------------------------------------------------------------------------------------------------- decoding
+
+
+@call
+def ctc_greedy(b):
+    if b.data.ndim != 2 or b.data.shape[1] < 2 or b.data.dtype.kind != "f":
+        return None
+    options = {"blank": int(b.rng.integers(b.data.shape[1])), "normalised": bool(b.rng.integers(2))}
+    return lambda x: sf.ctc_greedy(x, **options), b.x
 
 
 def limits(rng, vocabulary, n):

@@ -4,7 +4,6 @@ import copy
 import gc
 import pickle
 import resource
-import signal
 import sys
 import threading
 import weakref
@@ -15,6 +14,7 @@ import pytest
 import strategies
 from hypothesis import given
 from hypothesis import strategies as st
+from interrupts import interrupted
 
 import seqformats as sf
 from seqformats.doors.door import LIVE, closed, same
@@ -440,27 +440,14 @@ def test_eight_threads():
 def test_interrupts():
     """They come up behind a call, and leave nothing half done."""
     results = {name: call() for name, call in CALLS.items()}
-    before, caught, armed = counted(), 0, []
+    before = counted()
 
-    def interrupt(*_):
-        if armed:
-            armed.clear()
-            raise KeyboardInterrupt
+    def work():
+        for name, call in CALLS.items():
+            assert same(call(), results[name])
 
-    old = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
-    try:
-        while caught < 200:
-            try:
-                armed.append(True)
-                for name, call in CALLS.items():
-                    assert same(call(), results[name])
-            except KeyboardInterrupt:
-                caught += 1
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
-    del results
+    assert interrupted(work, 200, after=0.0002) == 200
+    results.clear()
     assert max(abs(a - b) for a, b in zip(before, counted(), strict=True)) <= 200
 
 

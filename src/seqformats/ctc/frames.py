@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, library_of
-from ..converters.layouts import at_least
 from ..errors import StructureError, said
 from ..formats import Encoding, LoD, Ragged
-from ..formats.structure import Structure
+from ..formats.structure import Structure, whole
 from ..gradients.operation import operand
 from ..operations.annotations import Batch
 from ..operations.over import in_one_array, name_of
@@ -58,9 +57,8 @@ class Frames(NamedTuple):
             return x
         return self.library.taken(x, NUMPY) if self.on is NUMPY else self.library.from_host(x, self.data)
 
-    def parts(self, x: Array, room: Structure, counts: Array) -> Array:
-        """Of what kernels have written with some room for each sequence, the first `counts`; one after the other."""
-        kept = Structure.of_lengths(counts)
+    def parts(self, x: Array, room: Structure, kept: Structure) -> Array:
+        """Of what kernels have written with some room for each sequence, what is kept; one after the other."""
         found: Array = Runs(kept, kept, room.offsets[:-1]).taken(Ragged._sealed(x, room)).data
         return found
 
@@ -88,14 +86,14 @@ def frames_of(log_probs: Batch, blank: object) -> Frames:
     if name not in _KINDS:
         raise TypeError(f"log_probs must be floats, but have dtype {name}")
     width = int(item[0])
-    if at_least(blank, "blank", 0) >= width:
+    number = whole(blank, "blank")
+    if not 0 <= number < width:
         raise StructureError(f"blank is {said(blank)}, but there are the tokens 0 to {width - 1}")
     at = in_one_array(own)
     library = library_of(at.data)
     data = library.astype(library.alias(at.data), _KINDS[name])
     on = NUMPY if library.kind(data) == "cpu" else library
-    number: Any = blank
-    return Frames(at, data, library, on, int(number), own._levels)
+    return Frames(at, data, library, on, number, own._levels)
 
 
 def flag(value: object, what: str) -> bool:

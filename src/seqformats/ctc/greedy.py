@@ -57,14 +57,15 @@ def ctc_greedy(log_probs: Batch, *, blank: int = 0, normalised: bool = True) -> 
     frames = frames_of(log_probs, blank)
     logits = int(not flag(normalised, "normalised"))
     structure = frames.structure
-    tokens, times = frames.empty(structure.rows, "int64"), frames.empty(structure.rows, "int64")
-    values, scores = frames.empty(structure.rows, "float64"), frames.empty(structure.n, "float32")
-    counts = frames.empty(structure.n, "int64")
+    rows = structure.rows
+    path, counts = frames.empty(2 * rows, "int64"), frames.empty(structure.n, "int64")
+    values, scores = frames.empty(rows, "float64"), frames.empty(structure.n, "float32")
     if structure.n:
-        outputs, args = (tokens, times, values, scores, counts), (frames.at._layout(), frames.blank, logits)
+        outputs, args = (path, values, scores, counts), (frames.at._layout(), frames.blank, logits)
         ctc_best.start(frames.library, (frames.data,), outputs, args, frames.width, structure)
     found = frames.host(counts)
     frames.check(found)
     label = Structure.of_lengths(found)
-    made = [frames.over(frames.given(frames.parts(x, structure, found)), label) for x in (tokens, times)]
+    halves = path[:rows], path[rows:]
+    made = [frames.over(frames.given(frames.parts(x, structure, label)), label) for x in halves]
     return CTCResult(made[0], frames.given(scores), made[1])

@@ -1,9 +1,10 @@
 """The most likely path of every sequence of frames, and what is left of it without repeats and blanks.
 
 `x` holds the frames in any layout, see `Layout`, each of `width` log-probabilities, or of logits where `logits` is 1.
-What belongs to sequence i begins at ``cum[i]`` of its layout: ``tokens`` and ``times (frames,)`` int64, the tokens that
-are left and their frames, and ``values (frames,)`` float64, room for the log-probability of each frame.  ``scores``
-``(n,)`` are their sums, and ``counts (n,)`` how many tokens are left, or -1 - t where frame t holds NaN or +inf.
+What belongs to sequence i begins at ``cum[i]`` of its layout: ``values (frames,)`` float64, room for the worth of each
+frame, and in both halves of ``label (2 * frames,)`` int64 the tokens that are left, and in which frames they
+begin.  ``scores (n,)`` are the sums of the values, and ``counts (n,)`` how many tokens are left, or -1 - t where
+frame t holds NaN or +inf.
 """
 
 import math
@@ -11,43 +12,58 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .parts import CALCULATES, Array, Integers, KernelSpec, Layout, along, compiled, locate, powers_of_any, shared
+from .parts import (
+    CALCULATES,
+    Array,
+    Integers,
+    KernelSpec,
+    Layout,
+    along,
+    compiled,
+    locate,
+    maximum,
+    place_in,
+    powers_of_any,
+    shared,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import exp, gpu, ln
+    from .parts.gpu import exp, gpu, ln, wide
 
 
 @shared
 def best_of_frame(x: Array, begin: int, width: int) -> Any:
-    """The most likely token of a frame, of equal ones the smallest; -1 where there is NaN or +inf."""
-    best = x[begin]
-    token = 0 if best == best else -1
-    k = 1
-    while k < width and token >= 0:
-        value = x[begin + k]
+    """The most likely token of a frame, of equal ones the smallest, and its value; -1 where there is NaN or +inf."""
+    best = maximum(x, begin, min(width, 128))
+    token = 0
+    k = 128
+    while k < width and best == best:
+        value = maximum(x, begin + k, min(width - k, 128))
         if not value <= best:
-            token = k if value == value else -1
             best = value
-        k += 1
-    return token if best < math.inf else -1
+            token = k
+        k += 128
+    if not best < math.inf:
+        return -1, best
+    return token + place_in(x, begin + token, min(width - token, 128), best), best
 
 
 @shared
-def collapse(tokens: Integers, times: Integers, values: Array, begin: int, length: int, blank: int) -> Any:
+def collapse(label: Integers, values: Array, begin: int, length: int, frames: int, blank: int) -> Any:
     """What is left of a path, to where the path was, and the sum of its values."""
     count = 0
     before = blank
     total = values[begin] if length != 0 else 0.0
     for t in range(length):
-        token = tokens[begin + t]
+        token = label[begin + t]
         if token < 0:
             count = -1 - t
             break
         if t != 0:
             total += values[begin + t]
         if token not in (blank, before):
-            tokens[begin + count] = token
-            times[begin + count] = t
+            label[begin + count] = token
+            label[frames + begin + count] = t
             count += 1
         before = token
     return count, total
@@ -56,8 +72,7 @@ def collapse(tokens: Integers, times: Integers, values: Array, begin: int, lengt
 @compiled
 def cpu(
     x: Array,
-    tokens: Integers,
-    times: Integers,
+    label: Integers,
     values: Array,
     scores: Array,
     counts: Integers,
@@ -74,25 +89,33 @@ def cpu(
         begin = at.cum[i]
         for t in range(length):
             place = (first + along(at, t)) * width
-            token = best_of_frame(x, place, width)
-            tokens[begin + t] = token
-            values[begin + t] = 0.0
-            if token >= 0 and logits == 0:
-                values[begin + t] = x[place + token]
-            elif token >= 0 and x[place + token] > -math.inf:
+            token, value = best_of_frame(x, place, width)
+            label[begin + t] = token
+            values[begin + t] = value
+            if logits != 0 and value > -math.inf:
                 _, total = powers_of_any(x, place, width, x)
                 values[begin + t] = -math.log(np.float64(total))
-            elif token >= 0:
-                values[begin + t] = -math.inf
-        count, score = collapse(tokens, times, values, begin, length, blank)
-        counts[i] = count
-        scores[i] = score
+        counts[i], scores[i] = collapse(label, values, begin, length, at.cum[at.cum.size - 1], blank)
+
+
+@shared
+def sum_of_powers(x: Array, begin: int, width: int, top: Any) -> Any:
+    """The sum of ``exp(x[begin:begin + width] - top)`` on CUDA, by 8 and these in float64."""
+    none = x.dtype.type(0)
+    total = wide(none)
+    k = 0
+    while k < width:
+        few = none
+        for j in range(k, min(k + 8, width)):
+            few += exp(x[begin + j] - top)
+        total += wide(few)
+        k += 8
+    return x.dtype.type(total)
 
 
 def cuda(
     x: Array,
-    tokens: Integers,
-    times: Integers,
+    label: Integers,
     values: Array,
     scores: Array,
     counts: Integers,
@@ -109,23 +132,15 @@ def cuda(
         t = gpu.threadIdx.x
         while t < length:
             place = (first + along(at, t)) * width
-            token = best_of_frame(x, place, width)
-            tokens[begin + t] = token
-            values[begin + t] = 0
-            if token >= 0:
-                top = x[place + token]
-                values[begin + t] = top
-                if logits != 0 and top > -math.inf:
-                    total = x.dtype.type(0)
-                    for k in range(width):
-                        total += exp(x[place + k] - top)
-                    values[begin + t] = -ln(total)
+            token, value = best_of_frame(x, place, width)
+            label[begin + t] = token
+            values[begin + t] = value
+            if logits != 0 and value > -math.inf:
+                values[begin + t] = -ln(sum_of_powers(x, place, width, value))
             t += gpu.blockDim.x
         gpu.syncthreads()
         if gpu.threadIdx.x == 0:
-            count, score = collapse(tokens, times, values, begin, length, blank)
-            counts[i] = count
-            scores[i] = score
+            counts[i], scores[i] = collapse(label, values, begin, length, at.cum[at.cum.size - 1], blank)
         u += gpu.gridDim.x
 
 

@@ -79,7 +79,7 @@ from .record import (
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
 from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
-from .vectors import exp, powers_of_any, powers_of_row
+from .vectors import exp, maximum, place_in, powers_of_any, powers_of_row
 
 __all__ = [
     "CALCULATES",
@@ -145,6 +145,7 @@ __all__ = [
     "load",
     "locate",
     "log",
+    "maximum",
     "mirror",
     "mirrored",
     "move",
@@ -160,6 +161,7 @@ __all__ = [
     "peek_byte",
     "peek_int",
     "philox",
+    "place_in",
     "place_of",
     "pointer",
     "powers_of_any",

@@ -24,7 +24,7 @@ def vector_type(kind: Kind, lanes: int) -> Any:
     return ir.VectorType(kind, lanes)
 
 
-F32, I1, I32, I64 = ir.FloatType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
+F32, F64, I1, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
 
 def constant_lanes(like: Item, value: Item) -> Any:

@@ -84,6 +84,11 @@ def part(function: Callable[..., Any], **options: Any) -> Any:
 def shared(function: Callable[..., Any]) -> Any:
     """Make the decorated plain function one that kernels call on every device."""
     part(function, strict=False)(lambda *_: function)
+    return plain_on_cuda(function)
+
+
+def plain_on_cuda(function: Callable[..., Any]) -> Any:
+    """The same on CUDA alone; `part` says what kernels call on the CPU."""
     made: Any = function
     made.shared = True  # `gpu.bound` looks for it
     return made

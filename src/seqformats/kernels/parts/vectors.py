@@ -1,4 +1,4 @@
-"""The exponential function, and blocks of float32 a vector at a time."""
+"""The exponential function, and blocks of floats a vector at a time."""
 
 import math
 from collections.abc import Callable
@@ -12,6 +12,8 @@ from numba.extending import intrinsic
 
 from .code import (
     F32,
+    F64,
+    I1,
     I32,
     I64,
     Builder,
@@ -27,7 +29,7 @@ from .code import (
     splat,
     vector_type,
 )
-from .options import part, shared
+from .options import part, plain_on_cuda, shared
 
 
 def exp(x: Item) -> Any:
@@ -65,7 +67,7 @@ def _exp_compiled(x):
 
 
 _BLOCK = 128  # numbers
-_LANES = 64  # of them in a vector, which LLVM divides into what the CPU has
+_WORDS = 64  # of 32 bits in a vector, which LLVM divides into what the CPU has
 
 
 def largest(x: Item, p: int, n: int) -> Any:
@@ -74,6 +76,26 @@ def largest(x: Item, p: int, n: int) -> Any:
     for value in x[p : p + n]:
         found = max(found, value)
     return found
+
+
+@plain_on_cuda
+def maximum(x: Item, p: int, n: int) -> Any:
+    """The largest of ``x[p:p + n]``, float32 or float64, n from 1 to 128; NaN where there is one."""
+    found = x[p]
+    for k in range(p + 1, p + n):
+        value = x[k]
+        if value > found or value != value:
+            found = value
+    return found
+
+
+@plain_on_cuda
+def place_in(x: Item, p: int, n: int, value: Item) -> Any:
+    """Where the first of ``x[p:p + n]`` stands that equals `value`, which is there."""
+    k = 0
+    while x[p + k] != value:
+        k += 1
+    return k
 
 
 def powers(x: Item, p: int, n: int, top: Item) -> Any:
@@ -139,30 +161,37 @@ def _powers_of_doubles(x, begin, width, maxima):
     return top, total
 
 
+def _loaded(builder: Builder, data: Value, n: Value, like: Item) -> Any:
+    """The first numbers at an address as a vector, -inf beyond the n-th, and in which lanes there are numbers."""
+    lanes, size = like.count, 8 if like.element == F64 else 4
+    numbers = ir.Constant(vector_type(I32, lanes), list(range(lanes)))
+    there = builder.icmp_signed("<", numbers, splat(builder, builder.trunc(n, I32), lanes))
+    place = builder.bitcast(data, like.as_pointer())
+    name = f"llvm.masked.load.v{lanes}f{8 * size}.p0"
+    return called(builder, name, like, place, I32(size), there, constant_lanes(like, -np.inf)), there
+
+
 def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:
     """Code that folds ``each(vector)`` by `join` over ``x[p:p + n]``, over a whole block where `n` is None."""
 
     def generate(context: Context, builder: Builder, kind: Kind, x: Value, p: Value, n: Value, *more: Any) -> Any:
         data = builder.gep(context.make_array(kind)(context, builder, x).data, [p])
+        number, size = (F64, 8) if kind.dtype == types.float64 else (F32, 4)
         if n is None:
-            like = vector_type(F32, _LANES)
+            lanes = _WORDS * 4 // size
+            like = vector_type(number, lanes)
             found = constant_lanes(like, begin)
-            splats = [splat(builder, value, _LANES) for value in more]
-            for start in range(0, _BLOCK, _LANES):
+            splats = [splat(builder, value, lanes) for value in more]
+            for start in range(0, _BLOCK, lanes):
                 place = builder.bitcast(builder.gep(data, [I32(start)]), like.as_pointer())
-                found = join(builder, found, each(builder, builder.load(place, align=4), *splats))
+                found = join(builder, found, each(builder, builder.load(place, align=size), *splats))
             return folded(builder, found, join)
         lanes = 16
-        like = vector_type(F32, lanes)
+        like = vector_type(number, lanes)
         splats = [splat(builder, value, lanes) for value in more]
         found = cgutils.alloca_once_value(builder, constant_lanes(like, begin))
-        numbers = ir.Constant(vector_type(I32, lanes), list(range(lanes)))
         with cgutils.for_range_slice(builder, I64(0), n, I64(lanes), inc=True) as (start, _):
-            left = builder.trunc(builder.sub(n, start), I32)
-            there = builder.icmp_signed("<", numbers, splat(builder, left, lanes))
-            place = builder.bitcast(builder.gep(data, [start]), like.as_pointer())
-            name = f"llvm.masked.load.v{lanes}f32.p0"
-            vector = called(builder, name, like, place, I32(4), there, constant_lanes(like, -np.inf))
+            vector, there = _loaded(builder, builder.gep(data, [start]), builder.sub(n, start), like)
             result = builder.select(there, each(builder, vector, *splats), constant_lanes(like, begin))
             builder.store(join(builder, builder.load(found), result), found)
         return folded(builder, builder.load(found), join)
@@ -172,6 +201,11 @@ def _over_block(begin: Item, each: Callable[..., Any], join: Callable[..., Any])
 
 def _larger(builder: Builder, a: Value, b: Value) -> Any:
     return builder.select(builder.fcmp_ordered(">", b, a), b, a)  # NaN is never larger; `a` never is one
+
+
+def _beyond(builder: Builder, a: Value, b: Value) -> Any:
+    other = builder.or_(builder.fcmp_ordered(">", b, a), builder.fcmp_unordered("uno", b, b))
+    return builder.select(other, b, a)
 
 
 def _powers(builder: Builder, x: Value, top: Value) -> Any:
@@ -208,6 +242,7 @@ _EXP2 = [
 ]
 
 _fold_largest = _over_block(-np.inf, lambda _, x: x, _larger)
+_fold_maximum = _over_block(-np.inf, lambda _, x: x, _beyond)
 _fold_powers = _over_block(0.0, _powers, lambda builder, a, b: builder.fadd(a, b))
 
 
@@ -225,6 +260,36 @@ def _largest_of_block(typingctx: Context, x: Kind, p: Kind) -> Any:
         return _fold_largest(context, builder, sig.args[0], args[0], args[1], None)
 
     return types.float32(x, types.int64), generate
+
+
+@intrinsic
+def _maximum(typingctx: Context, x: Kind, p: Kind, n: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        return _fold_maximum(context, builder, sig.args[0], args[0], args[1], args[2])
+
+    return x.dtype(x, types.int64, types.int64), generate
+
+
+@intrinsic
+def _maximum_of_block(typingctx: Context, x: Kind, p: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        return _fold_maximum(context, builder, sig.args[0], args[0], args[1], None)
+
+    return x.dtype(x, types.int64), generate
+
+
+@intrinsic
+def _place_in_few(typingctx: Context, x: Kind, p: Kind, n: Kind, value: Kind) -> Any:
+    """Where the first of ``x[p:p + min(n, 16)]`` stands that equals a value; 16 where there is none."""
+
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        data = builder.gep(context.make_array(sig.args[0])(context, builder, args[0]).data, [args[1]])
+        vector, there = _loaded(builder, data, args[2], vector_type(args[3].type, 16))
+        same = builder.and_(there, builder.fcmp_ordered("==", vector, splat(builder, args[3], 16)))
+        bits = builder.or_(builder.zext(builder.bitcast(same, ir.IntType(16)), I32), I32(1 << 16))
+        return builder.zext(called(builder, "llvm.cttz.i32", I32, bits, I1(1)), I64)
+
+    return types.int64(x, types.int64, types.int64, x.dtype), generate
 
 
 @intrinsic
@@ -246,6 +311,24 @@ def _sum_of_block(typingctx: Context, x: Kind, p: Kind, top: Kind) -> Any:
 @part(largest)
 def _largest_compiled(x, p, n):
     return lambda x, p, n: _largest_of_block(x, p) if n == 128 else _largest(x, p, n)
+
+
+@part(maximum)
+def _maximum_compiled(x, p, n):
+    return lambda x, p, n: _maximum_of_block(x, p) if n == 128 else _maximum(x, p, n)
+
+
+@part(place_in)
+def _place_in_compiled(x, p, n, value):
+    def found(x, p, n, value):
+        k = 0
+        j = _place_in_few(x, p, n, value)
+        while j == 16 and k + 16 < n:
+            k += 16
+            j = _place_in_few(x, p + k, n - k, value)
+        return k + j
+
+    return found
 
 
 @part(powers)
