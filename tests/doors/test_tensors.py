@@ -5,7 +5,9 @@ import copy
 import gc
 import pickle
 import resource
+import subprocess
 import sys
+import textwrap
 import threading
 import weakref
 
@@ -430,6 +432,45 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_the_first_tensors_may_be_no_plain_ones():
+    """What is written to the world is found with plain tensors, later."""
+    code = """
+        import contextlib, torch, warnings
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        import seqformats as sf
+        from seqformats.doors import door
+
+        warnings.simplefilter("ignore")
+        rows, lengths = torch.ones(3, 2), [1, 2]
+        first = sf.Ragged(rows, lengths) if FIRST == "none" else None
+
+        def total(rows):
+            return sf.reduce_sum(sf.Ragged(rows, lengths)).sum()
+
+        if FIRST == "fake":
+            with FakeTensorMode(allow_non_fake_inputs=True), contextlib.suppress(TypeError):
+                sf.reduce_sum(sf.List([rows[:1], rows[1:]]))
+        elif FIRST == "vmap":
+            torch.func.vmap(total)(torch.stack([rows, rows]))
+        elif FIRST == "grad":
+            torch.func.grad(total)(rows)
+        elif FIRST == "autocast":
+            with torch.autocast("cpu"):
+                total(rows)
+        for _ in range(3):
+            total(rows)
+        print(torch.float32 in door.of_tensors)
+    """
+    for first in ("none", "fake", "vmap", "grad", "autocast"):
+        run = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code).replace("FIRST", repr(first))],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.stdout == "True\n", (first, run.stderr)
 
 
 def test_nothing_is_known_of_tensors_before_there_are_some():

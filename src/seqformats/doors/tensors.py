@@ -51,13 +51,20 @@ def tensors_are_known(library: Library) -> bool:
     except KeyError:
         with loading:
             if library not in _known:
-                _known[library] = _write(library)
+                written = _write(library)
+                if written is None:
+                    return False
+                _known[library] = written
             return _known[library]
 
 
-def _write(library: Library) -> bool:
+def _write(library: Library) -> bool | None:
+    """Did that succeed?  None while a mode or a transformation is active, which would be given tensors of ours."""
     world: np.ndarray = registry.service("common_world")()
     try:
+        within = library.torch._C  # type: ignore[attr-defined]
+        if any(within._dispatch_tls_is_dispatch_key_included(getattr(within.DispatchKey, key)) for key in _KEYS):
+            return None
         functions = functions_of(library)
         if functions is None:
             return False
