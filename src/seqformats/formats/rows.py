@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -14,7 +13,7 @@ from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
 from ..native.loading import SMALL
-from .structure import Structure, make_layout
+from .structure import Structure
 
 E = TypeVar("E")  # an encoding; these import this file
 
@@ -49,8 +48,8 @@ class Source(NamedTuple):
     def restricted(self, structure: Structure, starts: Array) -> Source:
         """Blocks of the lengths of `structure` that begin at rows (or addresses) `starts`."""
         cum = structure.offsets
-        at = make_layout((starts, cum, cum, -1, 0, 1, self.at.absolute))
-        return make_source((self.library, self.data, at, structure, self.sample, self.item, None))
+        at = Layout(starts, cum, cum, -1, 0, 1, self.at.absolute)
+        return Source(self.library, self.data, at, structure, self.sample, self.item, None)
 
     @property
     def _structure(self) -> Structure:
@@ -64,10 +63,6 @@ class Source(NamedTuple):
         """A new array for so many rows."""
         make = self.library.zeros if zeros else self.library.empty
         return new_array(make, (rows, *self.item), self.sample.dtype, self.sample)
-
-
-# The constructors of tuples, in half the time of those of named tuples, which are Python functions.
-make_source: Callable[[tuple[object, ...]], Source] = functools.partial(tuple.__new__, Source)
 
 
 def new_array(make: Callable[[Shape, DType, Array], Array], shape: Shape, dtype: DType, like: Array) -> Array:
@@ -155,8 +150,8 @@ def move(
         mover, units = copy_blocks, structure.longest
         cum, lengths = structure.order.steps[: units + 1], structure.order.size_at_t[:units]
         args = (
-            make_layout((cum if begins is None else begins, cum, cum, at.step or -1, 0, 1, at.absolute)),
-            make_layout((cum, cum, cum, to.step or -1, 0, 1, 0)),
+            Layout(cum if begins is None else begins, cum, cum, at.step or -1, 0, 1, at.absolute),
+            Layout(cum, cum, cum, to.step or -1, 0, 1, 0),
         )
     if host and rows * row < SMALL:  # what `start` would do, which has to find out what is known here
         mover.run(0 if isinstance(data, tuple) else library.address(data), library.target(out), *args, row, 0, units)
@@ -168,7 +163,7 @@ def move(
 def put_rows(source: Source, out: Array, starts: Array) -> None:
     """Move all rows of `source` to `out`, sequence i from row ``starts[i]`` on."""
     cum = source.structure.offsets
-    put(source, out, make_layout((starts, cum, cum, -1, 0, 1, 0)))
+    put(source, out, Layout(starts, cum, cum, -1, 0, 1, 0))
 
 
 def put(source: Source, out: Array, to: Layout) -> None:
