@@ -104,7 +104,7 @@ CALLS = {
     "LoD -> lists": (
         numbers,
         lambda x: x.to_nested(),
-        Cost("list_rows list_rows", 2, 15, 10.10),
+        Cost("list_rows list_rows", 2, 16, 10.10),
     ),
     "x[index]": (fresh, lambda x: x[[3, 0, 2, 7, 9]], Cost("pick_sequences copy_blocks", 2, 2, 0.20)),
     "x[a:b]": (fresh, lambda x: x[2:40], Cost("", 0, 2, 0.10)),
@@ -136,11 +136,11 @@ CALLS = {
     "cross": (
         lambda x: (fresh(x), sf.slice(x, 0, np.minimum(LENGTHS, 1))),
         lambda p: sf.cross(*p),
-        Cost("pair_lengths pair_rows pair_rows", 3, 40, 2.30),
+        Cost("pair_lengths pair_rows pair_rows", 3, 44, 2.30),
     ),
-    "run_starts": (fresh, sf.run_starts, Cost("start_rows", 1, 16, 0.20)),
+    "run_starts": (fresh, sf.run_starts, Cost("start_rows", 1, 18, 0.20)),
     "sort": (fresh, sf.sort, Cost("order_rows", 4, 2, 10.0)),
-    "chunk": (fresh, lambda x: sf.chunk(x, 3, 1), Cost("chunk_counts chunk_runs copy_blocks", 3, 38, 2.20)),
+    "chunk": (fresh, lambda x: sf.chunk(x, 3, 1), Cost("chunk_counts chunk_runs copy_blocks", 3, 40, 2.20)),
     "expand_as": (
         lambda x: (rows_of_ones(x), x),
         lambda p: sf.expand_as(*p),
@@ -149,12 +149,12 @@ CALLS = {
     "with_padded": (
         lambda x: (sf.with_padded(lambda p: p), fresh(x)),
         lambda p: p[0](p[1]),
-        Cost("sort_lengths blocks_to_steps pad_blocks steps_to_blocks", 3, 23, 3.20),
+        Cost("sort_lengths blocks_to_steps pad_blocks steps_to_blocks", 3, 25, 3.20),
     ),
     "TensorArray": (
         fresh,
         lambda x: sf.TensorArray.unpack(x).pack(),
-        Cost("sort_lengths blocks_to_steps scan_list steps_to_blocks", 4, 46, 2.20),
+        Cost("sort_lengths blocks_to_steps scan_list steps_to_blocks", 4, 48, 2.20),
     ),
 }
 

@@ -22,7 +22,6 @@ from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear
 from ..launch.kernel import kernel, sent
 from ..layout import Layout
 from ..limits import remember
-from ..native.loading import SMALL
 from .annotations import B
 from .over import flat_layout
 from .spread import repeated, summed
@@ -116,10 +115,7 @@ class Joint:
             begins.setflags(write=False)
             table = np.array(bases + units)
             args = (table[: len(parts)], table[len(parts) :], begins, self.cum, whole.offsets, 1)
-            if host and whole.rows * row < SMALL:  # what `start` would do, which has to find out what is known here
-                self.kernel.run(0, library.target(out), *args, row, 0, whole.n)
-            else:
-                self.kernel.start(library, (tuple(held),), (out,), args, row, whole)
+            self.kernel.start(library, (tuple(held),), (out,), args, row, whole)
         return self._laid_out(out, first)
 
     def pullback(self, parts: Sequence[Any]) -> Pullback:
