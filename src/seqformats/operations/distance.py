@@ -108,19 +108,10 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
         room = TABLE + max(one._structure.longest, two._structure.longest)
         here = library is NUMPY or library.kind(items) == "cpu"
         begins, columns = _shares(one, two, room, here)
-        units = begins.size - 1
-        table = scratch(library, (units * room,), "int64", items)
+        work = Work(begins.size - 1, columns)
+        table = scratch(library, (work.units * room,), "int64", items)
         args = (one._layout(), two._layout(), begins, room, plan.least)
-        count_edits.start(
-            library,
-            (items, others),
-            (out, table),
-            args,
-            1,
-            own._structure,
-            Work(units, columns),
-            variant=plan.variant,
-        )
+        count_edits.start(library, (items, others), (out, table), args, 1, own._structure, work, variant=plan.variant)
     out = settled(library, out)
     found = over_levels(out, own) if own.keeps_levels else out
     return found if result is None else result(found)
