@@ -136,11 +136,11 @@ CALLS = {
     "cross": (
         lambda x: (fresh(x), sf.slice(x, 0, np.minimum(LENGTHS, 1))),
         lambda p: sf.cross(*p),
-        Cost("pair_lengths pair_rows pair_rows", 3, 44, 2.30),
+        Cost("pair_lengths pair_rows pair_rows", 3, 42, 2.30),
     ),
-    "run_starts": (fresh, sf.run_starts, Cost("start_rows", 1, 18, 0.20)),
+    "run_starts": (fresh, sf.run_starts, Cost("start_rows", 1, 17, 0.20)),
     "sort": (fresh, sf.sort, Cost("order_rows", 4, 2, 10.0)),
-    "chunk": (fresh, lambda x: sf.chunk(x, 3, 1), Cost("chunk_counts chunk_runs copy_blocks", 3, 40, 2.20)),
+    "chunk": (fresh, lambda x: sf.chunk(x, 3, 1), Cost("chunk_counts chunk_runs copy_blocks", 3, 39, 2.20)),
     "expand_as": (
         lambda x: (rows_of_ones(x), x),
         lambda p: sf.expand_as(*p),
@@ -149,12 +149,12 @@ CALLS = {
     "with_padded": (
         lambda x: (sf.with_padded(lambda p: p), fresh(x)),
         lambda p: p[0](p[1]),
-        Cost("sort_lengths blocks_to_steps pad_blocks steps_to_blocks", 3, 25, 3.20),
+        Cost("sort_lengths blocks_to_steps pad_blocks steps_to_blocks", 3, 24, 3.20),
     ),
     "TensorArray": (
         fresh,
         lambda x: sf.TensorArray.unpack(x).pack(),
-        Cost("sort_lengths blocks_to_steps scan_list steps_to_blocks", 4, 48, 2.20),
+        Cost("sort_lengths blocks_to_steps scan_list steps_to_blocks", 4, 47, 2.20),
     ),
 }
 

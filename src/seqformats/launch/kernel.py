@@ -193,12 +193,13 @@ class Kernel:
         variant : the key in `code` of the dtypes of these arrays, where the caller knows it; see `variant_of`
         """
         spec = self.traits or self.known()
-        whole = Work(structure.n, structure.rows) if work is None else work  # type: ignore[union-attr]
         out = outputs[0]
         own = NUMPY if type(out) is np.ndarray else library
         if own is not NUMPY and (device := library.kind(out)) != "cpu":
-            launcher(device).start(self, library, inputs, outputs, args, size, whole, structure)
+            work = Work(structure.n, structure.rows) if work is None else work  # type: ignore[union-attr]
+            launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
+        units, rows, lengths = (structure.n, structure.rows, None) if work is None else work  # type: ignore[union-attr]
         data: list[Any]
         if spec.does == "moves":
             src = inputs[0]
@@ -206,9 +207,9 @@ class Kernel:
                 source = 0
             else:
                 source = (NUMPY if type(src) is np.ndarray else library).address(src)
-            if whole.rows * size < spec.threads_from:
-                run = self.run if whole.rows * size < SMALL else self.freely
-                run(source, own.target(out), *args, size, 0, whole.units)
+            if rows * size < spec.threads_from:
+                run = self.run if rows * size < SMALL else self.freely
+                run(source, own.target(out), *args, size, 0, units)
                 return
             code, data = self.freely, [source, own.target(out)]
         else:
@@ -220,11 +221,12 @@ class Kernel:
             if variant is None:
                 variant = _variant(data)
             code = self.code.get(variant) or functools.partial(self._first, variant)
-            if whole.rows * size * data[0].itemsize < spec.threads_from:
-                code(*data, *args, size, 0, whole.units)
+            if rows * size * data[0].itemsize < spec.threads_from:
+                code(*data, *args, size, 0, units)
                 return
-        lengths = _lengths(args, structure) if work is None else work.lengths
-        threads.run(code, (*data, *args, size), cuts(whole.units, lengths), (inputs, outputs))
+        if work is None:
+            lengths = _lengths(args, structure)
+        threads.run(code, (*data, *args, size), cuts(units, lengths), (inputs, outputs))
 
     def start_named(
         self,
