@@ -61,7 +61,7 @@ def assert_items(found, items):
 def run(code, **environment):
     """Run `code` in a fresh process; it ends with exit code 0 and says nothing but "done"."""
     here = pathlib.Path(__file__).parent
-    start = "import test_threads\nfrom seqformats.formats import rows\nfrom seqformats.native.code import Traits\n"
+    start = "import test_threads\nfrom seqformats.native.code import Traits\n"
     start += "from seqformats.launch import threads as pool\nfrom test_threads import *\n"
     start += "from closed_doors import close\nclose()\n"  # what comes here would have no work for threads
     code = start + textwrap.dedent(code) + "\nprint('done')\n"
