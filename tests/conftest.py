@@ -138,10 +138,8 @@ def threads_for_all(monkeypatch):
     """Work of any size is divided among threads; a test during which none was fails."""
     from closed_doors import closed_doors
 
-    from seqformats.formats import rows
     from seqformats.launch import threads
     from seqformats.native.code import Traits
-    from seqformats.operations import over
 
     used = []
     run = threads.run
@@ -151,9 +149,7 @@ def threads_for_all(monkeypatch):
         run(kernel, args, cuts, keep)
 
     monkeypatch.setattr(Traits, "threads_from", 1)
-    monkeypatch.setattr(rows, "SMALL", 0)
     monkeypatch.setattr(threads, "run", noticed)
-    monkeypatch.setattr(over, "FEW", 0)
     with closed_doors():
         yield
     assert max(used, default=0) > 2, "everything was done by one thread"

@@ -61,7 +61,7 @@ def assert_items(found, items):
 def run(code, **environment):
     """Run `code` in a fresh process; it ends with exit code 0 and says nothing but "done"."""
     here = pathlib.Path(__file__).parent
-    start = "import test_threads\nfrom seqformats.formats import rows\nfrom seqformats.native.code import Traits\n"
+    start = "import test_threads\nfrom seqformats.native.code import Traits\n"
     start += "from seqformats.launch import threads as pool\nfrom test_threads import *\n"
     start += "from closed_doors import close\nclose()\n"  # what comes here would have no work for threads
     code = start + textwrap.dedent(code) + "\nprint('done')\n"
@@ -629,7 +629,6 @@ def test_an_exception_at_every_instruction_of_a_conversion():
         """
         sf.set_num_threads(5)
         Traits.threads_from = 1
-        rows.SMALL = 0
         items = [np.full((k % 4, 3), k) for k in range(40)]
         padded = sf.convert(items, sf.Padded)
         expected = padded.data.copy()
@@ -759,7 +758,6 @@ def test_arrays_of_a_list_are_kept_while_a_block_runs(monkeypatch):
         pool, "run", lambda kernel, args, cuts, keep: (kept.append(keep), old(kernel, args, cuts, keep))
     )
     monkeypatch.setattr(Traits, "threads_from", 1)
-    monkeypatch.setattr("seqformats.formats.rows.SMALL", 0)
     items = [np.full((3, 2), k, np.float32) for k in range(4)]
     with closed_doors():
         made = [sf.convert(items, kind).data for kind in (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)]

@@ -305,6 +305,7 @@ class Counting(torch.utils._python_dispatch.TorchDispatchMode):
 STATES = {
     "no_grad": torch.no_grad,
     "inference_mode": torch.inference_mode,
+    "fake tensors": fake,
     "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
     "a dispatch mode": Counting,
     "a default device": lambda: torch.device("meta"),

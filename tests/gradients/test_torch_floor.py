@@ -16,9 +16,9 @@ LENGTHS = [5] * 8
 CALLS = {
     "reduce_sum": (sf.reduce_sum, 63),
     "reduce_mean": (sf.reduce_mean, 69),
-    "reduce_max": (sf.reduce_max, 99),
+    "reduce_max": (sf.reduce_max, 100),
     "softmax": (lambda x: sf.softmax(x).data, 100),
-    "convert": (lambda x: sf.convert(x, sf.Masked).data, 97),
+    "convert": (lambda x: sf.convert(x, sf.Masked).data, 96),
 }
 
 

@@ -85,13 +85,13 @@ class NumPy(Library):
         dtype = x.dtype
         if not (dtype.isnative and x.flags.aligned):
             x = np.require(x, dtype.newbyteorder("="), ["C", "A"])
-        flat = x.reshape(-1)
+        flat = x.ravel()
         return flat.view(np.uint8) if dtype.kind == "b" else flat
 
     def result(self, x: Array) -> Array:
-        dtype = x.dtype
-        assert dtype.isnative, "a kernel would write into a copy"
-        return x.reshape(-1).view(np.uint8) if dtype.kind == "b" else x.reshape(-1)
+        assert x.dtype.isnative, "a kernel would write into a copy"
+        flat = x.ravel()
+        return flat.view(np.uint8) if x.dtype.kind == "b" else flat
 
     def astype(self, x: Array, dtype: DType) -> Array:
         if type(dtype) is str and x.dtype is DTYPES.get(dtype) and x.flags.aligned:

@@ -15,7 +15,8 @@ from ..arrays import NUMPY, Array, DType, Shape, frozen
 from ..errors import ConversionError, StructureError, said
 from ..formats.ragged import Ragged
 from ..formats.rows import lay_out
-from ..formats.structure import Structure, make_layout
+from ..formats.structure import Structure
+from ..layout import Layout
 from ..limits import allocated
 from .buffers import (
     Some,
@@ -218,7 +219,7 @@ class Reader:
         structure = Structure.of_lengths(lengths)
         self.levels.append(structure)
         frozen(addresses)
-        at = make_layout((addresses, structure.offsets, structure.offsets, -1, 0, 1, 1))
+        at = Layout(addresses, structure.offsets, structure.offsets, -1, 0, 1, 1)
         made = lay_out((NUMPY, tuple(parts), at, structure, np.empty(0, np.uint8), (), None), Ragged)
         data: Array = made.data
         return data

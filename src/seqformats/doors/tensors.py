@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from .. import registry
 from ..arrays import Library
 from ..launch.threads import loading
 from ..native import words
-from ..native.words import KEY, KEYS, TENSOR_NUMBER, TENSOR_NUMBERS
-from ..reading.functions import IS_NEG, STORAGE, TANGENT, WANTS_GRAD, Functions
+from ..native.words import KEY, TENSOR_NUMBER, TENSOR_NUMBERS
+from ..reading.functions import IS_NEG, KEYS, STORAGE, TANGENT, WANTS_GRAD, Functions, is_watched
 from ..reading.tensors import functions_of
 from .door import of_tensors
 
@@ -30,9 +31,6 @@ _FUNCTIONS = {
     words.UNWRAP: "aoti_torch_delete_tensor_object",
 }
 _TYPES = (words.TENSOR, words.PARAMETER)
-_KEYS = ("Python", "AutocastCPU", "FuncTorchDynamicLayerFrontMode")
-"""The dispatch keys of modes in Python, of autocast, and of transformations of functions."""
-
 _DTYPES = (
     *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
     *("float16", "bfloat16", "float32", "float64"),
@@ -62,8 +60,7 @@ def _write(library: Library) -> bool | None:
     """Did that succeed?  None while a mode or a transformation is active, which would be given tensors of ours."""
     world: np.ndarray = registry.service("common_world")()
     try:
-        within = library.torch._C  # type: ignore[attr-defined]
-        if any(within._dispatch_tls_is_dispatch_key_included(getattr(within.DispatchKey, key)) for key in _KEYS):
+        if is_watched(sys.modules[library.name]):
             return None
         functions = functions_of(library)
         if functions is None:
@@ -93,8 +90,8 @@ def _found(functions: Functions) -> dict[int, int]:
     }
     _kept.extend(things.values())
     of_tensors.update({getattr(torch, name): _in_numpy(name) for name in _DTYPES if hasattr(torch, name)})
-    for k in range(KEYS):
-        found[KEY + k] = int(getattr(torch._C.DispatchKey, _KEYS[k]))
+    for k, key in enumerate(KEYS):
+        found[KEY + k] = int(getattr(torch._C.DispatchKey, key))
     numbers = [functions.about(dtype) for dtype in of_tensors]
     found[words.TENSOR_DTYPES] = len(numbers)
     for k, number in enumerate(numbers):

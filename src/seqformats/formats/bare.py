@@ -9,12 +9,13 @@ import numpy as np
 
 from .. import registry
 from ..arrays import NUMPY, is_array_type, library_of, offers_column
+from ..layout import Layout
 from ..limits import remember
 from ..reading import read
 from .encoding import Encoding, entrance_of_lists
 from .list import List
 from .lod import LoD
-from .structure import Structure, make_layout
+from .structure import Structure
 
 Items: TypeAlias = tuple[Any, ...]
 
@@ -72,7 +73,7 @@ def read_list(items: Items) -> tuple[Any, ...] | None:
     if found is None:
         return None
     lengths, offsets, addresses, longest = found
-    at = make_layout((addresses, offsets, offsets, -1, 0, 1, 1))
+    at = Layout(addresses, offsets, offsets, -1, 0, 1, 1)
     sample = items[0]
     library = NUMPY if type(sample) is np.ndarray else library_of(sample)
     return library, items, at, Structure(lengths, offsets, longest), sample, sample.shape[1:], None

@@ -239,17 +239,13 @@ def _library_with_graph(arrays: Sequence[Array]) -> Library:
 class Connected:
     """One call on its way through the graph of a library, which takes and returns arrays only."""
 
-    __slots__ = ("by_column", "pullback", "result", "rule", "second_order", "x")
+    __slots__ = ("by_column", "pullback", "result", "rule", "second_order", "twice", "x")
 
     def __init__(self, rule: Rule, x: object, second_order: SecondOrder | None, by_column: bool) -> None:
         self.rule, self.x, self.second_order, self.by_column = rule, x, second_order, by_column
+        self.twice = second_order is not None  # does the gradient depend on what is put in?
         self.result: Any = None  # without its arrays; None where it is one array
         self.pullback: Callable[[Any], Any] | None = None
-
-    @property
-    def twice(self) -> bool:
-        """Does the gradient depend on the arrays that were put in, so that a second one needs them?"""
-        return self.second_order is not None
 
     @property
     def leads(self) -> list[int]:

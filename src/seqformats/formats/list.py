@@ -14,7 +14,7 @@ from ..layout import Layout
 from ..reading import scan
 from .annotations import Data, Shaped
 from .encoding import Encoding, about, cut_range, entrance_of_lists, no_state, opened, with_axes
-from .structure import Structure, make_layout, same_numbers
+from .structure import Structure, same_numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -98,7 +98,7 @@ class List(Encoding[Data]):
     def _layout(self) -> Layout:
         """After a look at whether its arrays are still what was validated."""
         cum = self._structure.offsets
-        return make_layout((self._addresses(self.items, self._structure.lengths), cum, cum, -1, 0, 1, 1))
+        return Layout(self._addresses(self.items, self._structure.lengths), cum, cum, -1, 0, 1, 1)
 
     def _look(self) -> Library:
         if entrance_of_lists.enter(self, None) is not None:

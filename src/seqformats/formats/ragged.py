@@ -14,7 +14,7 @@ from ..limits import check_room
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, picked, with_axes
 from .rows import Room, lay_out
-from .structure import Structure, integers, make_layout, whole
+from .structure import Structure, integers, whole
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -271,7 +271,7 @@ def gathered(library: Library, data: Array, item: Shape, chosen: Structure, star
         shift = np.repeat(starts - chosen.offsets[:-1], chosen.lengths)
         return Ragged._sealed(library.take(data, shift + np.arange(chosen.rows), 0), chosen)
     cum = chosen.offsets
-    at = make_layout((starts, cum, cum, -1, 0, 1, 0))
+    at = Layout(starts, cum, cum, -1, 0, 1, 0)
     return lay_out((library, data, at, chosen, data, item, None), Ragged)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -13,8 +12,7 @@ from ..arrays import LAZY_ZEROS, NUMPY, Array, DType, Library, Shape, frozen
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
 from ..limits import NO_ROOM, no_room
-from ..native.loading import SMALL
-from .structure import Structure, make_layout
+from .structure import Structure
 
 E = TypeVar("E")  # an encoding; these import this file
 
@@ -49,8 +47,8 @@ class Source(NamedTuple):
     def restricted(self, structure: Structure, starts: Array) -> Source:
         """Blocks of the lengths of `structure` that begin at rows (or addresses) `starts`."""
         cum = structure.offsets
-        at = make_layout((starts, cum, cum, -1, 0, 1, self.at.absolute))
-        return make_source((self.library, self.data, at, structure, self.sample, self.item, None))
+        at = Layout(starts, cum, cum, -1, 0, 1, self.at.absolute)
+        return Source(self.library, self.data, at, structure, self.sample, self.item, None)
 
     @property
     def _structure(self) -> Structure:
@@ -64,10 +62,6 @@ class Source(NamedTuple):
         """A new array for so many rows."""
         make = self.library.zeros if zeros else self.library.empty
         return new_array(make, (rows, *self.item), self.sample.dtype, self.sample)
-
-
-# The constructors of tuples, in half the time of those of named tuples, which are Python functions.
-make_source: Callable[[tuple[object, ...]], Source] = functools.partial(tuple.__new__, Source)
 
 
 def new_array(make: Callable[[Shape, DType, Array], Array], shape: Shape, dtype: DType, like: Array) -> Array:
@@ -96,18 +90,15 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     target: Any = kind
     lead, to, gaps = target._room(structure, *form)
     dtype = sample.dtype
-    row = dtype.itemsize
-    for k in item:
-        row *= k
-    padding: Array | tuple[()] = ()  # zeros
-    if type(fill) is not int or fill != 0:
-        padding = library.item(fill, dtype, item)  # is checked where nothing is filled, too
+    row = math.prod(item) * dtype.itemsize
+    zeros = type(fill) is int and fill == 0
+    padding = () if zeros else library.item(fill, dtype, item)  # which is checked where nothing is filled, too
     shape = lead + item
     make, free = library.empty, 0
     if gaps is not None:
         cum, runs, width, left = gaps
         free = runs * width - structure.rows
-        if type(padding) is tuple and runs * width * row >= LAZY_ZEROS and library.kind(sample) == "cpu":
+        if zeros and runs * width * row >= LAZY_ZEROS and library.kind(sample) == "cpu":
             make, free = library.zeros, 0
     try:
         out = make(shape, dtype, sample)
@@ -115,11 +106,8 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
         raise no_room(shape, error) from None
     if row:
         move(library, data, out, at, to, row, structure, begins)
-        plain = type(padding) is tuple and (library is NUMPY or library.kind(out) == "cpu")
-        if free and plain and free * row < SMALL:
-            pad_blocks.run(0, library.target(out), cum, width, left, row, 0, runs)  # as in `move`
-        elif free:
-            pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, (runs, free, None))
+        if free:
+            pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, Work(runs, free))
     made: E = target._sealed(out, structure, *form)
     return made
 
@@ -141,34 +129,31 @@ def move(
     rows = structure.rows
     if not rows:
         return
-    host = library is NUMPY or library.kind(out) == "cpu"
+    words = row in WORDS and (library is NUMPY or library.kind(out) == "cpu")
     args: tuple[Any, ...] = (at, to)
-    units, lengths = structure.n, None
+    work = None
     if at.step == 1:
         mover = copy_blocks
         if to.step != 1:  # steps of a single column are a block
-            mover = words_to_steps if host and row in WORDS else blocks_to_steps
+            mover = words_to_steps if words else blocks_to_steps
     elif to.step == 1:
-        mover = steps_to_words if host and row in WORDS else steps_to_blocks
+        mover = steps_to_words if words else steps_to_blocks
         args = (at.steps if begins is None else begins, at, to)
     else:  # the same steps on both sides: a step is a block
         mover, units = copy_blocks, structure.longest
-        cum, lengths = structure.order.steps[: units + 1], structure.order.size_at_t[:units]
+        cum = structure.order.steps[: units + 1]
+        work = Work(units, rows, structure.order.size_at_t[:units])
         args = (
-            make_layout((cum if begins is None else begins, cum, cum, at.step or -1, 0, 1, at.absolute)),
-            make_layout((cum, cum, cum, to.step or -1, 0, 1, 0)),
+            Layout(cum if begins is None else begins, cum, cum, at.step or -1, 0, 1, at.absolute),
+            Layout(cum, cum, cum, to.step or -1, 0, 1, 0),
         )
-    if host and rows * row < SMALL:  # what `start` would do, which has to find out what is known here
-        mover.run(0 if isinstance(data, tuple) else library.address(data), library.target(out), *args, row, 0, units)
-    else:
-        work = None if lengths is None else (units, rows, lengths)
-        mover.start(library, (data,), (out,), args, row, structure, work)
+    mover.start(library, (data,), (out,), args, row, structure, work)
 
 
 def put_rows(source: Source, out: Array, starts: Array) -> None:
     """Move all rows of `source` to `out`, sequence i from row ``starts[i]`` on."""
     cum = source.structure.offsets
-    put(source, out, make_layout((starts, cum, cum, -1, 0, 1, 0)))
+    put(source, out, Layout(starts, cum, cum, -1, 0, 1, 0))
 
 
 def put(source: Source, out: Array, to: Layout) -> None:

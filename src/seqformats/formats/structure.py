@@ -4,9 +4,8 @@ One `Structure` is shared by all encodings that come from one another, so length
 uploaded to a device once.
 """
 
-import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +24,6 @@ check_lengths = kernel("check_lengths")
 check_offsets = kernel("check_offsets")
 check_order = kernel("check_order")
 sort_lengths = kernel("sort_lengths")
-
-# A named tuple's own constructor is a Python function, which takes twice as long as that of a tuple.
-make_layout: Callable[[tuple[object, ...]], Layout] = functools.partial(tuple.__new__, Layout)
 
 
 def same_numbers(a: Array, b: Array) -> bool:
@@ -90,9 +86,6 @@ class Order(NamedTuple):
     indices: Array  # (n,) the caller's position of each
     size_at_t: Array  # (t,) how many are longer than t
     steps: Array  # (t + 1,) the rows before step t, without padding
-
-
-_order: Callable[[tuple[object, ...]], Order] = functools.partial(tuple.__new__, Order)
 
 
 class Structure:
@@ -215,7 +208,7 @@ class Structure:
         """
         if name == "flat":
             offsets = self.offsets
-            self.flat = make_layout((offsets, offsets, offsets, -1, 0, 1, 0))
+            self.flat = Layout(offsets, offsets, offsets, -1, 0, 1, 0)
             return self.flat
         if name == "device":
             self.device = {}
@@ -228,7 +221,7 @@ class Structure:
             return self.tensor
         if name == "packed" or name == "by_steps":
             order, step = self.order, self.n if name == "by_steps" else 0
-            at: Layout = make_layout((order.indices, self.offsets, order.steps, -1, 0, step, 0))
+            at = Layout(order.indices, self.offsets, order.steps, -1, 0, step, 0)
             setattr(self, name, at)
             return at
         if name not in ("order", "columns"):
@@ -246,7 +239,7 @@ class Structure:
         sort_lengths.run(lengths, longest, block)
         frozen(block)  # and so what is cut from it
         steps = 2 * n + longest
-        self.order = _order((block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:]))
+        self.order = Order(block[:n], block[n : 2 * n], block[2 * n : steps], block[steps:])
         return self.order
 
     def in_rooms(self, width: int, side: str) -> Layout:
@@ -255,7 +248,7 @@ class Structure:
         if room is not None and room[0] == width and room[1] == side:
             return room[2]
         cum = self.offsets
-        at: Layout = make_layout((cum, cum, cum, width, 1 if side == "left" else 0, 1, 0))
+        at = Layout(cum, cum, cum, width, 1 if side == "left" else 0, 1, 0)
         self.room = width, side, at
         return at
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -124,11 +124,9 @@ class Kernel:
                 raise DeviceError(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
         return found
 
-    def of(self, *dtypes: np.dtype[Any]) -> Callable[..., Any]:
-        """What runs a kernel whose calls differ in the types of arrays on the host, for arrays of these dtypes."""
-        variant = 0
-        for dtype in dtypes:
-            variant = variant << 8 | dtype.num
+    def of(self, *arrays: Array) -> Callable[..., Any]:
+        """What runs a kernel whose calls differ in the types of arrays on the host, for these."""
+        variant = _variant(arrays)
         return self.code.get(variant) or functools.partial(self._first, variant)
 
     def _first(self, variant: int | None, *args: Any) -> Any:
@@ -176,7 +174,9 @@ class Kernel:
         args: tuple[Any, ...],
         size: int,
         structure: Sequences | None,
-        work: Work | tuple[int, int, Array | None] | None = None,
+        work: Work | None = None,
+        *,
+        variant: int | None = None,
     ) -> None:
         """Start a kernel over all units, where its outputs are; on the host it has ended when this returns.
 
@@ -189,13 +189,14 @@ class Kernel:
         args : what the kernel takes between these and the size: layouts, arrays of int64, whole numbers
         size : of a row, in items, or in bytes where rows are moved
         structure : over which sequences the kernel goes; a device keeps copies of its arrays there
-        work : how much there is to do, where that is not all rows of `structure`; a plain tuple is the quickest to make
+        work : how much there is to do, where that is not all rows of `structure`
+        variant : the key in `code` of the dtypes of these arrays, where the caller knows it; see `variant_of`
         """
         spec = self.traits or self.known()
         out = outputs[0]
         own = NUMPY if type(out) is np.ndarray else library
         if own is not NUMPY and (device := library.kind(out)) != "cpu":
-            work = Work(structure.n, structure.rows) if work is None else Work(*work)  # type: ignore[union-attr]
+            work = Work(structure.n, structure.rows) if work is None else work  # type: ignore[union-attr]
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
         units, rows, lengths = (structure.n, structure.rows, None) if work is None else work  # type: ignore[union-attr]
@@ -212,15 +213,13 @@ class Kernel:
                 return
             code, data = self.freely, [source, own.target(out)]
         else:
-            data, variant = [], 0
-            for x in inputs:  # loops that call Python functions are quicker than `map`
-                x = (NUMPY if type(x) is np.ndarray else library).operand(x)
-                data.append(x)
-                variant = variant << 8 | x.dtype.num
+            data = []
+            for x in inputs:
+                data.append((NUMPY if type(x) is np.ndarray else library).operand(x))
             for x in outputs:
-                x = (NUMPY if type(x) is np.ndarray else library).result(x)
-                data.append(x)
-                variant = variant << 8 | x.dtype.num
+                data.append((NUMPY if type(x) is np.ndarray else library).result(x))
+            if variant is None:
+                variant = _variant(data)
             code = self.code.get(variant) or functools.partial(self._first, variant)
             if rows * size * data[0].itemsize < spec.threads_from:
                 code(*data, *args, size, 0, units)
@@ -251,10 +250,7 @@ class Kernel:
         seen: list[Array] = []
         data = [_fields(x, NUMPY.operand, library.operand, seen) for x in inputs]
         data += [_fields(x, NUMPY.result, library.result, seen) for x in outputs]
-        variant = 0
-        for x in seen:
-            variant = variant << 8 | x.dtype.num
-        self.run_over((*data, *args, size), work, work.rows * size * seen[0].itemsize, variant)
+        self.run_over((*data, *args, size), work, work.rows * size * seen[0].itemsize, _variant(seen))
 
     def run_over(self, args: tuple[Any, ...], work: Work, size: int, variant: int = 0) -> None:
         """Run the kernel of the host over all units of `work`, `size` bytes; when it has ended, this returns.
@@ -306,6 +302,14 @@ def variant_of(*names: str) -> int:
     variant = 0
     for name in names:
         variant = variant << 8 | np.dtype("uint8" if name == "bool" else name).num
+    return variant
+
+
+def _variant(arrays: Iterable[Array]) -> int:
+    """The same of arrays, as kernels of the host take them."""
+    variant = 0
+    for x in arrays:
+        variant = variant << 8 | x.dtype.num
     return variant
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, frozen, library_of
+from ..arrays import Array, frozen, library_of
 from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
 from ..doors.taking import Taking
@@ -16,7 +16,6 @@ from ..formats import Encoding, Ragged
 from ..formats.structure import MOST, Structure, whole
 from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, through
 from ..launch.kernel import kernel
-from ..native.loading import SMALL
 from .annotations import B, Batch, Counts
 from .over import rows_like
 from .rearrange import per_sequence
@@ -322,11 +321,7 @@ def _shift(x: Encoding, by: Array, filling: Array | None = None) -> Any:
     row = math.prod(item) * z._dtype.itemsize
     if row and structure.rows:
         args = (z._layout(), by, int(by.size > 1))
-        small = structure.rows * row < SMALL and (library is NUMPY or library.kind(out) == "cpu")
-        if small and filling is None:  # as in `formats.rows.move`
-            shift_rows.run(library.address(data), library.target(out), *args, 0, row, 0, structure.n)
-        else:
-            shift_rows.start(library, (data,), (out,), (*args, int(filling is not None)), row, structure)
+        shift_rows.start(library, (data,), (out,), (*args, int(filling is not None)), row, structure)
         if filling is not None:
             shift_rows.start(library, (filling,), (out,), (*args, 2), row, structure)
     return x._with_data(out)

@@ -13,7 +13,7 @@ from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Ragged
 from ..formats.structure import same_levels
 from ..gradients.operation import operand
-from ..launch.kernel import kernel, variant_of
+from ..launch.kernel import Work, kernel, variant_of
 from ..launch.threads import num_threads
 from ..limits import remember
 from .annotations import Batch, Flat, Nested, Reduced
@@ -108,16 +108,10 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
         room = TABLE + max(one._structure.longest, two._structure.longest)
         here = library is NUMPY or library.kind(items) == "cpu"
         begins, columns = _shares(one, two, room, here)
-        units = begins.size - 1
-        table = scratch(library, (units * room,), "int64", items)
+        work = Work(begins.size - 1, columns)
+        table = scratch(library, (work.units * room,), "int64", items)
         args = (one._layout(), two._layout(), begins, room, plan.least)
-        code = count_edits.code.get(plan.variant)
-        if here and units == 1 and code is not None:
-            # what `start` would do, which has to find out what is known here
-            code(library.operand(items), library.operand(others), library.result(out), table, *args, 1, 0, 1)
-        else:
-            work = (units, columns, None)
-            count_edits.start(library, (items, others), (out, table), args, 1, own._structure, work)
+        count_edits.start(library, (items, others), (out, table), args, 1, own._structure, work, variant=plan.variant)
     out = settled(library, out)
     found = over_levels(out, own) if own.keeps_levels else out
     return found if result is None else result(found)

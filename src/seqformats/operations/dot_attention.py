@@ -346,9 +346,9 @@ class _Attention:
         return dq, dk.swapaxes(0, 1), dv.swapaxes(0, 1)
 
 
-def _work(units: int) -> tuple[int, int, None]:
+def _work(units: int) -> Work:
     """What `start` is told: several units are always for several threads."""
-    return units, 1 << 22 if units > 1 else 1, None
+    return Work(units, 1 << 22 if units > 1 else 1)
 
 
 _NOTHING = frozen(np.zeros(1, np.int64))

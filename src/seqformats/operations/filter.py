@@ -16,7 +16,7 @@ from ..formats.annotations import Shaped
 from ..formats.structure import Structure
 from ..gradients.operation import Operation, Pullback, operand
 from .annotations import B, Batch
-from .over import FEW, Calculation, name_of, rows_like
+from .over import Calculation, name_of, rows_like
 from .runs import Kept, rule_of_parts, taken
 
 
@@ -180,15 +180,11 @@ class _Starts(Calculation):
         cast, dtype, _, variant = plan
         if cast is not None:
             data = library.astype(data, cast)
-        columns, rows, n = math.prod(x._shape[x._lead :]), structure.rows, structure.n
+        columns = math.prod(x._shape[x._lead :])
         out = rows_like(library, x, (), dtype, data)
-        if rows:
+        if structure.rows:
             args = (x._layout(), int(nans), columns)
-            code = self.kernel.code.get(variant)
-            if code is not None and rows * columns < FEW and (library is NUMPY or library.kind(data) == "cpu"):
-                code(library.operand(data), library.result(out), *args, 1, 0, n)  # as any `Calculation`
-            else:
-                self.kernel.start(library, (data,), (out,), args, 1, structure)
+            self.kernel.start(library, (data,), (out,), args, 1, structure, variant=variant)
         return out
 
     def teach(self, x: Encoding, result: Encoding) -> None:

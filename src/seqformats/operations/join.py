@@ -18,11 +18,10 @@ from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
 from ..formats.structure import Structure, same_levels
-from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, make_operand, operand, through
+from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, through
 from ..launch.kernel import kernel, sent
 from ..layout import Layout
 from ..limits import remember
-from ..native.loading import SMALL
 from .annotations import B
 from .over import flat_layout
 from .spread import repeated, summed
@@ -116,10 +115,7 @@ class Joint:
             begins.setflags(write=False)
             table = np.array(bases + units)
             args = (table[: len(parts)], table[len(parts) :], begins, self.cum, whole.offsets, 1)
-            if host and whole.rows * row < SMALL:  # what `start` would do, which has to find out what is known here
-                self.kernel.run(0, library.target(out), *args, row, 0, whole.n)
-            else:
-                self.kernel.start(library, (tuple(held),), (out,), args, row, whole)
+            self.kernel.start(library, (tuple(held),), (out,), args, row, whole)
         return self._laid_out(out, first)
 
     def pullback(self, parts: Sequence[Any]) -> Pullback:
@@ -323,10 +319,7 @@ def checked_parts(name: str, batches: Sequence[Operand | None], parts: Sequence[
                 raise StructureError(f"part {k} has {own._structure.n} sequences, but part {places[0]} has {n}")
             if own.keeps_levels and first.keeps_levels and not same_levels(own._levels[:-1], first._levels[:-1]):
                 raise StructureError(f"part {k} has other outer levels than part {places[0]}")
-    return [
-        make_operand((_item(parts[k], first, k), None, None)) if batch is None else batch
-        for k, batch in enumerate(batches)
-    ]
+    return [Operand(_item(parts[k], first, k)) if batch is None else batch for k, batch in enumerate(batches)]
 
 
 def _item(given: Any, like: Encoding, number: int) -> Any:

@@ -17,7 +17,7 @@ from ..formats.encoding import shown
 from ..formats.leaves import calculated, without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Pullback, operand, operation, to_be_summed
-from ..launch.kernel import kernel
+from ..launch.kernel import Work, kernel
 from .annotations import B, Batch, Flat, Nested
 from .options import label, share
 from .over import in_one_array, layout_for, rows_like, scratch
@@ -185,10 +185,10 @@ class _Loss(NamedTuple):
         y = x if self.on is self.library else self.library.taken(x, NUMPY)
         return self.library.astype(y, self.name) if self.name in HALF else y
 
-    def work(self) -> tuple[int, int, None] | None:
+    def work(self) -> Work | None:
         """On a GPU an item is a unit."""
         rows = self.at._structure.rows
-        return None if self.on is NUMPY else (rows, rows, None)
+        return None if self.on is NUMPY else Work(rows, rows)
 
     def reduced(self, losses: Encoding) -> Any:
         """The result, of the losses of items."""

@@ -21,7 +21,7 @@ from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure, integers
 from ..formats.structure import whole as check_whole
 from ..gradients.operation import operand
-from ..launch.kernel import kernel
+from ..launch.kernel import Work, kernel
 from .annotations import B, Batch
 from .options import ALL, check_places, key_of, label, number, share
 from .over import rows_like
@@ -449,7 +449,7 @@ def _filled(library: Library, x: Encoding, item: tuple[int, ...], value: int, li
     gaps = x._room(x._structure, *x._form())[2] if x._gapped and x._padding() else None
     if gaps is not None:
         cum, runs, width, left = gaps
-        free = (runs, runs * width - x._structure.rows, None)
+        free = Work(runs, runs * width - x._structure.rows)
         fill = library.item(value, dtype, item)
         pad_blocks.start(library, (fill,), (out,), (cum, width, left), 8, x._structure, free)
     return out

@@ -23,9 +23,6 @@ from ..formats.structure import Structure
 from ..launch.kernel import Kernel, kernel, variant_of
 from ..limits import NO_ROOM, no_room, remember
 
-FEW = 1 << 17
-"""Items, below which no kernel has work for several threads."""
-
 
 class Calculation:
     """A kernel that calculates over the sequences of any encoding.
@@ -69,14 +66,10 @@ class Calculation:
             out = rows_like(library, x, item, dtype, data)
         else:
             out = library.empty((structure.n, *item), dtype, data)
-        width, n = math.prod(item), structure.n
-        if width and n:
-            code = self.kernel.code.get(variant)
-            if code is not None and structure.rows * width < FEW and (library is NUMPY or library.kind(data) == "cpu"):
-                # what `start` would do, which has to find out what is known here
-                code(library.operand(data), library.result(out), x._layout(), *self.numbers, width, 0, n)
-            else:
-                self.kernel.start(library, (data,), (out,), (x._layout(), *self.numbers), width, structure)
+        width = math.prod(item)
+        if width and structure.n:
+            args = (x._layout(), *self.numbers)
+            self.kernel.start(library, (data,), (out,), args, width, structure, variant=variant)
         if not finish:
             return out
         if library.has_doors and cast is back is None and not self.door.knows(x._dtype):

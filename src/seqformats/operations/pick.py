@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, library_of, to_host
+from ..arrays import Array, Library, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import convert, restored, rows_of
 from ..converters.like import convert_like
@@ -24,7 +24,6 @@ from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure
 from ..gradients.operation import Operation, Pullback, linear, operand
 from ..launch.kernel import Kernel, kernel
-from ..native.loading import SMALL
 from .annotations import B, Batch
 from .over import flat_layout, name_of
 
@@ -60,12 +59,7 @@ def moved(mover: Kernel, z: Encoding, structure: Structure, *args: Any, columns:
     out = new_array(library.empty, (rows, *item), dtype, sample)
     row = math.prod(item) * dtype.itemsize
     if row and rows:
-        cum, size = structure.offsets, row // columns
-        if rows * row < SMALL and (library is NUMPY or library.kind(out) == "cpu"):  # as in `formats.rows.move`
-            source = 0 if isinstance(data, tuple) else library.address(data)
-            mover.run(source, library.target(out), at, cum, *args, size, 0, structure.n)
-        else:
-            mover.start(library, (data,), (out,), (at, cum, *args), size, structure)
+        mover.start(library, (data,), (out,), (at, structure.offsets, *args), row // columns, structure)
     return in_kind_of(out, structure, z)
 
 

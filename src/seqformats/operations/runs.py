@@ -13,9 +13,10 @@ from ..converters.like import convert_like
 from ..formats import Encoding, List, Ragged
 from ..formats.leaves import without_data
 from ..formats.rows import Source, lay_out, put_rows
-from ..formats.structure import Structure, make_layout
+from ..formats.structure import Structure
 from ..gradients.operation import Pullback, linear
 from ..launch.kernel import kernel
+from ..layout import Layout
 from .pick import moved, pick, place
 from .spread import summed
 
@@ -64,7 +65,7 @@ class Runs(NamedTuple):
             return List(tuple(items), z._sample())
         r = z if z._flat else convert(z, Ragged)
         library, data, cum = r._look(), r.data, pieces.offsets
-        at = make_layout((starts, cum, cum, -1, 0, 1, 0))
+        at = Layout(starts, cum, cum, -1, 0, 1, 0)
         source = (library, data, at, pieces, data, r._shape[1:], None)
         if one:
             form = ((*z._levels[:-1], kept),) if z.keeps_levels else z._form(kept.longest)

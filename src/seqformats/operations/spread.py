@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, library_of
+from ..arrays import Array, Library, library_of
 from ..arrays.dtypes import HALF, means, sums
 from ..converters.convert import convert
 from ..doors.door import Calculating, OfKernel, Plan, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..gradients.operation import Back, Pullback, linear
-from ..launch.kernel import Kernel, kernel
-from ..native.loading import SMALL
+from ..launch.kernel import Kernel, Work, kernel
 from .annotations import E
 from .over import Calculation, Spreading, flat_layout, in_one_array, layout_for, name_of, rows_like
 from .reduction import MEAN, SQRT, SUM
@@ -54,11 +53,7 @@ def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) 
     data = rows_like(library, at, item, dtype, rows) if out is None else out
     row = math.prod(item) * dtype.itemsize
     if row and structure.rows:
-        if structure.rows * row < SMALL and (library is NUMPY or library.kind(data) == "cpu"):
-            # what `start` would do, which has to find out what is known here
-            repeat_rows.run(library.address(rows), library.target(data), at._layout(), row, 0, structure.n)
-        else:
-            repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
+        repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
     y: E = shape._with_data(data)
     if library.has_doors and out is None:
         learn_moves(repeat_rows, (repeating, _repeating_alike), shape, rows, y)
@@ -122,7 +117,7 @@ class _AtEnd:
         out: Array = library.empty((n, *item), dtype, sample)
         row = math.prod(item) * dtype.itemsize
         if row and n:
-            end_rows.start(library, (data,), (out,), (at, self.last, 0), row, structure, (n, n, None))
+            end_rows.start(library, (data,), (out,), (at, self.last, 0), row, structure, Work(n, n))
         if library.has_doors:
             learn_moves(end_rows, [self.door], x, None, out)
         return out
@@ -138,7 +133,7 @@ def placed_at_end(rows: Array, shape: Encoding, last: int) -> Encoding:
     out = library.zeros((*at._shape[: at._lead], *item), rows.dtype, rows)
     row, n = library.itemsize(rows.dtype) * math.prod(item), structure.n
     if row and n:
-        end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, (n, n, None))
+        end_rows.start(library, (rows,), (out,), (at._layout(), last, 1), row, structure, Work(n, n))
     y: Encoding = shape._with_data(out)
     if library.has_doors:
         learn_moves(end_rows, [items_at_end[last].back], shape, rows, y)

@@ -20,10 +20,11 @@ from ..formats import Encoding, LoD, Packed, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
 from ..formats.pairs import take_rows
-from ..formats.rows import make_source
-from ..formats.structure import Structure, make_layout, same_numbers, whole
+from ..formats.rows import Source
+from ..formats.structure import Structure, same_numbers, whole
 from ..gradients.cotangent import fitting
 from ..gradients.operation import Call, Pullback, operand, operation, rows_or_batch
+from ..layout import Layout
 from ..limits import OBJECT, check_room
 from ..reading import scan
 from .annotations import Batch, X
@@ -318,8 +319,8 @@ def _joined(
     if found is None or library.wants_grad(steps):
         return Packed._sealed(library.concatenate(steps), outer)
     order = outer.order
-    at = make_layout((order.indices, outer.offsets, order.steps, -1, 0, 0, 1))
-    source = make_source((library, steps, at, outer, like, tuple(like.shape[1:]), frozen(found[1])))
+    at = Layout(order.indices, outer.offsets, order.steps, -1, 0, 0, 1)
+    source = Source(library, steps, at, outer, like, tuple(like.shape[1:]), frozen(found[1]))
     return to_packed(source) if by_steps else to_ragged(source)
 
 

@@ -15,7 +15,7 @@ from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, linear, make_operand, operand, to_be_summed
+from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed
 from ..launch.kernel import kernel
 from .annotations import Batch, Empty, Reduced, Weights
 from .over import flat_layout, in_one_array, layout_for, rows_like
@@ -64,7 +64,7 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
         rows = adopt(weights, "weights")[1]
         if rows.shape[:1] != (x._structure.rows,):
             raise StructureError(f"weights have shape {tuple(rows.shape)}, but there are {x.rows} items")
-        found = make_operand((Ragged._sealed(rows, x._structure), None, rows_of))
+        found = Operand(Ragged._sealed(rows, x._structure), None, rows_of)
     else:
         found = operand(weights)
         lengths = found.own._structure.lengths
@@ -80,7 +80,7 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
     if nothing and theirs is not library and (own._in_one_array or not own._leaves()):  # nor a library
         none = library.empty((0, *own.item_shape), library.dtype("float64"), x._sample())
         own = own._with_data(none) if own._in_one_array else Ragged._sealed(none, own._structure)
-        found, theirs = make_operand((own, found.result, found.gradient)), library
+        found, theirs = Operand(own, found.result, found.gradient), library
     if theirs is not library or (library is not NUMPY and own.device != x.device):
         raise DeviceError(f"weights are on {own.device}, {theirs.name}; x is on {x.device}, {library.name}")
     name = library.dtype_name(own._dtype)

@@ -25,6 +25,8 @@ WANTS_GRAD = "_ZNK3c1010TensorImpl13requires_gradEv"
 """bool c10::TensorImpl::requires_grad() const."""
 TANGENT = "_ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE"
 """at::Tensor const& c10::TensorImpl::_fw_grad(uint64_t, at::TensorBase const&) const."""
+KEYS = ("Python", "AutocastCPU", "FuncTorchDynamicLayerFrontMode")
+"""The dispatch keys of modes in Python, of autocast, and of transformations of functions."""
 _MOST = 512  # bytes of a C++ object before its shape
 _TABLE = b"dlpack_exchange_api"  # the name of the capsule that holds the address of the C functions
 
@@ -90,6 +92,12 @@ class Functions:
             self.address(TANGENT)
         )
         return ctypes.c_int64.from_address(ask(x._cdata, 0, ctypes.addressof(tensor))).value
+
+
+def is_watched(torch: ModuleType) -> bool:
+    """Is a mode or a transformation active, which would be given all tensors that are made now?"""
+    keys = torch._C.DispatchKey
+    return any(torch._C._dispatch_tls_is_dispatch_key_included(getattr(keys, key)) for key in KEYS)
 
 
 def _of_all_ranks(block: Any) -> Iterator[Any]:

@@ -98,7 +98,7 @@ def write_numbers(x: Array, lod: tuple[Array, ...]) -> list[Any] | None:
     outermost: list[Any] = [None] * (lod[0].size - 1)
     parents, cum = np.array([id(outermost)]), frozen(np.array([0, len(outermost)]))
     x = NUMPY.operand(x)
-    write = list_rows.of(x.dtype)
+    write = list_rows.of(x)
     for level, offsets in enumerate(lod, 1):
         n = offsets.size - 1
         made = np.empty(n if level < len(lod) else 0, np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library
 from ..launch.kernel import kernel
 from . import objects
-from .functions import IS_NEG, STORAGE, WANTS_GRAD, WORDS, Functions
+from .functions import IS_NEG, STORAGE, WANTS_GRAD, WORDS, Functions, is_watched
 from .objects import TUPLE
 
 _scan_tensors = kernel("scan_tensors")
@@ -40,6 +40,8 @@ def _reader_of(library: Library) -> tuple[Array, Array] | None:
     try:
         return _readers[library]
     except KeyError:
+        if hasattr(sys.modules[library.name]._C, "DispatchKey") and is_watched(sys.modules[library.name]):
+            return None  # not yet
         _readers[library] = _reader(library)
         return _readers[library]
 

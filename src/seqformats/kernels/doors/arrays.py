@@ -322,11 +322,10 @@ def _new_tensor(common: int, descr: int, axes: int, shape: int, room: int) -> in
     poke(words + 40, 0)
     poke(words + 48, handle)
     if empty_strided(at(common, NEW_TENSOR), words) & INT:
-        out_of_memory()
-        return 0
-    call(at(common, DATA_OF), peek(handle), handle + 8)
-    made = call(at(common, WRAP), peek(handle), 0)
+        return out_of_memory()  # 0
+    wrong = call(at(common, DATA_OF), peek(handle), handle + 8) & INT
+    made = 0 if wrong else call(at(common, WRAP), peek(handle), 0)
     call(at(common, UNWRAP), peek(handle), 0)
     if made == 0:
-        return 0
+        return out_of_memory() if wrong else 0
     return _put_tensor(room, made, at(handle, 1), axes, room + OWN_SHAPE, descr, at(number, NUMBER_BYTES))
