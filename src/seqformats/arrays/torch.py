@@ -4,6 +4,7 @@ import functools
 import importlib
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -45,6 +46,7 @@ class Torch(Library):
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]
         self.from_numpy = torch.from_numpy
+        self.plain = torch.Tensor
         for name, dtype in DTYPES.items():
             if hasattr(torch, name):
                 _OF_NUMPY[getattr(torch, name)] = dtype
@@ -99,7 +101,8 @@ class Torch(Library):
     def empty(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
         same = _OF_NUMPY.get(dtype)
         if same is not None and like.is_cpu and 0 not in shape:  # the usual case, in half the time
-            return self.from_numpy(memory.empty(shape, same))
+            made = self.from_numpy(memory.empty(shape, same))
+            return made if type(made) is self.plain else self._with_memory(made)
         return self._allocate((memory.empty, self.torch.empty), shape, dtype, like)
 
     def zeros(self, shape: Shape, dtype: DType, like: Tensor) -> Tensor:
@@ -112,10 +115,23 @@ class Torch(Library):
         # NumPy asks for huge pages, torch does not: 40 MB cost a quarter of the time
         same = DTYPES.get(self.dtype_name(dtype))
         if same is not None:
-            return torch.from_numpy(on_host(shape, same))
+            made = self.from_numpy(on_host(shape, same))
+            return made if type(made) is self.plain else self._with_memory(made)
         # A tensor of its own over that memory, since autograd forbids to change a view in place
-        storage = torch.from_numpy(on_host(size_of(shape) * dtype.itemsize, np.uint8)).untyped_storage()
+        data = self.from_numpy(on_host(size_of(shape) * dtype.itemsize, np.uint8))
+        storage = (data if type(data) is self.plain else self._with_memory(data)).untyped_storage()
         return torch.empty(0, dtype=dtype).set_(storage, 0, shape)
+
+    def _with_memory(self, x: Tensor) -> Tensor:
+        """A new tensor of a type that a mode has made of it."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that nobody should ask
+            if x.data_ptr():
+                return x
+        raise TypeError(
+            f"PyTorch gives a {type(x).__name__} without memory for a result, since FakeTensorMode is active; call "
+            "seqformats outside of it"
+        )
 
     def address(self, x: Tensor) -> int:
         try:

@@ -118,7 +118,7 @@ class Ordering(Taking):
     def asked(self, args: tuple[Any, ...], plan: Any) -> Hashable | None:
         """Of a new dtype the door has to be told before it can be asked."""
         dtype: Any = getattr(args[0], "_dtype", None)
-        if id(dtype) not in self.dtypes and is_the_one(dtype) and self.is_due(dtype) and self._has_told(dtype):
+        if id(dtype) not in self.dtypes and is_the_one(dtype) and self.is_due(id(dtype)) and self._has_told(dtype):
             self.enter(*args)
         return super().asked(args, plan)
 
