@@ -11,13 +11,16 @@ from ..arrays import Array, is_array
 from ..converters.convert import convert
 from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
-from ..formats import Encoding, LoD
+from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import whole
 from ..limits import remember
+from ..operations.batch import join_batches
+from ..operations.expand import repeat
+from ..operations.join import concat
 from .live import Live
 from .plan import Plan, spread
 from .rules import number
-from .tokens import is_nested, is_token, one_by_one, token_lists, tokens_of
+from .tokens import is_nested, is_token, one_by_one, token_batch, token_lists, tokens_of
 from .trie import Trie
 
 
@@ -65,46 +68,51 @@ class AllowedTokens(Constraint):
     """
 
     def __init__(self, trie_or_lists: Trie | LoD | Iterable[Any]) -> None:
-        self._own: list[list[Array]] | None = None
-        self._shared: list[Array] = []
+        self._each = False
         self._ended: dict[tuple[int, ...], Trie] = {}
         if isinstance(trie_or_lists, Trie):
-            self._shared, self._ended = trie_or_lists._sequences, trie_or_lists._ended
+            self._batches, self._ended = [trie_or_lists._sequences], trie_or_lists._ended
             return
-        each = is_nested(trie_or_lists)
-        lists: Any = trie_or_lists
-        if isinstance(lists, Encoding) and lists.keeps_levels:
-            lists = convert(lists, list)
-        if each:
-            self._own = [token_lists(part, "the allowed sequences") for part in lists]
-        else:
-            self._shared = token_lists(lists, "the allowed sequences")
+        given: Any = trie_or_lists
+        self._each = is_nested(given)
+        if self._each and isinstance(given, Encoding):
+            given = convert(given, list)
+        self._batches = [token_batch(part, "the allowed sequences") for part in (given if self._each else [given])]
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """What one search needs of it."""
-        if self._own is not None:
-            if len(self._own) != n:
-                raise StructureError(f"there are allowed sequences for {len(self._own)} sources, but {n} sources")
-        elif all(np.array_equal(ends[0], other) for other in ends):
+        if self._each and len(self._batches) != n:
+            raise StructureError(f"there are allowed sequences for {len(self._batches)} sources, but {n} sources")
+        if not self._each and all(np.array_equal(ends[0], other) for other in ends):
             key = tuple(ends[0].tolist()) if n else ()
             trie = self._ended.get(key)
             if trie is None:
-                trie = remember(self._ended, key, _with_ends([self._shared], [np.array(key, np.int64)]))
+                trie = remember(self._ended, key, _with_ends(self._batches, [np.array(key, np.int64)]))
             return _Allowed(trie, np.zeros(n, np.int64))
-        return _Allowed(_with_ends(self._own or [self._shared] * n, ends), np.arange(n))
+        return _Allowed(_with_ends(self._batches if self._each else self._batches * n, ends), np.arange(n))
 
 
-def _with_ends(parts: Sequence[list[Array]], ends: Sequence[Array]) -> Trie:
+def _with_ends(parts: Sequence[Ragged[Array]], ends: Sequence[Array]) -> Trie:
     """A tree for each part, whose sequences go on with each of its ends."""
-    roots: list[int] = []
-    found: list[Array] = []
-    for root, (part, last) in enumerate(zip(parts, ends, strict=True)):
-        for sequence in part:
-            done = not last.size or (sequence.size and sequence[-1] in last)
-            more = [sequence] if done else [np.append(sequence, end) for end in last]
-            found += more
-            roots += [root] * len(more)
-    return Trie._of(found, np.array(roots, np.int64), len(parts))
+    found = [_ended(part, last) for part, last in zip(parts, ends, strict=True)]
+    return Trie._of(
+        join_batches([_NOTHING, *found]), np.repeat(np.arange(len(parts)), list(map(len, found))), len(parts)
+    )
+
+
+_NOTHING = Ragged(np.empty(0, np.int64), [])
+
+
+def _ended(sequences: Ragged[Array], ends: Array) -> Ragged[Array]:
+    """Each sequence with each of the ends behind it, or itself, if it ends already or nothing does."""
+    if not ends.size or not len(sequences):
+        return sequences
+    last = sequences.data[np.maximum(sequences.offsets[1:] - 1, 0)] if sequences.rows else np.full(len(sequences), -1)
+    done = (sequences.lengths > 0) & np.isin(last, ends)
+    times = np.where(done, 1, ends.size)
+    behind = np.repeat(~done, times)  # an end comes behind these
+    which = np.arange(behind.size) - np.repeat(np.cumsum(times) - times, times)
+    return concat([repeat(sequences, times), Ragged(ends[which[behind]], behind.astype(np.int64))])
 
 
 class _Allowed(Running):

@@ -58,6 +58,15 @@ def token_lists(given: object, what: str) -> list[Array]:
     return [tokens_of(x, what) for x in given]
 
 
+def token_batch(given: object, what: str) -> Ragged[Array]:
+    """The same in one array; those of an encoding are never apart."""
+    if isinstance(given, Encoding):
+        batch = convert(given, Ragged)
+        return Ragged._sealed(tokens_of(batch.data, what), batch._structure)
+    found = token_lists(given, what)
+    return Ragged(np.concatenate([np.empty(0, np.int64), *found]), [tokens.size for tokens in found])
+
+
 def ends_of(given: object, n: int) -> list[Array]:
     """The tokens that end a hypothesis of each source."""
     if isinstance(given, Encoding):

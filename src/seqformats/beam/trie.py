@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
-from .tokens import token_lists
+from ..formats import Ragged
+from .tokens import token_batch
 
 
 class Trie:
@@ -41,39 +42,40 @@ class Trie:
     end: Array
 
     def __init__(self, sequences: object) -> None:
-        found = token_lists(sequences, "sequences")
+        found = token_batch(sequences, "sequences")
         self._build(found, np.zeros(len(found), np.int64), 1)
 
     @classmethod
-    def _of(cls, sequences: list[Array], roots: Array, count: int) -> Trie:
-        """A tree for each of `count` roots, which are the first nodes."""
+    def _of(cls, sequences: Ragged[Array], roots: Array, count: int) -> Trie:
+        """A tree for each of `count` roots, which are the first nodes; sequence i begins at root ``roots[i]``."""
         trie = cls.__new__(cls)
         trie._build(sequences, roots, count)
         return trie
 
-    def _build(self, sequences: list[Array], node: Array, count: int) -> None:
+    def _build(self, sequences: Ragged[Array], node: Array, count: int) -> None:
         self._sequences = sequences
         self._ended: dict[tuple[int, ...], Trie] = {}  # the same with ends behind them
-        lengths = np.array([s.size for s in sequences], np.int64)
-        starts = np.cumsum(lengths) - lengths
-        self._known, flat = np.unique(np.concatenate([np.empty(0, np.int64), *sequences]), return_inverse=True)
+        lengths, starts = sequences.lengths, sequences.offsets[:-1]
+        self._known, flat = _ranks(sequences.data)
         width = max(self._known.size, 1)
         # one number for a node and a token: children of a node come one after the other, in rising order
-        self._keys = np.empty(0, np.int64)
+        found: list[Array] = [np.empty(0, np.int64)]
         size, depth, alive = count, 0, np.flatnonzero(lengths > 0)
         while alive.size:
-            new, which = np.unique(node[alive] * width + flat[starts[alive] + depth], return_inverse=True)
-            self._keys = np.append(self._keys, new)
+            new, which = _numbered(node[alive] * width + flat[starts[alive] + depth], size * width)
+            found.append(new)
             node = node.copy()
             node[alive] = size + which
             size += new.size
             depth += 1
             alive = alive[lengths[alive] > depth]
+        self._keys = np.concatenate(found)
         parents, known = np.divmod(self._keys, width)
         self.tokens = np.concatenate([np.full(count, -1), self._known[known]])
-        self.begin, self.end = (count + np.searchsorted(parents, np.arange(size), side) for side in ("left", "right"))
-        self.begin[self.begin == self.end] = size
-        self.end[self.begin == size] = size
+        children = np.bincount(parents, minlength=size)
+        self.end = count + np.cumsum(children)
+        self.begin = self.end - children
+        self.begin[children == 0] = self.end[children == 0] = size
 
     @property
     def largest(self) -> int:
@@ -89,3 +91,25 @@ class Trie:
         place = np.minimum(np.searchsorted(self._keys, key), self._keys.size - 1)
         there = (nodes >= 0) & (self._known[known] == tokens) & (self._keys[place] == key)
         return np.where(there, self.tokens.size - self._keys.size + place, -1)
+
+
+def _numbered(keys: Array, bound: int) -> tuple[Array, Array]:
+    """What ``np.unique(keys, return_inverse=True)`` gives of keys from 0 to below `bound`.
+
+    A key and its place in one number are sorted several times as fast as places by their keys.
+    """
+    bits = int(keys.size).bit_length()
+    if bound.bit_length() + bits > 63:
+        new, which = np.unique(keys, return_inverse=True)
+        return new, which
+    pairs = np.sort(keys << bits | np.arange(keys.size))
+    ordered = pairs >> bits
+    first = np.diff(ordered, prepend=-1) != 0
+    which = np.empty(keys.size, np.int64)
+    which[pairs & ((1 << bits) - 1)] = np.cumsum(first) - 1
+    return ordered[first], which
+
+
+def _ranks(tokens: Array) -> tuple[Array, Array]:
+    """The tokens that there are, in rising order, and for each its place among them."""
+    return _numbered(tokens, int(tokens.max(initial=0)) + 1)

@@ -54,7 +54,7 @@ RAGGED, MASKED, PADDED, IN_STEPS = range(4)
     FIELDS,  # how many slots there are, and then all of them
 ) = range(12)
 
-# What is known of PyTorch, all 0 until a door has seen a tensor; see `native.tensors`.
+# What is known of PyTorch, all 0 until a door has seen a tensor; see `doors.tensors`.
 (
     TENSOR,  # types
     PARAMETER,

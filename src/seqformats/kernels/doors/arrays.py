@@ -2,7 +2,7 @@
 
 An array is an address at which words lie as they do in an object of NumPy's: that object itself, or for a tensor
 `seen`, some words on the stack.  So pages read both alike; they hold, drop and give away the object behind it, `owner`.
-What is a tensor like is told by the DLPack exchange API and by PyTorch itself, see `native.tensors`.
+What a tensor is like is told by the DLPack exchange API and by PyTorch itself, see `reading.functions`.
 """
 
 from __future__ import annotations
