@@ -189,7 +189,7 @@ class _Starts(Calculation):
 
     def teach(self, x: Encoding, result: Encoding) -> None:
         """Open the door for the dtype of `x`, of whose items, single numbers, this is the result."""
-        cast, dtype, _, variant = self.plans.get((type(x.data), x._dtype), ("", None, None, 0))
+        cast, dtype, _, variant = self.plans.get((type(x._sample()), x._dtype), ("", None, None, 0))
         if cast is None and not self.door.knows(x._dtype) and x.rows:
             self.door.learn((x,), result, Plan((x._dtype,), self.kernel, variant, dtype))
 
