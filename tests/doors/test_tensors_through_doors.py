@@ -399,7 +399,7 @@ def test_references(name):
         call(x)
     gc.collect()
     before = [sys.getrefcount(thing) for thing in things]
-    for _ in range(300):
+    for _ in range(3000):
         call(x)
     gc.collect()
     after = [sys.getrefcount(thing) for thing in things]
