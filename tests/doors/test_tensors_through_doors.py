@@ -479,3 +479,10 @@ def test_nothing_is_known_of_tensors_before_there_are_some():
     from seqformats.doors import tensors
 
     assert set(tensors._known) <= {sf.arrays.library_of(torch.ones(1))}
+
+
+def test_a_list_of_tensors_is_one_of_its_library():
+    """Whether it is still valid is asked of the door, which does not say whose its arrays are."""
+    x = sf.List(items(batch()))
+    for _ in range(3):
+        assert x._look().name == "torch"

@@ -155,6 +155,7 @@ def test_what_a_kernel_refuses(arrays):
         (lambda: sf.kernel(own_kernels.total, takes="rows", gives="rows"), sf.ConversionError, "no sequences"),
         (lambda: sf.kernel(own_kernels.total, dtype="U3"), sf.ConversionError, "a kernel writes numbers"),
         (lambda: sf.kernel(own_kernels.total, dtype=object), sf.ConversionError, "a kernel writes numbers"),
+        (lambda: weigh(x, 2**63), sf.ConversionError, "argument 0 of weigh must fit int64"),
         (lambda: weigh(x, 2.5), TypeError, "argument 0 is 2.5; a float may come in an array of one"),
         (lambda: weigh(sf.Ragged(np.array(["a"]), [1]), WEIGHTS, 1), TypeError, "numbers, but was given <U1"),
         (lambda: spread(np.zeros(3), x), sf.StructureError, r"rows of shape \(3,\) were given for 2 sequences"),

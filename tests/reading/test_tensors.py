@@ -9,7 +9,7 @@ import pytest
 
 import seqformats as sf
 from seqformats.arrays import library_of
-from seqformats.reading import tensors
+from seqformats.reading import functions, tensors
 
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
@@ -215,15 +215,15 @@ def test_without_the_functions_tensors_are_read_in_python(monkeypatch, fault):
         monkeypatch.delattr(torch._C.TensorBase, "__dlpack_c_exchange_api__", raising=False)
         monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     elif fault == "no symbol":
-        monkeypatch.setattr(tensors, "_FUNCTIONS", (*tensors._FUNCTIONS[:-1], "no_such_function"))
+        monkeypatch.setattr(tensors, "WANTS_GRAD", "no_such_function")
     elif fault == "another shape":
-        monkeypatch.setattr(tensors, "_MOST", 8)
+        monkeypatch.setattr(functions, "_MOST", 8)
     else:
         words[0 if fault == "another version" else 5] = 2 if fault == "another version" else 0
         new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
             ("PyCapsule_New", ctypes.pythonapi)
         )
-        monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", new(words.ctypes.data, tensors._TABLE, None))
+        monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", new(words.ctypes.data, functions._TABLE, None))
     assert tensors.read(library, tuple(items)) is None
     assert tensors._readers == {library: None}
     assert sf.convert(items, sf.Ragged).lengths.tolist() == [2, 0, 3]

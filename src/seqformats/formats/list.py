@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, overload
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, DType, Library, adopt, library_of
+from ..arrays import Array, DType, Library, adopt, library_of
 from ..errors import DeviceError, StructureError
 from ..layout import Layout
 from ..reading import scan
@@ -101,9 +101,8 @@ class List(Encoding[Data]):
         return Layout(self._addresses(self.items, self._structure.lengths), cum, cum, -1, 0, 1, 1)
 
     def _look(self) -> Library:
-        if entrance_of_lists.enter(self, None) is not None:
-            return NUMPY
-        self._addresses(self.items, self._structure.lengths)
+        if entrance_of_lists.enter(self, None) is None:
+            self._addresses(self.items, self._structure.lengths)
         return library_of(self._sample())
 
     def _read(self) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from ..arrays.dtypes import HALF, SUMS_IN, Dtypes
 from ..errors import ConversionError, DeviceError, StructureError, said
 from ..formats import Encoding
 from ..formats.leaves import wants_grad
+from ..formats.structure import MOST
 from ..gradients.operation import Operand, operand
 from ..launch.kernel import own_kernel
 from .over import in_one_array, layout_for, name_of, rows_like
@@ -63,7 +64,7 @@ def kernel(
         For what is no function.  By the result: for items that are no numbers, for other arguments than arrays and
         whole numbers, and for data that asks for a gradient, which `operation` gives.
     ConversionError
-        For another word, or a dtype that is none of numbers.
+        For another word, or a dtype that is none of numbers.  By the result: for whole numbers beyond int64.
     StructureError
         By the result: for rows of another number than there are sequences.
     DeviceError
@@ -186,6 +187,8 @@ class _Own:
         arrays, numbers = [], []
         for k, value in enumerate(args):
             if isinstance(value, (int, np.integer, np.bool_)):
+                if not -MOST <= value <= MOST:
+                    raise ConversionError(f"argument {k} of {self.__name__} must fit int64, but is {said(value)}")
                 numbers.append(int(value))
             elif is_array(value):
                 arrays.append(self.beside(library, data, value))
