@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, Library, adopt, frozen, is_array, library_of, with_autograd
+from ..arrays import Array, Library, adopt, frozen, is_array, library_of, library_of_type, with_autograd
 from ..arrays.dtypes import differentiable, sums_in
 from ..converters.convert import restored, rows_of
 from ..converters.like import convert_like
@@ -93,7 +93,8 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
     y = _expansion(x, like, level=level, out=out).run()
     if flat and isinstance(like, Encoding):
         rows: Any = x
-        if is_array(rows) and library_of(rows).has_doors:
+        library = library_of_type(type(rows))
+        if library is not None and library.has_doors:
             learn_moves(repeat_rows, [_repeating_flat], like, rows, y)
     return y
 
