@@ -65,15 +65,17 @@ def _write(library: Library) -> bool | None:
         functions = functions_of(library)
         if functions is None:
             return False
-        found = _found(functions)
+        dtypes = {getattr(functions.torch, name): _in_numpy(name) for name in _DTYPES if hasattr(functions.torch, name)}
+        found = _found(functions, list(dtypes))
     except Exception:  # another version may lack anything that is asked for here
         return False
     for word in sorted(found, key=_TYPES.__contains__):  # types last, since with them doors begin to look
         world[word] = found[word]
+    of_tensors.update(dtypes)
     return True
 
 
-def _found(functions: Functions) -> dict[int, int]:
+def _found(functions: Functions, dtypes: list[Any]) -> dict[int, int]:
     """All words, by their places."""
     torch = functions.torch
     sample = torch.zeros(2, device="cpu")
@@ -89,10 +91,9 @@ def _found(functions: Functions) -> dict[int, int]:
         words.PARAMETER: torch.nn.Parameter,
     }
     _kept.extend(things.values())
-    of_tensors.update({getattr(torch, name): _in_numpy(name) for name in _DTYPES if hasattr(torch, name)})
     for k, key in enumerate(KEYS):
         found[KEY + k] = int(getattr(torch._C.DispatchKey, key))
-    numbers = [functions.about(dtype) for dtype in of_tensors]
+    numbers = [functions.about(dtype) for dtype in dtypes]
     found[words.TENSOR_DTYPES] = len(numbers)
     for k, number in enumerate(numbers):
         place = TENSOR_NUMBERS + TENSOR_NUMBER * k
