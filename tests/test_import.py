@@ -143,6 +143,19 @@ def test_modules_are_imported_by_their_names():
     assert python(script) == []
 
 
+def test_no_import_runs_a_kernel(tmp_path):
+    """Nor compiles one: the folder for what is compiled stays empty."""
+    script = f"""
+        import os
+        os.environ["SEQFORMATS_CACHE_DIR"] = {str(tmp_path)!r}
+        import seqformats as sf
+        for name in sf.__all__:
+            getattr(sf, name)
+        """
+    assert python(script) == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_names_are_asked_for_by_many_threads():
     script = """
         import threading

@@ -95,12 +95,9 @@ class AllowedTokens(Constraint):
 def _with_ends(parts: Sequence[Ragged[Array]], ends: Sequence[Array]) -> Trie:
     """A tree for each part, whose sequences go on with each of its ends."""
     found = [_ended(part, last) for part, last in zip(parts, ends, strict=True)]
-    return Trie._of(
-        join_batches([_NOTHING, *found]), np.repeat(np.arange(len(parts)), list(map(len, found))), len(parts)
-    )
-
-
-_NOTHING = Ragged(np.empty(0, np.int64), [])
+    none = Ragged(np.empty(0, np.int64), [])
+    part = np.repeat(np.arange(len(parts)), list(map(len, found)))
+    return Trie._of(join_batches([none, *found]), part, len(parts))
 
 
 def _ended(sequences: Ragged[Array], ends: Array) -> Ragged[Array]:
