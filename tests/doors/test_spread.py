@@ -25,7 +25,7 @@ from seqformats.formats import Encoding
 from seqformats.formats.structure import Structure
 from seqformats.launch.kernel import kernel, variant_of
 from seqformats.native.words import LEARNED, MOST, NUMBER
-from seqformats.operations import expand, rearrange, reduce, softmax, spread, windows
+from seqformats.operations import distance, expand, rearrange, reduce, softmax, spread, windows
 
 pytestmark = [
     pytest.mark.passes("compiled", reason="doors are machine code"),
@@ -50,7 +50,7 @@ def encoded(data, lengths, kind):
 def outcome(call):
     try:
         return call()
-    except (TypeError, sf.StructureError, sf.ConversionError) as error:
+    except (TypeError, sf.StructureError, sf.ConversionError, sf.DeviceError) as error:
         return type(error), str(error)
 
 
@@ -101,8 +101,16 @@ def calls(x, rows):
         lambda: sf.window(x, 0, 0),
         lambda: sf.expand_as(rows, x),
         lambda: sf.expand(rows, x),
+        lambda: sf.reduce_sum(x, weights=weights_for(x)),
+        lambda: sf.reduce_mean(x, weights=weights_for(x)),
+        lambda: sf.reduce_mean(x, weights=sf.Ragged(weights_for(x), x._structure.lengths)),
     ]
     return found
+
+
+def weights_for(x):
+    """One an item, some of them 0."""
+    return (np.arange(x._structure.rows) % 5).astype(x._dtype if x._dtype in ("f4", "f8") else "f8")
 
 
 batches = st.tuples(
@@ -143,6 +151,10 @@ def batch(kind="Ragged", dtype=np.float32, width=5):
     return encoded(strategies.counting(dtype, (31, width)), lengths, kind)
 
 
+def tokens(kind="Ragged", dtype=np.int64, lengths=(3, 0, 7, 1, 20)):
+    return encoded((np.arange(sum(lengths)) * 7 % 5).astype(dtype), np.array(lengths), kind)
+
+
 def opened():
     """Every door of these, opened for float32, with arguments that go through it."""
     x, rows = batch(), strategies.counting(np.float32, (5, 5))
@@ -151,6 +163,11 @@ def opened():
     alone = (softmax.SOFTMAX, softmax.LOG_SOFTMAX, softmax.CUMSUM, rearrange.REVERSE)
     found = [(record.door, (x, record.default)) for record in REDUCTIONS]
     found += [(record.door, (x,)) for record in alone]
+    for weighted in (reduce.WEIGHTED_SUM, reduce.WEIGHTED_MEAN):
+        found.append((weighted.door, (x, weights_for(x), weighted.record.default)))
+        found.append((weighted.door, (x, x._sealed(weights_for(x), x._structure), weighted.record.default)))
+    sf.levenshtein(tokens(), tokens())
+    found.append((distance._DOOR, (tokens(), tokens())))
     found += [(windows.WINDOW.door, (x, 1, 2)), (spread.repeating, (x, rows)), (expand._repeating_flat, (x, rows))]
     for function in (*WITH_GRADIENT, sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse):
         y, pullback = sf.vjp(function, x)
@@ -220,6 +237,51 @@ def test_rows_that_are_not_plain_are_left_to_the_general_way():
         compared(lambda other=other: sf.expand_as(other, x))
         if other is not x:  # whose copies have a structure of their own
             compared(lambda other=other: sf.expand(other, x))
+
+
+@given(
+    strategies.lengths(),
+    st.randoms(use_true_random=False),
+    st.sampled_from(["i8", "i4", "u8", "u1", "?", "f4"]),
+    st.sampled_from(["i8", "i4", ">i8"]),
+    st.sampled_from(KINDS),
+    st.sampled_from(KINDS),
+)
+def test_distances_as_the_general_way(lengths, random, dtype, other, kind, other_kind):
+    others = [random.randint(0, 70) for _ in lengths] if random.random() < 0.8 else lengths[1:]
+    x, y = tokens(kind, dtype, tuple(lengths)), tokens(other_kind, other, tuple(others))
+    compared(lambda: sf.levenshtein(x, y))
+
+
+def test_distances_of_much_work_are_left_to_the_general_way():
+    opened()
+    x, y = tokens(lengths=(1 << 12,)), tokens(lengths=(64 * 63,))
+    assert distance._DOOR.enter(x, y) is None
+    compared(lambda: sf.levenshtein(x, y))
+    assert distance._DOOR.enter(tokens(lengths=(1 << 11,)), y) is not None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "f2"])
+def test_weights_as_the_general_way(kind, dtype):
+    x = batch(kind, dtype)
+    rows = sf.convert(x, sf.Ragged)
+    for made in ("f4", "f8", "f2", ">f4", "i4"):
+        flat = np.linspace(0, 1, 31).astype(made)
+        for weights in (
+            flat,
+            flat[:, None],
+            flat[::2],
+            rows._sealed(flat, x._structure),
+            sf.Ragged(flat, rows.lengths),
+            sf.convert(sf.Ragged(flat, rows.lengths), sf.Masked),
+            np.repeat(flat, 5).reshape(31, 5),
+            flat.tolist(),
+            None,
+        ):
+            for empty in (0.0, 1.5, "raise"):
+                compared(lambda weights=weights, empty=empty: sf.reduce_sum(x, weights=weights, empty=empty))
+                compared(lambda weights=weights, empty=empty: sf.reduce_mean(x, weights=weights, empty=empty))
 
 
 @pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")

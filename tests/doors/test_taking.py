@@ -21,6 +21,7 @@ from seqformats.doors.door import LIVE, closed, same
 from seqformats.doors.taking import Taking
 from seqformats.formats.encoding import PICK
 from seqformats.native.words import COUNTER, KNOWN
+from seqformats.operations.cross import CROSS
 from seqformats.operations.cut import CUT, PAIR, SHIFT, TRUNCATE
 from seqformats.operations.expand import REPEAT
 from seqformats.operations.filter import FILTER, STARTS
@@ -46,6 +47,7 @@ DOORS = {
     "interleave": INTERLEAVE,
     "slice": SLICE.door,
     "pair": PAIR,
+    "cross": CROSS,
     "sort": SORT.door,
     "argsort": ARGSORT,
     "topk": TOPK,
@@ -71,7 +73,7 @@ def outcome(call):
     """The result, or what is raised, in words."""
     try:
         return call()
-    except (TypeError, IndexError, sf.StructureError, sf.ConversionError, sf.DeviceError) as error:
+    except (TypeError, IndexError, MemoryError, sf.StructureError, sf.ConversionError, sf.DeviceError) as error:
         return f"{type(error).__name__}: {error}"
 
 
@@ -86,14 +88,19 @@ def check(call):
         else:
             assert same(found, wanted)
             one = found
-            if isinstance(found, tuple):
-                one, two = found
-                assert (one._structure is two._structure) == (wanted[0]._structure is wanted[1]._structure)
+            if isinstance(found, (tuple, sf.Pairs)):
+                one, two = members(found)
+                other, another = members(wanted)
+                assert (one._structure is two._structure) == (other._structure is another._structure)
             for array in (one._structure.lengths, one._structure.offsets):
                 assert not array.flags.writeable
                 with pytest.raises(ValueError, match="WRITEABLE"):
                     array.flags.writeable = True
     assert [name for name, door in DOORS.items() if door.wrong] == []
+
+
+def members(pair):
+    return (pair.one, pair.two) if isinstance(pair, sf.Pairs) else pair
 
 
 def ragged(rng, n=8, item=(96,), dtype=np.float32):
@@ -125,6 +132,7 @@ CALLS = {
     "repeat each": lambda: sf.repeat(R, np.arange(8)),
     "cut": lambda: sf.cut(R, 1, -1),
     "cut nothing": lambda: sf.cut(R, None, None),
+    "cut by steps": lambda: sf.cut(R, None, None, -2),
     "truncate": lambda: sf.truncate(R, 4),
     "truncate left": lambda: sf.truncate(R, 4, "left"),
     "shift": lambda: sf.shift(R, 2),
@@ -134,6 +142,7 @@ CALLS = {
     "filter": lambda: sf.filter(R, KEEP),
     "filter by a batch": lambda: sf.filter(R, MARKS),
     "gather": lambda: sf.gather(R, PLACES),
+    "cross": lambda: sf.cross(R, IDS),
     "concat": lambda: sf.concat([R, R]),
     "concat items": lambda: sf.concat([ITEM, R, ITEM]),
     "concat numbers": lambda: sf.concat((101, IDS, IDS, 102)),
@@ -262,6 +271,22 @@ def test_parts(data):
 
 
 @given(st.data())
+def test_pairs(data):
+    x, y = data.draw(drawn()), data.draw(drawn())
+    check(lambda: sf.cross(x, y))
+    check(lambda: sf.cross(x, x[::-1]))
+    check(lambda: sf.cross(y, y[:0]))
+
+
+def test_pairs_without_number():
+    """Their lengths are no numbers that memory could hold."""
+    x = sf.Ragged(np.empty((1 << 40, 0)), [1 << 40])
+    check(lambda: sf.cross(x, x))
+    y = sf.Ragged(np.zeros(3), [3])
+    check(lambda: sf.cross(x, y))
+
+
+@given(st.data())
 def test_orders(data):
     x = data.draw(drawn())
     falling = data.draw(st.sampled_from([True, False, True, False, np.True_, 1, None]))
@@ -346,6 +371,9 @@ def test_results_are_as_any_batch():
         if isinstance(y, tuple):
             assert type(y) is (sf.TopK if hasattr(y, "places") else tuple)
             y = y[1]
+        if isinstance(y, sf.Pairs):
+            assert sf.equal(pickle.loads(pickle.dumps(y)).two, y.two)
+            y = y.one
         assert sf.equal(pickle.loads(pickle.dumps(y)), y)
         assert sf.equal(copy.copy(y), y)
         died = weakref.ref(y)
@@ -386,7 +414,7 @@ REFUSED = {
     "another dtype": lambda: GATHER.door.enter(R, R),
     "a place that is none": lambda: GATHER.door.enter(R, WRONG),
     "a part of other lengths": lambda: CONCAT.enter([R, R, IDS]),
-    "steps": lambda: CUT.door.enter(R, None, None, 2),
+    "steps of single items": lambda: CUT.door.enter(R, 0, 1, 2),
     "a number too many": lambda: CUT.door.enter(R, 2**70, None, 1),
 }
 WRONG = sf.Ragged(np.full(8, 99), [1] * 8)

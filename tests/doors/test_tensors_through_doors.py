@@ -64,9 +64,11 @@ CALLS = {
     "flat": lambda x: sf.expand(x.data[: len(x.lengths)], x),
     "shift": lambda x: sf.shift(x, 1),
     "cut": lambda x: sf.cut(x, 1, None),
+    "cut by steps": lambda x: sf.cut(x, -1, None, -2),
     "truncate": lambda x: sf.truncate(x, 2),
     "pair": lambda x: sf.truncate_pair(x, sf.reverse(x), 4),
     "slice": lambda x: sf.slice(x, 0, 1),
+    "cross": lambda x: sf.cross(x, x),
     "concat": lambda x: sf.concat([x, x]),
     "constants": lambda x: sf.concat([x.data[0], x]),
     "interleave": lambda x: sf.interleave([x, x]),
@@ -91,8 +93,20 @@ OF_NUMBERS = {
     "sort": sf.sort,
     "argsort": sf.argsort,
     "topk": lambda x: sf.topk(x, 2),
+    "weighted sum": lambda x: sf.reduce_sum(x, weights=weights_for(x)),
+    "weighted mean": lambda x: sf.reduce_mean(x, weights=x._sealed(weights_for(x), x._structure)),
 }
-OF_SINGLE = {"unique": sf.unique, "run_starts": sf.run_starts}
+OF_SINGLE = {
+    "unique": sf.unique,
+    "run_starts": sf.run_starts,
+    "levenshtein": lambda x: sf.levenshtein(x, x[[1, 0, 3, 2]]),
+}
+
+
+def weights_for(x):
+    """One an item."""
+    dtype = torch.float32 if x.data.dtype == torch.float32 else torch.float64
+    return torch.linspace(0, 1, x.data.shape[0], dtype=dtype)
 
 
 ERRORS = (TypeError, IndexError, RuntimeError, sf.StructureError, sf.ConversionError, sf.DeviceError)
@@ -124,7 +138,7 @@ def alike(x, y):
 
 def is_inference(x):
     found = x[0] if isinstance(x, tuple) else x
-    sample = found._sample() if hasattr(found, "_structure") else found
+    sample = found._sample() if hasattr(found, "_sample") else found
     return sample.is_inference()
 
 

@@ -244,6 +244,18 @@ class Calculating(OfKernel):
     page = "calculate"
 
 
+class Weighing(OfKernel):
+    """The door of an operation on a batch and a weight for each item: ``enter(x, weights, *options)``."""
+
+    page = "weigh"
+
+
+class Comparing(OfKernel):
+    """The door of an operation that gives a number for each pair of sequences of two batches: ``enter(x, y)``."""
+
+    page = "compare"
+
+
 class SpreadingOut(OfKernel):
     """The door of what is laid out as an encoding, of arrays: ``enter(shape, *arrays)``."""
 
@@ -265,7 +277,7 @@ def common() -> int:
 def is_plain(result: Any) -> bool:
     """Is this an array that doors know, or a batch over such arrays, or a pair of which the first is?"""
     found = result[0] if isinstance(result, tuple) and result else result
-    sample = found._sample() if hasattr(found, "_structure") else found
+    sample = found._sample() if hasattr(found, "_sample") else found
     if type(sample) is np.ndarray:
         return True
     library = library_of_type(type(sample))

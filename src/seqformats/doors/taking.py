@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from ..native.words import (
     ORDERING,
     ORDERS,
     PAIR,
+    PICKER,
+    PLACER,
     RANGE,
     TAKE,
     WHOLE,
@@ -36,10 +38,13 @@ _JOIN: Signature = ("i", "i", "i8", "i8", "i8", "i8", "i8", "i", *_UNITS)
 _SIGNATURES: dict[str, Signature] = {
     "copy_blocks": (*_MOVE, _LAYOUT, *_UNITS),
     "count_kept": ("u1", "i8", "i8"),
+    "cut_places": ("i8", "i8", "i8", "i8", "i8"),
     "cut_runs": ("i8", "i8", "i8", "i", "i", "i8"),
     "interleave_rows": _JOIN,
     "join_lengths": ("i8", "i8"),
     "join_rows": _JOIN,
+    "pair_lengths": ("i8", "i8", "i8"),
+    "pair_rows": (*_MOVE, "i8", "i8", "i", *_UNITS),
     "move_kept": (*_MOVE, "i8", "u1", "i", *_UNITS),
     "pick_rows": (*_MOVE, "i8", "i8", "i", "i", *_UNITS),
     "pick_sequences": ("i8", "i8", "i8", "i8"),
@@ -63,13 +68,16 @@ class Taking(Door):
         The one that says how many are taken of each sequence.
     mode : int
         Which of its operations.
+    apart : pair of str, optional
+        The kernels for items that do not lie side by side: what says where they are, and what moves them.
     """
 
     words = TAKE
 
-    def __init__(self, page: str, mover: str, counter: str = "", mode: int = 0) -> None:
+    def __init__(self, page: str, mover: str, counter: str = "", mode: int = 0, apart: Sequence[str] = ()) -> None:
         super().__init__(page)
-        self.kernels = {MOVER: kernel(mover), **({COUNTER: kernel(counter)} if counter else {})}
+        named = (mover, *([counter] if counter else []), *apart)
+        self.kernels = dict(zip((MOVER, COUNTER, PLACER, PICKER), map(kernel, named), strict=False))
         self.mode = mode
 
     def describe(self, worlds: np.ndarray) -> None:

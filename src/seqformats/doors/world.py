@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..formats import List, LoD, Masked, Packed, Padded, Ragged
+from ..formats import List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.structure import Order, Structure
 from ..launch.threads import follow
 from ..native import objects, words
@@ -37,6 +37,7 @@ _SLOTS_OF_LISTS = {
     words.LIST_SHAPE: "_shape",
     words.LIST_DTYPE: "_dtype",
 }
+_SLOTS_OF_PAIRS = {words.PAIR_ONE: "one", words.PAIR_TWO: "two"}
 
 
 @registry.provides("common_world")
@@ -52,6 +53,7 @@ def common() -> np.ndarray:
         words.TUPLE: tuple,
         words.STRUCTURE: Structure,
         words.LIST_OF: List,
+        words.PAIRS_OF: Pairs,
         words.ORDERED: Order,
         words.INT64: np.dtype(np.int64),
         words.LEFT: sys.intern("left"),
@@ -62,7 +64,7 @@ def common() -> np.ndarray:
     _kept.extend(found.values())
     made[words.TUPLE_ITEMS] = objects.tuple_items()
     made[words.NEW_ARRAY], made[words.SET_BASE] = _function_of_numpy(94), _function_of_numpy(282)
-    for kind, slots in ((Structure, _SLOTS), (List, _SLOTS_OF_LISTS)):
+    for kind, slots in ((Structure, _SLOTS), (List, _SLOTS_OF_LISTS), (Pairs, _SLOTS_OF_PAIRS)):
         for word, name in slots.items():
             made[word] = _slot(kind, name)
     kinds = {kind.__name__: kind for kind in (Ragged, Masked, Padded, Packed)}

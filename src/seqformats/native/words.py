@@ -33,8 +33,11 @@ first word is the address of what all have in common.
     LIST_STRUCTURED,
     LIST_SHAPE,
     LIST_DTYPE,
+    PAIRS_OF,  # the type `Pairs`, and its slots
+    PAIR_ONE,
+    PAIR_TWO,
     KINDS,  # here what is known of each encoding begins, with so many words for each:
-) = range(29)
+) = range(32)
 
 WIDE = 24
 ENCODINGS = ("Ragged", "Masked", "Padded", "Packed")
@@ -170,8 +173,10 @@ GATHER = 5
     MODE,  # which of the operations that a door serves
     MOVER,  # the functions of kernels: what moves rows
     COUNTER,  # what says how many are taken of each sequence
-) = range(4, 10)
-TAKE = COUNTER + 1
+    PLACER,  # what says where those are that do not lie side by side
+    PICKER,  # what moves these
+) = range(4, 12)
+TAKE = PICKER + 1
 
 # Of those that put items in order, behind these: first what is of the operation, then the table of dtypes.
 (

@@ -10,13 +10,14 @@ import numpy as np
 from ..arrays import Array
 from ..arrays.dtypes import INTEGERS, differentiable, sums_in
 from ..converters.convert import restored, rows_of
+from ..doors.taking import Taking
 from ..errors import OutOfMemory, StructureError
 from ..formats import Encoding, Pairs, Ragged
 from ..formats.leaves import without_data
 from ..formats.pairs import pair
 from ..formats.structure import Structure
 from ..gradients.cotangent import fitting
-from ..gradients.operation import Call, Pullback, each_gradient, linear, operand, operation
+from ..gradients.operation import Call, Pullback, each_gradient, linear, operand, through
 from ..launch.kernel import kernel
 from ..limits import check_room
 from .annotations import Batch
@@ -28,7 +29,10 @@ from .spread import summed
 pair_lengths, pair_rows = kernel("pair_lengths"), kernel("pair_rows")
 
 
-@operation
+CROSS = Taking("cross", "pair_rows", "pair_lengths")
+
+
+@through(CROSS)
 def cross(x: Batch, y: Batch) -> Call[Pairs]:
     """All pairs of an item of `x` and an item of `y`, within every (innermost) sequence.
 

@@ -70,7 +70,8 @@ def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) 
     return (_parts(x, _bound(start, n, "start"), _bound(stop, n, "stop"), by),)
 
 
-CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True, door=Taking("cut", "copy_blocks", "cut_runs"))
+_CUTTING = Taking("cut", "copy_blocks", "cut_runs", apart=("cut_places", "pick_rows"))
+CUT = Operation(taken, rule_of_parts, check=_cuts, by_column=True, door=_CUTTING)
 
 
 @CUT.of

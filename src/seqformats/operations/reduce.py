@@ -25,7 +25,7 @@ from .over import Calculation, Spreading, combined
 from .quantiles import MEDIAN
 from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, sum_pullback, sums_of
-from .weighted import weigh
+from .weighted import Weighted
 
 # --- gradients that are differentiated again --------------------------------------------------------------------------
 
@@ -88,6 +88,7 @@ LOGSUMEXP = Reduction(
     sums=True,
 )
 
+WEIGHTED_SUM, WEIGHTED_MEAN = Weighted(SUM, 0), Weighted(MEAN, 1)
 _SUMS = (SUM, MEAN, SQRT, PROD, LOGSUMEXP)
 _OTHERS = (MAX, MIN, FIRST, LAST, VAR, STD, MEDIAN, MODE, COUNT, NUNIQUE, ANY, ALL)
 REDUCTIONS = {record.name: record for record in (*_SUMS, *_OTHERS)}
@@ -160,11 +161,11 @@ def _reduce(args: tuple[object, ...], options: dict[str, object]) -> tuple[Reduc
 # --- the functions ---------------------------------------------------------------------------------------------------
 
 
-def _summed(record: Reduction, mode: int) -> Callable[..., Call[Any]]:
+def _summed(record: Weighted) -> Callable[..., Call[Any]]:
     """The call of a sum or a mean, by the arguments of its function in their order."""
 
     def prepare(x: Batch, weights: Weights | None, empty: Empty) -> Call[Any]:
-        return record.prepare(x, empty) if weights is None else weigh(record, mode, x, weights, empty)
+        return record.record.prepare(x, empty) if weights is None else record.prepare(x, weights, empty)
 
     return prepare
 
@@ -229,13 +230,13 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     array([2., 0., 6.])
     """
     if weights is not None:
-        return weigh(SUM, 0, x, weights, empty).run()
+        return WEIGHTED_SUM(x, weights, empty)
     enter = SUM.door.enter
     y: Reduced = enter(x, empty)
     return SUM.otherwise(x, empty) if y is None else y
 
 
-with_rule(reduce_sum, _summed(SUM, 0))
+with_rule(reduce_sum, _summed(WEIGHTED_SUM))
 
 
 @overload
@@ -278,13 +279,13 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
            [5.]])
     """
     if weights is not None:
-        return weigh(MEAN, 1, x, weights, empty).run()
+        return WEIGHTED_MEAN(x, weights, empty)
     enter = MEAN.door.enter
     y: Reduced = enter(x, empty)
     return MEAN.otherwise(x, empty) if y is None else y
 
 
-with_rule(reduce_mean, _summed(MEAN, 1))
+with_rule(reduce_mean, _summed(WEIGHTED_MEAN))
 
 
 @SQRT.of

@@ -10,13 +10,14 @@ import numpy as np
 from ..arrays import NUMPY, Array, adopt, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, means
 from ..converters.convert import restored, rows_of
+from ..doors.door import Plan, Weighing
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed
-from ..launch.kernel import kernel
+from ..launch.kernel import kernel, variant_of
 from .annotations import Batch, Empty, Reduced, Weights
 from .over import flat_layout, in_one_array, layout_for, rows_like
 from .reduction import SUM, Reduction, check_empty, fitting_value, operand_of_reduction, over_levels, rows_or_data
@@ -25,37 +26,71 @@ from .spread import spread, summed
 weigh_rows, weigh_back = kernel("weigh_rows"), kernel("weigh_back")
 
 
-def weigh(record: Reduction, mode: int, x: Batch, weights: Weights, empty: Empty) -> Call[Reduced]:
-    """A sum or a mean, of which `record` is the one without weights, of any batch."""
-    own, result, gradient = to_be_summed(operand_of_reduction(x))
-    name = library_of(own._sample()).dtype_name(own._dtype)
-    made = means(name).made
-    if name.startswith("complex"):
-        raise TypeError(f"items of dtype {name} take no weights; weigh their real and imaginary parts")
-    mass = weights_of(weights, own)
-    if empty is not record.default:
-        check_empty(own._structure, empty)
-    each = len(mass.own._shape) > mass.own._lead and len(own._shape) > own._lead
-    call = _Weighing(record, mode, made, each)
+class Weighted:
+    """A sum or a mean with weights, as a record.
 
-    def rule(operands: tuple[Encoding, Encoding], back: bool) -> tuple[Reduced, Pullback | None]:
-        z, w = operands
-        if back:
-            differentiable(name, "a weighted sum")
-        values, totals, pullback = call.calculate(z, w, back)
-        if name in HALF:
-            values = library_of(values).astype(values, name)
-        return over_levels(call.finished(values, totals, z._structure, empty), z), pullback
+    Parameters
+    ----------
+    record : Reduction
+        The same without weights.
+    mode : int
+        Of the kernel.
+    """
 
-    return Call(
-        (own, mass.own),
-        rule,
-        result,
-        lambda ds: tuple(
-            [d if back is None else back(d) for d, back in zip(ds, (gradient, mass.gradient), strict=True)]
-        ),
-        call.second_order,
-    )
+    def __init__(self, record: Reduction, mode: int) -> None:
+        self.record, self.mode = record, mode
+        self.door = Weighing((mode, 0))
+        self.door.default = (record.default,)
+
+    def __call__(self, x: Batch, weights: Weights, empty: Empty) -> Reduced:
+        """The result for any batch."""
+        y: Reduced | None = self.door.enter(x, weights, empty)
+        return self.prepare(x, weights, empty).run() if y is None else y
+
+    def prepare(self, x: Batch, weights: Weights, empty: Empty) -> Call[Any]:
+        """The same as a `Call`."""
+        own, result, gradient = to_be_summed(operand_of_reduction(x))
+        name = library_of(own._sample()).dtype_name(own._dtype)
+        made = means(name).made
+        if name.startswith("complex"):
+            raise TypeError(f"items of dtype {name} take no weights; weigh their real and imaginary parts")
+        mass = weights_of(weights, own)
+        if empty is not self.record.default:
+            check_empty(own._structure, empty)
+        each = len(mass.own._shape) > mass.own._lead and len(own._shape) > own._lead
+        call = _Weighing(self.record, self.mode, made, each)
+
+        def rule(operands: tuple[Encoding, Encoding], back: bool) -> tuple[Reduced, Pullback | None]:
+            z, w = operands
+            if back:
+                differentiable(name, "a weighted sum")
+            values, totals, pullback = call.calculate(z, w, back)
+            if name in HALF:
+                values = library_of(values).astype(values, name)
+            y = over_levels(call.finished(values, totals, z._structure, empty), z)
+            if not back and empty is self.record.default:
+                self._learn(z, w, y)
+            return y, pullback
+
+        return Call(
+            (own, mass.own),
+            rule,
+            result,
+            lambda ds: tuple(
+                [d if back is None else back(d) for d, back in zip(ds, (gradient, mass.gradient), strict=True)]
+            ),
+            call.second_order,
+        )
+
+    def _learn(self, x: Encoding, weights: Encoding, y: Any) -> None:
+        """Open the door for calls like this one, if nothing was cast."""
+        library, dtypes = library_of(x._sample()), (x._dtype, weights._dtype)
+        if not library.has_doors or self.door.knows(*dtypes):
+            return
+        name, made = map(library.dtype_name, dtypes)
+        if name not in HALF and made == means(name).made:
+            variant = variant_of(name, made, made, made)
+            self.door.learn((x, weights), y, Plan(dtypes, weigh_rows, variant, library.dtype(made)))
 
 
 def weights_of(weights: Weights, x: Encoding) -> Operand:

@@ -1,18 +1,34 @@
 """A run of items of every sequence of a `Ragged`: ``sf.cut``, or by `MODE` ``sf.truncate`` or ``sf.slice``.
 
-Bounds are whole numbers or None, for all sequences; runs lie side by side.
+Bounds are whole numbers or None, for all sequences.
 """
 
-from ...native.words import COUNT, COUNTER, FIRST, LEAD, LEFT, LENGTHS, MODE, NONE, OFFSETS, RAGGED, RIGHT, STRUCTURED
+from ...native.words import (
+    COUNT,
+    COUNTER,
+    FIRST,
+    LEAD,
+    LEFT,
+    LENGTHS,
+    MODE,
+    NONE,
+    OFFSETS,
+    PICKER,
+    PLACER,
+    RAGGED,
+    RIGHT,
+    STRUCTURED,
+)
 from .arrays import ARRAY
 from .encodings import data_of, kind_of, put_array, put_flat, put_number
 from .language import at, let_go, none, number_of, peek, poke, run, shared, stack
 from .structures import new_integers
-from .taking import cut_out, is_known, is_large, is_whole, kind_number, row_of
+from .taking import cut_out, is_known, is_large, is_whole, kind_number, move_picks, new_rows, ragged_of, row_of
 
 CUT, TRUNCATE, SLICE = range(3)
 FAR = 0x7FFFFFFFFFFFFFFF
 OPEN, FROM, TO, BOTH = range(4)  # which bounds there are
+APART = 4  # beside them: are steps others than 1?
 
 
 @shared
@@ -29,7 +45,7 @@ def bounds_of(own: int, args: int, bounds: int) -> int:
         found |= 1 << k
     if not is_whole(own, peek(args + 16), bounds + 16) or at(bounds, 2) == 0 or at(bounds, 2) < -FAR:
         return -1
-    return found
+    return found if at(bounds, 2) == 1 else found | APART
 
 
 @shared
@@ -71,6 +87,30 @@ def reaches(lengths: int, n: int, stop: int) -> bool:
     return enough
 
 
+@shared
+def picked(own: int, data: int, block: int, n: int, longest: int, bounds: int, offsets: int) -> int:
+    """A `Ragged` of items that do not lie side by side; the arguments are as those of `cut_out`."""
+    common, table = at(own, FIRST), peek(block + ARRAY)
+    rows = at(table, 2 * n)
+    places = new_integers(common, rows)
+    out = new_rows(common, data, 1, rows, stack(3)) if places else 0
+    if out == 0:
+        if places:
+            let_go(places)
+        let_go(block)
+        return 0
+    words, cum = stack(2), table + 8 * n
+    place = put_flat(words, 0, table + 8 * (2 * n + 1), n)
+    place = put_array(words, place, offsets)
+    place = put_flat(words, place, bounds + 16, 1)
+    place = put_flat(words, place, cum, n + 1)
+    put_array(words, place, places)
+    run(at(own, PLACER), words)
+    move_picks(at(own, PICKER), data, out, peek(offsets + ARRAY), cum, peek(places + ARRAY), n, row_of(data, 1))
+    let_go(places)
+    return ragged_of(common, out, block, n, longest)
+
+
 def door(own: int, args: int, count: int) -> int:
     """`own` is the world of the operation; four arguments, or three."""
     common = at(own, FIRST)
@@ -102,13 +142,16 @@ def door(own: int, args: int, count: int) -> int:
     place = put_array(words, place, peek(structure + at(common, OFFSETS)))
     place = put_flat(words, place, bounds, 3)
     place = put_number(words, place, 0)
-    place = put_number(words, place, BOTH - form)
+    place = put_number(words, place, BOTH - (form & BOTH))
     put_flat(words, place, table, 3 * n + 2)
     longest = run(at(own, COUNTER), words)
     rows, row = at(table, 2 * n), row_of(data, at(about, LEAD))
-    if at(table, 3 * n + 1) or is_large(common, data, rows * row):
+    apart = at(table, 3 * n + 1) != 0
+    if is_large(common, data, rows * max(row, 8)) or apart != (form & APART != 0):
         let_go(block)
         return none(common)
+    if apart:
+        return picked(own, data, block, n, longest, bounds, peek(structure + at(common, OFFSETS)))
     if mode == SLICE and not reaches(peek(peek(structure + at(common, LENGTHS)) + ARRAY), n, at(bounds, 1)):
         let_go(block)
         return none(common)

@@ -2,10 +2,10 @@
 
 from ...native.words import COUNT, COUNTER, FIRST, LEAD, LENGTHS, MOVER, OFFSETS, RAGGED, ROWS, STRUCTURED
 from .arrays import ARRAY, AXES, DESCR, int64_beside
-from .encodings import data_of, kind_of, put_array, put_flat, put_number
-from .language import at, keep, let_go, none, number_of, peek, peek_int, run, stack, work
+from .encodings import data_of, kind_of, put_array
+from .language import at, keep, let_go, none, number_of, peek, peek_int, run, stack
 from .structures import new_integers, new_ragged
-from .taking import is_known, is_large, kind_number, new_rows, put_runs, row_of
+from .taking import is_known, is_large, kind_number, move_picks, new_rows, row_of
 
 
 def door(own: int, args: int, count: int) -> int:
@@ -41,18 +41,7 @@ def door(own: int, args: int, count: int) -> int:
     if out == 0:
         let_go(block)
         return none(common) if wrong else 0
-    place = put_number(words, 0, peek(data + ARRAY))
-    place = put_number(words, place, peek(out + ARRAY))
-    place = put_runs(words, place, cum, cum, n)
-    place = put_array(words, place, offsets)
-    place = put_flat(words, place, peek(block + ARRAY), rows)
-    place = put_number(words, place, 1)
-    place = put_number(words, place, 0)
-    place = put_number(words, place, row)
-    place = put_number(words, place, 0)
-    place = put_number(words, place, n)
-    if row:
-        work(at(own, MOVER), words, rows * row)
+    move_picks(at(own, MOVER), data, out, cum, peek(offsets + ARRAY), peek(block + ARRAY), n, row)
     let_go(block)
     keep(asked)
     return new_ragged(common, out, asked)

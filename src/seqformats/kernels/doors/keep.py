@@ -4,32 +4,13 @@ Marks are an array of bools, or a `Ragged` of them that has its structure in com
 """
 
 from ...native.words import BOOL, COUNT, COUNTER, FIRST, LEAD, MOVER, OFFSETS, RAGGED, ROWS, STRUCTURED, TENSOR_BOOL
-from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, is_tensor, seen
+from .arrays import ARRAY, DESCR, is_tensor
 from .encodings import data_of, kind_of, put_array, put_flat, put_number
-from .language import at, let_go, none, number_of, peek, peek_int, run, shared, stack, work
+from .language import at, let_go, none, number_of, peek, run, stack, work
 from .structures import new_integers
-from .taking import is_known, is_large, kind_number, new_rows, put_runs, ragged_of, row_of
+from .taking import is_known, is_large, kind_number, new_rows, one_an_item, put_runs, ragged_of, row_of
 
 ARRAYS, BATCH = range(2)  # what marks may be
-
-
-@shared
-def marks_of(own: int, given: int, structure: int, data: int, room: int) -> int:
-    """The array of the marks, of the library of `data`; 0 where it is not plain."""
-    common = at(own, FIRST)
-    about = kind_of(common, given)
-    if about == 0:
-        marks = seen(common, given, room)
-    elif kind_number(common, about) != RAGGED or peek(given + at(about, STRUCTURED)) != structure:
-        return 0
-    else:
-        marks = data_of(common, about, given, room)
-    if marks == 0:
-        return 0
-    bools = at(common, TENSOR_BOOL) if is_tensor(data) else at(own, BOOL)
-    plain = peek_int(marks + AXES) == 1 and peek(marks + DESCR) == bools
-    rows = number_of(peek(structure + at(common, ROWS)))
-    return marks if plain and at(peek(marks + DIMENSIONS), 0) == rows else 0
 
 
 def door(own: int, args: int, count: int) -> int:
@@ -42,8 +23,10 @@ def door(own: int, args: int, count: int) -> int:
     if about == 0 or kind_number(common, about) != RAGGED:
         return none(common)
     data, structure = data_of(common, about, x, stack(1)), peek(x + at(about, STRUCTURED))
-    marks = marks_of(own, given, structure, data, stack(2)) if data else 0
-    if marks == 0 or not is_known(own, BATCH if kind_of(common, given) else ARRAYS, data):
+    marks = one_an_item(common, given, structure, data, stack(2)) if data else 0
+    if marks == 0 or peek(marks + DESCR) != (at(common, TENSOR_BOOL) if is_tensor(data) else at(own, BOOL)):
+        return none(common)
+    if not is_known(own, BATCH if kind_of(common, given) else ARRAYS, data):
         return none(common)
     rows, row = number_of(peek(structure + at(common, ROWS))), row_of(data, at(about, LEAD))
     if is_large(common, data, rows * row):

@@ -10,6 +10,7 @@ from ...native.words import (
     KNOWN,
     LENGTHS_OF,
     MOVER,
+    RAGGED,
     ROWS,
     SHAPE,
     STRUCTURED,
@@ -32,9 +33,10 @@ from .arrays import (
     new_view,
     number_size,
     owner,
+    seen,
     shape_of,
 )
-from .encodings import kind_of, put_flat, put_number
+from .encodings import data_of, kind_of, put_flat, put_number
 from .language import (
     TYPE_OF,
     at,
@@ -97,6 +99,24 @@ def row_of(data: int, lead: int) -> int:
 
 
 @shared
+def one_an_item(common: int, given: int, structure: int, data: int, room: int) -> int:
+    """An array of one number for each item of a structure, beside `data`; 0 where it is not plain.
+
+    It is given as such, or as a `Ragged` over that structure.
+    """
+    about = kind_of(common, given)
+    if about == 0:
+        array = seen(common, given, room)
+    elif kind_number(common, about) != RAGGED or peek(given + at(about, STRUCTURED)) != structure:
+        return 0
+    else:
+        array = data_of(common, about, given, room)
+    if array == 0 or peek_int(array + AXES) != 1 or is_tensor(array) != is_tensor(data):
+        return 0
+    return array if at(peek(array + DIMENSIONS), 0) == number_of(peek(structure + at(common, ROWS))) else 0
+
+
+@shared
 def new_rows(common: int, like: int, lead: int, rows: int, room: int) -> int:
     """A new array of so many items like those of an array, which begin behind its first axes; 0 with an error set."""
     return new_rows_in(common, peek(like + DESCR), like, lead, rows, room)
@@ -154,6 +174,26 @@ def move_runs(mover: int, data: int, out: int, starts: int, cum: int, n: int, ro
     place = put_number(words, place, 0)
     place = put_number(words, place, n)
     return work(mover, words, at(cum, n) * row)
+
+
+@shared
+def move_picks(mover: int, data: int, out: int, base: int, cum: int, places: int, n: int, row: int) -> int:
+    """Move items, at `places` of n sequences that begin at rows `base` of an array, one after the other to another.
+
+    Those of sequence i are ``places[cum[i]:cum[i + 1]]``; all are addresses of int64.
+    """
+    words = stack(2)
+    place = put_number(words, 0, peek(data + ARRAY))
+    place = put_number(words, place, peek(out + ARRAY))
+    place = put_runs(words, place, base, base, n)
+    place = put_flat(words, place, cum, n + 1)
+    place = put_flat(words, place, places, at(cum, n))
+    place = put_number(words, place, 1)
+    place = put_number(words, place, 0)
+    place = put_number(words, place, row)
+    place = put_number(words, place, 0)
+    put_number(words, place, n)
+    return work(mover, words, at(cum, n) * row) if row else 0
 
 
 @shared
