@@ -32,6 +32,9 @@ from .join import check_alike
 from .questions import lengths
 from .select import selected
 
+_Read = tuple[Array, Array] | None
+"""Lengths and addresses of steps that `scan` can read."""
+
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class TensorArray:
@@ -79,9 +82,17 @@ class TensorArray:
         def __init__(self, steps: Sequence[Shaped | LoD], like: Batch | None = None) -> None: ...
 
     def __post_init__(self) -> None:
-        steps = _taken(self.steps)
+        steps, found = _taken(self.steps)
         object.__setattr__(self, "steps", steps)
-        _checked(steps, self._own())
+        _check(steps, found, self._own())
+
+    @classmethod
+    def _of(cls, steps: tuple[Any, ...], like: Any) -> TensorArray:
+        """Of steps that have been checked."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "steps", steps)
+        object.__setattr__(made, "like", like)
+        return made
 
     def __reduce__(self) -> Any:
         return type(self), (self.steps, self.like)
@@ -147,10 +158,7 @@ class TensorArray:
                 steps = tuple([packed.data[a:b] for a, b in pairwise(ends.tolist())])
             else:
                 steps = library.split(packed.data, packed.size_at_t, ends)
-        made = object.__new__(cls)  # nothing is to be checked
-        object.__setattr__(made, "steps", steps)
-        object.__setattr__(made, "like", x)
-        return made
+        return cls._of(steps, x)
 
     def with_steps(self, steps: Sequence[Shaped | LoD]) -> TensorArray:
         """Other steps over the same sequences.
@@ -186,13 +194,14 @@ class TensorArray:
             given = tuple(steps)
         except TypeError:
             raise TypeError(f"the new steps must be a list or tuple, not {type(steps).__name__}") from None
-        steps = _taken(given)
-        sizes, have = _sizes(self.steps), _sizes(steps)
+        steps, found = _taken(given)
+        sizes, have = _sizes(self.steps, scan(self.steps)), _sizes(steps, found)
         if not same_numbers(sizes, have):
             raise StructureError(
                 f"the new steps have {have.tolist()} rows or sequences, but the old ones {sizes.tolist()}"
             )
-        return TensorArray(steps, self.like)
+        _check(steps, found, self._own())
+        return TensorArray._of(steps, self.like)
 
     def pack(self) -> Any:
         """The steps as one batch.
@@ -217,14 +226,15 @@ class TensorArray:
                 raise StructureError("there is no step, so neither a dtype nor an item shape; give like")
             return self.like
         own, result, _ = (None, None, None) if self.like is None else operand(self.like)
-        found = _checked(self.steps, own)  # a step may have been resized under us
+        found = scan(self.steps)
+        _check(self.steps, found, own)  # one may have been resized under us
         y = self._pack(own, found)
         return y if result is None else result(y)
 
     def _own(self) -> Any:
         return None if self.like is None else operand(self.like).own
 
-    def _pack(self, like: Encoding | None, found: tuple[Array, Array] | None) -> Any:
+    def _pack(self, like: Encoding | None, found: _Read) -> Any:
         if isinstance(self.steps[0], Encoding):
             return self._pack_levels(like)
         outer = _structure_of_steps(self.steps) if like is None else like._levels[0].in_order()
@@ -283,14 +293,16 @@ class TensorArray:
         return _paths(self.steps)
 
 
-def _taken(given: object) -> tuple[Any, ...]:
-    """Steps that the caller gives: arrays of libraries known here, or LoDs."""
+def _taken(given: object) -> tuple[tuple[Any, ...], _Read]:
+    """Steps that the caller gives: arrays of libraries known here, or LoDs; and what `scan` says of them."""
     if not isinstance(given, (list, tuple)):
         raise TypeError(f"steps must be a list or tuple, not {type(given).__name__}")
     steps = tuple(given)
-    if scan(steps) is not None:
-        return steps
-    return tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(steps)])
+    found = scan(steps)
+    if found is None:
+        steps = tuple([step if isinstance(step, LoD) else _array(step, t) for t, step in enumerate(steps)])
+        found = scan(steps)
+    return steps, found
 
 
 def _array(step: object, t: int) -> Array:
@@ -302,19 +314,13 @@ def _array(step: object, t: int) -> Array:
     return array
 
 
-def _sizes(steps: tuple[Any, ...]) -> Array:
+def _sizes(steps: tuple[Any, ...], found: _Read) -> Array:
     """How many rows, or sequences, each step has."""
-    found = scan(steps)
     return np.array([len(step) for step in steps], np.int64) if found is None else found[0]
 
 
-def _joined(
-    steps: tuple[Array, ...], found: tuple[Array, Array] | None, outer: Structure, by_steps: bool
-) -> Packed | Ragged:
-    """All rows in one new array, by steps or sequence by sequence.
-
-    `found` are the lengths and addresses of the steps, where they are known: then the rows are moved once.
-    """
+def _joined(steps: tuple[Array, ...], found: _Read, outer: Structure, by_steps: bool) -> Packed | Ragged:
+    """All rows in one new array, by steps or sequence by sequence; where addresses are known they are moved once."""
     library, like = library_of(steps[0]), steps[0]
     if found is None or library.wants_grad(steps):
         return Packed._sealed(library.concatenate(steps), outer)
@@ -324,9 +330,8 @@ def _joined(
     return to_packed(source) if by_steps else to_ragged(source)
 
 
-def _checked(steps: tuple[Any, ...], like: Any) -> tuple[Array, Array] | None:
-    """StructureError where steps do not fit each other or `like`; lengths and addresses of what `scan` can read."""
-    found = scan(steps)
+def _check(steps: tuple[Any, ...], found: _Read, like: Any) -> None:
+    """StructureError where steps do not fit each other or `like`."""
     if found is None and any(isinstance(step, Encoding) for step in steps):
         if not all(isinstance(step, Encoding) for step in steps):
             raise TypeError("steps must be all arrays or all LoDs")
@@ -341,11 +346,10 @@ def _checked(steps: tuple[Any, ...], like: Any) -> tuple[Array, Array] | None:
         check_alike(steps, "step")
     if like is not None:
         outer = like._levels[0]
-        have = np.array([len(step) for step in steps], np.int64) if found is None else found[0]
+        have = _sizes(steps, found)
         wanted = outer.order.size_at_t[: outer.longest]
         if not same_numbers(have, wanted):
             raise StructureError(f"the steps have {have.tolist()} rows, but like has {wanted.tolist()} sequences alive")
-    return found
 
 
 def _by_steps(outer: Structure) -> Array:
@@ -359,7 +363,7 @@ def _by_steps(outer: Structure) -> Array:
 
 def _structure_of_steps(steps: tuple[Any, ...]) -> Structure:
     """The lengths of sequences of which so many are alive at each step, longest first."""
-    sizes = _sizes(steps)
+    sizes = _sizes(steps, scan(steps))
     if (np.diff(sizes) > 0).any():
         t = int((np.diff(sizes) > 0).argmax()) + 1
         raise StructureError(
