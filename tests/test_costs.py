@@ -154,7 +154,7 @@ CALLS = {
     "TensorArray": (
         fresh,
         lambda x: sf.TensorArray.unpack(x).pack(),
-        Cost("sort_lengths blocks_to_steps scan_list steps_to_blocks", 4, 47, 2.20),
+        Cost("sort_lengths blocks_to_steps scan_list steps_to_blocks", 4, 49, 2.20),
     ),
 }
 

@@ -25,7 +25,7 @@ from seqformats.formats import Encoding
 from seqformats.formats.structure import Structure
 from seqformats.launch.kernel import kernel, variant_of
 from seqformats.native.words import LEARNED, MOST, NUMBER
-from seqformats.operations import distance, expand, rearrange, reduce, softmax, spread, windows
+from seqformats.operations import distance, expand, loss, rearrange, reduce, softmax, spread, windows
 
 pytestmark = [
     pytest.mark.passes("compiled", reason="doors are machine code"),
@@ -50,12 +50,17 @@ def encoded(data, lengths, kind):
 def outcome(call):
     try:
         return call()
-    except (TypeError, sf.StructureError, sf.ConversionError, sf.DeviceError) as error:
+    except (TypeError, IndexError, sf.StructureError, sf.ConversionError, sf.DeviceError) as error:
         return type(error), str(error)
 
 
 def slots_of(x):
     return [name for base in type(x).__mro__ for name in vars(base).get("__slots__", ()) if name != "__weakref__"]
+
+
+def flags_of(x):
+    """All but whether it owns its memory."""
+    return [x.flags[name] for name in ("C", "F", "W", "A", "X")]
 
 
 def assert_same(x, y):
@@ -66,7 +71,7 @@ def assert_same(x, y):
         for a, b in zip(x, y, strict=True):
             assert_same(a, b)
     elif isinstance(x, np.ndarray):
-        assert (x.dtype, x.shape, x.strides, x.flags) == (y.dtype, y.shape, y.strides, y.flags)
+        assert (x.dtype, x.shape, x.strides, flags_of(x)) == (y.dtype, y.shape, y.strides, flags_of(y))
         assert x.tobytes() == y.tobytes()
     elif isinstance(x, Structure):
         assert x is y
@@ -168,6 +173,11 @@ def opened():
         found.append((weighted.door, (x, x._sealed(weights_for(x), x._structure), weighted.record.default)))
     sf.levenshtein(tokens(), tokens())
     found.append((distance._DOOR, (tokens(), tokens())))
+    targets = tokens()._with_data(tokens().data % 5)
+    sf.cross_entropy(x, targets.data)
+    for what in range(3):
+        found.append((loss._DOOR, (x, targets.data, 3, what, loss._UNSMOOTHED)))
+        found.append((loss._DOOR, (x, x._sealed(targets.data, x._structure), None, what, loss._UNSMOOTHED)))
     found += [(windows.WINDOW.door, (x, 1, 2)), (spread.repeating, (x, rows)), (expand._repeating_flat, (x, rows))]
     for function in (*WITH_GRADIENT, sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse):
         y, pullback = sf.vjp(function, x)
@@ -251,6 +261,42 @@ def test_distances_as_the_general_way(lengths, random, dtype, other, kind, other
     others = [random.randint(0, 70) for _ in lengths] if random.random() < 0.8 else lengths[1:]
     x, y = tokens(kind, dtype, tuple(lengths)), tokens(other_kind, other, tuple(others))
     compared(lambda: sf.levenshtein(x, y))
+
+
+@given(
+    strategies.lengths(),
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 5),
+    st.sampled_from(["f4", "f8", "f4", "f8", "f2", ">f4", "i4"]),
+    st.sampled_from(["i8", "i8", "i8", "i4", "u1", ">i8", "f4"]),
+    st.sampled_from(KINDS),
+)
+def test_losses_as_the_general_way(lengths, seed, classes, dtype, whole, kind):
+    rng, rows = np.random.default_rng(seed), sum(lengths)
+    x = encoded((rng.standard_normal((rows, classes)) * 3).astype(dtype), np.array(lengths, np.int64), kind)
+    targets = rng.integers(0, classes + (seed % 7 == 0), rows).astype(whole)
+    for given_ in (
+        targets,
+        targets[:, None],
+        x._sealed(targets, x._structure) if kind == "Ragged" else sf.Ragged(targets, lengths),
+        sf.convert(sf.Ragged(targets, lengths), sf.Masked),
+    ):
+        for ignore in (None, 0, -100, classes, 2**70, np.int64(1), True):
+            for reduction in ("mean", "sequence", "none"):
+                compared(lambda g=given_, i=ignore, r=reduction: sf.cross_entropy(x, g, ignore=i, reduction=r))
+    compared(lambda: sf.cross_entropy(x, targets, label_smoothing=0.1))
+    compared(lambda: sf.cross_entropy(x, targets, label_smoothing=0.0, reduction="sum"))
+    compared(lambda: sf.cross_entropy(x, targets, reduction=[]))
+
+
+def test_odd_scores_as_the_general_way():
+    data = np.array([[np.nan, 0], [np.inf, 0], [-np.inf, 0], [-np.inf, -np.inf], [1e30, -1e30]])
+    for dtype in ("f4", "f8"):
+        x = sf.Ragged(data.astype(dtype), [1, 1, 1, 1, 1])
+        for reduction in ("mean", "sequence", "none"):
+            for targets in (np.zeros(5, np.int64), np.ones(5, np.int64)):
+                with np.errstate(all="ignore"):
+                    compared(lambda x=x, t=targets, r=reduction: sf.cross_entropy(x, t, reduction=r))
 
 
 def test_distances_of_much_work_are_left_to_the_general_way():

@@ -83,6 +83,14 @@ CALLS = {
     "gather": lambda x: sf.gather(x, sf.Ragged(torch.zeros(4, dtype=torch.int64), [1] * 4)),
     "window": lambda x: sf.window(x, 1, 1),
 }
+
+
+def losses(x, **options):
+    """Of the batch as scores of two classes."""
+    scores = torch.stack([x.data, -x.data], 1) if x.data.ndim == 1 else x.data.reshape(x.data.shape[0], -1)
+    return sf.cross_entropy(x._sealed(scores, x._structure), torch.arange(len(scores)) % 2, **options)
+
+
 OF_NUMBERS = {
     "sum": sf.reduce_sum,
     "mean": sf.reduce_mean,
@@ -93,6 +101,9 @@ OF_NUMBERS = {
     "sort": sf.sort,
     "argsort": sf.argsort,
     "topk": lambda x: sf.topk(x, 2),
+    "loss": losses,
+    "mean loss": lambda x: losses(x, reduction="mean"),
+    "loss of items": lambda x: losses(x, ignore=1, reduction="none"),
     "weighted sum": lambda x: sf.reduce_sum(x, weights=weights_for(x)),
     "weighted mean": lambda x: sf.reduce_mean(x, weights=x._sealed(weights_for(x), x._structure)),
 }

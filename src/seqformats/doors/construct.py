@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 from ..arrays import NUMPY, library_of
 from ..formats import Encoding
 from ..formats.encoding import Entrance, entrance_of_lengths, entrance_of_lists
 from ..launch.kernel import kernel
-from ..native.words import CHECK_LENGTHS, CONSTRUCT, FORMS, GATHER, IN_TENSOR, INTEGER, SCAN_ITEMS
+from ..native.words import CHECK_LENGTHS, CONSTRUCT, FORMS, GATHER, IN_TENSOR, SCAN_ITEMS
 from ..registry import provides
 from .door import Door
 
@@ -30,11 +28,6 @@ class Constructing(Door):
         """Open it for encodings like this one, which the general way has filled."""
         self.learn((x,), x)
         self.entrance.enter = self.enter
-
-    def describe(self, worlds: np.ndarray) -> None:
-        """Of lengths in lists."""
-        super().describe(worlds)
-        worlds[:, INTEGER] = id(int)
 
     def tried(self, form: Any, x: Any) -> list[Any]:
         """The fields of an encoding, in all ways to give them."""
@@ -59,10 +52,6 @@ class Gathering(Constructing):
     def __init__(self, entrance: Entrance) -> None:
         super().__init__(entrance, "items")
         self.kernels = {SCAN_ITEMS: kernel("scan_list")}
-
-    def describe(self, worlds: np.ndarray) -> None:
-        """Of nothing else."""
-        Door.describe(self, worlds)
 
     def tell(self, plan: Any) -> bool:
         """Tensors are read without the kernel."""

@@ -173,6 +173,11 @@ class Plan(NamedTuple):
     kernel: Kernel
     variant: int | None
     made: Any
+    others: Sequence[tuple[Kernel, int | None]] = ()  # kernels that the operation needs beside it, two at most
+
+    def addresses(self) -> list[int]:
+        """Of the functions of all kernels; 0 of one that nobody has run yet."""
+        return [used.by_words.get(variant, 0) for used, variant in ((self.kernel, self.variant), *self.others)]
 
 
 class OfKernel(Door):
@@ -202,22 +207,23 @@ class OfKernel(Door):
         for name, value in self.others.items():
             worlds[:, getattr(words, name)] = value
         worlds[:, words.DEFAULT] = id(self.default[0]) if self.default else 0
-        worlds[:, words.INT] = id(int)
         worlds[:, words.LOD : words.LOD + words.WIDE + 1] = registry.service("words_of_levels")()
 
     def asked(self, args: tuple[Any, ...], plan: Plan) -> Hashable | None:
         """The dtypes, if they and the kernel may be learned."""
-        there = plan.kernel.by_words.get(plan.variant) and all(map(is_the_one, (*plan.dtypes, plan.made)))
+        there = all(plan.addresses()) and all(map(is_the_one, (*plan.dtypes, plan.made)))
         return tuple(map(id, plan.dtypes)) if there else None
 
     def tell(self, plan: Plan) -> bool:
         """Write the plan behind those that are open."""
-        self.watch(plan.kernel)
-        address, count = plan.kernel.by_words.get(plan.variant), self.worlds.item(LIVE, LEARNED)
-        if not address or count == MOST_PLANS:
+        for used in (plan.kernel, *[other for other, _ in plan.others]):
+            self.watch(used)
+        addresses, count = plan.addresses(), self.worlds.item(LIVE, LEARNED)
+        if not all(addresses) or count == MOST_PLANS:
             return False
         given = [*map(id, plan.dtypes), *[0] * (MOST_ARRAYS - len(plan.dtypes))]
-        self.worlds[TRIAL, _place_of(count)] = *given, address, id(plan.made), plan.made.itemsize
+        first, *others = [*addresses, 0, 0][:3]
+        self.worlds[TRIAL, _place_of(count)] = *given, first, id(plan.made), plan.made.itemsize, *others
         self.worlds[TRIAL, LEARNED] = count + 1
         return True
 
@@ -254,6 +260,12 @@ class Comparing(OfKernel):
     """The door of an operation that gives a number for each pair of sequences of two batches: ``enter(x, y)``."""
 
     page = "compare"
+
+
+class Losing(OfKernel):
+    """The door of the loss of scores: ``enter(scores, targets, ignored, what, smoothing)``."""
+
+    page = "losses"
 
 
 class SpreadingOut(OfKernel):

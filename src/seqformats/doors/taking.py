@@ -26,7 +26,6 @@ from ..native.words import (
     PLACER,
     RANGE,
     TAKE,
-    WHOLE,
 )
 from .door import Door, is_the_one, of_tensors
 
@@ -83,7 +82,7 @@ class Taking(Door):
     def describe(self, worlds: np.ndarray) -> None:
         """Of its mode, and of what is given beside batches."""
         super().describe(worlds)
-        worlds[:, MODE], worlds[:, WHOLE], worlds[:, RANGE], worlds[:, BOOL] = self.mode, id(int), id(slice), id(_BOOL)
+        worlds[:, MODE], worlds[:, RANGE], worlds[:, BOOL] = self.mode, id(slice), id(_BOOL)
 
     def address(self, used: Kernel) -> int:
         """The general way may do without it: then it is loaded now."""

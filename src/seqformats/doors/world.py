@@ -55,6 +55,7 @@ def common() -> np.ndarray:
         words.LIST_OF: List,
         words.PAIRS_OF: Pairs,
         words.ORDERED: Order,
+        words.WHOLE: int,
         words.INT64: np.dtype(np.int64),
         words.LEFT: sys.intern("left"),
         words.RIGHT: sys.intern("right"),

@@ -13,6 +13,7 @@ first word is the address of what all have in common.
     STRUCTURE,
     ORDERED,  # an `Order`
     TUPLE_ITEMS,  # how many bytes behind the address of a tuple its items begin
+    WHOLE,  # the type of whole numbers
     INT64,  # a dtype
     LEFT,  # words
     RIGHT,
@@ -37,7 +38,7 @@ first word is the address of what all have in common.
     PAIR_ONE,
     PAIR_TWO,
     KINDS,  # here what is known of each encoding begins, with so many words for each:
-) = range(32)
+) = range(33)
 
 WIDE = 24
 ENCODINGS = ("Ragged", "Masked", "Padded", "Packed")
@@ -105,16 +106,15 @@ COMMON = TENSOR_NUMBERS + TENSOR_NUMBER * MOST_TENSOR_DTYPES
     DEFAULT,  # the object that has to come last; 0 for none
     NARROW,  # are items to be single numbers?
     WIDENS,  # do two numbers come after the batch: how many neighbours before and after it an item gets?
-    INT,  # their type
     # of `spread`
     CLEARED,  # zeros where the kernel writes nothing?
     FLAT,  # is the result an array of all rows, in the caller's order, or an encoding?
     ALIKE,  # must items be as those of the encoding are, in shape and dtype?
     ARRAYS,  # how many come after the encoding, at most `MOST_ARRAYS`
     LAID,  # bits: which of them are laid out as it, the others being one row a sequence
-) = range(17)
+) = range(16)
 MOST_ARRAYS = 3
-LOD = 17  # the words of a `LoD`, as those of `ENCODINGS`, and then:
+LOD = 16  # the words of a `LoD`, as those of `ENCODINGS`, and then:
 LEVELS = LOD + WIDE  # its slot of levels
 LEARNED = LEVELS + 1  # how many plans there are
 PLANS = LEARNED + 1
@@ -125,8 +125,10 @@ PLANS = LEARNED + 1
     KERNEL,  # its function
     MADE,  # the dtype of the result
     SIZE,  # bytes of one number of the result
+    KERNEL_SECOND,  # the functions of others that it needs
+    KERNEL_THIRD,
     PLAN,  # the words of one
-) = range(7)
+) = range(9)
 MOST_PLANS = 16
 OF_KERNEL = PLANS + PLAN * MOST_PLANS
 
@@ -155,9 +157,9 @@ IN_WORDS, WITH_GAPS, NOT_IN_ORDER, FROM = 1, 2, 4, 8
 """Of a way: are rows single words, is there padding to be written, has an order to be found; and times the last one,
 what is read: 0 for a list, 1 + the place of an encoding, or 5 for a `List`."""
 
-# Of `construct`, where a form is an encoding.
-INTEGER, CHECK_LENGTHS = range(4, 6)
-CONSTRUCT = 6
+# Of `construct`, where a form is an encoding: a kernel.
+CHECK_LENGTHS = 4
+CONSTRUCT = 5
 IN_TENSOR = 8
 """Of a form: lengths are in a tensor."""
 
@@ -167,15 +169,14 @@ GATHER = 5
 
 # Of doors that take items out of batches.
 (
-    WHOLE,  # types: whole numbers
-    RANGE,  # slices
+    RANGE,  # the type of slices
     BOOL,  # a dtype
     MODE,  # which of the operations that a door serves
     MOVER,  # the functions of kernels: what moves rows
     COUNTER,  # what says how many are taken of each sequence
     PLACER,  # what says where those are that do not lie side by side
     PICKER,  # what moves these
-) = range(4, 12)
+) = range(4, 11)
 TAKE = PICKER + 1
 
 # Of those that put items in order, behind these: first what is of the operation, then the table of dtypes.

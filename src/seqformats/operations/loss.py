@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, adopt, is_array, library_of, to_host
+from ..arrays import NUMPY, Array, Library, adopt, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, in_floats
 from ..converters.convert import convert, relaid, restored, rows_of, without_padding
+from ..doors.door import Losing, Plan
 from ..errors import ConversionError, DeviceError, StructureError, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.encoding import shown
 from ..formats.leaves import calculated, without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Pullback, operand, operation, to_be_summed
-from ..launch.kernel import Work, kernel
+from ..gradients.operation import Call, Pullback, operand, to_be_summed, with_rule
+from ..launch.kernel import Work, kernel, variant_of
 from .annotations import B, Batch, Flat, Nested
 from .options import label, share
 from .over import in_one_array, layout_for, rows_like, scratch
 from .reduction import operand_of_reduction, over_levels, rows_or_data
-from .spread import spread, summed
+from .spread import spread, summed, sums_of
 
 check_targets = kernel("check_targets")
 class_losses, class_losses_back = kernel("class_losses"), kernel("class_losses_back")
@@ -30,6 +32,9 @@ class_losses, class_losses_back = kernel("class_losses"), kernel("class_losses_b
 _ONE, _SEQUENCE, _ITEM = 0, 1, 2
 _REDUCTIONS = {"mean": _ONE, "sequence": _SEQUENCE, "none": _ITEM}
 """What has a loss, as the kernels number it."""
+_UNSMOOTHED = 0.0
+_DOOR = Losing(())
+_DOOR.default = (_UNSMOOTHED,)
 
 
 @overload
@@ -68,15 +73,14 @@ def cross_entropy(
     label_smoothing: float = ...,
     reduction: Literal["sequence"] = ...,
 ) -> Array: ...
-@operation
 def cross_entropy(
     logits: Batch,
     targets: Batch | Integers,
     *,
     ignore: int | None = None,
-    label_smoothing: float = 0.0,
+    label_smoothing: float = _UNSMOOTHED,
     reduction: Literal["sequence", "mean", "none"] = "sequence",
-) -> Call[Any]:
+) -> Any:
     """The cross entropy of the scores of classes and the classes that are right: its logarithm of softmax, negative.
 
     Parameters
@@ -137,16 +141,33 @@ def cross_entropy(
     >>> sf.cross_entropy(scores, [[1, -100], [0]], ignore=-100, reduction="none").data.round(4)
     array([0.2877, 0.    , 0.2231])
     """
+    each = _REDUCTIONS.get(reduction) if isinstance(reduction, str) else None
+    found = _DOOR.enter(logits, targets, ignore, each, label_smoothing)
+    return _prepared(logits, targets, ignore, label_smoothing, reduction).run() if found is None else found
+
+
+def _prepared(
+    logits: Batch, targets: Batch | Integers, ignore: int | None, label_smoothing: float, reduction: object
+) -> Call[Any]:
     if not isinstance(reduction, str) or reduction not in _REDUCTIONS:
         raise ConversionError(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, not {said(reduction)}")
     each = _REDUCTIONS[reduction]
     own, result, gradient = to_be_summed(operand(logits) if each == _ITEM else operand_of_reduction(logits))
-    loss = _loss_of(own, targets, each, ignore, label_smoothing)
+    right = _targets(targets, own)
+    loss = _loss_of(own, right, each, ignore, label_smoothing)
 
     def rule(x: Encoding, back: bool) -> tuple[Any, Pullback | None]:
-        return loss.with_pullback(x) if back else (loss.reduced(loss.losses(x)[1]), None)
+        if back:
+            return loss.with_pullback(x)
+        y = loss.reduced(loss.losses(x)[1])
+        if label_smoothing is _UNSMOOTHED:
+            loss.teach((x, right, ignore, each), y)
+        return y, None
 
     return Call(own, rule, result, gradient, loss.second_order)
+
+
+with_rule(cross_entropy, _prepared)
 
 
 class _Loss(NamedTuple):
@@ -201,10 +222,7 @@ class _Loss(NamedTuple):
 
     def total(self, sums: Array) -> Array:
         """The sum of those of all sequences, an array without an axis."""
-        if self.on is NUMPY:
-            return np.array(np.add.reduce(sums, dtype=np.float64), self.kind)
-        n = self.at._structure.n
-        return summed(Ragged._sealed(sums, Structure(np.array([n]), np.array([0, n]), n))).reshape(())
+        return summed(Ragged._sealed(sums, _one_sequence(self.at._structure.n))).reshape(())
 
     def with_pullback(self, x: Encoding) -> tuple[Any, Pullback]:
         """The result and its pullback."""
@@ -212,6 +230,17 @@ class _Loss(NamedTuple):
         z, losses, kept = self.losses(x)
         scores = self.library.alias(z.data)
         return self.reduced(losses), lambda dy: self.slopes_of(scores, kept, self.arrays_of(dy))
+
+    def teach(self, args: tuple[Any, ...], result: Any) -> None:
+        """Open the door for calls like this one, if nothing was cast."""
+        dtypes = args[0]._dtype, args[1]._dtype
+        if self.library.has_doors and self.kind == self.name and not _DOOR.knows(*dtypes):
+            losses = variant_of(self.name, "int64", *[self.name] * 4)
+            others = (
+                (check_targets, variant_of("int64", "int64")),
+                (sums_of[0].kernel, variant_of(self.name, self.name)),
+            )
+            _DOOR.learn(args, result, Plan(dtypes, class_losses, losses, dtypes[0], others))
 
     def arrays_of(self, dy: Any) -> Array:
         """The gradient of the result as the kernel takes it."""
@@ -258,8 +287,14 @@ class _Loss(NamedTuple):
         return restored(without_padding(self.at._with_data(slopes * weights[..., None])), self.shape)
 
 
-def _loss_of(own: Encoding, targets: object, each: int, ignore: object, smoothing: object) -> _Loss:
-    """The loss, its targets laid out as the scores, and checked."""
+@functools.lru_cache(maxsize=64)
+def _one_sequence(n: int) -> Structure:
+    """Of so many items."""
+    return Structure(frozen(np.array([n])), frozen(np.array([0, n])), n)
+
+
+def _loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing: object) -> _Loss:
+    """The loss, its targets checked, and laid out as the scores."""
     item, structure, sample = own.item_shape, own._structure, own._sample()
     if len(item) != 1:
         raise StructureError(f"logits are items of one axis, the scores of all classes, but they have shape {item}")
@@ -268,7 +303,6 @@ def _loss_of(own: Encoding, targets: object, each: int, ignore: object, smoothin
     part = share(smoothing, "label_smoothing")
     ignored = (0, 0) if ignore is None else (label(ignore), 1)
     kind = in_floats(name, "a cross entropy")[0]
-    right = _targets(targets, own)
     counts = _counts(right, classes, ignored)
     if type(counts) is not np.ndarray:
         scale = _scale_in_program(library, counts, each, kind)

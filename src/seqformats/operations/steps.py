@@ -195,11 +195,9 @@ class TensorArray:
         except TypeError:
             raise TypeError(f"the new steps must be a list or tuple, not {type(steps).__name__}") from None
         steps, found = _taken(given)
-        sizes, have = _sizes(self.steps, scan(self.steps)), _sizes(steps, found)
-        if not same_numbers(sizes, have):
-            raise StructureError(
-                f"the new steps have {have.tolist()} rows or sequences, but the old ones {sizes.tolist()}"
-            )
+        old, new = _sizes(self.steps, scan(self.steps)), _sizes(steps, found)
+        if not same_numbers(old, new):
+            raise StructureError(f"the new steps have {new.tolist()} rows or sequences, the old ones {old.tolist()}")
         _check(steps, found, self._own())
         return TensorArray._of(steps, self.like)
 

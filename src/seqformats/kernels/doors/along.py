@@ -3,16 +3,18 @@
 from ...native.words import COUNT, FIRST, GAPPED, LEAD, LONGEST, MOVER, ROWS, STRUCTURED
 from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, new_array
 from .encodings import clear_padding, data_of, kind_of, put_flat, put_layout, put_number, with_data
-from .language import at, none, number_of, peek, peek_int, poke, stack, work
-from .taking import is_known, is_large, is_whole, kind_number, row_of
+from .language import at, is_whole, none, number_of, peek, peek_int, poke, stack, work
+from .taking import is_known, is_large, kind_number, row_of
 
 
 def door(own: int, args: int, count: int) -> int:
     """`own` is the world of the operation; three arguments."""
     common, numbers = at(own, FIRST), stack(0)
-    if count != 3 or not is_whole(own, peek(args + 8), numbers) or not is_whole(own, peek(args + 16), numbers + 8):
+    if count != 3:
         return none(common)
-    x = peek(args)
+    x, by, fill = peek(args), peek(args + 8), peek(args + 16)
+    if not is_whole(common, by, numbers) or not is_whole(common, fill, numbers + 8):
+        return none(common)
     about = kind_of(common, x)
     if about == 0 or at(numbers, 1) != 0:
         return none(common)

@@ -11,7 +11,6 @@ from ...native.words import (
     COUNT,
     DEFAULT,
     FIRST,
-    INT,
     KERNEL,
     LEAD,
     LEVELS,
@@ -25,21 +24,17 @@ from ...native.words import (
 )
 from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, MOST_AXES, drop, hold, most_of, new_array, number_size, owner
 from .encodings import data_of, put_flat, put_number, with_data
-from .language import TUPLE_SIZE, TYPE_OF, at, clear_error, none, number_of, peek, peek_int, poke, shared, stack
+from .language import TUPLE_SIZE, at, is_whole, none, number_of, peek, peek_int, poke, shared, stack
 from .plans import clear_gaps, kind_or_levels, plan_for, put_rest, put_rows, with_items, work_over
 
 MOST_NEIGHBOURS = 1 << 30
 
 
 @shared
-def neighbours(own: int, x: int) -> Any:
+def neighbours(common: int, x: int) -> Any:
     """How many neighbours a caller wants, -1 for what is no such number."""
-    if peek(x + TYPE_OF) != at(own, INT):
-        return -1
-    number = number_of(x)
-    if number == -1:  # perhaps an error: there is no room for it
-        clear_error()
-    return number if number < MOST_NEIGHBOURS else -1
+    number = stack(0)
+    return peek(number) if is_whole(common, x, number) and peek(number) < MOST_NEIGHBOURS else -1
 
 
 def door(own: int, args: int, count: int) -> Any:
@@ -80,7 +75,7 @@ def door(own: int, args: int, count: int) -> Any:
         return none(common)
     before, after = 0, 0
     if widens:
-        before, after = neighbours(own, peek(args + 8)), neighbours(own, peek(args + 16))
+        before, after = neighbours(common, peek(args + 8)), neighbours(common, peek(args + 16))
         if before < 0 or after < 0 or items * size * (before + 1 + after) > most_of(common, data):
             return none(common)
     wide = before + 1 + after

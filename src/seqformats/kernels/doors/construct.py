@@ -10,7 +10,6 @@ from ...native.words import (
     DTYPE,
     FIRST,
     IN_TENSOR,
-    INTEGER,
     KINDS,
     LEAD,
     LEFT,
@@ -34,12 +33,11 @@ from .language import (
     TUPLE_SIZE,
     TYPE_OF,
     at,
-    clear_error,
     inside,
+    is_whole,
     keep,
     let_go,
     none,
-    number_of,
     peek,
     peek_int,
     poke,
@@ -124,14 +122,8 @@ def checked(own: int, common: int, lengths: int, numbers: int, begin: int, n: in
     else:
         items = inside(common, lengths) if kind == at(common, TUPLE) else peek(lengths + ITEMS_IN_LIST)
         for k in range(n):
-            item = at(items, k)
-            if peek(item + TYPE_OF) != at(own, INTEGER):
+            if not is_whole(common, at(items, k), begin + 8 * k) or at(begin, k) < 0:
                 return -1
-            number = number_of(item)
-            if number < 0:
-                clear_error()  # it may be too large
-                return -1
-            poke(begin + 8 * k, number)
     words = stack(0)
     place = put_flat(words, 0, begin, n)
     place = put_flat(words, place, begin + 8 * n, n + 1)

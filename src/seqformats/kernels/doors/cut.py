@@ -21,9 +21,9 @@ from ...native.words import (
 )
 from .arrays import ARRAY
 from .encodings import data_of, kind_of, put_array, put_flat, put_number
-from .language import at, let_go, none, number_of, peek, poke, run, shared, stack
+from .language import at, is_whole, let_go, none, number_of, peek, poke, run, shared, stack
 from .structures import new_integers
-from .taking import cut_out, is_known, is_large, is_whole, kind_number, move_picks, new_rows, ragged_of, row_of
+from .taking import cut_out, is_known, is_large, kind_number, move_picks, new_rows, ragged_of, row_of
 
 CUT, TRUNCATE, SLICE = range(3)
 FAR = 0x7FFFFFFFFFFFFFFF
@@ -40,10 +40,10 @@ def bounds_of(own: int, args: int, bounds: int) -> int:
         poke(place, 0)
         if given == at(common, NONE):
             continue
-        if not is_whole(own, given, place) or peek(place) < -FAR:
+        if not is_whole(common, given, place) or peek(place) < -FAR:
             return -1
         found |= 1 << k
-    if not is_whole(own, peek(args + 16), bounds + 16) or at(bounds, 2) == 0 or at(bounds, 2) < -FAR:
+    if not is_whole(common, peek(args + 16), bounds + 16) or at(bounds, 2) == 0 or at(bounds, 2) < -FAR:
         return -1
     return found if at(bounds, 2) == 1 else found | APART
 
@@ -52,7 +52,7 @@ def bounds_of(own: int, args: int, bounds: int) -> int:
 def shortening_of(own: int, args: int, bounds: int) -> int:
     """The same of how many items are left, and the side where others are cut off."""
     common, side = at(own, FIRST), peek(args + 8)
-    if not is_whole(own, peek(args), bounds) or at(bounds, 0) < 0:
+    if not is_whole(common, peek(args), bounds) or at(bounds, 0) < 0:
         return -1
     most = at(bounds, 0)
     poke(bounds + 8, most)
@@ -68,7 +68,8 @@ def shortening_of(own: int, args: int, bounds: int) -> int:
 @shared
 def range_of(own: int, args: int, bounds: int) -> int:
     """The same of where a range begins, and how long it is."""
-    if not is_whole(own, peek(args), bounds) or not is_whole(own, peek(args + 8), bounds + 8):
+    common = at(own, FIRST)
+    if not is_whole(common, peek(args), bounds) or not is_whole(common, peek(args + 8), bounds + 8):
         return -1
     start, size = at(bounds, 0), at(bounds, 1)
     if start < 0 or size < 0 or start > FAR >> 1 or size > FAR >> 1:

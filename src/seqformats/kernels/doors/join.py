@@ -25,6 +25,7 @@ from .language import (
     TYPE_OF,
     at,
     inside,
+    is_whole,
     keep,
     let_go,
     none,
@@ -39,7 +40,7 @@ from .language import (
     work,
 )
 from .structures import new_integers
-from .taking import is_known, is_large, is_whole, new_rows, ragged_of, row_of
+from .taking import is_known, is_large, new_rows, ragged_of, row_of
 
 MOST_PARTS = 16
 BATCHES, CONSTANTS = range(2)
@@ -67,7 +68,7 @@ def address_of(own: int, about: int, part: int, like: int, number: int, n: int, 
         return peek(data + ARRAY) if plain else 0
     if at(own, MODE) == 0:
         return 0
-    if is_whole(own, part, number):
+    if is_whole(common, part, number):
         return number if peek(like + DESCR) == int64_beside(common, like) and peek_int(like + AXES) == 1 else 0
     item = seen(common, part, room)
     return peek(item + ARRAY) if item != 0 and fits(item, like, 0) else 0

@@ -14,11 +14,14 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...native.words import NONE, TUPLE_ITEMS
+from ...native.words import NONE, TUPLE_ITEMS, WHOLE
 from ..parts import call, peek, peek_byte, peek_int, shared
 from ..parts.code import I32, I64, Builder, Context, Kind, Signature, Values
 
 __all__ = ["call", "peek", "peek_byte", "peek_int", "shared"]
+
+
+F32, F64 = ir.FloatType(), ir.DoubleType()
 
 
 def _words(count: int) -> Any:
@@ -78,6 +81,22 @@ def poke_int(typingctx: Context, address: Kind, word: Kind) -> Any:
         return I64(0)
 
     return _words(2), generate
+
+
+@intrinsic
+def poke_inverse(typingctx: Context, address: Kind, count: Kind, size: Kind) -> Any:
+    """Write 1 / count as a float of so many bytes, 4 or 8."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, values: Values) -> Any:
+        inverse = builder.fdiv(ir.Constant(F64, 1.0), builder.sitofp(values[1], F64))
+        with builder.if_else(builder.icmp_signed("==", values[2], I64(4))) as (single, double):
+            with single:
+                builder.store(builder.fptrunc(inverse, F32), builder.inttoptr(values[0], F32.as_pointer()))
+            with double:
+                builder.store(inverse, builder.inttoptr(values[0], F64.as_pointer()))
+        return I64(0)
+
+    return _words(3), generate
 
 
 @intrinsic
@@ -158,6 +177,19 @@ def at(base: int, place: int) -> int:
 def inside(common: int, tuple_: int) -> int:
     """Where the items of a tuple begin."""
     return tuple_ + at(common, TUPLE_ITEMS)
+
+
+@shared
+def is_whole(common: int, given: int, place: int) -> bool:
+    """Is an object an int of at most 64 bits?  Then it is written to `place`."""
+    if peek(given + TYPE_OF) != at(common, WHOLE):
+        return False
+    number = number_of(given)
+    if number == -1 and has_failed():
+        clear_error()
+        return False
+    poke(place, number)
+    return True
 
 
 @shared

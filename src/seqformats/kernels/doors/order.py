@@ -32,6 +32,7 @@ from .encodings import clear_padding, data_of, kind_of, put_array, put_flat, put
 from .language import (
     at,
     inside,
+    is_whole,
     keep,
     let_go,
     new_named,
@@ -46,7 +47,7 @@ from .language import (
     work,
 )
 from .structures import new_integers, new_ragged, new_structure
-from .taking import is_known, is_large, is_whole, kind_number, new_rows, new_rows_in, put_runs, ragged_of, row_of
+from .taking import is_known, is_large, kind_number, new_rows, new_rows_in, put_runs, ragged_of, row_of
 
 SORT, ARGSORT, TOPK, UNIQUE = range(4)
 VALUES, PLACES, BOTH = 1, 2, 3
@@ -227,7 +228,7 @@ def door(own: int, args: int, count: int) -> int:
         return none(common)
     flag = 0 if mode == UNIQUE else flag_of(own, peek(args + 8 * (count - 1)))
     k = numbers + 32
-    if flag < 0 or (mode == TOPK and (not is_whole(own, peek(args + 8), k) or peek(k) < 0)):
+    if flag < 0 or (mode == TOPK and (not is_whole(common, peek(args + 8), k) or peek(k) < 0)):
         return none(common)
     data = data_of(common, about, x, stack(1))
     if data == 0:

@@ -3,9 +3,9 @@
 from ...native.words import COUNT, FIRST, LENGTHS, OFFSETS, RAGGED, STRUCTURED
 from .arrays import ARRAY, is_tensor
 from .encodings import data_of, kind_of
-from .language import at, inside, let_go, new_tuple, none, number_of, peek, poke, shared, stack
+from .language import at, inside, is_whole, let_go, new_tuple, none, number_of, peek, poke, shared, stack
 from .structures import new_integers
-from .taking import cut_out, is_known, is_large, is_whole, kind_number, row_of
+from .taking import cut_out, is_known, is_large, kind_number, row_of
 
 
 @shared
@@ -43,7 +43,7 @@ def shortened(own: int, x: int, data: int, other: int, most: int, second: int) -
 def door(own: int, args: int, count: int) -> int:
     """`own` is the world of the operation; three arguments."""
     common, number = at(own, FIRST), stack(0)
-    if count != 3 or not is_whole(own, peek(args + 16), number) or at(number, 0) < 0:
+    if count != 3 or not is_whole(common, peek(args + 16), number) or at(number, 0) < 0:
         return none(common)
     a, b = peek(args), peek(args + 8)
     about = kind_of(common, a)

@@ -28,6 +28,7 @@ from .language import (
     TUPLE_SIZE,
     TYPE_OF,
     at,
+    is_whole,
     let_go,
     none,
     number_of,
@@ -42,7 +43,6 @@ from .structures import integers_in, new_integers, new_structure, structure_of
 from .taking import (
     is_known,
     is_large,
-    is_whole,
     kind_number,
     move_runs,
     new_rows,
@@ -69,13 +69,13 @@ def form_of(own: int, index: int, array: int, n: int, bounds: int) -> int:
     if at(own, MODE) == 1:
         if several:
             return EACH if at(peek(array + DIMENSIONS), 0) == n else -1
-        return TIMES if is_whole(own, index, bounds) else -1
+        return TIMES if is_whole(common, index, bounds) else -1
     if several:
         return SEVERAL
     if kind == at(common, LIST):
         return ITEMS
-    if kind == at(own, WHOLE):
-        if not is_whole(own, index, bounds):
+    if kind == at(common, WHOLE):
+        if not is_whole(common, index, bounds):
             return -1
         i = at(bounds, 0)
         i += n if i < 0 else 0
@@ -89,7 +89,7 @@ def form_of(own: int, index: int, array: int, n: int, bounds: int) -> int:
         if given == at(common, NONE):
             poke(place, n if k == 1 else k >> 1)
             continue
-        if not is_whole(own, given, place):
+        if not is_whole(common, given, place):
             return -1
         bound = peek(place)
         if k == 2:
@@ -131,12 +131,12 @@ def between(common: int, about: int, x: int, data: int, start: int, stop: int) -
 
 
 @shared
-def numbers_in(own: int, index: int, where: int, count: int) -> bool:
+def numbers_in(common: int, index: int, where: int, count: int) -> bool:
     """Write the numbers of a list one after the other; False where there is something else among them."""
     items = peek(index + ITEMS_IN_LIST)
     plain = True
     for j in range(count):
-        plain &= is_whole(own, at(items, j), where + 8 * j)
+        plain &= is_whole(common, at(items, j), where + 8 * j)
     return plain
 
 
@@ -207,7 +207,7 @@ def door(own: int, args: int, count: int) -> int:
         where = peek(array + ARRAY)
     elif form != ITEMS:
         repeat_places(array, form, bounds, n, where)
-    elif not numbers_in(own, index, where, size):
+    elif not numbers_in(common, index, where, size):
         let_go(block)
         return none(common)
     words = stack(1)

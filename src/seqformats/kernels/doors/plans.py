@@ -22,7 +22,19 @@ from ...native.words import (
 )
 from .arrays import drop, shape_of
 from .encodings import clear_padding, is_filled, kind_of, put_blocks, put_layout, put_number, with_data
-from .language import FREE_FROM, TYPE_OF, at, keep, let_go, number_of, peek, poke, run, shared, work
+from .language import (
+    FREE_FROM,
+    TYPE_OF,
+    at,
+    keep,
+    let_go,
+    number_of,
+    peek,
+    poke,
+    run,
+    shared,
+    work,
+)
 
 
 @shared

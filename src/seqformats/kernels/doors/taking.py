@@ -15,7 +15,6 @@ from ...native.words import (
     SHAPE,
     STRUCTURED,
     TYPE,
-    WHOLE,
     WIDE,
 )
 from .arrays import (
@@ -38,10 +37,7 @@ from .arrays import (
 )
 from .encodings import data_of, kind_of, put_flat, put_number
 from .language import (
-    TYPE_OF,
     at,
-    clear_error,
-    has_failed,
     keep,
     let_go,
     new_object,
@@ -73,19 +69,6 @@ def is_known_of(own: int, form: int, tensors: int) -> bool:
 def kind_number(common: int, about: int) -> int:
     """Which encoding it is: `native.words.RAGGED` and so on."""
     return (about - common - 8 * KINDS) // (8 * WIDE)
-
-
-@shared
-def is_whole(own: int, given: int, place: int) -> bool:
-    """Is an object an int of at most 64 bits?  Then it is written to `place`."""
-    if peek(given + TYPE_OF) != at(own, WHOLE):
-        return False
-    number = number_of(given)
-    if number == -1 and has_failed():
-        clear_error()
-        return False
-    poke(place, number)
-    return True
 
 
 @shared
