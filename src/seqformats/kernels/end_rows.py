@@ -19,6 +19,7 @@ from .parts import (
     locate,
     move_row,
     pointer,
+    shared,
     will_read,
 )
 
@@ -26,19 +27,35 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, move_word
 
 
+@shared
+def take(out: int, src: int, at: Layout, last: int, row: int, lo: int, hi: int) -> None:
+    """The rows of blocks one after the other; where `row` is a constant, a move is some vectors."""
+    for u in range(lo, hi):
+        length = at.cum[u + 1] - at.cum[u]
+        if length != 0:
+            move_row(out, u * row, src, (at.starts[u] + last * (length - 1)) * row, row)
+        else:
+            clear(out, u * row, row)
+
+
 @compiled
 def cpu(src: int, out: int, at: Layout, last: int, back: int, row: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row; with `back` 1, `out` has the sequences."""
     at = pointer(at)
     unit = 1 if at.absolute else row
-    plain = at.step == 1 and at.stride < 0 and back == 0 and row < 128
-    for u in range(lo, hi if plain else lo):  # small rows of blocks one after the other: the shortest way
-        length = at.cum[u + 1] - at.cum[u]
-        if length != 0:
-            move_row(out, u * row, src, at.starts[u] * unit + last * (length - 1) * row, row)
+    if at.step == 1 and at.stride < 0 and at.absolute == 0 and back == 0 and row < 128:
+        if row == 4:
+            take(out, src, at, last, 4, lo, hi)
+        elif row == 8:
+            take(out, src, at, last, 8, lo, hi)
+        elif row == 16:
+            take(out, src, at, last, 16, lo, hi)
+        elif row == 32:
+            take(out, src, at, last, 32, lo, hi)
         else:
-            clear(out, u * row, row)
-    for u in range(hi if plain else lo, hi):
+            take(out, src, at, last, row, lo, hi)
+        return
+    for u in range(lo, hi):
         if row >= 128 and back == 0:  # of several lines each, so the memory is told in time
             _, first, length = locate(at, at_most(u + 8, hi - 1))
             p = src + first * unit + along(at, last * at_least(length - 1, 0)) * row

@@ -51,7 +51,7 @@ def _place(base: Item, at: int) -> int:
 
 
 def move_row(out: int, d: int, src: int, s: int, size: int) -> None:
-    """`move` for one row, often a few bytes only: 1, 2, 4, 8 and 16 are one load and one store, others a memcpy."""
+    """`move` for one row, often a few bytes only: powers of 2 up to 64 are loads and stores, others a memcpy."""
     move(out, d, src, s, size)
 
 
@@ -197,9 +197,12 @@ def _move(context: Context, builder: Builder, kinds: Kinds, args: Values, words:
         block = builder.append_basic_block(f"bytes{count}")
         choice.add_case(ir.Constant(args[4].type, count), block)
         builder.position_at_end(block)
-        word = ir.IntType(8 * count).as_pointer()
-        value = builder.load(builder.bitcast(come, word), align=1)
-        builder.store(value, builder.bitcast(to, word), align=1)
+        wide = [I64(k) for k in range(0, count, 32)]
+        word = _BYTES32 if count >= 32 else ir.IntType(8 * count).as_pointer()
+        places = [builder.bitcast(builder.gep(come, [k]), word) for k in wide]
+        values = [builder.load(place, align=1) for place in places]
+        for k, value in zip(wide, values, strict=True):
+            builder.store(value, builder.bitcast(builder.gep(to, [k]), word), align=1)
         builder.branch(end)
     builder.position_at_end(other)
     _copy(builder, to, come, args[4])
@@ -219,7 +222,7 @@ def _copy(builder: Builder, to: Value, come: Value, size: Value) -> None:
 
 
 means(move)(_move)
-means(move_row)(functools.partial(_move, words=(1, 2, 4, 8, 16)))
+means(move_row)(functools.partial(_move, words=(1, 2, 4, 8, 16, 32, 64)))
 
 
 def _transposed(builder: Builder, rows: list[Value]) -> list[Any]:
