@@ -111,12 +111,11 @@ def new_ragged(common: int, data: int, structure: int) -> int:
 
 
 @shared
-def new_batch(common: int, kind: int, data: int, structure: int) -> int:
-    """An encoding, by its place, of an array and a structure that belong to it from now on; 0 with an error set.
+def begun(common: int, about: int, data: int, structure: int) -> int:
+    """An encoding of an array and a structure that belong to it from now on, 0 with an error set.
 
-    One by steps is as wide as the longest sequence, and the order of its structure is known.
+    Its other slots are empty, and to be filled.
     """
-    about = common + 8 * (KINDS + kind * WIDE)
     made = new_object(at(about, TYPE), 0)
     shape = shape_of(common, data) if made else 0
     if shape == 0:
@@ -125,7 +124,22 @@ def new_batch(common: int, kind: int, data: int, structure: int) -> int:
         drop(data)
         let_go(structure)
         return 0
-    descr = peek(data + DESCR)
+    poke(made + at(about, DATA), owner(data))
+    poke(made + at(about, STRUCTURED), structure)
+    poke(made + at(about, SHAPE), shape)
+    return made
+
+
+@shared
+def new_batch(common: int, kind: int, data: int, structure: int) -> int:
+    """An encoding, by its place, of an array and a structure that belong to it from now on; 0 with an error set.
+
+    One by steps is as wide as the longest sequence, and the order of its structure is known.
+    """
+    about = common + 8 * (KINDS + kind * WIDE)
+    made = begun(common, about, data, structure)
+    if made == 0:
+        return 0
     lengths = peek(structure + at(common, LENGTHS))
     if kind >= PADDED:
         order = peek(structure + at(common, ORDER))
@@ -135,8 +149,5 @@ def new_batch(common: int, kind: int, data: int, structure: int) -> int:
     if kind == MASKED:
         share(made + at(about, SIDE), at(common, RIGHT))
     share(made + at(about, LENGTHS_OF), lengths)
-    share(made + at(about, DTYPE), descr)
-    poke(made + at(about, DATA), owner(data))
-    poke(made + at(about, STRUCTURED), structure)
-    poke(made + at(about, SHAPE), shape)
+    share(made + at(about, DTYPE), peek(data + DESCR))
     return made

@@ -1,7 +1,6 @@
 """What doors share that take items out of batches: what they are given, and what they make of it."""
 
 from ...native.words import (
-    DATA,
     FIELDS,
     FIRST,
     FORM,
@@ -12,9 +11,7 @@ from ...native.words import (
     MOVER,
     RAGGED,
     ROWS,
-    SHAPE,
     STRUCTURED,
-    TYPE,
     WIDE,
 )
 from .arrays import (
@@ -31,25 +28,23 @@ from .arrays import (
     new_array,
     new_view,
     number_size,
-    owner,
     seen,
-    shape_of,
 )
 from .encodings import data_of, kind_of, put_flat, put_number
 from .language import (
     at,
     keep,
     let_go,
-    new_object,
     number_of,
     peek,
     peek_int,
     poke,
+    share,
     shared,
     stack,
     work,
 )
-from .structures import new_ragged, new_structure
+from .structures import begun, new_ragged, new_structure
 
 
 @shared
@@ -221,26 +216,11 @@ def remade(common: int, about: int, x: int, data: int, structure: int, lengths: 
 
     `data` and `structure` belong to it from now on; `lengths` are those of the structure.
     """
-    made = new_object(at(about, TYPE), 0)
-    shape = shape_of(common, data) if made else 0
-    if shape == 0:
-        if made:
-            let_go(made)
-        drop(data)
-        let_go(structure)
+    made = begun(common, about, data, structure)
+    if made == 0:
         return 0
     for k in range(at(about, FIELDS)):
         slot = at(about, FIELDS + 1 + k)
-        value = peek(x + slot)
-        if slot == at(about, DATA):
-            value = owner(data)
-        elif slot == at(about, STRUCTURED):
-            value = structure
-        elif slot == at(about, SHAPE):
-            value = shape
-        else:
-            if slot == at(about, LENGTHS_OF):
-                value = lengths
-            keep(value)
-        poke(made + slot, value)
+        if peek(made + slot) == 0:
+            share(made + slot, lengths if slot == at(about, LENGTHS_OF) else peek(x + slot))
     return made
