@@ -508,6 +508,12 @@ def test_a_step_is_two_launches_and_a_copy_in_each_direction(gpu, traffic):
 
 
 @on_each_library
+def test_lists_of_ends_cost_one_copy_more(gpu, traffic):
+    found = costs(gpu, traffic, {"end": [0, 3]})
+    assert without_gather(gpu, found) == ["best_tokens", "merge_tokens", "up", "down", "up"]
+
+
+@on_each_library
 def test_limits_go_up_in_one_copy(gpu, traffic):
     limits = [sf.NoRepeatNgram(1), sf.BannedTokens([3]), sf.AllowedTokens([[1, 2, 4, 5, 6], [6, 5, 4, 2, 1]])]
     for given in (limits[:2], limits[2:], limits):

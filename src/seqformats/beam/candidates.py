@@ -10,7 +10,7 @@ from ..arrays import NUMPY, Array, Library
 from ..formats.structure import Structure
 from ..launch.kernel import Work, kernel, sent
 from .plan import NO_LIMITS, Plan
-from .rows import Candidates, Limits, Lists, Scores, Wanted
+from .rows import Apart, Candidates, Limits, Lists, Scores, Wanted
 
 # What the rows of scores are: logits; log-probabilities; logits that limits act on before they become such
 LOGITS, LOGS, MASKED = range(3)
@@ -55,6 +55,7 @@ class Query(NamedTuple):
     form: int  # what `x` holds
     plan: Plan | None
     wanted: Wanted  # on the host
+    apart: Apart  # the same
     longest: int  # the most rows of a beam
     largest: int  # the most candidates that one asks for
     uploaded: Uploaded | None
@@ -99,28 +100,48 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
 
 def select(query: Query) -> Candidates:
     """The best candidates of every beam."""
+    apart = query.apart.begin.size > 0
     if query.library.kind(query.x) != "cpu":
-        return merged(query, row_lists(query, None))
+        lists = row_lists(query, None)
+        return _with_apart(query, lists) if apart else merged(query, lists)
     width = query.x.shape[1]
-    values, ids, counts, places = _best_tokens(query, query.wanted, query.places(width))
+    places = query.places(width) * (3 if apart else 1)  # see the kernel
+    values, ids, counts, places = _best_tokens(query, query.wanted, places)
     return Candidates(values, values, ids, counts, places, width)
 
 
+def _with_apart(query: Query, lists: RowLists) -> Candidates:
+    """The best of the lists of rows, behind which are those of what is apart."""
+    wanted, rows = query.wanted, query.x.shape[0]
+    begin, end, most = (np.concatenate(pair) for pair in zip(wanted, wanted, strict=True))
+    begin[wanted.begin.size :] += rows
+    end[wanted.end.size :] += rows
+    found = merged(query._replace(wanted=Wanted(begin, end, most)), lists)
+    if found.counts.min(initial=0) < 0:
+        return found._replace(counts=found.counts[: wanted.begin.size])  # which say which row is bad
+    best = used(found)
+    return ranked(found.values[best], found.ids[best], found.width, wanted._replace(most=2 * wanted.most))
+
+
 def row_lists(query: Query, per_parent: int | None) -> RowLists:
-    """The best candidates of every row, at most `per_parent`, where they are."""
+    """The best candidates of every row, at most `per_parent`, where they are.
+
+    Behind the lists of all rows are those of what is apart, on a GPU; elsewhere nothing is where rows have lists.
+    """
     library, x, running, form = query[:4]
     rows, width = x.shape
     places = min(query.places(width), width, per_parent or width)
     if library.kind(x) == "cpu":
         return RowLists(_best_tokens(query, _each_row(query.wanted, rows, places), places), width)
-    int64, size = library.dtype("int64"), rows * places
-    buffer = library.empty((8 * rows + 12 * size,), library.dtype("uint8"), x)
-    counts, ids = buffer[: 8 * rows].view(int64), buffer[8 * rows : 8 * (rows + size)].view(int64)
-    lists = Lists(buffer[8 * (rows + size) :].view(x.dtype), ids, counts, places)
+    count = 2 * rows if query.apart.begin.size else rows
+    int64, size = library.dtype("int64"), count * places
+    buffer = library.empty((8 * count + 12 * size,), library.dtype("uint8"), x)
+    counts, ids = buffer[: 8 * count].view(int64), buffer[8 * count : 8 * (count + size)].view(int64)
+    lists = Lists(buffer[8 * (count + size) :].view(x.dtype), ids, counts, places)
     each = min(places, _LISTS) * places
     units = min(rows, max(_MOST_WORK // each, _LISTS))
     blocks = library.empty((units * each,), int64, x)
-    args, work = (query.limits, query.wanted), Work(units, rows)
+    args, work = (query.limits, query.wanted, query.apart), Work(units, rows)
     start(
         "best_tokens",
         library,
@@ -151,7 +172,7 @@ def _best_tokens(query: Query, wanted: Wanted, places: int) -> Lists:
     lists = Lists(values, ids, np.empty(beams, np.int64), places)
     block = 16 if width <= 1024 else 128
     blocks = np.empty(rows * (-(-width // block) + 2), np.float32)
-    args = (Scores(library.operand(x), running, form), lists, blocks, query.limits, wanted, width)
+    args = (Scores(library.operand(x), running, form), lists, blocks, query.limits, wanted, query.apart, width)
     kernel("best_tokens").run_over(args, Work(beams, rows), 4 * rows * width)
     return lists
 

@@ -205,7 +205,8 @@ class BeamDecoder:
         n = check_rows(staying, check_rows(following, None, "memory"), "shared")
         sources = per_source(options, n)
         selection = self._selection = Selection(options, sources, place)
-        self._search = Search(sources, selection.rule, selection.prune, selection.groups, options.n_best)
+        rule, prune, groups = selection.rule, selection.prune, selection.groups
+        self._search = Search(sources, rule, prune, groups, options.n_best, apart=selection.apart)
         self._place, self._shared, self._trace = place, options.shared, options.trace
         self._start = sources.start
         self._memories = Memories()
@@ -302,7 +303,8 @@ class BeamDecoder:
             return live.tokens, live.source, live.parents
         if live.uploaded is None:
             rows = live.tokens, live.source, live.parents
-            live.uploaded = Uploaded(place.library, rows, (live.rows.values, *self._search.wanted), place.like)
+            search = self._search
+            live.uploaded = Uploaded(place.library, rows, (live.rows.values, *search.wanted, *search.apart), place.like)
         return live.uploaded.arrays
 
     def _seen(self, memory: object) -> BeamState:

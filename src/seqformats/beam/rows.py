@@ -51,6 +51,18 @@ class Wanted(NamedTuple):
     most: Integers
 
 
+class Apart(NamedTuple):
+    """Tokens that a beam lists apart, behind the best of all others: ends, which may crowd those out.
+
+    Beam b first lists as many as it asks for of the tokens that are not among ``tokens[begin[b]:end[b]]``, which rise,
+    and then as many of these.  Nothing is apart where `begin` is empty.
+    """
+
+    begin: Integers
+    end: Integers
+    tokens: Integers
+
+
 class Lists(NamedTuple):
     """Lists of candidates, best first: list l is at ``l * places``, and has ``counts[l]`` of them."""
 

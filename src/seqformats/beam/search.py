@@ -8,18 +8,26 @@ from ..arrays import Array, frozen
 from ..launch.kernel import kernel
 from .live import Live, Nodes
 from .options import Sources
-from .rows import Beams, Candidates, Finished, NewRows, Rows, Terms, Wanted
+from .rows import Apart, Beams, Candidates, Finished, NewRows, Rows, Terms, Wanted
 from .rules import BEAM, Prune, Rule
+
+_NONE = np.empty(0, np.int64)
+NOTHING_APART = Apart(_NONE, _NONE, _NONE)
 
 
 class Search:
     """All that a search keeps on the host, whatever the device of the scores."""
 
-    def __init__(self, sources: Sources, rule: Rule, prune: Prune, groups: int, n_best: int) -> None:
+    def __init__(self, sources: Sources, rule: Rule, prune: Prune, groups: int, n_best: int, *, apart: bool) -> None:
+        """`apart`: are ends apart from other candidates, under a rule that keeps k of these?"""
         n = sources.n
         source = np.repeat(np.arange(n), groups)
         most = rule.candidates * sources.width
-        if rule.spares:  # so that k are left if all ends are among them
+        self.apart = NOTHING_APART
+        if rule.spares and apart:
+            most = sources.width
+            self.apart = Apart(sources.ends_at[source], sources.ends_at[source + 1], sources.all_ends)
+        elif rule.spares:  # so that k are left if all ends are among them
             most = np.maximum(2, 1 + np.diff(sources.ends_at)) * sources.width
         size, finished, topped = np.zeros((3, source.size), np.int64)
         self.beams = Beams(

@@ -49,6 +49,7 @@ class Selection:
             # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
             self.rule = RULES["paddle"]._replace(masks_first=True)
         self._check_ways(len(diverse), len(lexical))
+        self.apart = self._lists_apart()
         self._early = int(sources.least.max(initial=0))
         self._last_end = int(sources.all_ends.max(initial=-1))
 
@@ -67,6 +68,18 @@ class Selection:
         if lexical and self.rule.pool == BEAM:
             raise ConversionError('LexicalConstraints do not go with the rule "paddle", which compares scores alone')
 
+    def _lists_apart(self) -> bool:
+        """Are ends listed apart from other candidates?
+
+        Not where anything else than the rule looks at all candidates together.
+        """
+        hooks, prune, place = self.hooks, self.prune, self._place
+        together = hooks.on_candidates or hooks.on_selected or self._lexical
+        if together or prune.local is not None or prune.per_parent is not None:
+            return False
+        on_host = place.like is None or place.library.kind(place.like) == "cpu"
+        return on_host or bool((np.diff(self._sources.ends_at) > 1).any())  # a GPU has one list as soon as two of half
+
     def choose(self, scores: object, search: Search, state: BeamState) -> Candidates:
         """The best candidates of each beam, after all hooks."""
         live = search.live
@@ -82,7 +95,7 @@ class Selection:
             if plan is not None and first:
                 plan = plan.bans()
         wanted, longest, largest = search.wanted, search.longest, search.largest
-        query = Query(library, x, live.rows.values, form, plan, wanted, longest, largest, live.uploaded)
+        query = Query(library, x, live.rows.values, form, plan, wanted, search.apart, longest, largest, live.uploaded)
         found = self._found(query, search, state)
         if self.hooks.on_selected:
             found = self.hooks.selected(query, found, live, self._sources.n, state)

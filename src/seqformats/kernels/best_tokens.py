@@ -7,6 +7,10 @@ log-probabilities; where `form` is 2 on the scores, before they become log-proba
 On the CPU every beam has a list of its candidates; a caller that wants one for each row makes each a beam.  On CUDA
 every row has a list, of as many as its beam asks for.  A row that holds NaN or +inf makes the count ``-1 - row``.
 
+Where tokens are `apart` a beam has as many as it asks for of all others, and of these as many that are worth at least
+the last one of those.  On the CPU they come in one list, whose `places` are three times what the beams ask for, a third
+of them for the work; on CUDA in two, those of all rows behind the others, and none is left out.
+
 ``blocks`` is for the work, ``rows * (ceil(width / block) + 2)`` numbers: what the best of each block is worth, and what
 turns the scores of each row into log-probabilities; a block is 16 up to a width of 1024, and 128 beyond.
 """
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..beam.rows import Limits, Lists, Scores, Wanted
+from ..beam.rows import Apart, Limits, Lists, Scores, Wanted
 from .parts import (
     CALCULATES,
     Array,
@@ -24,13 +28,18 @@ from .parts import (
     KernelSpec,
     Singles,
     alike,
+    candidate_value,
     compiled,
     edit,
     exp,
     in_order,
     keep,
+    largest,
     least_kept,
+    least_of_best,
     limited,
+    merge,
+    place_of,
     powers_of_row,
     shared,
 )
@@ -65,36 +74,41 @@ def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Limits) 
 
 
 @shared
-def least_of_best(blocks: Array, lo: int, hi: int, values: Array, ids: Integers, start: int, limit: int) -> Any:
-    """The `limit` best candidates are worth at least this: the same of what the best of each block are worth."""
-    low = np.float32(-np.inf)
-    if hi - lo < limit:
-        return low
-    if hi - lo <= 64:  # to compare all with all has no branch that random numbers mislead
-        low = np.float32(np.inf)
-        for i in range(lo, hi):
-            larger = 0
-            for j in range(lo, hi):
-                larger += blocks[j] > blocks[i]
-            low = min(low, blocks[i]) if larger < limit else low
-        return low
-    found = 0
-    for i in range(lo, hi):
-        if blocks[i] > low:
-            found = keep(values, ids, start, found, limit, blocks[i], 0)
-            low = least_kept(values, start, limit) if found == limit else np.float32(-np.inf)
-    return low
+def leave_out(x: Array, begin: int, width: int, blocks: Array, at: int, block: int, apart: Apart, b: int) -> None:
+    """The largest of each block of a row without the tokens that are apart, where one of those is the largest."""
+    tokens = apart.tokens
+    e = apart.begin[b]
+    while e < apart.end[b]:
+        own = tokens[e] // block
+        stop = min((own + 1) * block, width)
+        first = e
+        is_one = False
+        while e < apart.end[b] and tokens[e] < stop:
+            is_one |= x[begin + tokens[e]] == blocks[at + own]
+            e += 1
+        if is_one:
+            best = np.float32(-np.inf)
+            token = own * block
+            while token < stop:
+                following = tokens[first] if first < e else stop
+                if token < following:
+                    best = max(best, largest(x, begin + token, following - token))
+                token = following + 1
+                first += 1
+            blocks[at + own] = best
 
 
 @shared
-def best_of_rows(
-    scores: Scores, out: Lists, blocks: Array, limits: Limits, rows: tuple[int, int], start: int, limit: int, width: int
+def best_of_others(
+    scores: Scores, out: Lists, blocks: Array, limits: Limits, wanted: Wanted, apart: Apart, b: int, width: int
 ) -> int:
-    """The `limit` best candidates of some rows, to the places from `start` on; how many, or -1 - r for a bad row."""
+    """The best candidates of a beam that are not apart, sorted; how many, or -1 - r for a bad row."""
     x, running, form = scores
     values, ids = out.values, out.ids
     factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits
-    first, last = rows
+    first, last, limit, start = wanted.begin[b], wanted.end[b], wanted.most[b], b * out.places
+    lo = apart.begin[b] if apart.begin.size != 0 else 0
+    hi = apart.end[b] if apart.begin.size != 0 else 0
     none = np.float32(-np.inf)
     block = 16 if width <= 1024 else 128
     count = (width + block - 1) // block
@@ -105,6 +119,8 @@ def best_of_rows(
         top, total = powers_of_row(x, r * width, width, blocks, r * count, block)
         if not total < np.inf:
             return -1 - r
+        if lo < hi:
+            leave_out(x, r * width, width, blocks, r * count, block, apart, b)
         if form == 2 and not free:
             top, total = normalise_limited(x, r * width, width, r, limits)
         log = np.float32(np.log(total))
@@ -113,8 +129,8 @@ def best_of_rows(
             log = np.float32(0)
         blocks[shifts + 2 * r] = top
         blocks[shifts + 2 * r + 1] = log
-        for b in range(r * count, (r + 1) * count):
-            blocks[b] = ((blocks[b] - top) - log) + running[r] if free and blocks[b] > none else none
+        for i in range(r * count, (r + 1) * count):
+            blocks[i] = ((blocks[i] - top) - log) + running[r] if free and blocks[i] > none else none
     low = least_of_best(blocks, first * count, last * count, values, ids, start, limit)
     found = 0
     for r in range(first, last):
@@ -126,12 +142,12 @@ def best_of_rows(
         edits = edited_at[r + 1] if edited_at.size != 0 else 0
         chosen = allowed_from.size != 0 and allowed_from[r] >= 0
         if not chosen and e == edits:
-            for b in range(count):
-                best = blocks[r * count + b]
+            for i in range(count):
+                best = blocks[r * count + i]
                 if best >= low and best > none:
-                    for token in range(b * block, min((b + 1) * block, width)):
+                    for token in range(i * block, min((i + 1) * block, width)):
                         value = ((x[begin + token] - top) - log) + score
-                        if value >= low and value > none:
+                        if value >= low and value > none and place_of(apart.tokens, lo, hi, token) < 0:
                             found = keep(values, ids, start, found, limit, value, begin + token)
                             low = least_kept(values, start, limit) if found == limit else low
             continue
@@ -145,25 +161,60 @@ def best_of_rows(
             if form == 2:
                 value = (value - top) - log
             value += score
-            if value >= low and value > none:
+            if value >= low and value > none and place_of(apart.tokens, lo, hi, token) < 0:
                 found = keep(values, ids, start, found, limit, value, begin + token)
                 low = least_kept(values, start, limit) if found == limit else low
     in_order(values, ids, start, found, limit)
     return found
 
 
+@shared
+def with_apart(
+    scores: Scores, out: Lists, blocks: Array, limits: Limits, wanted: Wanted, apart: Apart, b: int, width: int
+) -> Any:
+    """Sort the best that are apart in among the others of a beam, `out.counts[b]`; how many there are together."""
+    values, ids = out.values, out.ids
+    room = out.places // 3
+    limit, start, others = wanted.most[b], b * out.places, out.counts[b]
+    second = start + 2 * room  # behind the room for both
+    block = 16 if width <= 1024 else 128
+    shifts = scores.running.size * ((width + block - 1) // block)
+    none = np.float32(-np.inf)
+    low = values[start + limit - 1] if others == limit else none
+    found = 0
+    for r in range(wanted.begin[b], wanted.end[b]):
+        log = blocks[shifts + 2 * r], blocks[shifts + 2 * r + 1]
+        for e in range(apart.begin[b], apart.end[b]):
+            token = apart.tokens[e]
+            value = candidate_value(scores, token, r, width, log, limits)
+            if value >= low and value > none:
+                found = keep(values, ids, second, found, limit, value, r * width + token)
+                low = least_kept(values, second, limit) if found == limit else low
+    in_order(values, ids, second, found, limit)
+    merge(values, ids, start, others, second, found)
+    return others + found
+
+
 @compiled
 def cpu(
-    scores: Scores, out: Lists, blocks: Singles, limits: Limits, wanted: Wanted, width: int, lo: int, hi: int
+    scores: Scores,
+    out: Lists,
+    blocks: Singles,
+    limits: Limits,
+    wanted: Wanted,
+    apart: Apart,
+    width: int,
+    lo: int,
+    hi: int,
 ) -> None:
     """Beams `lo` to `hi`."""
-    begin, end, most = wanted
     for b in range(lo, hi):
         found = 0
-        if begin[b] < end[b]:
-            rows = begin[b], end[b]
-            found = best_of_rows(scores, out, blocks, limits, rows, b * out.places, most[b], width)
+        if wanted.begin[b] < wanted.end[b]:
+            found = best_of_others(scores, out, blocks, limits, wanted, apart, b, width)
         out.counts[b] = found
+        if found >= 0 and apart.begin.size != 0:
+            out.counts[b] = with_apart(scores, out, blocks, limits, wanted, apart, b, width)
 
 
 @shared
@@ -186,8 +237,10 @@ def token_of(key: int) -> int:
     return 0xFFFFFFFF - (key & 0xFFFFFFFF)
 
 
-def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: Wanted, width: int) -> None:
-    """All rows, a block each.
+def cuda(
+    scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: Wanted, apart: Apart, width: int
+) -> None:
+    """All rows, a block each; where tokens are apart the lists of these are behind those of all rows.
 
     Every thread looks for its best candidate.  Where as many as are wanted have a better one it is out; those that
     remain list, best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each
@@ -197,6 +250,8 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
     x, running, form = scores
     values, ids, counts, places = out
     begin, end, most = wanted
+    rows = running.size
+    parts = 2 if apart.begin.size != 0 else 1
     largest = gpu.shared.array(128, x.dtype)
     sums = gpu.shared.array(128, x.dtype)
     keys = gpu.shared.array(128, ids.dtype)
@@ -210,14 +265,19 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
     if me == 0:
         floors[0] = 0
     gpu.syncthreads()
-    while r < counts.size:
+    while r < rows:
         b = me
         while b < begin.size:
             if begin[b] <= r and r < end[b]:
                 floors[0] = most[b]
+                if parts == 2:
+                    floors[1] = apart.begin[b]
+                    floors[2] = apart.end[b]
             b += threads
         gpu.syncthreads()
         limit = min(floors[0], places)  # 0 where the row is in no b
+        lo = floors[1] if parts == 2 else 0
+        hi = floors[2] if parts == 2 else 0
         row = r * width
         top = -infinite
         total = x.dtype.type(0)
@@ -258,85 +318,80 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
             top = x.dtype.type(0)
         else:
             log = ln(total)
-        best = none
-        k = me
-        while good and limit > 0 and k < width:
-            value = x[row + k]
-            if form != 2:
-                value = (value - top) - log
-            value = limited(value, k, r, limits)
-            if form == 2:
-                value = (value - top) - log
-            value += running[r]
-            if value > -infinite:
-                best = max(best, key_of(value, k))
-            k += threads
-        keys[me] = best
-        floors[me] = none
-        gpu.syncthreads()
-        rank = 0
-        lists = 0
-        for k in range(threads):
-            if keys[k] > best:
-                rank += 1
-            if keys[k] > none:
-                lists += 1
-        lists = min(lists, limit)
-        chosen = rank < lists and best > none
-        if chosen and rank == limit - 1:
-            floors[0] = best
-        gpu.syncthreads()
-        floor = floors[0]
-        mine = home + rank * places
-        found = 0
-        k = me
-        while chosen and k < width:
-            value = x[row + k]
-            if form != 2:
-                value = (value - top) - log
-            value = limited(value, k, r, limits)
-            if form == 2:
-                value = (value - top) - log
-            value += running[r]
-            if value > -infinite:
-                key = key_of(value, k)
-                if key >= floor and (found < limit or key > blocks[mine + limit - 1]):
-                    j = mine + min(found, limit - 1)
-                    found = min(found + 1, limit)
-                    while j > mine and blocks[j - 1] < key:
-                        blocks[j] = blocks[j - 1]
-                        j -= 1
-                    blocks[j] = key
-            k += threads
-        if chosen:
-            keys[rank] = found
-        gpu.syncthreads()
-        k = me
-        while k < lists * places:
-            own = k // places
-            place = k - own * places
-            if place < keys[own]:
-                key = blocks[home + k]
-                for other in range(lists):
-                    if other != own:
-                        low = home + other * places
-                        high = low + keys[other]
-                        while low < high:
-                            middle = (low + high) >> 1
-                            if blocks[middle] > key:
-                                low = middle + 1
-                            else:
-                                high = middle
-                        place += low - (home + other * places)
-                if place < limit:
-                    values[r * places + place] = value_of(key)
-                    ids[r * places + place] = row + token_of(key)
-            k += threads
-        if me == 0:
+        for part in range(parts):
+            size = width if part == 0 else hi - lo
+            best = none
+            k = me
+            while good and limit > 0 and k < size:
+                token = k if part == 0 else apart.tokens[lo + k]
+                value = candidate_value(scores, token, r, width, (top, log), limits)
+                key = key_of(value, token)
+                if value > -infinite and key > best and (part == 1 or place_of(apart.tokens, lo, hi, token) < 0):
+                    best = key
+                k += threads
+            keys[me] = best
+            floors[me] = none
+            gpu.syncthreads()
+            rank = 0
+            lists = 0
+            for k in range(threads):
+                if keys[k] > best:
+                    rank += 1
+                if keys[k] > none:
+                    lists += 1
+            lists = min(lists, limit)
+            chosen = rank < lists and best > none
+            if chosen and rank == limit - 1:
+                floors[0] = best
+            gpu.syncthreads()
+            floor = floors[0]
+            mine = home + rank * places
             found = 0
-            for k in range(lists):
-                found += keys[k]
-            counts[r] = min(found, limit) if good else -1 - r
+            k = me
+            while chosen and k < size:
+                token = k if part == 0 else apart.tokens[lo + k]
+                value = candidate_value(scores, token, r, width, (top, log), limits)
+                if value > -infinite and (part == 1 or place_of(apart.tokens, lo, hi, token) < 0):
+                    key = key_of(value, token)
+                    if key >= floor and (found < limit or key > blocks[mine + limit - 1]):
+                        j = mine + min(found, limit - 1)
+                        found = min(found + 1, limit)
+                        while j > mine and blocks[j - 1] < key:
+                            blocks[j] = blocks[j - 1]
+                            j -= 1
+                        blocks[j] = key
+                k += threads
+            if chosen:
+                keys[rank] = found
+            gpu.syncthreads()
+            k = me
+            while k < lists * places:
+                own = k // places
+                place = k - own * places
+                if place < keys[own]:
+                    key = blocks[home + k]
+                    for other in range(lists):
+                        if other != own:
+                            low = home + other * places
+                            high = low + keys[other]
+                            while low < high:
+                                middle = (low + high) >> 1
+                                if blocks[middle] > key:
+                                    low = middle + 1
+                                else:
+                                    high = middle
+                            place += low - (home + other * places)
+                    if place < limit:
+                        values[(part * rows + r) * places + place] = value_of(key)
+                        ids[(part * rows + r) * places + place] = row + token_of(key)
+                k += threads
+            if me == 0:
+                found = 0
+                for k in range(lists):
+                    found += keys[k]
+                counts[part * rows + r] = min(found, limit) if good else -1 - r
+            gpu.syncthreads()
+        if me == 0:
             floors[0] = 0
         gpu.syncthreads()
         r += gpu.gridDim.x

@@ -21,8 +21,22 @@ But those of decoding, which know by `beam.rows` the names of what they take.
 
 from ...layout import Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
-from .common import Columns, along, begin_of, best_of_column, beyond, dot, edit, item_at, limited, locate, place_of, put
-from .heap import in_order, keep, least_kept
+from .common import (
+    Columns,
+    along,
+    begin_of,
+    best_of_column,
+    beyond,
+    candidate_value,
+    dot,
+    edit,
+    item_at,
+    limited,
+    locate,
+    place_of,
+    put,
+)
+from .heap import in_order, keep, least_kept, least_of_best, merge
 from .lanes import (
     choose,
     columns_at_once,
@@ -79,7 +93,7 @@ from .record import (
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
 from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
-from .vectors import exp, maximum, place_in, powers_of_any, powers_of_row
+from .vectors import exp, largest, maximum, place_in, powers_of_any, powers_of_row
 
 __all__ = [
     "CALCULATES",
@@ -115,6 +129,7 @@ __all__ = [
     "best_of_column",
     "beyond",
     "call",
+    "candidate_value",
     "centre",
     "choose",
     "clear",
@@ -139,13 +154,16 @@ __all__ = [
     "item_at",
     "keep",
     "larger",
+    "largest",
     "least_kept",
     "least_of",
+    "least_of_best",
     "limited",
     "load",
     "locate",
     "log",
     "maximum",
+    "merge",
     "mirror",
     "mirrored",
     "move",

@@ -123,6 +123,18 @@ def limited(value: Item, token: int, r: int, limits: Any) -> Any:
 
 
 @shared
+def candidate_value(scores: Any, token: int, r: int, width: int, log: tuple[Item, Item], limits: Any) -> Any:
+    """What a token is worth behind row r of some `Scores`, which `log` turns into log-probabilities."""
+    value = scores.items[r * width + token]
+    if scores.form != 2:
+        value = (value - log[0]) - log[1]
+    value = limited(value, token, r, limits)
+    if scores.form == 2:
+        value = (value - log[0]) - log[1]
+    return value + scores.running[r]
+
+
+@shared
 def begin_of(at: Layout, i: int, length: int, row: int) -> Any:
     """The byte at which the block of sequence i begins, or its address."""
     if at.stride < 0:

@@ -5,6 +5,9 @@ come by rising numbers where their values are the same.
 """
 
 import math
+from typing import Any
+
+import numpy as np
 
 from .code import Item
 from .common import put
@@ -73,3 +76,40 @@ def in_order(values: Array, ids: Integers, begin: int, found: int, most: int) ->
             ids[begin + last] = ids[begin]
             sink(values, ids, begin, last, value, id)
             last -= 1
+
+
+@shared
+def merge(values: Array, ids: Integers, begin: int, found: int, second: int, more: int) -> None:
+    """Bring a sorted list at `second` into the one at `begin`, behind which there is room for it."""
+    while more > 0:
+        last, a, b = begin + found + more - 1, begin + found - 1, second + more - 1
+        if found > 0 and (values[a] < values[b] or (values[a] == values[b] and ids[a] > ids[b])):
+            values[last] = values[a]
+            ids[last] = ids[a]
+            found -= 1
+        else:
+            values[last] = values[b]
+            ids[last] = ids[b]
+            more -= 1
+
+
+@shared
+def least_of_best(blocks: Array, lo: int, hi: int, values: Array, ids: Integers, start: int, limit: int) -> Any:
+    """The `limit` best candidates are worth at least this: the same of what the best of each block are worth."""
+    low = np.float32(-np.inf)
+    if hi - lo < limit:
+        return low
+    if hi - lo <= 64:  # to compare all with all has no branch that random numbers mislead
+        low = np.float32(np.inf)
+        for i in range(lo, hi):
+            larger = 0
+            for j in range(lo, hi):
+                larger += blocks[j] > blocks[i]
+            low = min(low, blocks[i]) if larger < limit else low
+        return low
+    found = 0
+    for i in range(lo, hi):
+        if blocks[i] > low:
+            found = keep(values, ids, start, found, limit, blocks[i], 0)
+            low = least_kept(values, start, limit) if found == limit else np.float32(-np.inf)
+    return low
