@@ -475,13 +475,14 @@ class Watch:
         assert state.prefixes.dtype == np.int64
         assert np.all(np.diff(source) >= 0)
         if self.before is None:
-            assert state.t == 0
+            assert (state.t, state.moved) == (0, False)
             assert source.tolist() == list(range(n))
             assert prefixes == [[]] * n
             assert tokens.tolist() == [self.problem.arguments["start"]] * n
         else:
             t, old_source, old_prefixes = self.before
             assert state.t == t + 1
+            assert state.moved is (parents.tolist() != list(range(len(old_source))))
             assert 0 <= parents.min() <= parents.max() < len(old_source)
             assert old_source[parents].tolist() == source.tolist()
             grown = zip(parents.tolist(), tokens.tolist(), strict=True)

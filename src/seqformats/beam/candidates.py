@@ -20,20 +20,13 @@ _LISTS, _MOST_WORK = 128, 1 << 23
 
 
 class Uploaded:
-    """The rows of a step beside the memories, and on a GPU what its kernels ask for too: all in one copy."""
+    """Arrays of a step, beside the memories on a GPU: all in one copy."""
 
-    def __init__(self, library: Library, rows: tuple[Array, ...], more: tuple[Array, ...], like: Array) -> None:
-        self._known: dict[tuple[int, int], Array] = {}
-        self.stream: int | None = None  # on a GPU
-        if library.kind(like) == "cpu":
-            self.arrays: Any = library.from_host(np.concatenate(rows).reshape(len(rows), -1), like)
-        else:
-            host = (*rows, *more)
-            self._host = host  # an address means something only while its array is there
-            self.stream = library.stream(like)
-            uploaded = sent(library, host, like)
-            self.arrays = uploaded[: len(rows)]
-            self._known = {_address(x): copy for x, copy in zip(host, uploaded, strict=True)}
+    def __init__(self, library: Library, host: tuple[Array, ...], like: Array) -> None:
+        self._host = host  # an address means something only while its array is there
+        self.stream: int = library.stream(like)
+        uploaded = sent(library, host, like)
+        self._known = {_address(x): copy for x, copy in zip(host, uploaded, strict=True)}
 
     def of(self, x: Any) -> Any:
         """What was uploaded of an array of the host, or of those in a named tuple; or else itself."""
@@ -262,7 +255,7 @@ def start(
     On a GPU what is on the host goes up in one copy, if it is not among what was `uploaded`, and arrays of the
     `structure` stay there.
     """
-    if uploaded is not None and uploaded.stream is not None:
+    if uploaded is not None:
         first = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
         if uploaded.stream == library.stream(first):  # another stream might come too early
             inputs, args = tuple(map(uploaded.of, inputs)), tuple(map(uploaded.of, args))

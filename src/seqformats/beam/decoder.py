@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, is_array
+from ..arrays import Array, is_array
 from ..errors import StructureError
 from ..formats import LoD
 from ..formats.structure import Structure
@@ -254,16 +254,17 @@ class BeamDecoder:
         except BaseException:
             self._cut = False  # nothing has changed
             raise
-        same, bad = search.advance(found)
+        bad = search.advance(found)
         if bad >= 0:
             self._cut = False
             raise live.bad(bad)
         self._rows += rows
-        if not same or told:
-            memory = self._followed(memory, scores, same)
-        self.state = self._seen(memory)
+        state = self._seen(memory)
+        if memory is not None and (state.moved or told):
+            state.memory = self._followed(memory, scores)
+        self.state = state
         self._selection.follow(search.live)
-        self._selection.hooks.follow(self.state.parents, told)
+        self._selection.hooks.follow(state, told)
         self._cut = False
 
     def result(self) -> BeamResult:
@@ -289,23 +290,19 @@ class BeamDecoder:
 
     # --- memories ----------------------------------------------------------------------------------------------------
 
-    def _followed(self, memory: object, scores: Array, same: bool) -> Any:
-        """The memory of the rows that are now; is each the row of the same number?"""
-        parents = self._beside_memories()[2]
-        if same:
-            return self._memories.stay(memory, parents)
-        return self._memories.follow(memory, self._place, self._search.live.parents, parents, scores)
-
-    def _beside_memories(self) -> Any:
-        """Tokens, sources and parents of the rows, where the memories are."""
+    def _followed(self, memory: object, scores: Array) -> Any:
+        """The memory of the rows that are now."""
         live, place = self._search.live, self._place
-        if place.library is NUMPY or place.like is None:
-            return live.tokens, live.source, live.parents
-        if live.uploaded is None:
-            rows = live.tokens, live.source, live.parents
-            search = self._search
-            live.uploaded = Uploaded(place.library, rows, (live.rows.values, *search.wanted, *search.apart), place.like)
-        return live.uploaded.arrays
+        parents = live.beside("parents", place)
+        if not live.moved:
+            return self._memories.stay(memory, parents)
+        return self._memories.follow(memory, place, live.parents, parents, scores)
 
     def _seen(self, memory: object) -> BeamState:
-        return BeamState(self._search.live, self._place, self._beside_memories(), memory, self._shared)
+        """What is shown of the rows that are now, which a GPU gets with what its kernels ask for."""
+        search, (library, like) = self._search, self._place
+        live = search.live
+        if like is not None and library.kind(like) != "cpu":
+            rows = live.tokens, live.source, live.parents, live.rows.values
+            live.uploaded = Uploaded(library, (*rows, *search.wanted, *search.apart), like)
+        return BeamState(live, self._place, memory, self._shared)

@@ -28,11 +28,11 @@ class Hooks:
         own = {id(hook): hook for hook in (*self.on_scores, *self.on_candidates, *self.on_selected)}
         self._following = [hook for hook in own.values() if hasattr(hook, "follow")]
 
-    def follow(self, parents: Array, told: list[Any]) -> None:
+    def follow(self, state: BeamState, told: list[Any]) -> None:
         """Tell how rows go on, each hook once, and none that was told as a memory."""
         for hook in self._following:
             if not any(hook is other for other in told):
-                hook.follow(parents)
+                hook.follow(state.parents)
 
     def of_rows(self, query: Query, per_parent: int | None, live: Live, n: int, state: BeamState) -> Candidates:
         """The best candidates, of which each row has as many as ``on_candidates`` leaves."""

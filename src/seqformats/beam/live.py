@@ -13,6 +13,7 @@ from .rows import Rows, Tree
 
 if TYPE_CHECKING:
     from .candidates import Uploaded
+    from .memory import Place
 
 
 class Nodes:
@@ -59,14 +60,26 @@ class Live:
         The same, of which these are used most: its source, its row in the step before, its last token (the start at
         first), and the node of that.
     uploaded : candidates.Uploaded, optional
-        The first three beside the memories, once they were brought there.
+        What a GPU has of them.
+    moved : bool
+        Is any not the row of the same number of the step before?
     """
 
-    def __init__(self, t: int, rows: Rows, nodes: Nodes, limit: Array) -> None:
-        self.t, self.rows = t, rows
+    def __init__(self, t: int, rows: Rows, nodes: Nodes, limit: Array, *, moved: bool) -> None:
+        self.t, self.rows, self.moved = t, rows, moved
         self.parents, self.tokens, self.nodes, self.source = rows[:4]
         self.uploaded: Uploaded | None = None
         self._nodes, self._limit = nodes, limit
+        self._beside: dict[str, Array] = {}
+
+    def beside(self, name: str, place: Place) -> Array:
+        """One of its arrays, by name, where the memories are: brought there when it is first asked for."""
+        found = self._beside.get(name)
+        if found is None:
+            array: Array = getattr(self, name)
+            found = place.put(array) if self.uploaded is None else self.uploaded.of(array)
+            self._beside[name] = found
+        return found
 
     @property
     def left(self) -> Array:

@@ -34,6 +34,8 @@ class BeamState:
         The memory with one row a source, as it was given.
     t : int
         How many tokens each has.
+    moved : bool
+        Is any row not the row of the same number of the step before, so that what is kept of each must be moved?
 
     Notes
     -----
@@ -51,15 +53,29 @@ class BeamState:
     (1, array([1, 2, 1, 2]), array([0, 0, 1, 1]), array([0, 0, 1, 1]))
     """
 
-    __slots__ = ("_live", "_place", "_prefixes", "memory", "parents", "shared", "source", "t", "tokens")
+    __slots__ = ("_live", "_place", "_prefixes", "memory", "moved", "shared", "t")
 
-    def __init__(self, live: Live, place: Place, arrays: tuple[Array, ...], memory: object, shared: object) -> None:
+    def __init__(self, live: Live, place: Place, memory: object, shared: object) -> None:
         self._live, self._place = live, place
         self._prefixes: Ragged | None = None
-        self.tokens, self.source, self.parents = arrays
         self.memory: Any = memory
         self.shared: Any = shared
-        self.t = live.t
+        self.t, self.moved = live.t, live.moved
+
+    @property
+    def tokens(self) -> Array:
+        """The last token of each row; the start at first."""
+        return self._live.beside("tokens", self._place)
+
+    @property
+    def source(self) -> Array:
+        """Of which source each row is."""
+        return self._live.beside("source", self._place)
+
+    @property
+    def parents(self) -> Array:
+        """The row of the step before that each goes on from."""
+        return self._live.beside("parents", self._place)
 
     @property
     def prefixes(self) -> Ragged:

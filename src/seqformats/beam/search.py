@@ -64,13 +64,11 @@ class Search:
         self._limit, self._n_best, self._by_node = sources.limit, n_best, rule.pool == BEAM
         rows, start = frozen(np.arange(n)), frozen(sources.start)  # the state shows them
         values = np.zeros(n, np.float32)
-        self.live = Live(0, Rows(rows, start, -1 - rows, rows, values, values), self.nodes, sources.limit)
+        first = Rows(rows, start, -1 - rows, rows, values, values)
+        self.live = Live(0, first, self.nodes, sources.limit, moved=False)
 
-    def advance(self, found: Candidates) -> tuple[bool, int]:
-        """Let the rule decide: is each row the row of the same number, and which row is bad, -1 for none?
-
-        Where one is bad nothing has changed.
-        """
+    def advance(self, found: Candidates) -> int:
+        """Let the rule decide; the number of a bad row, by which nothing has changed, or -1 for none."""
         before = self.live
         total = min(found.counts.size, self._terms.groups * before.source.size) * found.places
         tree = self.nodes.tree(total)
@@ -80,12 +78,12 @@ class Search:
         told = advance(found, before.rows, NewRows(numbers, scores), self.beams, self.finished, tree, self._terms, t)
         rows, size, same, bad, longest, largest = told
         if bad >= 0:
-            return False, bad
+            return int(bad)
         self.nodes.steps.append(size)
         self.longest, self.largest = longest, largest
         numbers.setflags(write=False)  # the state shows them
-        self.live = Live(t, Rows(*numbers[:, :rows], *scores[:, :rows]), self.nodes, self._limit)
-        return bool(same), -1
+        self.live = Live(t, Rows(*numbers[:, :rows], *scores[:, :rows]), self.nodes, self._limit, moved=not same)
+        return -1
 
     def best(self) -> tuple[Array, Array, Array]:
         """The best finished hypotheses of each source: their sources, last nodes and scores."""

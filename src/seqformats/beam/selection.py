@@ -19,7 +19,7 @@ from .result import BeamState
 from .rows import Candidates
 from .rules import BEAM, RULES, Prune
 from .search import Search
-from .step import no_gradient
+from .step import no_gradient_error
 
 
 class Selection:
@@ -118,8 +118,9 @@ class Selection:
         else:
             if not is_array(scores):
                 raise TypeError(f"scores must be an array (rows, vocabulary), not {type(scores).__name__}")
-            no_gradient(scores)
             library, x = adopt(scores, "scores")
+            if library.autograd and library.wants_grad((x,)):
+                raise no_gradient_error()
             self._place.check(library, x, "scores")
         rows = live.source.size
         if len(x.shape) != 2 or x.shape[0] != rows or x.shape[1] == 0:
