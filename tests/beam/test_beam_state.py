@@ -75,3 +75,17 @@ def test_writing_into_a_tensor_changes_no_search():
 def test_arrays_of_a_gpu(gpu):
     gpu.need()
     check(gpu.up, type(gpu.up(SCORES)))
+
+
+@pytest.mark.peers
+def test_nothing_asks_for_a_gradient():
+    torch = pytest.importorskip("torch")
+    memory, scores = torch.zeros(3, 2), torch.from_numpy(SCORES[:3])
+    decoder = sf.BeamDecoder(memory, start=torch.arange(3), end=0, beam_size=3, max_new_tokens=4)
+    for given in ((scores.clone().requires_grad_(), memory), (scores, memory.clone().requires_grad_())):
+        with pytest.raises(TypeError, match=r"beam search has no gradient; give scores\.detach"):
+            decoder.step(*given)
+        with torch.no_grad():
+            sf.BeamDecoder(memory, start=torch.arange(3), end=0, beam_size=3, max_new_tokens=4).step(*given)
+    decoder.step(scores, memory)
+    assert decoder.state.t == 1
