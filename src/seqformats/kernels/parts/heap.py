@@ -99,7 +99,7 @@ def least_of_best(blocks: Array, lo: int, hi: int, values: Array, ids: Integers,
     low = np.float32(-np.inf)
     if hi - lo < limit:
         return low
-    if hi - lo <= 64:  # to compare all with all has no branch that random numbers mislead
+    if (hi - lo) * (hi - lo) <= 64 * limit:  # to compare all with all has no branch that random numbers mislead
         low = np.float32(np.inf)
         for i in range(lo, hi):
             larger = 0
