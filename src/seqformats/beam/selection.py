@@ -78,7 +78,8 @@ class Selection:
         if together or prune.local is not None or prune.per_parent is not None:
             return False
         on_host = place.like is None or place.library.kind(place.like) == "cpu"
-        return on_host or bool((np.diff(self._sources.ends_at) > 1).any())  # a GPU has one list as soon as two of half
+        # with one end, a list of all is no longer than two, and costs a GPU less
+        return on_host or bool((np.diff(self._sources.ends_at) > 1).any())
 
     def choose(self, scores: object, search: Search, state: BeamState) -> Candidates:
         """The best candidates of each beam, after all hooks."""
