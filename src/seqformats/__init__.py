@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     )
     from .converters.explain import explain
     from .converters.like import convert_like
-    from .ctc import CTCResult, ctc_greedy
+    from .ctc import CTCResult, ctc_beam_search, ctc_greedy
     from .gradients.own import operation
     from .gradients.vjp import vjp
     from .loading import batches
@@ -160,6 +160,7 @@ __all__ = [
     "corrupt_spans",
     "cross",
     "cross_entropy",
+    "ctc_beam_search",
     "ctc_greedy",
     "cu_seqlens",
     "cumsum",
@@ -301,6 +302,7 @@ _LATER = {
     "corrupt_spans": "operations.masking",
     "cross": "operations.cross",
     "cross_entropy": "operations.loss",
+    "ctc_beam_search": "ctc",
     "ctc_greedy": "ctc",
     "cu_seqlens": "operations.attention",
     "cumsum": "operations.softmax",

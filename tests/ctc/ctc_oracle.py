@@ -1,6 +1,8 @@
-"""The best path of frames, in plain Python."""
+"""The best path of frames, and the search for their best labels, in plain Python."""
 
+import itertools
 import math
+from typing import NamedTuple
 
 
 def best_path(frames, blank, logits=False):
@@ -26,3 +28,121 @@ def best_path(frames, blank, logits=False):
                 tokens.append(token)
                 times.append(t)
     return tokens, times, score
+
+
+def log_add(a, b):
+    """The logarithm of the sum of two exponentials."""
+    high, low = max(a, b), min(a, b)
+    return high if low == -math.inf else high + math.log(1.0 + math.exp(low - high))
+
+
+def label_of(path, blank):
+    """A path without repeats, then without blanks; and in which frames its tokens begin."""
+    kept = [t for t, c in enumerate(path) if c != blank and (t == 0 or path[t - 1] != c)]
+    return tuple(path[t] for t in kept), tuple(kept)
+
+
+def all_labels(frames, blank):
+    """Of every label that is possible the log-probability of all its paths, and of the best one, by all paths."""
+    totals, best = {}, {}
+    for path in itertools.product(range(len(frames[0]) if frames else 1), repeat=len(frames)):
+        label, _ = label_of(path, blank)
+        value = sum(frames[t][c] for t, c in enumerate(path))
+        if value > -math.inf:
+            totals[label] = log_add(totals.get(label, -math.inf), value)
+            best[label] = max(best.get(label, -math.inf), value)
+    return totals, best
+
+
+class Prefix(NamedTuple):
+    """A label in the beam: its log-probabilities by how paths end, what else it has gained, and its best paths."""
+
+    label: tuple
+    blank: float
+    token: float
+    gain: float
+    best_blank: tuple  # the log-probability of the path, and its times
+    best_token: tuple
+
+    @property
+    def total(self):
+        return log_add(self.blank, self.token)
+
+    @property
+    def worth(self):
+        return self.total + self.gain
+
+
+def passing(row, blank, token_beam, least):
+    """The tokens that prefixes go on with."""
+    others = [c for c in range(len(row)) if c != blank and row[c] >= least]
+    chosen = sorted(others, key=lambda c: (-row[c], c))[:token_beam]
+    return sorted({*chosen, row.index(max(row))} - {blank})
+
+
+def prefix_search(
+    frames,
+    blank,
+    beam,
+    n_best=1,
+    *,
+    token_beam=None,
+    token_threshold=-math.inf,
+    threshold=math.inf,
+    token_bonus=0.0,
+    allowed=lambda label, token: True,
+    whole=lambda label: True,
+    gains=None,
+):
+    """Labels, their times, scores and log-probabilities, best first, as lists; see `ctc_beam_search`.
+
+    The number of the first frame that holds NaN or +inf instead.
+    """
+    rows = [Prefix((), 0.0, -math.inf, 0.0, (0.0, ()), (-math.inf, ()))]
+    for t, row in enumerate(frames):
+        if any(value != value or value == math.inf for value in row):
+            return t
+    for t, row in enumerate(frames):
+        tokens = passing(row, blank, token_beam, token_threshold)
+        known = {one.label: one for one in rows}
+        stays = []
+        for one in rows:
+            label, last = one.label, one.label[-1] if one.label else None
+            value = row[last] if label else -math.inf
+            token, best = one.token + value, (one.best_token[0] + value, one.best_token[1])
+            before = known.get(label[:-1]) if label else None
+            if before and last in tokens:
+                twice = before.label[-1:] == (last,)
+                token = log_add(token, (before.blank if twice else before.total) + value)
+                path = better(before, twice)
+                if path[0] + value > best[0]:
+                    best = path[0] + value, (*path[1], t)
+            path = better(one, False)
+            best_blank = path[0] + row[blank], path[1]
+            stays.append(Prefix(label, one.total + row[blank], token, one.gain, best_blank, best))
+        new = []
+        for one in rows:
+            for c in tokens:
+                label = (*one.label, c)
+                if label in known or row[c] == -math.inf or not allowed(one.label, c):
+                    continue
+                twice = one.label[-1:] == (c,)
+                value = (one.blank if twice else one.total) + row[c]
+                path = better(one, twice)
+                gain = one.gain + token_bonus
+                if gains is not None:
+                    gain += gains(one.label)[c]
+                new.append(Prefix(label, -math.inf, value, gain, (-math.inf, ()), (path[0] + row[c], (*path[1], t))))
+        found = [one for one in stays + new if one.worth > -math.inf]
+        least = sorted((one.worth for one in found), reverse=True)[:1]
+        ranked = sorted(range(len(found)), key=lambda k: -found[k].worth)[:beam]
+        rows = [found[k] for k in sorted(ranked) if found[k].worth >= least[0] - threshold]
+    ends = [(one.worth + (gains(one.label)[blank] if gains is not None else 0.0), one) for one in rows]
+    ends = [(score, one) for score, one in ends if whole(one.label) and score > -math.inf]
+    ends = sorted(ends, key=lambda end: -end[0])[:n_best]
+    return [(list(one.label), list(better(one, False)[1]), score, one.total) for score, one in ends]
+
+
+def better(one, twice):
+    """The more likely of the best paths of a prefix, of those that end in a blank where the token comes again."""
+    return one.best_blank if twice or one.best_blank[0] >= one.best_token[0] else one.best_token

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from seqformats import kernels
-from seqformats.beam import rows
+from seqformats.beam import rows as of_beams
+from seqformats.ctc import rows as of_prefixes
 from seqformats.kernels.parts.record import COMPLEX
 from seqformats.launch.kernel import kernel
 from seqformats.layout import Layout
@@ -61,7 +62,7 @@ def parameters(function):
     return {name: getattr(x.annotation, "__name__", "?") for name, x in inspect.signature(function).parameters.items()}
 
 
-ROWS = {name: kind for name, kind in vars(rows).items() if hasattr(kind, "_fields")}
+ROWS = {name: kind for rows in (of_beams, of_prefixes) for name, kind in vars(rows).items() if hasattr(kind, "_fields")}
 
 
 def fields(kind):

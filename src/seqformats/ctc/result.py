@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..arrays import Array
-from ..formats import Encoding
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,11 +15,14 @@ class CTCResult:
     Attributes
     ----------
     tokens : LoD or Ragged of int64
-        Without repeats and blanks, a sequence a source.
-    scores : array (n,) of float32
-        The log-probability of the path of each.
+        Without repeats and blanks.  Of `ctc_greedy` a sequence a source; of `ctc_beam_search` a `LoD` over
+        ``[source -> hypotheses, hypothesis -> tokens]``, best first.
+    scores : array (n,) or (hypotheses,) of float32
+        The log-probability of the path, or of all paths, of each, with what the options of a search add.
     times : LoD or Ragged of int64
-        Like `tokens`: the frame in which each begins.
+        Like `tokens`: the frame in which each begins on the path, or on the most likely one.
+    path_scores : array (hypotheses,) of float32, optional
+        Of a search: the log-probability of all paths alone.
 
     Examples
     --------
@@ -31,6 +34,7 @@ class CTCResult:
     ([[1]], [[0]], array([0.42], dtype=float32))
     """
 
-    tokens: Encoding
+    tokens: Any
     scores: Array
-    times: Encoding
+    times: Any
+    path_scores: Array | None = None

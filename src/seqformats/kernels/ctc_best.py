@@ -19,33 +19,15 @@ from .parts import (
     KernelSpec,
     Layout,
     along,
+    best_of_frame,
     compiled,
     locate,
-    maximum,
-    place_in,
     powers_of_any,
     shared,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import exp, gpu, ln, wide
-
-
-@shared
-def best_of_frame(x: Array, begin: int, width: int) -> Any:
-    """The most likely token of a frame, of equal ones the smallest, and its value; -1 where there is NaN or +inf."""
-    best = maximum(x, begin, min(width, 128))
-    token = 0
-    k = 128
-    while k < width and best == best:
-        value = maximum(x, begin + k, min(width - k, 128))
-        if not value <= best:
-            best = value
-            token = k
-        k += 128
-    if not best < math.inf:
-        return -1, best
-    return token + place_in(x, begin + token, min(width - token, 128), best), best
 
 
 @shared

@@ -267,6 +267,7 @@ def _stamp_of_parts() -> bytes:
 _OTHER_PARTS = (
     "layout.py",
     "beam/rows.py",
+    "ctc/rows.py",
     "native/objects.py",
     "native/signature.py",
 )

@@ -1,6 +1,6 @@
 """What kernels are made of: they import this package and nothing else of the library (`Layout` comes through it).
 
-But those of decoding, which know by `beam.rows` the names of what they take.
+But those of decoding, which know by `beam.rows` and `ctc.rows` the names of what they take.
 
 - `options`   how they are compiled
 - `building`  machine code of them, in files
@@ -93,7 +93,7 @@ from .record import (
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
 from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
-from .vectors import exp, largest, maximum, place_in, powers_of_any, powers_of_row
+from .vectors import best_of_frame, exp, largest, maximum, place_in, powers_of_any, powers_of_row
 
 __all__ = [
     "CALCULATES",
@@ -127,6 +127,7 @@ __all__ = [
     "begin_of",
     "below",
     "best_of_column",
+    "best_of_frame",
     "beyond",
     "call",
     "candidate_value",

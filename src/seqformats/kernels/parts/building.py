@@ -149,8 +149,9 @@ _NAMES = {
 @functools.cache
 def _tuples() -> dict[str, type]:
     """The named tuples that kernels take, by their names."""
-    of_decoding = importlib.import_module("...beam.rows", __package__)
-    found = [kind for kind in vars(of_decoding).values() if isinstance(kind, type) and hasattr(kind, "_fields")]
+    of_decoding = [importlib.import_module(f"...{name}.rows", __package__) for name in ("beam", "ctc")]
+    kinds = [kind for module in of_decoding for kind in vars(module).values()]
+    found = [kind for kind in kinds if isinstance(kind, type) and hasattr(kind, "_fields")]
     return {kind.__name__: kind for kind in (Layout, *found)}
 
 

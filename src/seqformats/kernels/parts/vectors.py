@@ -98,6 +98,23 @@ def place_in(x: Item, p: int, n: int, value: Item) -> Any:
     return k
 
 
+@shared
+def best_of_frame(x: Item, begin: int, width: int) -> Any:
+    """The most likely token of a frame, of equal ones the smallest, and its value; -1 where there is NaN or +inf."""
+    best = maximum(x, begin, min(width, 128))
+    token = 0
+    k = 128
+    while k < width and best == best:
+        value = maximum(x, begin + k, min(width - k, 128))
+        if not value <= best:
+            best = value
+            token = k
+        k += 128
+    if not best < math.inf:
+        return -1, best
+    return token + place_in(x, begin + token, min(width - token, 128), best), best
+
+
 def powers(x: Item, p: int, n: int, top: Item) -> Any:
     """The sum of ``exp(x[p:p + n] - top)``, float32, n from 1 to 128 and `top` the largest of all, or NaN.
 

@@ -1,0 +1,170 @@
+"""What the kernel of the prefix search works with: its memory, and what it leaves there."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import NUMPY, Array
+from ..formats.structure import Structure
+from ..launch.kernel import Work, kernel
+from ..launch.threads import num_threads
+from .frames import Frames
+from .rows import Fusion, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree, Spelling
+
+ctc_prefixes = kernel("ctc_prefixes")
+
+FEW = 1 << 20
+"""Nanoseconds, about, below which there is no work for several threads."""
+SCRATCH = 1 << 28
+"""Bytes that all units of work have to themselves, if more than one has."""
+UNITS = 1 << 14
+"""Of work on a GPU, a thread each."""
+
+NO_LEXICON = Spelling(*[np.empty(0, np.int64)] * 4)
+NO_FUSION = Fusion(np.empty(0), np.empty(0, np.int64))
+
+
+class Prefixes(NamedTuple):
+    """A search: its memory, and which sources are the work of each unit."""
+
+    frames: Frames
+    terms: PrefixTerms
+    words: Spelling
+    out: Labels
+    tree: PrefixTree
+    rows: PrefixRows
+    pool: Pool
+    shares: Array
+    places: Array  # where the nodes of each unit begin
+    work: Work
+
+    def run(self, first: int, last: int, fusion: Fusion = NO_FUSION) -> None:
+        """Search in the frames from `first` on, up to `last`."""
+        terms = self.terms._replace(first=first, last=last)
+        frames = self.frames
+        ctc_prefixes.start_named(
+            frames.library,
+            (frames.data, terms, self.words, fusion),
+            (self.out, self.tree, self.rows, self.pool),
+            (frames.at._layout(), self.shares, self.places),
+            1,
+            self.work,
+            frames.structure,
+        )
+
+
+def prefixes_of(frames: Frames, terms: PrefixTerms, words: Spelling, alone: bool) -> Prefixes:
+    """Memory for a search; a unit for each source where the kernel comes back to them, `alone`."""
+    structure, width = frames.structure, terms.width
+    beam = min(terms.beam, _labels(structure.longest, width))
+    terms = terms._replace(beam=beam, n_best=min(terms.n_best, beam))
+    layout = frames.at._layout()
+    lengths = structure.lengths if layout.step == 1 else structure.order.lengths
+    most = 1 + structure.longest * beam  # nodes of a source, and tokens of paths
+    candidates = 4 * beam + 64
+    each = 8 * (9 * most + 50 * beam + 4 * candidates + 4 * width)  # bytes
+    costs = lengths * (100.0 * beam + 2.0 * width) + 100.0
+    units = structure.n if alone else _units(structure.n, float(costs.sum()), each, frames)
+    shares = np.arange(structure.n + 1) if alone else _shares(costs, units)
+    size = structure.n + structure.rows * beam if alone else most * units
+    spelled = 3 * beam * units if terms.spelled else 0
+    rows, tokens, pool = 3 * beam * units, width * units, candidates * units
+    tree = PrefixTree(*_cut(frames, "int64", size, size, size, 4 * size, size, size))
+    labels, room = structure.n * terms.n_best, structure.rows * terms.n_best
+    out = Labels(
+        *_cut(frames, "int64", room, room),
+        *_cut(frames, "int64", labels, structure.n),
+        *_cut(frames, "float32", labels, labels),
+    )
+    whole = _cut(frames, "int64", rows, spelled, rows, rows, rows, rows, rows)
+    real = _cut(frames, "float64", *[rows] * 6)
+    listed, marks, which, token, state = _cut(frames, "int64", tokens, tokens, pool, pool, 4 * units)
+    logs, values, floats = _cut(frames, "float64", tokens, pool, max(candidates, width) * units)
+    nodes = 1 + lengths * beam if alone else np.full(units, most)
+    places = np.concatenate([[0], np.cumsum(nodes)])
+    return Prefixes(
+        frames,
+        terms,
+        words,
+        out,
+        tree,
+        PrefixRows(*whole, *real),
+        Pool(logs, listed, marks, values, floats, which, token, state, candidates),
+        shares,
+        places,
+        Work(units, int(costs.sum()) // 8),
+    )
+
+
+def _cut(frames: Frames, name: str, *sizes: int) -> list[Array]:
+    """Arrays of these sizes in one piece of memory."""
+    ends = np.cumsum([0, *sizes], dtype=object)
+    whole = frames.empty(ends[-1], name)
+    return [whole[a:b] for a, b in pairwise(ends)]
+
+
+def _labels(frames: int, width: int) -> int:
+    """How many labels there can be of so many frames; more than anybody counts where there are more."""
+    total = power = 1
+    for _ in range(frames):
+        power *= width - 1
+        total += power
+        if total > 1 << 62:
+            return 1 << 62
+    return total
+
+
+def _units(n: int, cost: float, each: int, frames: Frames) -> int:
+    here = frames.on is NUMPY
+    if n < 2 or (here and cost < FEW):
+        return 1
+    return max(min(n, 4 * num_threads() if here else UNITS, SCRATCH // each), 1)
+
+
+def _shares(costs: Array, units: int) -> Array:
+    """Where the sources of each unit begin, and end, so that all have about the same to do."""
+    if units == 1:
+        return np.array([0, costs.size])
+    ends = np.cumsum(costs)
+    shares = np.searchsorted(ends, np.arange(units + 1) * (ends[-1] / units))
+    shares[-1] = costs.size
+    return shares
+
+
+class Hypotheses(NamedTuple):
+    """What a search has found, as arrays of the caller's library, and how much of it each source has."""
+
+    sources: Structure
+    labels: Structure
+    tokens: Array
+    times: Array
+    scores: Array
+    path_scores: Array
+
+
+def found_by(search: Prefixes) -> Hypotheses:
+    """The hypotheses of all sources; ValueError where a frame has no log-probabilities."""
+    frames, out, n_best = search.frames, search.out, search.terms.n_best
+    counts = frames.host(out.counts)
+    frames.check(counts)
+    lengths = frames.host(out.lengths)
+    sources, kept = Structure.of_lengths(counts), Structure.of_lengths(lengths)
+    number = np.tile(np.arange(n_best), counts.size)
+    labels = Structure.of_lengths(lengths[number < np.repeat(counts, n_best)])
+    places = Structure.of_lengths(np.full(counts.size, n_best))
+    room = Structure.of_lengths(np.repeat(frames.structure.lengths, n_best))
+
+    def taken(x: Array, room: Structure, kept: Structure) -> Array:
+        return frames.given(frames.parts(x, room, kept))
+
+    return Hypotheses(
+        sources,
+        labels,
+        taken(out.tokens, room, kept),
+        taken(out.times, room, kept),
+        taken(out.scores, places, sources),
+        taken(out.path_scores, places, sources),
+    )

@@ -1,0 +1,107 @@
+"""What the kernel of the prefix search takes: arrays that belong together, under their names.
+
+Each class is one argument of the kernel, on every device.  Nothing is imported here that a kernel could not import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from ..arrays import Array
+
+    Integers: TypeAlias = Array  # of int64; the other arrays are of floats
+
+
+class PrefixTerms(NamedTuple):
+    """How a search decides, in numbers; and which frames this call of the kernel is for."""
+
+    width: int  # how many tokens there are, the blank among them
+    blank: int
+    logits: int  # are the frames to be normalised?
+    beam: int  # the most prefixes
+    n_best: int
+    token_beam: int  # the most tokens of a frame that prefixes go on with
+    spelled: int  # is there a lexicon?
+    fused: int  # has a hook said what may follow?
+    first: int  # the first frame; 0 begins the search
+    last: int  # the frame behind the last one; the search ends where that is behind all frames
+    reals: Array  # (4,) float64: the least log-probability of a token, how far below the best, what a token adds; -inf
+
+
+class Spelling(NamedTuple):
+    """The words of a lexicon, one after the other, as states: 0 is where a label begins.
+
+    State q is followed by ``tokens[begin[q]:begin[q + 1]]``, which rise, and lead to ``states`` at the same places.
+    """
+
+    begin: Integers
+    tokens: Integers
+    states: Integers
+    whole: Integers  # (states,) 1 where a label may end
+
+
+class Fusion(NamedTuple):
+    """What a hook has said: prefix i of source s gains ``values[begin[s * beam + i] + token]`` with a token."""
+
+    values: Array  # float64
+    begin: Integers
+
+
+class Labels(NamedTuple):
+    """What is found: hypothesis j of source s is number ``s * n_best + j``, with room for a token a frame."""
+
+    tokens: Integers
+    times: Integers  # as many
+    lengths: Integers
+    counts: Integers  # (n,) how many hypotheses there are, or -1 - t where frame t holds NaN or +inf
+    scores: Array  # float32
+    path_scores: Array  # float32, without what tokens and hooks have added
+
+
+class PrefixTree(NamedTuple):
+    """All prefixes of a source that were ever kept: node i is a token behind another node, node 0 is the empty one."""
+
+    parents: Integers
+    tokens: Integers
+    slots: Integers  # the row of the prefix; -1 where it is not in the beam
+    table: Integers  # nodes by parent and token, four places a node
+    times: Integers  # what belongs to a path: the frame of a token, behind another one
+    before: Integers
+
+
+class PrefixRows(NamedTuple):
+    """The beam of a source, three times: before a frame, behind it, and as it is if no prefix gets longer.
+
+    Log-probabilities are float64: of all paths that end in a blank, of all that end in the last token, and of both.
+    """
+
+    nodes: Integers
+    states: Integers  # in the lexicon
+    origins: Integers  # the row before; -1 - r for one that goes on from row r with a token
+    blank_paths: Integers  # where the times of the most likely path of a kind end; see `PrefixTree`
+    token_paths: Integers
+    firsts: Integers  # the first row that is this one and a token
+    nexts: Integers  # the next of these
+    blank: Array
+    token: Array
+    total: Array
+    gains: Array  # what tokens and hooks have added
+    best_blank: Array  # of the most likely path
+    best_token: Array
+
+
+class Pool(NamedTuple):
+    """Room for a frame, and for the candidates that it makes; by rows, then tokens, those that stay first."""
+
+    logs: Array  # (width,) float64, the log-probabilities
+    listed: Integers  # (width,) tokens to go on with
+    marks: Integers  # (width,) by whom a token is taken
+    values: Array  # (places,) float64, what candidates are worth
+    floats: Array  # (max(places, width),) float64, for work
+    rows: Integers  # (places,)
+    tokens: Integers  # (places,) -1 where the prefix stays as it is
+    state: Integers  # (4,) how many rows there are, and which; how many nodes; how many tokens of paths
+    places: int
