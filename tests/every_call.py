@@ -39,6 +39,7 @@ WITHOUT_ITEMS = {  # public names that no call here needs
         "BeamState",
         "BeamTrace",
         "CTCResult",
+        "CTCState",
         "MaskedTokens",
         "SpanCorrupted",
         "Templated",
@@ -865,6 +866,16 @@ def ctc_greedy(b):
         return None
     options = {"blank": int(b.rng.integers(b.data.shape[1])), "normalised": bool(b.rng.integers(2))}
     return lambda x: sf.ctc_greedy(x, **options), b.x
+
+
+@call
+def ctc_beam_search(b):
+    if b.data.ndim != 2 or b.data.shape[1] < 2 or b.data.dtype.kind != "f":
+        return None
+    beam = int(b.rng.integers(1, 6))
+    options = {"blank": int(b.rng.integers(b.data.shape[1])), "normalised": bool(b.rng.integers(2))}
+    options |= {"beam_size": beam, "n_best": int(b.rng.integers(1, beam + 1)), "threshold": 3.0}
+    return lambda x: sf.ctc_beam_search(x, **options), b.x
 
 
 def limits(rng, vocabulary, n):

@@ -205,6 +205,27 @@ def labelled(rng):
     return [found.tokens, found.times]
 
 
+def searched_frames(rng):
+    """The labels of a search hold tokens that there are, and no blank; no source has more than were asked for."""
+    x = given(rng, pick(rng, [batch, frames, frames, frames]))
+    blank, beam, n_best = given(rng, lambda rng: small(rng) - 1), given(rng, small), given(rng, small)
+    options = {
+        "normalised": lambda rng: bool(rng.integers(2)),
+        "token_beam": small,
+        "token_threshold": lambda rng: float(rng.normal()),
+        "threshold": lambda rng: float(rng.normal() + 1),
+        "token_bonus": lambda rng: float(rng.normal()),
+        "lexicon": lambda rng: [[1, 2], [2]],
+        "on_new": lambda rng: lambda state: np.zeros((len(state.tokens), operand(x).own.item_shape[0])),
+    }
+    found = sf.ctc_beam_search(x, blank=blank, beam_size=beam, n_best=n_best, **some(rng, options))
+    width = operand(x).own.item_shape[0]
+    assert 0 <= blank < width >= 2
+    assert set(np.asarray(found.tokens.data).tolist()) <= {*range(width)} - {int(blank)}
+    assert (np.diff(found.tokens.lod[-2]) <= int(n_best)).all()
+    return [found.tokens, found.times]
+
+
 def stepped(rng):
     prefixes = [int(rng.integers(0, 3)) for _ in range(small(rng))]
     rows, width = sum(prefixes), int(rng.integers(0, 4))
@@ -494,6 +515,7 @@ CALLS = {
     "Prune": pruned,
     "Stochastic": lambda rng: sf.Stochastic(given(rng, small)),
     "ctc_greedy": labelled,
+    "ctc_beam_search": searched_frames,
     "beam_search": searched,
     "beam_step": stepped,
     "beam_backtrace": lambda rng: sf.beam_backtrace(

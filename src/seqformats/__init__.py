@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     )
     from .converters.explain import explain
     from .converters.like import convert_like
-    from .ctc import CTCResult, ctc_beam_search, ctc_greedy
+    from .ctc import CTCResult, CTCState, ctc_beam_search, ctc_greedy
     from .gradients.own import operation
     from .gradients.vjp import vjp
     from .loading import batches
@@ -110,6 +110,7 @@ __all__ = [
     "BeamState",
     "BeamTrace",
     "CTCResult",
+    "CTCState",
     "Chunks",
     "ConversionError",
     "DeviceError",
@@ -268,6 +269,7 @@ _LATER = {
     "BeamState": "beam",
     "BeamTrace": "beam",
     "CTCResult": "ctc",
+    "CTCState": "ctc",
     "DiverseGroups": "beam",
     "ForcedPrefix": "beam",
     "ForcedTokens": "beam",

@@ -183,3 +183,262 @@ def test_in_threads(kind):
     x = sf.Ragged(logs_of(np.random.default_rng(4), sum(lengths), 12, 2.0), lengths)
     found = sf.ctc_beam_search(sf.convert(x, kind), beam_size=50, n_best=2)
     assert_same(by_source(found), [prefix_search(frames, 0, 50, 2) for frames in frames_in(x)])
+
+
+# ------------------------------------------------------------------------------------------------------- lexicons
+
+
+def is_followed_by(words, label, token):
+    """May a label of these words go on with a token?  None of them is how another one begins."""
+    rest = rest_of(words, label)
+    return rest is not None and any(word[: len(rest) + 1] == (*rest, token) for word in words)
+
+
+def rest_of(words, label):
+    """What is left of a label behind its whole words; None where it is not made of them."""
+    while True:
+        whole = [word for word in words if word and label[: len(word)] == word]
+        if not whole:
+            return label if not label or any(word[: len(label)] == label for word in words) else None
+        label = label[len(whole[0]) :]
+
+
+@st.composite
+def lexicons(draw, width, blank):
+    """Words of which none is how another one begins."""
+    tokens = st.sampled_from([c for c in range(width) if c != blank])
+    words = draw(st.lists(st.lists(tokens, max_size=4).map(tuple), max_size=6))
+    return [a for a in words if not any(a and b[: len(a)] == a != b for b in words)]
+
+
+@given(data=st.data())
+def test_lexicon_against_plain_python(data):
+    x, blank = data.draw(batches(FLOATS[1:3], widths=(2, 3, 5)))
+    x = sf.Ragged(np.where(np.isfinite(x.data), x.data, -np.inf), x.lengths)
+    words = data.draw(lexicons(x.item_shape[0], blank))
+    options = data.draw(pruning())
+    beam = data.draw(st.sampled_from([1, 3, 40]))
+    given_words = (
+        sf.Trie([list(word) for word in words]) if data.draw(st.booleans()) else [list(word) for word in words]
+    )
+    found = sf.ctc_beam_search(x, blank=blank, beam_size=beam, n_best=beam, lexicon=given_words, **options)
+    wanted = [
+        prefix_search(
+            frames,
+            blank,
+            beam,
+            beam,
+            allowed=lambda label, token: is_followed_by(words, label, token),
+            whole=lambda label: rest_of(words, label) == (),
+            **options,
+        )
+        for frames in frames_in(x)
+    ]
+    assert_same(by_source(found), wanted)
+
+
+def test_lexicon_against_all_paths():
+    """A wide beam finds the labels of whole words, each with the sum of its paths."""
+    x = sf.Ragged(logs_of(np.random.default_rng(5), 6, 4, 1.0), [6])
+    words = [(1, 3), (2, 3), (2, 2, 3), (1, 1, 3)]
+    found = by_source(sf.ctc_beam_search(x, beam_size=WIDE, n_best=WIDE, lexicon=[list(word) for word in words]))[0]
+    totals, _ = all_labels(frames_in(x)[0], 0)
+    wanted = {label: total for label, total in totals.items() if rest_of(words, label) == ()}
+    assert len(wanted) > 5
+    assert {tuple(end[0]) for end in found} == wanted.keys()
+    assert np.allclose([end[2] for end in found], [wanted[tuple(end[0])] for end in found])
+
+
+def test_words_that_cannot_be_spelled_in_time():
+    """Three equal tokens need five frames; where no whole word is found there is no hypothesis but the empty label."""
+    x = np.zeros((4, 3))
+    found = sf.ctc_beam_search(sf.Ragged(x, [4]), beam_size=50, n_best=50, lexicon=[[1, 1, 1]])
+    assert found.tokens.to_nested() == [[[]]]
+    x[:, 0] = -np.inf
+    found = sf.ctc_beam_search(sf.Ragged(x, [1, 3]), beam_size=50, n_best=50, lexicon=[[1, 1]])
+    assert found.tokens.to_nested() == [[], []]
+    assert found.scores.shape == (0,)
+
+
+# --------------------------------------------------------------------------------------------------------- hooks
+
+
+def bigrams(rng, width):
+    """What each token adds behind another one, or at the beginning."""
+    return np.round(rng.normal(0, 2, (width + 1, width)), 1)
+
+
+@every_encoding
+@given(data=st.data())
+def test_hook_against_plain_python(kind, data):
+    x, blank = data.draw(batches(FLOATS[1:3], widths=(2, 3, 5)))
+    x = sf.Ragged(np.where(np.isfinite(x.data), x.data, -np.inf), x.lengths)
+    width = x.item_shape[0]
+    table = bigrams(np.random.default_rng(data.draw(st.integers(0, 99))), width)
+    if data.draw(st.booleans()):
+        table[data.draw(st.integers(0, width))] = -np.inf
+    y = laid_out(data.draw, x, kind)
+    options = data.draw(pruning())
+    beam = data.draw(st.sampled_from([1, 2, 5, 30]))
+    n_best = data.draw(st.integers(1, min(beam, 4)))
+    shown = []
+
+    def hook(state):
+        prefixes = state.prefixes.to_nested()
+        for tokens, token, source, parent in zip(prefixes, state.tokens, state.source, state.parents, strict=True):
+            assert token == (tokens[-1] if tokens else blank)
+            assert parent == -1 if not tokens else shown[parent] == (source, tokens[:-1])
+            assert len(tokens) <= state.t <= x.lengths[source]
+        shown.extend(zip(state.source.tolist(), prefixes, strict=True))
+        return np.stack([table[tokens[-1] if tokens else width] for tokens in prefixes])
+
+    found = sf.ctc_beam_search(
+        y, blank=blank, beam_size=beam, n_best=n_best, on_new=hook if len(x) else None, **options
+    )
+    wanted = [
+        prefix_search(frames, blank, beam, n_best, gains=lambda label: table[label[-1] if label else width], **options)
+        for frames in frames_in(x)
+    ]
+    assert_same(by_source(found), wanted)
+
+
+def test_hook_and_lexicon():
+    x = sf.Ragged(logs_of(np.random.default_rng(7), 24, 5, 1.5), [12, 5, 7])
+    words = [(1, 4), (2, 4), (3, 2, 4)]
+    table = bigrams(np.random.default_rng(8), 5)
+    found = sf.ctc_beam_search(
+        x,
+        beam_size=7,
+        n_best=3,
+        lexicon=[list(word) for word in words],
+        token_bonus=0.25,
+        on_new=lambda state: table[np.where(state.tokens == 0, 5, state.tokens)],
+    )
+    wanted = [
+        prefix_search(
+            frames,
+            0,
+            7,
+            3,
+            token_bonus=0.25,
+            allowed=lambda label, token: is_followed_by(words, label, token),
+            whole=lambda label: rest_of(words, label) == (),
+            gains=lambda label: table[label[-1] if label else 5],
+        )
+        for frames in frames_in(x)
+    ]
+    assert_same(by_source(found), wanted)
+    assert (found.path_scores != found.scores).all()
+
+
+def test_a_hook_that_adds_nothing():
+    x = sf.Ragged(logs_of(np.random.default_rng(9), 60, 9, 2.0).astype("f4"), [30, 0, 25, 5])
+    one = sf.ctc_beam_search(x, beam_size=6, n_best=4)
+    two = sf.ctc_beam_search(x, beam_size=6, n_best=4, on_new=lambda state: np.zeros((len(state.tokens), 9), "f4"))
+    assert by_source(one) == by_source(two)
+
+
+def test_what_a_hook_must_return():
+    x = sf.Ragged(np.zeros((3, 3)), [2, 1])
+    calls = []
+
+    def bad(returned, first=True):
+        def hook(state):
+            calls.append(state.t)
+            return np.zeros((len(state.tokens), 3)) if state.t == 0 and not first else returned
+
+        return hook
+
+    with pytest.raises(TypeError, match="on_new must be a function, not int"):
+        sf.ctc_beam_search(x, beam_size=2, on_new=3)
+    with pytest.raises(TypeError, match="must return an array, not NoneType"):
+        sf.ctc_beam_search(x, beam_size=2, on_new=bad(None))
+    with pytest.raises(TypeError, match="real numbers, not complex"):
+        sf.ctc_beam_search(x, beam_size=2, on_new=bad(np.zeros((2, 3), complex)))
+    with pytest.raises(sf.StructureError, match=r"each of 2 rows and 3 tokens, but returned shape \(3, 3\)"):
+        sf.ctc_beam_search(x, beam_size=2, on_new=bad(np.zeros((3, 3))))
+    for value in BAD:
+        with pytest.raises(ValueError, match="holds NaN or \\+inf, at t = 1"):
+            sf.ctc_beam_search(x, beam_size=2, on_new=bad(np.full((2, 3), value), first=False))
+    assert calls == [0, 0, 0, 0, 1, 0, 1]
+
+
+def test_state_says_what_it_is():
+    seen = []
+
+    def hook(state):
+        seen.append(repr(state))
+        return np.zeros((len(state.tokens), 2))
+
+    sf.ctc_beam_search(sf.Ragged(np.zeros((1, 2)), [1]), beam_size=2, on_new=hook)
+    assert seen == ["CTCState(1 rows at t = 0)", "CTCState(1 rows at t = 1)"]
+
+
+# ---------------------------------------------------------------------------------------------------- odd input
+
+
+def test_frames_that_cannot_be():
+    found = sf.ctc_beam_search([np.full((2, 3), -np.inf, "f4"), np.zeros((1, 3), "f4")], beam_size=5, n_best=5)
+    assert found.tokens.to_nested() == [[], [[], [1], [2]]]
+
+
+def test_no_sources_and_no_frames():
+    found = sf.ctc_beam_search(sf.Ragged(np.zeros((0, 3)), []), beam_size=3)
+    assert found.tokens.to_nested() == []
+    assert found.scores.shape == found.path_scores.shape == (0,)
+    found = sf.ctc_beam_search(sf.Ragged(np.zeros((0, 3)), [0, 0]), beam_size=3, n_best=2)
+    assert found.tokens.to_nested() == found.times.to_nested() == [[[]], [[]]]
+    assert found.scores.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("what", ["read-only", "strided", "Fortran"])
+def test_forms_of_memory(what):
+    x = logs_of(np.random.default_rng(11), 13, 6, 1.0)
+    wanted = by_source(sf.ctc_beam_search(sf.Ragged(x, [4, 0, 9]), beam_size=4, n_best=2))
+    change = {"read-only": strategies.read_only, "strided": strategies.strided, "Fortran": strategies.fortran}[what]
+    data = change(x)
+    assert by_source(sf.ctc_beam_search(sf.Ragged(data, [4, 0, 9]), beam_size=4, n_best=2)) == wanted
+    assert (data == x).all(), "what was given is left as it is"
+
+
+def test_what_does_not_fit():
+    x = sf.Ragged(np.zeros((7, 3)), [2, 5])
+    for blank in (3, -1, 2**70):
+        with pytest.raises(sf.StructureError, match=f"blank is {blank}, but there are the tokens 0 to 2"):
+            sf.ctc_beam_search(x, beam_size=2, blank=blank)
+    with pytest.raises(sf.ConversionError, match="n_best is 3, but the beams have 2 places"):
+        sf.ctc_beam_search(x, beam_size=2, n_best=3)
+    for name in ("beam_size", "n_best", "token_beam"):
+        with pytest.raises(sf.ConversionError, match=f"{name} must be at least 1, not 0"):
+            sf.ctc_beam_search(x, **{"beam_size": 2, name: 0})
+        with pytest.raises(TypeError, match=f"{name} must be an integer"):
+            sf.ctc_beam_search(x, **{"beam_size": 2, name: 1.5})
+    for name in ("token_threshold", "threshold", "token_bonus"):
+        with pytest.raises(TypeError, match=f"{name} must be a number"):
+            sf.ctc_beam_search(x, **{"beam_size": 2, name: "1"})
+        with pytest.raises(sf.ConversionError, match=f"{name} must be finite, not nan"):
+            sf.ctc_beam_search(x, **{"beam_size": 2, name: math.nan})
+    with pytest.raises(sf.ConversionError, match="threshold must be at least 0, not -1"):
+        sf.ctc_beam_search(x, beam_size=2, threshold=-1)
+    with pytest.raises(TypeError, match="token_bonus must be a number"):
+        sf.ctc_beam_search(x, beam_size=2, token_bonus=None)
+    with pytest.raises(TypeError, match="normalised must be True or False"):
+        sf.ctc_beam_search(x, beam_size=2, normalised=1)
+    with pytest.raises(sf.StructureError, match="one axis"):
+        sf.ctc_beam_search(sf.Ragged(np.zeros(3), [3]), beam_size=2)
+    with pytest.raises(TypeError, match="must be floats"):
+        sf.ctc_beam_search(sf.Ragged(np.zeros((3, 2), int), [3]), beam_size=2)
+    with pytest.raises(sf.OutOfMemory):
+        sf.ctc_beam_search(sf.Ragged(np.zeros((70, 3)), [70]), beam_size=2**60)
+
+
+def test_lexicons_that_cannot_be():
+    x = sf.Ragged(np.zeros((7, 3)), [2, 5])
+    with pytest.raises(sf.StructureError, match="lexicon has the token 3, but there are the tokens 0 to 2"):
+        sf.ctc_beam_search(x, beam_size=2, lexicon=sf.Trie([[1, 3]]))
+    with pytest.raises(sf.StructureError, match="a word with the blank, 0, which"):
+        sf.ctc_beam_search(x, beam_size=2, lexicon=sf.Trie([[1, 0]]))
+    with pytest.raises(sf.StructureError, match=r"the word \[1\] of the lexicon is how another one begins"):
+        sf.ctc_beam_search(x, beam_size=2, lexicon=[[1, 2], [1]])
+    with pytest.raises(TypeError, match="must be sequences of tokens"):
+        sf.ctc_beam_search(x, beam_size=2, lexicon=3)

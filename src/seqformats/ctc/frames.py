@@ -11,6 +11,7 @@ from ..errors import StructureError, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import Structure, whole
 from ..gradients.operation import operand
+from ..limits import allocated
 from ..operations.annotations import Batch
 from ..operations.over import in_one_array, name_of
 from ..operations.runs import Runs
@@ -41,7 +42,7 @@ class Frames(NamedTuple):
 
     def empty(self, size: int, name: str) -> Array:
         """Room for so many numbers of the dtype of this name, where kernels write."""
-        return self.on.empty((size,), self.on.dtype(name), self.data)
+        return allocated(self.on.empty, (size,), self.on.dtype(name), self.data)
 
     def host(self, x: Array) -> Array:
         """What kernels have written, on the host."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..formats.structure import Structure
 from ..launch.kernel import Work, kernel
 from ..launch.threads import num_threads
 from .frames import Frames
-from .rows import Fusion, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree, Spelling
+from .rows import Guide, Labels, Pool, PrefixRows, PrefixTerms, PrefixTree
 
 ctc_prefixes = kernel("ctc_prefixes")
 
@@ -23,40 +23,35 @@ SCRATCH = 1 << 28
 UNITS = 1 << 14
 """Of work on a GPU, a thread each."""
 
-NO_LEXICON = Spelling(*[np.empty(0, np.int64)] * 4)
-NO_FUSION = Fusion(np.empty(0), np.empty(0, np.int64))
-
 
 class Prefixes(NamedTuple):
-    """A search: its memory, and which sources are the work of each unit."""
+    """A search: what it is told, and its memory."""
 
     frames: Frames
     terms: PrefixTerms
-    words: Spelling
+    guide: Guide
     out: Labels
     tree: PrefixTree
     rows: PrefixRows
     pool: Pool
-    shares: Array
-    places: Array  # where the nodes of each unit begin
     work: Work
 
-    def run(self, first: int, last: int, fusion: Fusion = NO_FUSION) -> None:
+    def run(self, first: int, last: int, guide: Guide) -> None:
         """Search in the frames from `first` on, up to `last`."""
         terms = self.terms._replace(first=first, last=last)
         frames = self.frames
         ctc_prefixes.start_named(
             frames.library,
-            (frames.data, terms, self.words, fusion),
+            (frames.data, terms, guide),
             (self.out, self.tree, self.rows, self.pool),
-            (frames.at._layout(), self.shares, self.places),
+            (frames.at._layout(),),
             1,
             self.work,
             frames.structure,
         )
 
 
-def prefixes_of(frames: Frames, terms: PrefixTerms, words: Spelling, alone: bool) -> Prefixes:
+def prefixes_of(frames: Frames, terms: PrefixTerms, guide: Guide, alone: bool) -> Prefixes:
     """Memory for a search; a unit for each source where the kernel comes back to them, `alone`."""
     structure, width = frames.structure, terms.width
     beam = min(terms.beam, _labels(structure.longest, width))
@@ -64,7 +59,7 @@ def prefixes_of(frames: Frames, terms: PrefixTerms, words: Spelling, alone: bool
     layout = frames.at._layout()
     lengths = structure.lengths if layout.step == 1 else structure.order.lengths
     most = 1 + structure.longest * beam  # nodes of a source, and tokens of paths
-    candidates = 4 * beam + 64
+    candidates = 4 * beam + 64 + width
     each = 8 * (9 * most + 50 * beam + 4 * candidates + 4 * width)  # bytes
     costs = lengths * (100.0 * beam + 2.0 * width) + 100.0
     units = structure.n if alone else _units(structure.n, float(costs.sum()), each, frames)
@@ -82,19 +77,17 @@ def prefixes_of(frames: Frames, terms: PrefixTerms, words: Spelling, alone: bool
     whole = _cut(frames, "int64", rows, spelled, rows, rows, rows, rows, rows)
     real = _cut(frames, "float64", *[rows] * 6)
     listed, marks, which, token, state = _cut(frames, "int64", tokens, tokens, pool, pool, 4 * units)
-    logs, values, floats = _cut(frames, "float64", tokens, pool, max(candidates, width) * units)
+    logs, values, floats = _cut(frames, "float64", tokens, pool, candidates * units)
     nodes = 1 + lengths * beam if alone else np.full(units, most)
     places = np.concatenate([[0], np.cumsum(nodes)])
     return Prefixes(
         frames,
-        terms,
-        words,
+        terms._replace(shares=shares, places=places),
+        guide,
         out,
         tree,
         PrefixRows(*whole, *real),
         Pool(logs, listed, marks, values, floats, which, token, state, candidates),
-        shares,
-        places,
         Work(units, int(costs.sum()) // 8),
     )
 
@@ -124,7 +117,7 @@ def _units(n: int, cost: float, each: int, frames: Frames) -> int:
     return max(min(n, 4 * num_threads() if here else UNITS, SCRATCH // each), 1)
 
 
-def _shares(costs: Array, units: int) -> Array:
+def _shares(costs: Array, units: int) -> Any:
     """Where the sources of each unit begin, and end, so that all have about the same to do."""
     if units == 1:
         return np.array([0, costs.size])

@@ -28,26 +28,25 @@ class PrefixTerms(NamedTuple):
     fused: int  # has a hook said what may follow?
     first: int  # the first frame; 0 begins the search
     last: int  # the frame behind the last one; the search ends where that is behind all frames
+    shares: Integers  # the sources from shares[b] to shares[b + 1] are the work of unit b
+    places: Integers  # where its nodes begin
     reals: Array  # (4,) float64: the least log-probability of a token, how far below the best, what a token adds; -inf
 
 
-class Spelling(NamedTuple):
-    """The words of a lexicon, one after the other, as states: 0 is where a label begins.
+class Guide(NamedTuple):
+    """What a lexicon and a hook say.
 
-    State q is followed by ``tokens[begin[q]:begin[q + 1]]``, which rise, and lead to ``states`` at the same places.
+    The words of a lexicon, one after the other, are states: 0 is where a label begins, and state q is followed by
+    ``tokens[begin[q]:begin[q + 1]]``, which rise, and lead to ``states`` at the same places.  Row i of unit b gains
+    ``gains[gains_at[b * beam + i] + token]`` with a token.
     """
 
     begin: Integers
     tokens: Integers
     states: Integers
     whole: Integers  # (states,) 1 where a label may end
-
-
-class Fusion(NamedTuple):
-    """What a hook has said: prefix i of source s gains ``values[begin[s * beam + i] + token]`` with a token."""
-
-    values: Array  # float64
-    begin: Integers
+    gains: Array  # float64
+    gains_at: Integers
 
 
 class Labels(NamedTuple):
@@ -100,8 +99,8 @@ class Pool(NamedTuple):
     listed: Integers  # (width,) tokens to go on with
     marks: Integers  # (width,) by whom a token is taken
     values: Array  # (places,) float64, what candidates are worth
-    floats: Array  # (max(places, width),) float64, for work
+    floats: Array  # (places,) float64, for work
     rows: Integers  # (places,)
     tokens: Integers  # (places,) -1 where the prefix stays as it is
     state: Integers  # (4,) how many rows there are, and which; how many nodes; how many tokens of paths
-    places: int
+    places: int  # more than the beam and the width together

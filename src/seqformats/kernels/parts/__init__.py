@@ -13,6 +13,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `sums`      sums of many rows
 - `tiles`     products of small matrices
 - `order`     the items of a column in order
+- `prefixes`  one frame of a prefix search
 - `code`      words for writing LLVM instructions
 - `random`    random numbers by counters
 - `record`    what a kernel says of itself
