@@ -109,7 +109,7 @@ def read_frame(own: Own, x: Array, begin: int) -> Any:
 
 
 @shared
-def end_search(own: Own, out: Labels, i: int, begin: int, frames: int) -> int:
+def end_search(own: Own, out: Labels, i: int, begin: int, frames: int) -> Any:
     """Write the best hypotheses of source i, whose frames begin at `begin` among all; how many there are."""
     tree, rows, pool, guide, terms, home = own
     live = pool.state[home.state]

@@ -1,0 +1,80 @@
+"""Prefix beam search with PyTorch: its tensors, and its loss as another way to the same numbers."""
+
+import numpy as np
+import pytest
+from test_ctc_search import WIDE, by_source, logs_of
+
+import seqformats as sf
+
+pytestmark = pytest.mark.peers
+
+
+@pytest.mark.parametrize("blank", [0, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_scores_are_minus_the_loss(seed, blank):
+    """Of every label that a wide beam finds."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 6, 3)
+    x = sf.Ragged(logs_of(rng, int(lengths.sum()), 3, 1.5), lengths)
+    found = by_source(sf.ctc_beam_search(x, blank=blank, beam_size=WIDE, n_best=WIDE))
+    for i, ends in enumerate(found):
+        frames = torch.tensor(x[i : i + 1].data)[:, None]
+        labels = [end[0] for end in ends]
+        loss = torch.nn.functional.ctc_loss(
+            frames.expand(-1, len(labels), -1),
+            torch.tensor([token for label in labels for token in label], dtype=torch.int64),
+            torch.full((len(labels),), len(frames)),
+            torch.tensor([len(label) for label in labels]),
+            blank=blank,
+            reduction="none",
+        )
+        assert len(labels) > 2 or len(frames) == 1
+        assert np.allclose([-end[2] for end in ends], loss.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_tensors(dtype):
+    torch = pytest.importorskip("torch")
+    x = torch.log_softmax(torch.randn(30, 7, generator=torch.Generator().manual_seed(0)) * 2, 1)
+    x = x.to(getattr(torch, dtype))
+    options = {"beam_size": 5, "n_best": 3, "blank": 1}
+    found = sf.ctc_beam_search(sf.Ragged(x.requires_grad_(), [12, 0, 18]), **options)
+    wanted = sf.ctc_beam_search(sf.Ragged(x.detach().double().numpy(), [12, 0, 18]), **options)
+    for part in (found.tokens.data, found.times.data, found.scores, found.path_scores):
+        assert isinstance(part, torch.Tensor)
+        assert not part.requires_grad
+    assert found.tokens.to_nested() == wanted.tokens.to_nested()
+    assert found.times.to_nested() == wanted.times.to_nested()
+    assert found.scores.tolist() == wanted.scores.tolist()
+
+
+def test_hooks_see_tensors():
+    """A model that remembers what it has made of each prefix, one after the other."""
+    torch = pytest.importorskip("torch")
+    generator = torch.Generator().manual_seed(1)
+    step, out = torch.randn(6, 4, generator=generator), torch.randn(4, 6, generator=generator)
+    remembered = torch.zeros(0, 4)
+
+    def model(state):
+        nonlocal remembered
+        before = torch.zeros(len(state.tokens), 4) if state.t == 0 else remembered[state.parents]
+        now = torch.tanh(before + step[state.tokens])
+        remembered = torch.cat([remembered, now])
+        return torch.log_softmax(now @ out, 1)
+
+    def alone(state):
+        found = []
+        for tokens in state.prefixes.to_nested():
+            now = torch.tanh(step[0])
+            for token in tokens:
+                now = torch.tanh(now + step[token])
+            found.append(torch.log_softmax(now @ out, 0))
+        return torch.stack(found)
+
+    x = torch.log_softmax(torch.randn(40, 6, generator=generator), 1)
+    one, two = (
+        sf.ctc_beam_search(sf.Ragged(x, [25, 15]), beam_size=8, n_best=4, on_new=hook) for hook in (model, alone)
+    )
+    assert one.tokens.to_nested() == two.tokens.to_nested()
+    assert torch.allclose(one.scores, two.scores, atol=1e-4)
