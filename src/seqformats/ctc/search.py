@@ -108,8 +108,9 @@ def ctc_beam_search(
     the most likely path of each label that the beam has seen.
 
     A source without frames has the empty label, with score 0.  Half precision is calculated in float32 up to here.
-    Memory is about 80 bytes for each frame and place of the beam; without `on_new` of as many sources as threads are at
-    work, or on a GPU 256 MiB.  On a GPU a source is the work of one thread.  Nothing has a gradient.
+    Each thread that works on some sources keeps about 80 bytes for each frame of the longest one and place of the beam;
+    all together 256 MiB at most, or what a single one needs.  With `on_new` all sources keep theirs at the same time.
+    On a GPU a source is the work of one thread.  Nothing has a gradient.
 
     Examples
     --------
