@@ -138,6 +138,7 @@ class _Own:
     ) -> None:
         self.kernel = own_kernel(_name_of(cpu), cpu, cuda, over)
         self.__name__ = self.kernel.name
+        self.__module__ = getattr(cpu, "__module__", None) or __name__
         self.__doc__ = cpu.__doc__
         self.from_rows, self.to_rows, self.dtype = from_rows, to_rows, dtype
 
