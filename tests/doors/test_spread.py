@@ -289,6 +289,17 @@ def test_losses_as_the_general_way(lengths, seed, classes, dtype, whole, kind):
     compared(lambda: sf.cross_entropy(x, targets, reduction=[]))
 
 
+@pytest.mark.parametrize("dtype", ["i4", "u1", "i2"])
+def test_losses_of_other_targets_teach_nothing(dtype):
+    """Whose bytes would be read as those of int64."""
+    x = batch()
+    for targets in (np.zeros(31, np.int64), np.zeros(31, dtype)):
+        sf.cross_entropy(x, targets)
+    assert not loss._DOOR.wrong
+    assert (id(x._dtype), id(targets.dtype)) not in loss._DOOR.known | loss._DOOR.refused.keys()
+    compared(lambda: sf.cross_entropy(x, targets))
+
+
 def test_odd_scores_as_the_general_way():
     data = np.array([[np.nan, 0], [np.inf, 0], [-np.inf, 0], [-np.inf, -np.inf], [1e30, -1e30]])
     for dtype in ("f4", "f8"):

@@ -234,7 +234,8 @@ class _Loss(NamedTuple):
     def teach(self, args: tuple[Any, ...], result: Any) -> None:
         """Open the door for calls like this one, if nothing was cast."""
         dtypes = args[0]._dtype, args[1]._dtype
-        if self.library.has_doors and self.kind == self.name and not _DOOR.knows(*dtypes):
+        plain = self.kind == self.name and self.library.dtype_name(dtypes[1]) == "int64"
+        if self.library.has_doors and plain and not _DOOR.knows(*dtypes):
             losses = variant_of(self.name, "int64", *[self.name] * 4)
             others = (
                 (check_targets, variant_of("int64", "int64")),
