@@ -161,7 +161,7 @@ def _prepared(
             return loss.with_pullback(x)
         y = loss.reduced(loss.losses(x)[1])
         if label_smoothing is _UNSMOOTHED:
-            loss.teach((x, right, ignore, each), y)
+            loss.learn((x, right, ignore, each), y)
         return y, None
 
     return Call(own, rule, result, gradient, loss.second_order)
@@ -231,7 +231,7 @@ class _Loss(NamedTuple):
         scores = self.library.alias(z.data)
         return self.reduced(losses), lambda dy: self.slopes_of(scores, kept, self.arrays_of(dy))
 
-    def teach(self, args: tuple[Any, ...], result: Any) -> None:
+    def learn(self, args: tuple[Any, ...], result: Any) -> None:
         """Open the door for calls like this one, if nothing was cast."""
         dtypes = args[0]._dtype, args[1]._dtype
         plain = self.kind == self.name and self.library.dtype_name(dtypes[1]) == "int64"
