@@ -112,7 +112,9 @@ def use():
 use()
 """
 NO_NUMBA = """
+import platform
 assert "numba" not in sys.modules, "Numba was loaded"
+assert "llvmlite" not in sys.modules or (platform.machine(), sys.platform) != ("x86_64", "linux"), "LLVM was loaded"
 """
 
 

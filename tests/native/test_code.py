@@ -4,6 +4,7 @@ from."""
 import contextlib
 import os
 import pathlib
+import platform
 import shutil
 import signal
 import struct
@@ -17,9 +18,9 @@ from conftest import INTERPRETED, PASS
 import seqformats as sf
 from seqformats.launch.kernel import Kernel, kernel
 from seqformats.layout import Layout
-from seqformats.native import code, cpu, loading, objects, ship, store
+from seqformats.native import code, cpu, elf, loading, objects, ship, store
 from seqformats.native.digest import digest
-from seqformats.native.signature import signature_of, text_of
+from seqformats.native.signature import names_in, signature_of, text_of
 
 compiled_only = pytest.mark.passes("compiled", reason="it runs in processes without checks of bounds")
 machine_code = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python functions")
@@ -84,6 +85,10 @@ def of_sums(dtype, out):
     return "sum_rows", (np.arange(12).astype(dtype), np.zeros(8, out), AT, 0, 2, 0, 4)
 
 
+def unfit(*_):
+    raise elf.Unfit
+
+
 CALLS = {
     "offsets": lambda: ("check_lengths", (LENGTHS.copy(), np.zeros(5, np.int64), 6)),
     "wrong lengths": lambda: ("check_lengths", (-LENGTHS, np.zeros(5, np.int64), 6)),
@@ -96,10 +101,14 @@ CALLS = {
 
 
 @machine_code
+@pytest.mark.parametrize("by_llvm", [False, True])
 @pytest.mark.parametrize("name", CALLS)
-def test_what_the_python_function_does(name):
+def test_what_the_python_function_does(name, by_llvm, monkeypatch):
     kernel_name, args = CALLS[name]()
     again = CALLS[name]()[1]
+    monkeypatch.setattr(code, "loaded", {})
+    if by_llvm:
+        monkeypatch.setattr(elf, "place", unfit)
     found = code.code_of(kernel_name, signature_of(args))
     results = [found.run(*args), kernel(kernel_name).on("cpu")(*again)]
     assert results[0] == results[1]
@@ -226,10 +235,15 @@ import numpy as np, llvmlite.binding as llvm
 calls = []
 save = ctypes.PYFUNCTYPE(ctypes.c_void_p)(lambda: calls.append("given") or 1)
 restore = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda state: calls.append("taken") if state == 1 else None)
-for name, function in (("PyEval_SaveThread", save), ("PyEval_RestoreThread", restore)):
-    llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+own = {"PyEval_SaveThread": save, "PyEval_RestoreThread": restore}
+own = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in own.items()}
+for name, address in own.items():
+    llvm.add_symbol(name, address)
 
 from seqformats.native import code, loading
+
+known = loading.address_of
+loading.address_of = lambda name: own.get(name) or known(name)
 
 def exchanged(run, *args):
     calls.clear()
@@ -280,7 +294,9 @@ def test_what_code_calls_is_known(name):
             entry = code.compiled(job.name, job.text, job.signature)
             assert undefined(entry.code) <= set(entry.facts["wanted"])
             for wanted in entry.facts["wanted"]:
-                assert llvm.address_of_symbol(wanted) or loading._address_of(wanted)
+                assert llvm.address_of_symbol(wanted) or loading.address_of(wanted)
+            if (platform.machine(), sys.platform) == ("x86_64", "linux"):
+                assert all(elf.place(entry.code, names_in(job.text, door=False), loading.address_of))
 
 
 def test_all_kernels_and_doors_are_listed():
@@ -601,10 +617,10 @@ def test_shipped_code_of_other_sources(spoiled, tmp_path):
 def test_shipped_code_of_another_system(spoiled, tmp_path):
     env, shipped = spoiled
     for path in shipped.glob("*.table"):
-        table = path.read_bytes().partition(b"\n")[2].replace(cpu.system().encode(), b"sparc-solaris")
+        table = path.read_bytes().partition(b"\n")[2].replace(cpu.system().encode(), b"sparc-sunos")
         path.write_bytes(digest(table).hex().encode() + b"\n" + table)
     assert origin(tmp_path, **env) == ["compiled", "True"]
-    assert "it was made for sparc-solaris" in said("-m", "seqformats", **env)
+    assert "it was made for sparc-sunos" in said("-m", "seqformats", **env)
 
 
 @compiled_only
@@ -712,9 +728,25 @@ def test_levels():
 def level_with(monkeypatch, **features):
     cpu.level.cache_clear()
     monkeypatch.setattr(cpu.platform, "machine", lambda: "x86_64")
-    every = dict.fromkeys((feature for names in cpu.LEVELS.values() for feature in names), True)
-    monkeypatch.setattr(cpu, "_features", lambda: every | features)
+    monkeypatch.setattr(cpu, "_known", lambda: lambda feature: features.get(feature, True))
     return cpu.level()
+
+
+def test_what_linux_says_of_a_cpu():
+    known, features = cpu._known(), cpu._features()
+    for feature in [feature for names in cpu.LEVELS.values() for feature in names]:
+        assert known(feature) == features.get(feature, False), feature
+    assert not known("no such feature")
+
+
+def test_where_linux_says_nothing(monkeypatch, tmp_path):
+    for path, text in ((tmp_path / "none", None), (tmp_path / "other", "processor : 0\n")):
+        if text:
+            path.write_text(text)
+        monkeypatch.setattr(cpu, "_CPUS", path)
+        known = cpu._known()
+        assert known("avx2") == cpu._features().get("avx2", False)
+        assert not known("no such feature")
 
 
 def test_the_level_of_a_cpu(monkeypatch, anew):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 LEVELS = {
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
@@ -20,12 +23,28 @@ def flags() -> tuple[str, ...]:
     return tuple([f"{name}={os.environ[name]}" for name in CHANGES_CODE if os.environ.get(name, "")])
 
 
-@functools.cache
+_CPUS = Path("/proc/cpuinfo")
+_OF_LINUX = {"bmi": "bmi1", "lzcnt": "abm"}
+"""What Linux calls otherwise than LLVM."""
+
+
 def _features() -> dict[str, bool]:
     import llvmlite.binding as llvm
 
     found: dict[str, bool] = llvm.get_host_cpu_features()
     return found
+
+
+def _known() -> Callable[[str], bool]:
+    """Which features this CPU has, by their names for LLVM, whose binding takes as long to import as all of this."""
+    try:
+        with _CPUS.open("rb") as file:  # of which the first CPU, of hundreds perhaps, is enough
+            lines = file.read(1 << 14).decode().splitlines()
+        said = next(line for line in lines if line.startswith("flags")).split()
+    except (OSError, ValueError, StopIteration):
+        found = _features()
+        return lambda feature: found.get(feature, False)
+    return lambda feature: _OF_LINUX.get(feature, feature) in said
 
 
 def levels_of(machine: str) -> tuple[str, ...]:
@@ -41,7 +60,10 @@ def level() -> str:
     names = levels_of(platform.machine())
     if names and not names[0].startswith("x86"):
         return names[0]
-    missing = [any(not _features().get(feature) for feature in LEVELS[name]) for name in names]
+    if not names or sys.maxsize < 1 << 32:
+        return ""
+    known = _known()
+    missing = [not all(known(feature) for feature in LEVELS[name]) for name in names]
     below = [any(missing[k:]) for k in range(len(names))]
     return next((name for name, lacks in zip(names, below, strict=True) if not lacks), "")
 
@@ -58,13 +80,12 @@ def numba_options(level: str) -> dict[str, str]:
     }
 
 
-@functools.cache
 def system() -> str:
-    """Which machine code can be loaded here: that for this kind of machine, system and C library."""
-    import llvmlite.binding as llvm
+    """Which machine code can be loaded here: that for this kind of machine and system.
 
-    machine, _, *rest = llvm.get_process_triple().split("-")  # between them stands who has made it
-    return "-".join((machine, *rest))
+    Which C library there is, the name of a wheel says, and code asks it for functions that each has.
+    """
+    return f"{platform.machine().lower()}-{sys.platform}"
 
 
 @functools.cache

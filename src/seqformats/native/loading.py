@@ -1,16 +1,16 @@
-"""Object files of machine code, loaded by LLVM, and their functions as functions of Python."""
+"""Object files of machine code in memory, and their functions as functions of Python."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from . import objects
+from . import elf, objects
 
 ALWAYS, NEVER = 0, 2**62
 """From how many bytes of arrays on a kernel lets other threads run meanwhile."""
@@ -18,6 +18,40 @@ SMALL = 1 << 18
 """The same where nobody knows better.
 
 Who gives the GIL away gets it back when another thread wakes up, which takes longer than such a kernel."""
+
+
+_BEGINNINGS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86")  # of ELF, Mach-O and COFF files
+
+
+def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
+    """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
+
+    One thread at a time.  LookupError for a function that is nowhere to be found, and ValueError for what is no object
+    file: with them LLVM, which loads what `elf` does not know, would end the process.
+    """
+    names = tuple(names)
+    try:
+        return elf.place(code, names, address_of)
+    except (elf.Unfit, LookupError, OSError):
+        return _by_llvm(code, names, wanted)
+
+
+def _by_llvm(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
+    import llvmlite.binding as llvm
+
+    if not code.startswith(_BEGINNINGS):
+        raise ValueError("no object file")
+    engine = _engine()
+    for name in wanted:
+        if llvm.address_of_symbol(name) is None:
+            llvm.add_symbol(name, address_of(name))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    found = {name: engine.get_function_address(name) for name in names}
+    for name, address in found.items():
+        if not address:
+            raise LookupError(f"no function is called {name}")
+    return list(found.values())
 
 
 @functools.cache
@@ -31,34 +65,9 @@ def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-_BEGINNINGS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86")  # of ELF, Mach-O and COFF files
-
-
-def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
-    """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
-
-    One thread at a time.  LookupError for a function that is nowhere to be found, and ValueError for what is no object
-    file: with them LLVM would end the process.
-    """
-    import llvmlite.binding as llvm
-
-    if not code.startswith(_BEGINNINGS):
-        raise ValueError("no object file")
-    engine = _engine()
-    for name in wanted:
-        if llvm.address_of_symbol(name) is None:
-            llvm.add_symbol(name, _address_of(name))
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    found = {name: engine.get_function_address(name) for name in names}
-    for name, address in found.items():
-        if not address:
-            raise LookupError(f"no function is called {name}")
-    return list(found.values())
-
-
-def _address_of(name: str) -> int:
-    """Of a function of CPython or C that LLVM does not find by itself."""
+@functools.cache
+def address_of(name: str) -> int:
+    """Of a function of CPython or C; LookupError where there is none."""
     for library in _libraries():
         try:
             return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
@@ -67,13 +76,14 @@ def _address_of(name: str) -> int:
     raise LookupError(f"no function is called {name}")
 
 
-@functools.cache
-def _libraries() -> list[ctypes.CDLL]:
+def _libraries() -> Iterator[ctypes.CDLL]:
+    yield ctypes.pythonapi
+    yield ctypes.CDLL(None) if sys.platform != "win32" else ctypes.cdll.msvcrt
     from ctypes.util import find_library  # which loads what starts processes, and is hardly ever asked
 
-    found = [ctypes.pythonapi, *([ctypes.CDLL(None)] if sys.platform != "win32" else [ctypes.cdll.msvcrt])]
     mathematics = find_library("m")
-    return [*found, ctypes.CDLL(mathematics)] if mathematics else found
+    if mathematics:
+        yield ctypes.CDLL(mathematics)
 
 
 class _Method(ctypes.Structure):
