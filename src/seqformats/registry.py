@@ -353,6 +353,7 @@ _PROVIDED_LATER = {
     "structure_tensor": "torch.structure",
     "to_capsules": "arrow",
     "to_njt": "torch.nested",
+    "words_of_chunks": "doors.world",
     "words_of_levels": "doors.world",
 }
 """The modules that provide what is asked for by few, which are imported when that is first asked for."""

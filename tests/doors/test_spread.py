@@ -25,7 +25,7 @@ from seqformats.formats import Encoding
 from seqformats.formats.structure import Structure
 from seqformats.launch.kernel import kernel, variant_of
 from seqformats.native.words import LEARNED, MOST, NUMBER
-from seqformats.operations import distance, expand, loss, rearrange, reduce, softmax, spread, windows
+from seqformats.operations import distance, expand, loss, masking, rearrange, reduce, softmax, spread, windows
 
 pytestmark = [
     pytest.mark.passes("compiled", reason="doors are machine code"),
@@ -156,6 +156,10 @@ def batch(kind="Ragged", dtype=np.float32, width=5):
     return encoded(strategies.counting(dtype, (31, width)), lengths, kind)
 
 
+HIDE = np.array([5, 1 << 31, 1 << 30, 3 << 29, 9, 7, -100])
+"""The numbers of `mask_items`."""
+
+
 def tokens(kind="Ragged", dtype=np.int64, lengths=(3, 0, 7, 1, 20)):
     return encoded((np.arange(sum(lengths)) * 7 % 5).astype(dtype), np.array(lengths), kind)
 
@@ -178,6 +182,9 @@ def opened():
     for what in range(3):
         found.append((loss._DOOR, (x, targets.data, 3, what, loss._UNSMOOTHED)))
         found.append((loss._DOOR, (x, x._sealed(targets.data, x._structure), None, what, loss._UNSMOOTHED)))
+    hidden = sf.mask_tokens(tokens(), rate=0.5, mask_id=9, special=[2], vocabulary=7, seed=1)
+    assert hidden.labels._structure is hidden.ids._structure
+    found.append((masking.HIDING, (tokens(), np.array([2]), np.zeros(0, np.int64), HIDE)))
     found += [(windows.WINDOW.door, (x, 1, 2)), (spread.repeating, (x, rows)), (expand._repeating_flat, (x, rows))]
     for function in (*WITH_GRADIENT, sf.softmax, sf.log_softmax, sf.cumsum, sf.reverse):
         y, pullback = sf.vjp(function, x)
@@ -261,6 +268,29 @@ def test_distances_as_the_general_way(lengths, random, dtype, other, kind, other
     others = [random.randint(0, 70) for _ in lengths] if random.random() < 0.8 else lengths[1:]
     x, y = tokens(kind, dtype, tuple(lengths)), tokens(other_kind, other, tuple(others))
     compared(lambda: sf.levenshtein(x, y))
+
+
+@given(
+    strategies.lengths(),
+    st.sampled_from(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i4", "?", "f4"]),
+    st.sampled_from(KINDS),
+    st.sampled_from([(), (1,), (1, 1), (2,), (0,)]),
+    st.integers(0, 2**63 - 1),
+)
+def test_hidden_items_as_the_general_way(lengths, dtype, kind, item, seed):
+    x = tokens(kind, dtype, tuple(lengths))
+    x = encoded(np.resize(sf.convert(x, sf.Ragged).data, (sum(lengths), *item)), np.array(lengths, np.int64), kind)
+    marks = sf.Ragged(np.arange(sum(lengths)) % 3 == 0, lengths)
+    for options in (
+        {"mask_id": 9, "vocabulary": 7},
+        {"mask_id": 9, "vocabulary": [3, 4], "special": {1, 2}, "rate": 1},
+        {"mask_id": 9, "split": (1, 0, 0), "special": np.array([4]), "ignore": 3},
+        {"mask_id": 9, "vocabulary": 7, "special": marks},
+        {"mask_id": 9, "vocabulary": 7, "whole": marks},
+        {"mask_id": 300, "vocabulary": 7},
+        {"mask_id": 9},
+    ):
+        compared(lambda options=options: sf.mask_tokens(x, seed=seed, **options))
 
 
 @given(

@@ -21,6 +21,7 @@ from seqformats.doors.door import LIVE, closed, same
 from seqformats.doors.taking import Taking
 from seqformats.formats.encoding import PICK
 from seqformats.native.words import COUNTER, KNOWN
+from seqformats.operations.chunks import CHUNK
 from seqformats.operations.cross import CROSS
 from seqformats.operations.cut import CUT, PAIR, SHIFT, TRUNCATE
 from seqformats.operations.expand import REPEAT
@@ -29,6 +30,7 @@ from seqformats.operations.join import CONCAT, INTERLEAVE
 from seqformats.operations.order import ARGSORT, SORT, TOPK, UNIQUE
 from seqformats.operations.pick import GATHER
 from seqformats.operations.rearrange import SLICE
+from seqformats.operations.shuffle import SHUFFLE
 
 pytestmark = [
     pytest.mark.passes("compiled", reason="doors are machine code"),
@@ -48,6 +50,8 @@ DOORS = {
     "slice": SLICE.door,
     "pair": PAIR,
     "cross": CROSS,
+    "shuffle": SHUFFLE.door,
+    "chunk": CHUNK.door,
     "sort": SORT.door,
     "argsort": ARGSORT,
     "topk": TOPK,
@@ -143,6 +147,10 @@ CALLS = {
     "filter by a batch": lambda: sf.filter(R, MARKS),
     "gather": lambda: sf.gather(R, PLACES),
     "cross": lambda: sf.cross(R, IDS),
+    "shuffle": lambda: sf.shuffle(R, 3),
+    "chunk": lambda: sf.chunk(R, 4, 1),
+    "chunk, whole ones": lambda: sf.chunk(R, 4, 1, last="drop"),
+    "chunk, from the end": lambda: sf.chunk(R, 4, 1, last="shift"),
     "concat": lambda: sf.concat([R, R]),
     "concat items": lambda: sf.concat([ITEM, R, ITEM]),
     "concat numbers": lambda: sf.concat((101, IDS, IDS, 102)),
@@ -287,6 +295,37 @@ def test_pairs_without_number():
 
 
 @given(st.data())
+def test_random_orders(data):
+    x = data.draw(drawn())
+    check(lambda: sf.shuffle(x, data.draw(st.just(5))))
+    seed = data.draw(st.one_of(numbers, st.integers(0, 2**63 - 1)))
+    check(lambda: sf.shuffle(x, seed))
+
+
+@given(st.data())
+def test_chunks(data):
+    x = data.draw(drawn())
+    last = data.draw(st.sampled_from(["keep", "drop", "shift", "pad", "ke" + "ep"[:2], "other"]))
+    size = data.draw(st.one_of(st.integers(0, 5), numbers))
+    overlap = data.draw(st.one_of(st.integers(0, 3), numbers))
+    check(lambda: sf.chunk(x, size, overlap, last=last))
+    check(lambda: sf.chunk(x, 2, last=last, fill=data.draw(st.just(0))))
+
+
+def test_chunks_are_what_they_were():
+    """Their gradient, the way back, and what is made of them without doors."""
+    sf.chunk(R, 4, 1)
+    found = sf.chunk(R, 4, 1)
+    with general():
+        wanted = sf.chunk(R, 4, 1)
+    for how in ("first", "mean", "max", "last"):
+        assert same(sf.unchunk(found, how), sf.unchunk(wanted, how))
+    assert same(found[1:3], wanted[1:3])
+    assert same(pickle.loads(pickle.dumps(found)), wanted)
+    assert found.sequence_lengths is R.lengths
+
+
+@given(st.data())
 def test_orders(data):
     x = data.draw(drawn())
     falling = data.draw(st.sampled_from([True, False, True, False, np.True_, 1, None]))
@@ -324,6 +363,7 @@ def test_dtypes(dtype):
         lambda: sf.concat([x, x]),
         lambda: sf.interleave([x, x]),
         lambda: sf.shift(x, 1),
+        lambda: sf.shuffle(x, 1),
         lambda: sf.repeat(x, 2),
     ):
         check(call)

@@ -69,6 +69,8 @@ CALLS = {
     "pair": lambda x: sf.truncate_pair(x, sf.reverse(x), 4),
     "slice": lambda x: sf.slice(x, 0, 1),
     "cross": lambda x: sf.cross(x, x),
+    "shuffle": lambda x: sf.shuffle(x, 7),
+    "chunk": lambda x: sf.chunk(x, 3, 1),
     "concat": lambda x: sf.concat([x, x]),
     "constants": lambda x: sf.concat([x.data[0], x]),
     "interleave": lambda x: sf.interleave([x, x]),
@@ -110,6 +112,7 @@ OF_NUMBERS = {
 OF_SINGLE = {
     "unique": sf.unique,
     "run_starts": sf.run_starts,
+    "mask_tokens": lambda x: sf.mask_tokens(x, rate=0.5, mask_id=1, vocabulary=9, special=[2], seed=4),
     "levenshtein": lambda x: sf.levenshtein(x, x[[1, 0, 3, 2]]),
 }
 

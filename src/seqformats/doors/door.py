@@ -268,6 +268,12 @@ class Losing(OfKernel):
     page = "losses"
 
 
+class Masking(OfKernel):
+    """The door of what hides random items: ``enter(x, special, tokens, numbers)``, arrays as its kernel takes them."""
+
+    page = "mask"
+
+
 class SpreadingOut(OfKernel):
     """The door of what is laid out as an encoding, of arrays: ``enter(shape, *arrays)``."""
 

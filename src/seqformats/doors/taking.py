@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .. import registry
 from ..launch.kernel import Kernel, kernel
 from ..launch.threads import loading
 from ..native.signature import Signature, Word
 from ..native.words import (
-    BOOL,
+    CHUNKING,
     COUNTER,
     FALSE,
     MODE,
@@ -29,12 +30,13 @@ from ..native.words import (
 )
 from .door import Door, is_the_one, of_tensors
 
-_BOOL = np.dtype(bool)
 _LAYOUT: Word = ("Layout", "i8", "i8", "i8", "i", "i", "i", "i")
 _MOVE: Signature = ("i", "i", _LAYOUT)
 _UNITS: Signature = ("i", "i", "i")
 _JOIN: Signature = ("i", "i", "i8", "i8", "i8", "i8", "i8", "i", *_UNITS)
 _SIGNATURES: dict[str, Signature] = {
+    "chunk_counts": ("i8", "i", "i", "i", "i8"),
+    "chunk_runs": ("i8", "i8", "i", "i", "i", "i8"),
     "copy_blocks": (*_MOVE, _LAYOUT, *_UNITS),
     "count_kept": ("u1", "i8", "i8"),
     "cut_places": ("i8", "i8", "i8", "i8", "i8"),
@@ -48,6 +50,7 @@ _SIGNATURES: dict[str, Signature] = {
     "pick_rows": (*_MOVE, "i8", "i8", "i", "i", *_UNITS),
     "pick_sequences": ("i8", "i8", "i8", "i8"),
     "shift_rows": (*_MOVE, "i8", "i", "i", *_UNITS),
+    "shuffle_items": ("i8", "i8", "i", *_UNITS),
     "wrap_places": ("i8", "i8", "i8", "i8"),
 }
 
@@ -82,11 +85,25 @@ class Taking(Door):
     def describe(self, worlds: np.ndarray) -> None:
         """Of its mode, and of what is given beside batches."""
         super().describe(worlds)
-        worlds[:, MODE], worlds[:, RANGE], worlds[:, BOOL] = self.mode, id(slice), id(_BOOL)
+        worlds[:, MODE], worlds[:, RANGE] = self.mode, id(slice)
 
     def address(self, used: Kernel) -> int:
         """The general way may do without it: then it is loaded now."""
         return used.address(_SIGNATURES[used.name])
+
+
+class Chunking(Taking):
+    """The same of what cuts sequences into chunks: of kernels, what says how many, what says where, and the mover."""
+
+    words = CHUNKING
+
+    def __init__(self) -> None:
+        super().__init__("chunk", "copy_blocks", "chunk_counts", apart=("chunk_runs",))
+
+    def describe(self, worlds: np.ndarray) -> None:
+        """Of its results."""
+        super().describe(worlds)
+        worlds[:, TAKE:CHUNKING] = registry.service("words_of_chunks")()
 
 
 class Ordering(Taking):

@@ -14,7 +14,8 @@ first word is the address of what all have in common.
     ORDERED,  # an `Order`
     TUPLE_ITEMS,  # how many bytes behind the address of a tuple its items begin
     WHOLE,  # the type of whole numbers
-    INT64,  # a dtype
+    INT64,  # dtypes
+    BOOL,
     LEFT,  # words
     RIGHT,
     NEW_ARRAY,  # PyArray_NewFromDescr
@@ -38,7 +39,7 @@ first word is the address of what all have in common.
     PAIR_ONE,
     PAIR_TWO,
     KINDS,  # here what is known of each encoding begins, with so many words for each:
-) = range(33)
+) = range(34)
 
 WIDE = 24
 ENCODINGS = ("Ragged", "Masked", "Padded", "Packed")
@@ -112,9 +113,11 @@ COMMON = TENSOR_NUMBERS + TENSOR_NUMBER * MOST_TENSOR_DTYPES
     ALIKE,  # must items be as those of the encoding are, in shape and dtype?
     ARRAYS,  # how many come after the encoding, at most `MOST_ARRAYS`
     LAID,  # bits: which of them are laid out as it, the others being one row a sequence
-) = range(16)
+    # of `mask`
+    NAMED,  # the type of its results
+) = range(17)
 MOST_ARRAYS = 3
-LOD = 16  # the words of a `LoD`, as those of `ENCODINGS`, and then:
+LOD = 17  # the words of a `LoD`, as those of `ENCODINGS`, and then:
 LEVELS = LOD + WIDE  # its slot of levels
 LEARNED = LEVELS + 1  # how many plans there are
 PLANS = LEARNED + 1
@@ -170,13 +173,12 @@ GATHER = 5
 # Of doors that take items out of batches.
 (
     RANGE,  # the type of slices
-    BOOL,  # a dtype
     MODE,  # which of the operations that a door serves
     MOVER,  # the functions of kernels: what moves rows
     COUNTER,  # what says how many are taken of each sequence
     PLACER,  # what says where those are that do not lie side by side
     PICKER,  # what moves these
-) = range(4, 11)
+) = range(4, 10)
 TAKE = PICKER + 1
 
 # Of those that put items in order, behind these: first what is of the operation, then the table of dtypes.
@@ -196,3 +198,21 @@ TAKE = PICKER + 1
 ORDER_WIDE = 5
 MOST_ORDERS = 14
 ORDERING = ORDER_PLANS + ORDER_WIDE * MOST_ORDERS
+
+# Of the door of `chunk`, behind those of doors that take items: words, and what is known of its results.
+(
+    KEEPS,  # words: what becomes of a last chunk that is shorter
+    DROPS,
+    SHIFTS,
+    ORIGIN_OF,  # the type `Origin`, and its slots
+    ORIGIN_LEVELS,
+    ORIGIN_STARTS,
+    ORIGIN_WHOLE,
+    CHUNK_LOD,  # slots of `Chunks`
+    CHUNK_STARTS,
+    CHUNK_LENGTHS,
+    CHUNK_LEVELS,
+    CHUNK_ORIGIN,
+    CHUNKS_OF,  # the words of `Chunks`, as those of `ENCODINGS`
+) = range(TAKE, TAKE + 13)
+CHUNKING = CHUNKS_OF + WIDE

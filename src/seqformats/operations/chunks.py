@@ -12,6 +12,7 @@ from ..arrays import Array, Library, frozen, library_of
 from ..arrays.dtypes import HALF, Dtypes, differentiable, means, same, sums, sums_in
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least, one_of
+from ..doors.taking import Chunking
 from ..errors import ConversionError, StructureError, said
 from ..formats import Chunks, Encoding, LoD, Masked, Ragged
 from ..formats.chunks import Origin, origin_of
@@ -100,7 +101,7 @@ def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple
     return (_Cuts(origin, short, table[3 * k + 1 :], size if pads else 0, fill),)
 
 
-CHUNK = _OfLevels(_chunked, _chunked_rule, check=_cut)
+CHUNK = _OfLevels(_chunked, _chunked_rule, check=_cut, door=Chunking())
 
 
 @CHUNK.of

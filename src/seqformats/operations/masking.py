@@ -12,6 +12,7 @@ from ..arrays import Array, Library, frozen, library_of
 from ..converters.convert import convert, relaid
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
+from ..doors.door import Masking, Plan
 from ..errors import ConversionError, DeviceError, StructureError, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
@@ -21,7 +22,7 @@ from ..formats.rows import new_array
 from ..formats.structure import MOST, Structure, integers
 from ..formats.structure import whole as check_whole
 from ..gradients.operation import operand
-from ..launch.kernel import Work, kernel
+from ..launch.kernel import Work, kernel, variant_of
 from .annotations import B, Batch
 from .options import ALL, check_places, key_of, label, number, share
 from .over import rows_like
@@ -54,6 +55,9 @@ class MaskedTokens(NamedTuple, Generic[B]):
     """The chosen items, and `ignore` for all others; int64."""
     chosen: B
     """Which these are; bool."""
+
+
+HIDING = Masking((), NAMED=id(MaskedTokens))
 
 
 class SpanCorrupted(NamedTuple, Generic[B]):
@@ -205,6 +209,10 @@ def mask_tokens(
         begins, at = _words(own, items)
     elif in_words:
         begins = _marks(whole, items, "whole")
+    given, plain = (ids, kept, drawn, numbers), held is _NO_MARKS and not in_words
+    found: MaskedTokens[B] | None = HIDING.enter(*given) if plain else None
+    if found is not None:
+        return found
     library, structure = tokens.library, at._structure
     check_places(structure)
     item = items._shape[items._lead :]
@@ -215,8 +223,14 @@ def mask_tokens(
         results = (tokens.words(out), labels, chosen)
         args = (at._layout(), kept, drawn, numbers)
         mask_items.start(library, (tokens.words(tokens.data), held, begins), results, args, 1, structure)
-    made = [own._with_data(y) for y in (tokens.returned(out), labels, chosen)]
-    return MaskedTokens(*(made if tokens.result is None else [tokens.result(y) for y in made]))
+    made: list[Any] = [own._with_data(y) for y in (tokens.returned(out), labels, chosen)]
+    if tokens.result is not None:
+        return MaskedTokens(*[tokens.result(y) for y in made])
+    found = MaskedTokens(*made)
+    if plain and library.has_doors and not HIDING.knows(items._dtype):
+        variant = variant_of(tokens.name, "uint8", "uint8", tokens.name, "int64", "uint8")
+        HIDING.learn(given, found, Plan((items._dtype,), mask_items, variant, items._dtype))
+    return found
 
 
 def corrupt_spans(

@@ -24,7 +24,7 @@ def door(own: int, args: int, count: int) -> int:
         return none(common)
     data, structure = data_of(common, about, x, stack(1)), peek(x + at(about, STRUCTURED))
     marks = one_an_item(common, given, structure, data, stack(2)) if data else 0
-    if marks == 0 or peek(marks + DESCR) != (at(common, TENSOR_BOOL) if is_tensor(data) else at(own, BOOL)):
+    if marks == 0 or peek(marks + DESCR) != (at(common, TENSOR_BOOL) if is_tensor(data) else at(common, BOOL)):
         return none(common)
     if not is_known(own, BATCH if kind_of(common, given) else ARRAYS, data):
         return none(common)
