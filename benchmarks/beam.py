@@ -15,12 +15,19 @@ from .cells import Case, Limit, Peer, operation, plain
 from .data import SHAPES, Batch, Shape
 from .peers import torch, transformers
 
-SOURCES, BEAMS, STEPS, CONTEXTS = 32, 5, 20, 61
+STEPS, CONTEXTS = 20, 61
 END = 0
-VOCABULARIES = {"32 x 5 x 32,000": 32_000, "32 x 5 x 74": 74, "1 x 5 x 32,000": 32_000}
+SEARCHES = ("32 x 5 x 32,000", "32 x 5 x 74", "1 x 5 x 32,000")
+STEPS_OF = (*SEARCHES, "4 x 100 x 8,000", "4 x 300 x 100")  # the last ones as retrieval has them
 
-for _name in VOCABULARIES:  # these have no sequences to begin with: only the name and the arrays count
+for _name in STEPS_OF:  # these have no sequences to begin with: only the name and the arrays count
     SHAPES[_name] = Shape(int(_name.partition(" ")[0]), 1, ())
+
+
+def sizes(b: Batch) -> tuple[int, int]:
+    """How many beams, and how many tokens."""
+    _, beams, words = b.name.replace(",", "").split(" x ")
+    return int(beams), int(words)
 
 
 @functools.cache
@@ -32,47 +39,46 @@ def table(vocabulary: int, end: float) -> np.ndarray:
 
 
 def decoder(b: Batch, scores: Any) -> sf.BeamDecoder:
-    """A search after its first step: every source has all its beams."""
+    """A search after some steps: every source has all its beams."""
+    beams, _ = sizes(b)
     start = b.put(np.arange(b.n) + 1)
     # shared memory says which library the arrays of the search are of
-    made = sf.BeamDecoder(None, shared=start, start=start, end=END, beam_size=BEAMS, max_new_tokens=STEPS)
-    made.step(scores[: b.n])
+    made = sf.BeamDecoder(None, shared=start, start=start, end=END, beam_size=beams, max_new_tokens=STEPS)
+    while len(made.state.tokens) < b.n * beams:
+        made.step(scores[: len(made.state.tokens)])
     return made
 
 
-@operation("beam step", VOCABULARIES, cuda=True)
+@operation("beam step", STEPS_OF, cuda=True)
 def _(b: Batch) -> Case:
-    """Log-softmax, the score so far, and the best ten of each source; ours also brings the beams into order."""
-    words = VOCABULARIES[b.name]
-    rows = np.random.default_rng(1).normal(0, 2, (b.n * BEAMS, words)).astype(np.float32)
+    """Log-softmax, the score so far, and twice as many of each source as it has beams; ours also orders the beams."""
+    beams, words = sizes(b)
+    rows = np.random.default_rng(1).normal(0, 2, (b.n * beams, words)).astype(np.float32)
     rows[:, END] = -100
     scores = b.put(rows)
-    before = decoder(b, scores)._search.live.rows.values.reshape(b.n, BEAMS, 1)
+    before = decoder(b, scores)._search.live.rows.values.reshape(b.n, beams, 1)
 
     def ours(search: sf.BeamDecoder) -> Any:
         search.step(scores)
         return search
 
     def read(search: sf.BeamDecoder) -> Any:
-        state = search.state
-        return np.concatenate([plain(state.tokens), plain(state.parents)])
+        return search._search.live.rows.values
 
     def chosen(best: Any) -> Any:
-        """The best five, in the order of the beams."""
-        flat = best if b.arrays == "NumPy" else best.cpu().numpy()
-        flat = flat[:, :BEAMS]
-        parents = flat // words + BEAMS * np.arange(b.n)[:, None]
-        return np.concatenate([(flat % words).reshape(-1), parents.reshape(-1)])
+        """The best, in the order of the beams."""
+        return plain(best[0])[:, :beams].reshape(-1)
 
     if b.arrays == "NumPy":
 
         def idiom() -> Any:
             shifted = scores - scores.max(1, keepdims=True)
             shifted -= np.log(np.exp(shifted).sum(1, keepdims=True))
-            total = (shifted.reshape(b.n, BEAMS, words) + before).reshape(b.n, -1)
-            some = np.argpartition(-total, 2 * BEAMS, axis=1)[:, : 2 * BEAMS]
-            order = np.argsort(-np.take_along_axis(total, some, 1), axis=1, kind="stable")
-            return np.take_along_axis(some, order, 1)
+            total = (shifted.reshape(b.n, beams, words) + before).reshape(b.n, -1)
+            some = np.argpartition(-total, 2 * beams, axis=1)[:, : 2 * beams]
+            found = np.take_along_axis(total, some, 1)
+            order = np.argsort(-found, axis=1, kind="stable")
+            return np.take_along_axis(found, order, 1), np.take_along_axis(some, order, 1)
 
         peers = {"NumPy argpartition": Peer(idiom, chosen)}
     else:
@@ -80,11 +86,11 @@ def _(b: Batch) -> Case:
 
         def fused() -> Any:
             logits = scores.to(dtype=torch.float32, copy=True)  # as generate does
-            total = (torch.log_softmax(logits, -1).view(b.n, BEAMS, words) + so_far).view(b.n, -1)
-            return torch.topk(total, 2 * BEAMS).indices
+            total = (torch.log_softmax(logits, -1).view(b.n, beams, words) + so_far).view(b.n, -1)
+            return torch.topk(total, 2 * beams)
 
         peers = {"copy, log_softmax, add, topk": Peer(fused, chosen)}
-    return Case(Peer(ours, read, lambda: decoder(b, scores)), peers, Limit(rows.nbytes))
+    return Case(Peer(ours, read, lambda: decoder(b, scores)), peers, Limit(rows.nbytes), exact=False)
 
 
 class Model:
@@ -105,8 +111,9 @@ class Model:
         return torch.index_select(self.table, 0, tokens % CONTEXTS, out=room)
 
 
-def generate(b: Batch, words: int) -> Any:
+def generate(b: Batch) -> Any:
     """`generate` of transformers around the same model."""
+    beams, words = sizes(b)
 
     class Config(transformers.PretrainedConfig):
         model_type = "table"
@@ -118,7 +125,7 @@ def generate(b: Batch, words: int) -> Any:
         def __init__(self) -> None:
             super().__init__(Config(vocab_size=words, num_hidden_layers=1, is_encoder_decoder=False))
             self.unused = torch.nn.Parameter(torch.zeros(1))  # tells which device and dtype the model has
-            self.logits = Model(words, "PyTorch", b.device, b.n * BEAMS)
+            self.logits = Model(words, "PyTorch", b.device, b.n * beams)
 
         def prepare_inputs_for_generation(self, input_ids: Any, attention_mask: Any = None, **_: Any) -> dict[str, Any]:
             return {"input_ids": input_ids}
@@ -137,7 +144,7 @@ def generate(b: Batch, words: int) -> Any:
             return model.generate(
                 prompts,
                 attention_mask=mask,
-                num_beams=BEAMS,
+                num_beams=beams,
                 max_new_tokens=STEPS,
                 eos_token_id=END,
                 pad_token_id=words,
@@ -148,11 +155,11 @@ def generate(b: Batch, words: int) -> Any:
     return run
 
 
-@operation("whole search", VOCABULARIES, cuda=True)
+@operation("whole search", SEARCHES, cuda=True)
 def _(b: Batch) -> Case:
     """Up to twenty steps, the model included, and its best hypothesis of each source."""
-    words = VOCABULARIES[b.name]
-    model = Model(words, b.arrays, b.device, b.n * BEAMS)
+    beams, words = sizes(b)
+    model = Model(words, b.arrays, b.device, b.n * beams)
     start = b.put(np.arange(b.n) + 1)
 
     def ours() -> Any:
@@ -162,7 +169,7 @@ def _(b: Batch) -> Case:
             shared=start,  # the search takes the library of its memory
             start=start,
             end=END,
-            beam_size=BEAMS,
+            beam_size=beams,
             max_new_tokens=STEPS,
         )
 
@@ -176,7 +183,7 @@ def _(b: Batch) -> Case:
 
     peers = {}
     if b.arrays == "PyTorch":
-        peers["transformers generate"] = Peer(generate(b, words), unpadded) if transformers else Peer(no_peer)
+        peers["transformers generate"] = Peer(generate(b), unpadded) if transformers else Peer(no_peer)
     return Case(Peer(ours, tokens), peers)
 
 

@@ -31,10 +31,6 @@ _UNDEFINED, _RESERVED = 0, 0xFF00
 _PAGE = 4096
 
 
-class Unfit(Exception):
-    """A file asks for what is not done here."""
-
-
 class _Section(NamedTuple):
     """Its header, as the standard has it."""
 
@@ -77,7 +73,7 @@ def place(code: bytes, names: Iterable[str], address_of: Callable[[str], int]) -
 
     Raises
     ------
-    Unfit
+    ValueError
         For a file of another machine, and one that is no whole object file or asks for more than addresses.
     LookupError
         For a function that is nowhere to be found, or in no section that is needed in memory.
@@ -86,8 +82,8 @@ def place(code: bytes, names: Iterable[str], address_of: Callable[[str], int]) -
     """
     try:
         return _placed(code, list(names), address_of)
-    except (struct.error, IndexError, ValueError, OverflowError) as error:
-        raise Unfit(str(error)) from None
+    except (struct.error, OverflowError) as error:
+        raise ValueError(str(error)) from None
 
 
 def _placed(code: bytes, names: list[str], address_of: Callable[[str], int]) -> list[int]:
@@ -108,7 +104,7 @@ def _placed(code: bytes, names: list[str], address_of: Callable[[str], int]) -> 
             table, begin, size = sections[section.link], begins[section.info], sections[section.info].size
             for at, what, number in _RELOCATION.iter_unpack(_bytes_of(code, section)):
                 if what & 0xFFFFFFFF != _IS_ADDRESS or at + _ADDRESS.size > size:
-                    raise Unfit(f"relocation {what & 0xFFFFFFFF} at {at}")
+                    raise ValueError(f"relocation {what & 0xFFFFFFFF} at {at}")
                 _ADDRESS.pack_into(memory, begin + at, value_of(table, _symbol(code, table, what >> 32)) + number)
     functions = _functions(code, sections, set(names))
     found = [value_of(*functions[name]) for name in names]
@@ -123,7 +119,7 @@ def _places(sections: list[_Section]) -> tuple[dict[int, int], int]:
     for number, section in enumerate(sections):
         if section.flags & _IN_MEMORY and section.kind != _UNWIND:
             if section.flags & _WRITABLE or section.kind == _ZEROS or section.alignment > _PAGE:
-                raise Unfit("a section has variables, or wants a place of its own")
+                raise ValueError("a section has variables, or wants a place of its own")
             begins[number] = -(-size // max(section.alignment, 1)) * max(section.alignment, 1)
             size = begins[number] + section.size
     return begins, size
@@ -133,25 +129,25 @@ def _sections(code: bytes) -> list[_Section]:
     """Those of an object file of this machine."""
     magic, bits, order, _, _, kind, machine, *_ = header = _HEADER.unpack_from(code)
     if (magic, bits, order, kind, machine) != (b"\x7fELF", 2, 1, _OBJECT, _X86_64):
-        raise Unfit("no object file of x86-64")
+        raise ValueError("no object file of x86-64")
     begin, (wide, count) = header[10], header[-3:-1]
     if wide != _SECTION.size:
-        raise Unfit(f"headers of {wide} bytes")
+        raise ValueError(f"headers of {wide} bytes")
     return [_Section(*_SECTION.unpack_from(code, begin + wide * number)) for number in range(count)]
 
 
 def _bytes_of(code: bytes, section: _Section) -> bytes:
     if section.offset + section.size > len(code):
-        raise Unfit("a section ends behind the file")
+        raise ValueError("a section ends behind the file")
     return code[section.offset : section.offset + section.size]
 
 
 def _symbol(code: bytes, table: _Section, number: int) -> _Symbol:
     if number * _SYMBOL.size >= table.size:
-        raise Unfit(f"no symbol {number}")
+        raise ValueError(f"no symbol {number}")
     symbol = _Symbol(*_SYMBOL.unpack_from(code, table.offset + number * _SYMBOL.size))
     if symbol.section >= _RESERVED:
-        raise Unfit(f"symbol {number} is in no section")
+        raise ValueError(f"symbol {number} is in no section")
     return symbol
 
 

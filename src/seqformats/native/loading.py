@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import elf, objects
+from . import objects
 
 ALWAYS, NEVER = 0, 2**62
 """From how many bytes of arrays on a kernel lets other threads run meanwhile."""
@@ -29,10 +29,12 @@ def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     One thread at a time.  LookupError for a function that is nowhere to be found, and ValueError for what is no object
     file: with them LLVM, which loads what `elf` does not know, would end the process.
     """
+    from . import elf  # only for the first kernel
+
     names = tuple(names)
     try:
         return elf.place(code, names, address_of)
-    except (elf.Unfit, LookupError, OSError):
+    except (ValueError, LookupError, OSError):
         return _by_llvm(code, names, wanted)
 
 
