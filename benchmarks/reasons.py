@@ -172,8 +172,8 @@ OTHERS = (
     ),
     (
         "Import",
-        """The package adds 14 to 24 ms, on a machine that changes its speed by half, and the binding of LLVM, which
-        the first kernel needs, 20.""",
+        """The package adds 14 to 24 ms, on a machine that changes its speed by half. Shipped code is put into memory
+        without LLVM, whose binding would take 20 more; the first conversion loads a kernel and a door.""",
     ),
     (
         "Growth",

@@ -4,7 +4,6 @@ Run as a script it records answers for the tests that do without those libraries
 ``python tests/beam_peers.py hf:0-250,3145 ct2:0-100 ct2-wide:0-5 > tests/cases/beam.json``, a rule and its seeds.
 """
 
-import json
 import sys
 import tempfile
 from dataclasses import replace
@@ -344,33 +343,9 @@ class Converter(ctranslate2.converters.TransformersConverter):
 
 
 def record(rule, seeds):
-    """Cases that the peer decides, with its answers. It must agree with the rule as written in `beam_tables`."""
+    """Cases with the answers of a peer."""
     rule, _, wide = rule.partition("-")
-    for seed in seeds:
-        case = tables.draw(rule, seed, bool(wide))
-        wanted, margin, enough = tables.expected(case)
-        if not enough or margin < tables.CLOSE:
-            continue
-        answer = [[(tokens, score) for tokens, score, *_ in source] for source in TABLE[rule](case)]
-        same(case, wanted, answer)
-        rounded = [[[tokens, float(f"{score:.8g}")] for tokens, score in source] for source in answer]
-        yield {"case": tables.to_json(case), "checksum": tables.checksum(case), "answer": rounded}
-
-
-def numbers(text):
-    """Ranges and single numbers, as in 0-250,3145."""
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
-
-
-def same(case, mine, theirs):
-    """The same hypotheses in the same order."""
-    for one, other in zip(mine, theirs, strict=True):
-        got = [tables.printed(case, tokens) for tokens, *_ in one]
-        assert got == [tokens for tokens, *_ in other], (case, one, other)
-        scores = [score for _, score, *_ in one], [score for _, score, *_ in other]
-        np.testing.assert_allclose(*scores, rtol=1e-5, atol=1e-5, err_msg=str(case))
+    return tables.record(rule, seeds, TABLE[rule], bool(wide))
 
 
 if __name__ == "__main__":
@@ -379,5 +354,4 @@ if __name__ == "__main__":
         "tests/beam_tables.py, recorded by tests/beam_peers.py."
     )
     chosen = [argument.split(":") for argument in sys.argv[1:]]
-    cases = [json.dumps(case) for rule, seeds in chosen for case in record(rule, numbers(seeds))]
-    print(f'{{\n"provenance": {json.dumps(provenance)},\n"cases": [\n' + ",\n".join(cases) + "\n]\n}")
+    print(tables.written(provenance, [case for rule, seeds in chosen for case in record(rule, tables.numbers(seeds))]))

@@ -16,8 +16,10 @@ import numpy as np
 
 import seqformats as sf
 
-RECORDED = Path(__file__).parent / "cases" / "beam.json"
-RULES = ("hf", "ct2")
+CASES = Path(__file__).parent / "cases"
+RECORDED = ("beam.json", "beam_fairseq.json", "beam_t5x.json")
+RULES = ("hf", "ct2")  # of libraries that tests can ask
+ENGINES = ("fairseq", "gnmt")  # of code that only `beam_engines` asks
 # Where the scores of two candidates differ by less, float32 arithmetic of another kind may change their order.
 CLOSE = 2e-5
 WIDE = 100  # tokens; with so many, a table of what follows two of them were too large
@@ -45,6 +47,8 @@ class Case:
 
 def draw(rule, seed, wide=False):
     """A random case; a wide one has hundreds of tokens, up to a score of places in the beam, and few steps."""
+    if rule in ENGINES:
+        return draw_of_engine(rule, seed)
     rng = np.random.default_rng([RULES.index(rule), seed])
     hf = rule == "hf"
     beam_size, ends = int(rng.integers(2, 6)), int(rng.integers(1, 3))
@@ -72,6 +76,32 @@ def draw(rule, seed, wide=False):
         min_new_tokens=min(int(rng.choice([0, 0, 0, 1, 2, 4])), max_new_tokens),
         length_penalty=float(rng.choice([-1, 0, 0.6, 1, 2])),
         early_stopping=(False, True, "never")[int(rng.integers(0, 3))] if hf else False,
+    )
+
+
+def draw_of_engine(rule, seed):
+    """One for code that knows one end, and has the same start for all sources; T5X's start is 0."""
+    rng = np.random.default_rng([*rule.encode(), seed])
+    fairseq = rule == "fairseq"
+    beam_size, max_new_tokens = int(rng.integers(2, 7)), int(rng.choice([1, 2, 3, *range(4, 13)]))
+    vocabulary = 2 * beam_size + int(rng.integers(1, 10))
+    end, start = rng.choice(np.arange(1, vocabulary), 2, replace=False).tolist()
+    prompts = [(int(first), start if fairseq else 0) for first in rng.integers(0, 4, rng.integers(1, 5))]
+    return Case(
+        rule,
+        seed,
+        vocabulary,
+        tuple(prompts),
+        (end,),
+        spread=float(rng.choice([2, 4, 6, 10])),
+        end_bonus=float(rng.choice([-1, 0, 1, 2, 3])),
+        holes=0.0,
+        beam_size=beam_size,
+        n_best=int(rng.integers(1, beam_size + 1)),
+        max_new_tokens=max_new_tokens,
+        min_new_tokens=min(int(rng.choice([0, 0, 1, 2, 4])), max_new_tokens - 1) if fairseq else 0,
+        length_penalty=float(rng.choice([-1, 0, 0.6, 1, 2] if fairseq else [0, 0.6, 1, 2])),
+        early_stopping=False,
     )
 
 
@@ -107,7 +137,7 @@ def parts(case):
 def table(case):
     """The logits by first token (modulo the table's length), tokens generated, last token but one, last token."""
     numbers = parts(case)
-    if case.rule == "hf":
+    if case.rule != "ct2":
         return numbers[0]
     of_token, of_step = numbers
     return (of_token[None, :, :] + of_step[:, None, :])[None, :, None, :, :]
@@ -196,7 +226,7 @@ def expected(case, logits=None):
 
     margin, answers, enough = Margin(), [], True
     for source in range(len(case.prompts)):
-        search_one = search_hf if case.rule == "hf" else search_ct2
+        search_one = SEARCHES[case.rule]
         found, filled = search_one(case, lambda tokens, source=source: logits(source, tokens), margin)
         answers.append([(tokens, score) for score, tokens in found[: case.n_best]])
         enough &= filled
@@ -272,10 +302,80 @@ def search_ct2(case, logits, margin):
     return sorted(finished, key=lambda item: -item[0]), enough
 
 
+def search_fairseq(case, logits, margin):
+    k, a, (end,) = case.beam_size, case.length_penalty, case.ends
+    live, finished, enough = [(0.0, [])], [], True
+    for g in range(1, case.max_new_tokens + 1):
+        last = g == case.max_new_tokens
+        best = candidates(case, logits, live, 2 * k, margin)
+        if last:  # where only the end is left
+            best = [(s + log_probabilities(case, logits, tokens)[end], [*tokens, end]) for s, tokens in live]
+            best.sort(key=lambda item: -item[0])
+        finished += [(score / g**a, tokens) for score, tokens in best[:k] if tokens[-1] == end]
+        live = [item for item in best if item[1][-1] != end][:k]
+        enough &= last or (len(best) == 2 * k and len(live) == k)
+        if len(finished) >= k:
+            break
+    margin.note([score for score, _ in finished])
+    return sorted(finished[:k], key=lambda item: -item[0]), enough
+
+
+def search_gnmt(case, logits, margin):
+    k, a, (end,) = case.beam_size, case.length_penalty, case.ends
+    live, pool, enough = [(0.0, [])], [], True
+    for g in range(1, case.max_new_tokens + 1):
+        best = candidates(case, logits, live, 2 * k, margin)
+        pool += [(score / ((5 + g) / 6) ** a, tokens) for score, tokens in best if tokens[-1] == end]
+        margin.note([score for score, _ in pool])
+        pool = sorted(pool, key=lambda item: -item[0])[:k]
+        live = [item for item in best if item[1][-1] != end][:k]
+        enough &= len(best) == 2 * k and len(live) == k
+    return pool, enough and len(pool) >= case.n_best
+
+
+SEARCHES = {"hf": search_hf, "ct2": search_ct2, "fairseq": search_fairseq, "gnmt": search_gnmt}
+
+
 # --- recorded answers ------------------------------------------------------------------------------------------------
+
+
+def record(rule, seeds, ask, wide=False):
+    """Cases that a peer decides, with its answers. It must agree with the rule as written above."""
+    for seed in seeds:
+        case = draw(rule, seed, wide)
+        wanted, margin, enough = expected(case)
+        if not enough or margin < CLOSE:
+            continue
+        answer = [[(tokens, score) for tokens, score, *_ in source] for source in ask(case)]
+        same(case, wanted, answer)
+        rounded = [[[tokens, float(f"{score:.8g}")] for tokens, score in source] for source in answer]
+        yield {"case": to_json(case), "checksum": checksum(case), "answer": rounded}
+
+
+def same(case, mine, theirs):
+    """The same hypotheses in the same order."""
+    for one, other in zip(mine, theirs, strict=True):
+        got = [printed(case, tokens) for tokens, *_ in one]
+        assert got == [tokens for tokens, *_ in other], (case, one, other)
+        scores = [score for _, score, *_ in one], [score for _, score, *_ in other]
+        np.testing.assert_allclose(*scores, rtol=1e-5, atol=1e-5, err_msg=str(case))
+
+
+def numbers(text):
+    """Ranges and single numbers, as in 0-250,3145."""
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def written(provenance, cases):
+    """The text of a file of cases, one a line."""
+    lines = ",\n".join(map(json.dumps, cases))
+    return f'{{\n"provenance": {json.dumps(provenance)},\n"cases": [\n{lines}\n]\n}}'
 
 
 def recorded():
     """The cases on file: (case, checksum of its table, hypotheses of every source)."""
-    for item in json.loads(RECORDED.read_text(encoding="utf-8"))["cases"]:
-        yield from_json(item["case"]), item["checksum"], item["answer"]
+    for name in RECORDED:
+        for item in json.loads((CASES / name).read_text(encoding="utf-8"))["cases"]:
+            yield from_json(item["case"]), item["checksum"], item["answer"]

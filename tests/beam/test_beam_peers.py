@@ -55,6 +55,12 @@ def test_the_rule_as_written_gives_the_recorded_answers(entry):
 
 
 def test_recorded_cases_are_of_all_kinds():
+    for rule in tables.ENGINES:
+        cases = [case for case, *_ in RECORDED if case.rule == rule]
+        assert len(cases) > 100
+        assert {case.beam_size for case in cases} == {2, 3, 4, 5, 6}
+        assert {len(case.prompts) for case in cases} == {1, 2, 3, 4}
+        assert {case.length_penalty for case in cases} >= {0, 0.6, 1, 2}
     for rule in tables.RULES:
         cases = [case for case, *_ in RECORDED if case.rule == rule]
         assert len(cases) > 100
