@@ -267,8 +267,9 @@ class _Banned(Running):
         plan.ban(np.repeat(np.arange(rows), self.single.size), np.tile(self.single, rows))
         for phrase in self.phrases:
             size = phrase.size - 1
-            if live.t >= size:
-                here = np.flatnonzero((live.prefixes[:, live.t - size :] == phrase[:-1]).all(1))
+            context = live.context
+            if context.shape[1] >= size:
+                here = np.flatnonzero((context[:, context.shape[1] - size :] == phrase[:-1]).all(1))
                 plan.ban(here, np.full(here.size, phrase[-1]))
 
 
@@ -304,15 +305,15 @@ class _NoRepeat(Running):
         self.n = n
 
     def limit(self, live: Live, plan: Plan) -> None:
-        before = self.n - 1
-        if live.t <= before:
+        before, context = self.n - 1, live.context
+        places = context.shape[1] - before
+        if places <= 0:
             return
-        prefixes, places = live.prefixes, live.t - before
-        same = np.ones((live.source.size, places), bool)
+        same = context[:, :places] >= 0  # where a prompt is shorter there is no token, and no n-gram
         for j in range(before):
-            same &= prefixes[:, j : j + places] == prefixes[:, places + j : places + j + 1]
+            same &= context[:, j : j + places] == context[:, places + j : places + j + 1]
         rows, at = np.nonzero(same)
-        plan.ban(rows, prefixes[rows, at + before])
+        plan.ban(rows, context[rows, at + before])
 
 
 class RepetitionPenalty(Constraint):
@@ -353,6 +354,6 @@ class _Repetition(Running):
         self.penalty = penalty
 
     def limit(self, live: Live, plan: Plan) -> None:
-        ordered = np.sort(live.prefixes, axis=1)
+        ordered = np.sort(live.context, axis=1)
         rows, at = np.nonzero(np.diff(ordered, axis=1, prepend=-1))
         plan.change(rows, ordered[rows, at], factor=self.penalty)

@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, is_array
-from ..errors import StructureError
-from ..formats import LoD
+from ..arrays import Array
+from ..errors import StructureError, said
+from ..formats import LoD, Ragged
 from ..formats.structure import Structure
 from .candidates import Uploaded
 from .memory import Memories, arrays_among, check_memory, check_rows, parts, place_of
 from .options import Options, per_source, with_options
+from .paths import Paths
+from .prompts import where_wanted
 from .result import BeamResult, BeamState, traced
 from .search import Search
 from .selection import Selection
 
-Step = Callable[[BeamState], tuple[Array, object]]
+Step = Callable[[BeamState], tuple[Array, object] | tuple[Array, object, object]]
 
 
 @with_options(Options)
@@ -29,15 +31,20 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
     ----------
     step : callable
         ``step(state) -> (scores, memory)``: the model.  ``scores (rows, vocabulary)`` are logits, one row for each of
-        the state; see `BeamState`.
+        the state; see `BeamState`.  Or ``(scores, memory, kept)``: arrays with those rows, in tuples, lists and dicts,
+        which the result has along its hypotheses; see ``BeamResult.kept``.
     memory : arrays, encodings, objects or None, in any containers
         What the model remembers, one row a source at first; see Notes.
-    start : int or array of int
-        The token before the first one, or an array with one a source.
+    start : int or array of int, optional
+        The token before the first one, or an array with one a source; with `prompt` it need not be given.
     end : int, sequence of int, or Ragged
         A token that ends a hypothesis, several, or a `Ragged` with those of each source.
     beam_size, max_new_tokens : int or array of int
         How many hypotheses a source follows, and how long they are; or an array, one a source.
+    prompt : encoding or lists of int, optional
+        What stands before the first new token, at least one token a source, of which the last one is its start.  It is
+        in ``state.prompt``, and what `NoRepeatNgram`, `RepetitionPenalty` and the phrases of `BannedTokens` look at
+        begins with it.
     rule : {"hf", "ct2", "fairseq", "marian", "gnmt", "paddle"}
         Whose search this is: when hypotheses are finished, how they are scored, and when a source is done; see Notes.
     n_best : int
@@ -140,8 +147,8 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
     decoder = BeamDecoder._of(memory, options)
     while decoder.active:
         returned = step(decoder.state)
-        if not isinstance(returned, tuple) or len(returned) != 2:
-            raise TypeError(f"step must return (scores, memory), not {type(returned).__name__}")
+        if not isinstance(returned, tuple) or len(returned) not in (2, 3):
+            raise TypeError(f"step must return (scores, memory) or (scores, memory, kept), not {said(returned)}")
         decoder.step(*returned)
     return decoder.result()
 
@@ -200,15 +207,19 @@ class BeamDecoder:
     def _begin(self, memory: object, options: Options) -> None:
         following, staying = parts(memory, "memory"), arrays_among(parts(options.shared, "shared", known=False))
         place = place_of(following + staying)
-        if place.like is None and is_array(options.start) and not isinstance(options.start, np.ndarray):
-            place = place_of([options.start])
+        if place.like is None:
+            place = place_of(where_wanted(options.start) or where_wanted(options.prompt))
         n = check_rows(staying, check_rows(following, None, "memory"), "shared")
         sources = per_source(options, n)
         selection = self._selection = Selection(options, sources, place)
         rule, prune, groups = selection.rule, selection.prune, selection.groups
         self._search = Search(sources, rule, prune, groups, options.n_best, apart=selection.apart)
-        self._place, self._shared, self._trace = place, options.shared, options.trace
-        self._start = sources.start
+        self._place, self._shared = place, options.shared
+        self._paths = Paths(traced=bool(options.trace))
+        self._sources = sources
+        self._prompt = None
+        if sources.prompts is not None:
+            self._prompt = Ragged._sealed(place.put(sources.prompts.data), sources.prompts._structure)
         self._memories = Memories()
         self._rows = 0
         self._cut = False  # is a step under way, or cut short?
@@ -219,7 +230,7 @@ class BeamDecoder:
         """Is any source still searched?"""
         return bool(self._search.live.source.size)
 
-    def step(self, scores: Array, memory: object = None) -> None:
+    def step(self, scores: Array, memory: object = None, kept: object = None) -> None:
         """Go on by one token.
 
         Parameters
@@ -228,11 +239,13 @@ class BeamDecoder:
             Logits of the state's rows.
         memory : arrays, encodings, objects or None, in any containers
             What the model remembers, in the order of those rows.
+        kept : arrays, in tuples, lists and dicts, optional
+            What the result has along its hypotheses, with those rows; the same arrays in every step.
 
         Raises
         ------
         StructureError
-            Where the search has ended, and for memories that do not fit.
+            Where the search has ended, and for memories, and what is kept, that do not fit.
         TypeError, DeviceError
             For scores and memories that do not fit.
         ValueError
@@ -250,6 +263,7 @@ class BeamDecoder:
         self._cut = True
         try:
             told = check_memory(memory, rows, self._place)
+            found_kept = self._paths.read(kept, rows, self._place)
             found = self._selection.choose(scores, search, self.state)
         except BaseException:
             self._cut = False  # nothing has changed
@@ -259,6 +273,7 @@ class BeamDecoder:
             self._cut = False
             raise live.bad(bad)
         self._rows += rows
+        self._paths.add(live.nodes, kept, found_kept)
         state = self._seen(memory)
         if memory is not None and (state.moved or told):
             state.memory = self._followed(memory, scores)
@@ -275,17 +290,21 @@ class BeamDecoder:
         BeamResult
             Those of each source, best first.
         """
-        put, nodes = self._place.put, self._search.nodes
+        put, nodes, paths, start = self._place.put, self._search.nodes, self._paths, self._sources.start
         source, last, scores = self._search.best()
         inner = Structure.of_lengths(nodes.lengths(last))
-        outer = Structure.of_lengths(np.bincount(source, minlength=self._start.size).astype(np.int64))
+        outer = Structure.of_lengths(np.bincount(source, minlength=start.size).astype(np.int64))
         tokens, added = nodes.traced(last, inner.offsets)
+        rows = paths.rows(nodes.tree(), last, inner)
         return BeamResult(
             LoD._over(put(tokens), (outer, inner)),
             put(scores),
             LoD._over(put(added), (outer, inner)),
             self._rows,
-            traced(nodes, self._start, self._place) if self._trace else None,
+            put(self._search.ended(source, last)),
+            traced(nodes, start, self._place) if paths.traced else None,
+            LoD._over(put(rows), (outer, inner)) if paths.traced and rows is not None else None,
+            None if rows is None else paths.packed(rows, (outer, inner)),
         )
 
     # --- memories ----------------------------------------------------------------------------------------------------
@@ -305,4 +324,4 @@ class BeamDecoder:
         if like is not None and library.kind(like) != "cpu":
             rows = live.tokens, live.source, live.parents, live.rows.values
             live.uploaded = Uploaded(library, (*rows, *search.wanted, *search.apart), like)
-        return BeamState(live, self._place, memory, self._shared)
+        return BeamState(live, self._place, memory, self._shared, self._prompt)

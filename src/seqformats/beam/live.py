@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 class Nodes:
     """The tree: what a kernel appends to, step by step."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Array | None = None) -> None:
+        """`before` ``(n, longest)`` are the prompts, as `prompts.side_by_side` has them."""
+        self.before = before
         self._tokens, self._previous = np.empty(64, np.int64), np.empty(64, np.int64)
         self._values = np.empty(64, np.float32)
         self.steps = [0]
@@ -92,6 +94,12 @@ class Live:
         """All tokens so far, ``(rows, t)``, the start excluded."""
         tokens: Array = self._nodes.traced(self.nodes, np.arange(self.nodes.size + 1) * self.t)[0]
         return frozen(tokens.reshape(self.nodes.size, self.t))
+
+    @cached_property
+    def context(self) -> Array:
+        """The prompt and the tokens so far, ``(rows, longest + t)``; rows of shorter prompts begin with -1."""
+        before = self._nodes.before
+        return self.prefixes if before is None else np.concatenate([before[self.source], self.prefixes], 1)
 
     def check(self, counts: Array) -> None:
         """ValueError where a count of candidates says that a row is bad."""

@@ -6,6 +6,7 @@ _NAMES = {
     "end": "eos_token_id end_token end_id eos eos_id eos_token end_ids",
     "n_best": "num_return_sequences num_hypotheses nbest nbest_size return_top",
     "length_penalty": "lenpen length_penalty_weight normalize alpha",
+    "prompt": "input_ids prompts prefix prompt_token_ids start_tokens",
     "memory": "past_key_values past cache states initial_states",
     "shared": "encoder_outputs encoder_out attention_mask",
     "trace": "return_trace output_steps",
@@ -32,7 +33,6 @@ _WAYS = {
         "is constraints=[DiverseGroups(groups, penalty)] here"
     ),
     "logits_processor": "is on_scores here: functions of (scores, state), which return the scores",
-    "prefix input_ids prompt": "goes into the model before the search; `start` is the last token of it",
     "pad_token_id": "is not needed here: results are ragged, nothing is padded",
     "use_cache return_dict_in_generate output_scores": "is not needed here: memories follow, scores are in the result",
 }

@@ -17,6 +17,7 @@ from ..formats import LoD, Ragged
 from ..formats.structure import integers, whole
 from .constraints import Constraint
 from .names import HINTS
+from .prompts import last_tokens, prompts_of, side_by_side
 from .result import BeamState
 from .rules import Prune, Rule, number, rule_of
 from .sampling import Stochastic
@@ -40,10 +41,11 @@ class Options:
     A new option is a field here and a line there.
     """
 
-    start: Whole
+    start: Whole | None = None
     end: Whole | Ragged
     beam_size: Whole
     max_new_tokens: Whole
+    prompt: object = None
     rule: str = "hf"
     n_best: int = 1
     length_penalty: Real = 1.0
@@ -59,6 +61,8 @@ class Options:
     trace: bool = False
 
     def __post_init__(self) -> None:
+        if self.start is None and self.prompt is None:
+            raise TypeError("start is missing: give the token before the first one, or a prompt for each source")
         if self.prune is not None and not isinstance(self.prune, Prune):
             raise TypeError(f"prune must be a Prune, not {type(self.prune).__name__}")
         if self.sampling is not None and not isinstance(self.sampling, Stochastic):
@@ -90,11 +94,14 @@ class Sources(NamedTuple):
     ends: list[Array]  # the tokens that end a hypothesis
     ends_at: Array  # where those of each source begin among all
     all_ends: Array
+    prompts: Ragged[Array] | None
+    before: Array | None  # the same ``(n, longest)``, at the right end of rows that begin with -1
 
 
 def per_source(options: Options, n: int | None) -> Sources:
     """What the options say of each of `n` sources; where that is None, the start tokens say how many there are."""
-    start = _starts(options.start, n)
+    prompts = None if options.prompt is None else prompts_of(options.prompt)
+    start = _starts(options, prompts, n)
     n = start.size
     width = _whole(options.beam_size, n, "beam_size", 1)
     limit = _whole(options.max_new_tokens, n, "max_new_tokens", 1)
@@ -104,11 +111,25 @@ def per_source(options: Options, n: int | None) -> Sources:
     ends = ends_of(options.end, n)
     ends_at = np.cumsum([0, *[e.size for e in ends]]).astype(np.int64)
     all_ends = np.concatenate([np.empty(0, np.int64), *ends])
-    return Sources(n, start, width, limit, least, _penalties(options.length_penalty, n), ends, ends_at, all_ends)
+    penalty = _penalties(options.length_penalty, n)
+    before = None if prompts is None else side_by_side(prompts)
+    return Sources(n, start, width, limit, least, penalty, ends, ends_at, all_ends, prompts, before)
 
 
-def _starts(start: Whole, n: int | None) -> Array:
+def _starts(options: Options, prompts: Ragged[Array] | None, n: int | None) -> Array:
     """The start token of each source."""
+    if prompts is None:
+        assert options.start is not None
+        return _given_starts(options.start, n)
+    if n is not None and len(prompts) != n:
+        raise StructureError(f"there are {len(prompts)} prompts, but the memories are for {n} sources")
+    last = last_tokens(prompts)
+    if options.start is not None and not np.array_equal(_given_starts(options.start, len(prompts)), last):
+        raise StructureError("start is the last token of each prompt; with prompts it need not be given")
+    return last
+
+
+def _given_starts(start: Whole, n: int | None) -> Array:
     if has_items(start):
         found = integers(start, "start")
         if n is not None and found.size != n:

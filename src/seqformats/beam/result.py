@@ -32,6 +32,8 @@ class BeamState:
         What the model has returned, in the order of these rows; its arrays are written again two steps later.
     shared : object
         The memory with one row a source, as it was given.
+    prompt : Ragged of int64, optional
+        The prompt of each source, whose last token is its start; None where none was given.
     t : int
         How many tokens each has.
     moved : bool
@@ -39,8 +41,8 @@ class BeamState:
 
     Notes
     -----
-    Arrays are of the library, and on the device, of the arrays in the memories; of `start` where there are none, and
-    NumPy's where that is no array either.
+    Arrays are of the library, and on the device, of the arrays in the memories; of `start` or the prompts where there
+    are none, and NumPy's where those are no arrays either.
 
     Examples
     --------
@@ -53,13 +55,14 @@ class BeamState:
     (1, array([1, 2, 1, 2]), array([0, 0, 1, 1]), array([0, 0, 1, 1]))
     """
 
-    __slots__ = ("_live", "_place", "_prefixes", "memory", "moved", "shared", "t")
+    __slots__ = ("_live", "_place", "_prefixes", "memory", "moved", "prompt", "shared", "t")
 
-    def __init__(self, live: Live, place: Place, memory: object, shared: object) -> None:
+    def __init__(self, live: Live, place: Place, memory: object, shared: object, prompt: Ragged | None) -> None:
         self._live, self._place = live, place
         self._prefixes: Ragged | None = None
         self.memory: Any = memory
         self.shared: Any = shared
+        self.prompt = prompt
         self.t, self.moved = live.t, live.moved
 
     @property
@@ -133,8 +136,15 @@ class BeamResult:
         Like `tokens`: what each token has added to the log-probability.
     rows : int
         How many rows the model was asked for, in all steps together.
+    ended : array (hypotheses,) of bool
+        Is the last token an end?  Else the hypothesis met the limit of its length.
     trace : BeamTrace, optional
         The steps, where they were asked for.
+    parents : LoD of int64, optional
+        Like `tokens`, where the trace was asked for: the row of the state in which each token was chosen.
+    kept : LoD, or containers of such, optional
+        What the steps have given to keep, like `tokens`: for each token the item of the row in which it was chosen, in
+        the containers of the first step.
 
     Examples
     --------
@@ -144,15 +154,24 @@ class BeamResult:
     >>> found = sf.beam_search(
     ...     lambda state: (table[state.tokens], None), None, start=np.array([1, 2]), end=0, beam_size=2,
     ...     max_new_tokens=5)
-    >>> found.tokens.to_nested(), np.exp(found.token_scores.data).round(2)
-    ([[[0]], [[0]]], array([0.6, 0.9], dtype=float32))
+    >>> found.tokens.to_nested(), np.exp(found.token_scores.data).round(2), found.ended
+    ([[[0]], [[0]]], array([0.6, 0.9], dtype=float32), array([ True,  True]))
+    >>> found = sf.beam_search(  # the same, which keeps the probabilities of all tokens
+    ...     lambda state: (table[state.tokens], None, np.exp(table[state.tokens])), None, start=np.array([1, 2]),
+    ...     end=0, beam_size=2, max_new_tokens=5)
+    >>> found.kept.data
+    array([[0.6 , 0.3 , 0.1 ],
+           [0.9 , 0.05, 0.05]])
     """
 
     tokens: LoD
     scores: Array
     token_scores: LoD
     rows: int
+    ended: Array
     trace: BeamTrace | None = None
+    parents: LoD | None = None
+    kept: Any = None
 
 
 def traced(nodes: Nodes, start: Array, place: Place) -> BeamTrace:

@@ -60,7 +60,8 @@ class Search:
             ends_at=sources.ends_at,
             ends=sources.all_ends,
         )
-        self.nodes = Nodes()
+        self.nodes = Nodes(sources.before)
+        self._ends = np.repeat(np.arange(n), np.diff(sources.ends_at)), sources.all_ends
         self._limit, self._n_best, self._by_node = sources.limit, n_best, rule.pool == BEAM
         rows, start = frozen(np.arange(n)), frozen(sources.start)  # the state shows them
         values = np.zeros(n, np.float32)
@@ -97,3 +98,9 @@ class Search:
         best = np.arange(source.size) - np.searchsorted(source, source) < self._n_best
         source, nodes, scores = source[best], nodes[best], scores[best]
         return source, nodes, self.nodes.tree().values[nodes] if self._by_node else scores
+
+    def ended(self, source: Array, last: Array) -> Array:
+        """Which hypotheses, with these sources and last nodes, have ended: by an end of their source."""
+        tokens, (of, ends) = self.nodes.tree().tokens[last], self._ends
+        width = int(max(tokens.max(initial=0), ends.max(initial=0))) + 1
+        return np.isin(source * width + tokens, of * width + ends)

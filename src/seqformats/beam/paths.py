@@ -1,0 +1,138 @@
+"""The ways of hypotheses through the rows of a search, and what is kept along them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array, Library, adopt, is_array
+from ..errors import StructureError
+from ..formats import LoD
+from ..formats.structure import Structure
+from ..operations.batch import inverse_order
+from .memory import Place
+from .rows import Tree
+from .step import no_gradient_error
+
+Key = tuple[int | str, ...]
+
+
+class Leaf(NamedTuple):
+    """An array of one step, and its library."""
+
+    library: Library
+    array: Array
+
+
+Step = dict[Key, Leaf]
+
+
+class Paths:
+    """What a search remembers of its steps: where it is traced, or keeps something, the nodes of the rows of each."""
+
+    def __init__(self, *, traced: bool) -> None:
+        self.traced = traced
+        self.nodes: list[Array] = []
+        self._kept: list[Step] = []
+        self._form: Any = None
+        self._steps = 0
+
+    def read(self, kept: object, rows: int, place: Place) -> Step | None:
+        """What a step gives to keep, one array or some in tuples, lists and dicts; None where it keeps nothing."""
+        if kept is None and not self._kept:
+            return None
+        found: Step = {}
+        for key, x in _leaves(kept, ()):
+            if not is_array(x):
+                raise TypeError(f"what is kept must be arrays, in tuples, lists and dicts, not {type(x).__name__}")
+            library, array = adopt(x, "what is kept")
+            if library.autograd and library.wants_grad((array,)):
+                raise no_gradient_error()
+            place.check(library, array, "what is kept")
+            if not array.shape or array.shape[0] != rows:
+                raise StructureError(
+                    f"what is kept must have {rows} rows, as the scores, but has shape {tuple(array.shape)}"
+                )
+            found[key] = Leaf(library, library.copy(array))  # what lies in a memory is written again
+        if self._steps:
+            self._check(found)
+        return found
+
+    def _check(self, found: Step) -> None:
+        """StructureError unless a step keeps what the first one has kept."""
+        first = self._kept[0] if self._kept else {}
+        if found.keys() != first.keys():
+            raise StructureError(
+                f"every step must keep the same: the first one has kept {len(first)} arrays, this one {len(found)}, or "
+                "others by their names"
+            )
+        for key, (_, array) in found.items():
+            before = first[key].array
+            if array.shape[1:] != before.shape[1:] or array.dtype != before.dtype:
+                raise StructureError(
+                    f"every step must keep the same: items of shape {tuple(before.shape[1:])} and {before.dtype}, "
+                    f"not {tuple(array.shape[1:])} and {array.dtype}"
+                )
+
+    def add(self, nodes: Array, kept: object, found: Step | None) -> None:
+        """A step over rows with these nodes, which has kept what `read` has found."""
+        self._steps += 1
+        if found is not None:
+            if not self._kept:
+                self._form = _filled(kept, (), dict.fromkeys(found, 0))  # without the arrays
+            self._kept.append(found)
+        if self.traced or found is not None:
+            self.nodes.append(nodes)
+
+    def rows(self, tree: Tree, last: Array, inner: Structure) -> Array | None:
+        """In which row of its step each token was chosen, one hypothesis after the other; None where nobody asks.
+
+        `last` are the last nodes of the hypotheses.
+        """
+        if not self.traced and not self._kept:
+            return None
+        rows = np.empty(int(inner.offsets[-1]), np.int64)
+        node = last.copy()
+        for t in range(int(inner.lengths.max(initial=0)) - 1, -1, -1):
+            here = np.flatnonzero(inner.lengths > t)
+            node[here] = before = tree.previous[node[here]]
+            rows[inner.offsets[here] + t] = np.searchsorted(self.nodes[t], before) if t else -1 - before
+        return rows
+
+    def packed(self, rows: Array, levels: tuple[Structure, Structure]) -> Any:
+        """What was kept where each token was chosen: in the containers of the first step, `LoD` like the tokens."""
+        if not self._kept:
+            return None
+        inner = levels[1]
+        t = np.arange(rows.size) - np.repeat(inner.offsets[:-1], inner.lengths)
+        order = np.argsort(t, kind="stable")  # step by step
+        steps = np.split(rows[order], np.cumsum(np.bincount(t, minlength=1))[:-1])
+        back, found = inverse_order(order), {}
+        for key, (library, _) in self._kept[0].items():
+            chosen = [library.take(kept[key].array, at, 0) for kept, at in zip(self._kept, steps, strict=False)]
+            found[key] = LoD._over(library.take(library.concatenate(chosen), back, 0), levels)
+        return _filled(self._form, (), found)
+
+
+def _leaves(x: Any, path: Key) -> Iterator[tuple[Key, Any]]:
+    """The arrays in containers, by their places."""
+    if isinstance(x, dict):
+        for key, value in x.items():
+            yield from _leaves(value, (*path, key))
+    elif isinstance(x, (tuple, list)):
+        for i, value in enumerate(x):
+            yield from _leaves(value, (*path, i))
+    elif x is not None:
+        yield path, x
+
+
+def _filled(x: Any, path: Key, found: Mapping[Key, object]) -> Any:
+    """The same containers with other leaves."""
+    if isinstance(x, dict):
+        return {key: _filled(value, (*path, key), found) for key, value in x.items()}
+    if isinstance(x, (tuple, list)):
+        filled = [_filled(value, (*path, i), found) for i, value in enumerate(x)]
+        return type(x)(*filled) if hasattr(x, "_fields") else type(x)(filled)
+    return found.get(path)
