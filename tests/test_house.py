@@ -303,6 +303,7 @@ NAMES_A_LIBRARY = {
     "launch/program.py": {"jax"},
     "thinc/": {"torch", "cupy", "jax"},
     "hf/collator.py": {"torch"},
+    "hf/steps.py": {"torch"},
     "__init__.py": {"torch", "jax"},
     "__main__.py": {"torch", "cupy"},
 }

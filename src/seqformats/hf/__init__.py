@@ -1,7 +1,8 @@
-"""Hugging Face: datasets, tokenizers, and the collators of transformers."""
+"""Hugging Face: datasets, tokenizers, and the collators and models of transformers."""
 
 from .collator import Collator
 from .datasets import ArrowMap, arrow_map
 from .encodings import from_encodings
+from .steps import decoder_step, encoder_decoder_step
 
-__all__ = ["ArrowMap", "Collator", "arrow_map", "from_encodings"]
+__all__ = ["ArrowMap", "Collator", "arrow_map", "decoder_step", "encoder_decoder_step", "from_encodings"]

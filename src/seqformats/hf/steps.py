@@ -1,0 +1,271 @@
+"""Models of transformers as the step of `beam_search`, with the caches that they make themselves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..arrays import Array
+from ..converters.convert import convert
+from ..errors import ConversionError, StructureError, needed
+from ..formats import Encoding, Ragged
+
+if TYPE_CHECKING:
+    from ..beam import BeamState
+
+Step: TypeAlias = Callable[["BeamState"], tuple[Any, ...]]
+Kept: TypeAlias = Callable[[Any], object]
+
+
+def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> Step:
+    """A language model of transformers, such as GPT-2 or Llama, as the step of `beam_search`.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        A decoder with a head for the next token, whose ``forward`` takes ``input_ids`` and ``past_key_values``.
+    keep : callable, optional
+        Of what the model returns, what is kept along the hypotheses: see ``BeamResult.kept``.
+    **options
+        Given to every call of the model, ``output_attentions=True`` for example.
+
+    Returns
+    -------
+    callable
+        ``step(state) -> (scores, memory)``, and what is kept behind them.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Without PyTorch.
+    TypeError
+        In the search, for a model that returns no cache.
+
+    See Also
+    --------
+    encoder_decoder_step : a model with an encoder
+    seqformats.beam_search : the search, whose ``prompt=`` the model reads first
+
+    Notes
+    -----
+    The first step reads all prompts at once, each a single time, padded on the left where their lengths differ; after
+    it a step gives the model one token a row, and the model's own cache follows the rows.  A search without ``prompt=``
+    begins with ``start`` alone.  Nothing has a gradient.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> import torch, transformers
+    >>> config = transformers.GPT2Config(vocab_size=20, n_embd=16, n_layer=1, n_head=2, n_positions=32)
+    >>> step = sf.hf.decoder_step(transformers.GPT2LMHeadModel(config).eval())
+    >>> found = sf.beam_search(step, None, prompt=[[5, 6], [7, 8, 9]], end=0, beam_size=3, max_new_tokens=4)
+    >>> len(found.tokens), len(found.scores)
+    (2, 2)
+    """
+    torch = needed("torch", "hf")
+    takes = inspect.signature(model.forward).parameters
+    fixed = {"use_cache": True, **options}
+    if "logits_to_keep" in takes:
+        fixed["logits_to_keep"] = 1
+
+    def step(state: BeamState) -> tuple[Any, ...]:
+        if state.t == 0:
+            ids, seen = _prompts(torch, state, model.device)
+            memory = _Memory(None, seen)
+        else:
+            memory = state.memory
+            ids, seen = _tokens(torch, state, model.device), memory.longer()
+        given = dict(fixed)
+        if seen is not None:
+            given["attention_mask"] = seen
+            if "position_ids" in takes:
+                given["position_ids"] = _positions(seen) if state.t == 0 else seen.sum(1, keepdim=True) - 1
+        out = model(input_ids=ids, past_key_values=memory.cache, **given)
+        return _returned(model, out, memory, keep)
+
+    without_gradient: Step = torch.no_grad()(step)
+    return without_gradient
+
+
+def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> Step:
+    """A model of transformers with an encoder, such as T5, BART or Whisper, as the step of `beam_search`.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        One with ``get_encoder()``, whose ``forward`` takes ``encoder_outputs``, ``decoder_input_ids`` and
+        ``past_key_values``.
+    keep : callable, optional
+        Of what the model returns, what is kept along the hypotheses: see ``BeamResult.kept``.
+    **options
+        Given to every call of the model, ``output_attentions=True`` for example.
+
+    Returns
+    -------
+    callable
+        ``step(state) -> (scores, memory)``, and what is kept behind them.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Without PyTorch.
+    TypeError
+        In the search, for a model that returns no cache, and for sources that are not as below.
+    ConversionError
+        In the search, for prompts of different lengths, which a decoder of this kind cannot be given.
+
+    See Also
+    --------
+    decoder_step : a model without an encoder
+    seqformats.beam_search : the search
+
+    Notes
+    -----
+    The sources are ``shared=``: an encoding of token ids, or a dict of tensors that the encoder takes by name
+    (``input_ids`` and ``attention_mask``, ``input_features``, ...), on the device of the model.  The first step runs
+    the encoder, once; the decoder begins with ``start``, or with ``prompt=`` where more than one token comes first.  Of
+    the model's own cache the part over the sources moves only where a source comes to have more or fewer rows.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> import torch, transformers
+    >>> config = transformers.T5Config(vocab_size=20, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+    >>> step = sf.hf.encoder_decoder_step(transformers.T5ForConditionalGeneration(config).eval())
+    >>> sources = sf.Ragged(torch.tensor([5, 6, 7, 8, 9]), [2, 3])
+    >>> found = sf.beam_search(step, None, shared=sources, start=0, end=1, beam_size=3, max_new_tokens=4)
+    >>> len(found.tokens), len(found.scores)
+    (2, 2)
+    """
+    torch = needed("torch", "hf")
+    fixed = {"use_cache": True, **options}
+
+    def step(state: BeamState) -> tuple[Any, ...]:
+        if state.t == 0:
+            given = _sources(torch, state.shared, model.device)
+            encoded = model.get_encoder()(**given, return_dict=True)
+            ids, seen = _prompts(torch, state, model.device)
+            if seen is not None:
+                raise ConversionError("the prompts of a model with an encoder must have one length")
+            memory = _Memory(
+                None, None, encoded, given.get("attention_mask"), torch.arange(len(ids), device=ids.device)
+            )
+        else:
+            memory = state.memory
+            ids = _tokens(torch, state, model.device)
+        mask = {} if memory.mask is None else {"attention_mask": memory.mask}
+        out = model(
+            encoder_outputs=memory.encoded, decoder_input_ids=ids, past_key_values=memory.cache, **mask, **fixed
+        )
+        return _returned(model, out, memory, keep)
+
+    without_gradient: Step = torch.no_grad()(step)
+    return without_gradient
+
+
+class _Memory:
+    """What a model has to know of each row: its cache; which of the tokens in it are padding; what was encoded.
+
+    The last three of its parts, and the half of the cache that is made of them, are the same for all rows of a source.
+    """
+
+    def __init__(self, cache: Any, seen: Any, encoded: Any = None, mask: Any = None, source: Any = None) -> None:
+        self.cache, self.seen, self.encoded, self.mask, self.source = cache, seen, encoded, mask, source
+
+    def longer(self) -> Any:
+        """Which tokens are none, with one more for each row; None where all are tokens."""
+        if self.seen is not None:
+            self.seen = _beside(self.seen)
+        return self.seen
+
+    def reorder_cache(self, parents: Any) -> None:
+        """Row i is now row ``parents[i]``."""
+        cross = getattr(self.cache, "cross_attention_cache", None)
+        (self.cache if cross is None else self.cache.self_attention_cache).reorder_cache(parents)
+        if self.seen is not None:
+            self.seen = self.seen.index_select(0, parents)
+        if self.source is None:
+            return
+        before, numbers = self.source, parents.to(self.source.device)
+        self.source = before.index_select(0, numbers)
+        if before.shape == self.source.shape and bool((before == self.source).all()):
+            return
+        if cross is not None:
+            cross.reorder_cache(parents)
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, parents)
+        moved = {
+            name: part.index_select(0, parents) for name, part in self.encoded.items() if hasattr(part, "index_select")
+        }
+        self.encoded = type(self.encoded)(**moved)
+
+
+def _beside(seen: Any) -> Any:
+    """The mask with a column of ones behind it."""
+    longer = seen.new_ones((seen.shape[0], seen.shape[1] + 1))
+    longer[:, :-1] = seen
+    return longer
+
+
+def _returned(model: Any, out: Any, memory: _Memory, keep: Kept | None) -> tuple[Any, ...]:
+    """What the step returns of what the model has."""
+    memory.cache = getattr(out, "past_key_values", None)
+    if not hasattr(memory.cache, "reorder_cache"):
+        raise TypeError(
+            f"{type(model).__name__} returns no past_key_values that can follow the rows; "
+            "give `beam_search` a step of your own, with what the model remembers as its memory"
+        )
+    scores = out.logits[:, -1]
+    return (scores, memory) if keep is None else (scores, memory, keep(out))
+
+
+def _tensor(torch: Any, x: Array, device: Any) -> Any:
+    """The array as a tensor there."""
+    return x.to(device) if isinstance(x, torch.Tensor) else torch.tensor(x, device=device)
+
+
+def _tokens(torch: Any, state: BeamState, device: Any) -> Any:
+    """The last token of each row, as the ids of a model."""
+    return _tensor(torch, state.tokens, device)[:, None]
+
+
+def _positions(seen: Any) -> Any:
+    """The place of each token in its row; 0 for padding."""
+    return (seen.cumsum(1) - 1).clamp(min=0)
+
+
+def _prompts(torch: Any, state: BeamState, device: Any) -> tuple[Any, Any]:
+    """All prompts, padded on the left, and which of them are tokens; None where all are."""
+    if state.prompt is None:
+        return _tokens(torch, state, device), None
+    return _padded(torch, state.prompt, device, left=True)
+
+
+def _padded(torch: Any, sequences: Ragged[Any], device: Any, *, left: bool) -> tuple[Any, Any]:
+    """Token ids ``(n, longest)`` and their mask, which is None where nothing is padded."""
+    data = _tensor(torch, sequences.data, device)
+    lengths = torch.tensor(sequences.lengths, device=device)[:, None]
+    n, longest = len(sequences), int(sequences.lengths.max(initial=0))
+    if n * longest == len(data):
+        return data.reshape(n, longest), None
+    places = torch.arange(longest, device=device)
+    seen = places >= longest - lengths if left else places < lengths
+    ids = data.new_zeros((n, longest))
+    ids[seen] = data
+    return ids, seen.to(torch.int64)
+
+
+def _sources(torch: Any, shared: object, device: Any) -> dict[str, Any]:
+    """What the encoder takes."""
+    if isinstance(shared, Encoding):
+        ids, seen = _padded(torch, convert(shared, Ragged), device, left=False)
+        return {"input_ids": ids} if seen is None else {"input_ids": ids, "attention_mask": seen}
+    if not isinstance(shared, Mapping):
+        raise TypeError(
+            "shared must be what the encoder takes: an encoding of token ids, or a dict of tensors, not "
+            f"{type(shared).__name__}"
+        )
+    if not shared:
+        raise StructureError("shared must be what the encoder takes, but is an empty dict")
+    return dict(shared)

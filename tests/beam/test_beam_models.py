@@ -1,0 +1,173 @@
+"""Models of transformers with the caches that they make: the same as `generate` finds."""
+
+import numpy as np
+import pytest
+
+import seqformats as sf
+
+pytestmark = pytest.mark.peers
+
+
+@pytest.fixture(scope="module")
+def hf():
+    for library in ("torch", "transformers"):
+        pytest.importorskip(library)
+    import hf_models
+
+    return hf_models
+
+
+LENGTHS = {"ragged": [4, 1, 7, 3], "even": [5, 5, 5], "one": [6], "single": [1, 1]}
+SETTINGS = [
+    {"length_penalty": 1.0, "early_stopping": False},
+    {"length_penalty": 0.4, "early_stopping": True},
+    {"length_penalty": 2.0, "early_stopping": "never"},
+]
+DECODERS, PAIRS = ["gpt2", "llama", "bloom"], ["t5", "bart"]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["plain", "early", "never"])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=list(LENGTHS))
+@pytest.mark.parametrize("name", DECODERS)
+def test_decoders(hf, name, lengths, settings):
+    model, prompts = hf.made(name), hf.prompts(lengths)
+    ends = list(range(hf.END, hf.WORDS, 4))
+    theirs, out = hf.generated(
+        model, hf.padded(prompts, left=True), ends, num_beams=4, num_return_sequences=2, max_new_tokens=9, **settings
+    )
+    mine = sf.beam_search(
+        sf.hf.decoder_step(model), None, prompt=prompts, end=ends, beam_size=4, n_best=2, max_new_tokens=9, **settings
+    )
+    hf.assert_alike(mine, theirs, out.sequences_scores)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["plain", "early", "never"])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=list(LENGTHS))
+@pytest.mark.parametrize("name", PAIRS)
+def test_encoders_and_decoders(hf, name, lengths, settings):
+    import torch
+
+    model, sources = hf.made(name), hf.prompts(lengths)
+    ends = list(range(hf.END, hf.WORDS, 4))
+    given = hf.padded(sources, left=False)
+    theirs, out = hf.generated(model, given, ends, num_beams=4, num_return_sequences=2, max_new_tokens=9, **settings)
+    options = {"start": hf.START[name], "end": ends, "beam_size": 4, "n_best": 2, "max_new_tokens": 9, **settings}
+    batch = sf.Ragged(torch.tensor([token for source in sources for token in source]), lengths)
+    for shared in (batch, given):
+        mine = sf.beam_search(sf.hf.encoder_decoder_step(model), None, shared=shared, **options)
+        hf.assert_alike(mine, theirs, out.sequences_scores)
+        assert type(mine.scores) is torch.Tensor
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_decoder_with_a_prompt(hf, name):
+    model, sources = hf.made(name), hf.prompts([4, 2, 5])
+    given, prompt = hf.padded(sources, left=False), [[hf.START[name], 11, 12]] * 3
+    import torch
+
+    theirs, out = hf.generated(
+        model, {**given, "decoder_input_ids": torch.tensor(prompt)}, num_beams=3, max_new_tokens=6
+    )
+    mine = sf.beam_search(
+        sf.hf.encoder_decoder_step(model), None, shared=given, prompt=prompt, end=hf.END, beam_size=3, max_new_tokens=6
+    )
+    hf.assert_alike(mine, theirs, out.sequences_scores)
+    with pytest.raises(sf.ConversionError, match="one length"):
+        sf.beam_search(
+            sf.hf.encoder_decoder_step(model), None, shared=given, prompt=[[1, 2], [1], [1]], end=hf.END, beam_size=3,
+            max_new_tokens=6,
+        )  # fmt: skip
+
+
+def test_the_library_of_the_prompts(hf):
+    """Lists and NumPy's arrays give NumPy's, tensors tensors, with the same numbers."""
+    import torch
+
+    model, lists = hf.made("gpt2"), hf.prompts([3, 2])
+    step = sf.hf.decoder_step(model)
+    flat = np.array([token for one in lists for token in one])
+    found = [
+        sf.beam_search(step, None, prompt=prompt, end=hf.END, beam_size=3, max_new_tokens=5)
+        for prompt in (lists, sf.Ragged(flat, [3, 2]), sf.Ragged(torch.from_numpy(flat), [3, 2]))
+    ]
+    assert [type(one.scores) for one in found] == [np.ndarray, np.ndarray, torch.Tensor]
+    assert found[0].tokens.to_nested() == found[1].tokens.to_nested() == found[2].tokens.to_nested()
+
+
+def test_a_search_without_a_prompt(hf):
+    model = hf.made("llama")
+    step = sf.hf.decoder_step(model)
+    options = {"end": hf.END, "beam_size": 3, "max_new_tokens": 5}
+    one, other = (
+        sf.beam_search(step, None, **given, **options) for given in ({"start": [5, 6]}, {"prompt": [[5], [6]]})
+    )
+    assert one.tokens.to_nested() == other.tokens.to_nested()
+
+
+def test_prompts_are_read_once_and_rows_are_few(hf):
+    """A model sees each prompt a single time, and no hypothesis of a source that is done."""
+    model, prompts = hf.made("gpt2"), hf.prompts([6, 6, 6])
+    seen = []
+    model.register_forward_pre_hook(
+        lambda _, args, given: seen.append(tuple(given["input_ids"].shape)), with_kwargs=True
+    )
+    options = {"num_beams": 4, "max_new_tokens": 8}
+    ends = list(range(1, 12))
+    mine = sf.beam_search(
+        sf.hf.decoder_step(model), None, prompt=prompts, end=ends, beam_size=4, max_new_tokens=8, early_stopping=True
+    )
+    ours, seen[:] = list(seen), []
+    hf.generated(model, hf.padded(prompts, left=True), ends, early_stopping=True, **options)
+    assert ours[0] == (3, 6)
+    assert seen[0] == (12, 6)
+    assert sum(rows for rows, _ in ours) == mine.rows < sum(rows for rows, _ in seen)
+
+
+def test_encoders_run_once_and_their_keys_move_seldom(hf):
+    model, sources = hf.made("t5"), hf.prompts([4, 2])
+    runs = []
+    model.get_encoder().register_forward_pre_hook(lambda *_: runs.append(1))
+    given, moved = hf.padded(sources, left=False), []
+    step = sf.hf.encoder_decoder_step(model)
+
+    def watched(state):
+        scores, memory = step(state)
+        keys = memory.cache.cross_attention_cache.layers[0].keys
+        moved.append((len(keys), keys.data_ptr()))
+        return scores, memory
+
+    sf.beam_search(watched, None, shared=given, start=hf.START["t5"], end=hf.END, beam_size=3, max_new_tokens=7)
+    assert runs == [1]
+    assert [rows for rows, _ in moved[:2]] == [2, 6]
+    assert len(set(moved)) < len(moved) - 2
+
+
+def test_dtypes_and_kinds_of_attention(hf):
+    import torch
+
+    prompts = hf.prompts([4, 2, 6])
+    for name, dtype in (("gpt2", torch.float64), ("llama", torch.float32)):  # Llama's of float64 has NaN for padding
+        model = hf.made(name, attn_implementation="eager").to(dtype)
+        theirs, out = hf.generated(model, hf.padded(prompts, left=True), num_beams=3, max_new_tokens=6)
+        mine = sf.beam_search(
+            sf.hf.decoder_step(model), None, prompt=prompts, end=hf.END, beam_size=3, max_new_tokens=6
+        )
+        hf.assert_alike(mine, theirs, out.sequences_scores)
+    model = hf.made("llama").to(torch.bfloat16)
+    found = sf.beam_search(sf.hf.decoder_step(model), None, prompt=prompts, end=hf.END, beam_size=3, max_new_tokens=6)
+    assert found.scores.dtype == np.float32
+
+
+def test_what_is_refused(hf):
+    import transformers
+
+    options = {"end": hf.END, "beam_size": 2, "max_new_tokens": 3}
+    config = transformers.MambaConfig(vocab_size=hf.WORDS, hidden_size=8, num_hidden_layers=1, state_size=4)
+    step = sf.hf.decoder_step(transformers.MambaForCausalLM(config).eval())
+    with pytest.raises(TypeError, match="MambaForCausalLM returns no past_key_values"):
+        sf.beam_search(step, None, start=[3], **options)
+    step = sf.hf.encoder_decoder_step(hf.made("t5"))
+    with pytest.raises(TypeError, match="shared must be what the encoder takes.*not NoneType"):
+        sf.beam_search(step, None, start=[0], **options)
+    with pytest.raises(sf.StructureError, match="empty dict"):
+        sf.beam_search(step, None, start=[0], shared={}, **options)
