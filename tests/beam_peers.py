@@ -83,21 +83,21 @@ class TableModel(transformers.PreTrainedModel, transformers.GenerationMixin):
         return CausalLMOutput(logits=torch.from_numpy(found[:, None, :]))
 
 
-def hf_table(case):
-    """`generate` on the table of a case."""
+def hf_table(case, **more):
+    """`generate` on the table of a case, with further settings."""
     model = TableModel(case).eval()
     prompts = torch.tensor(case.prompts)
     settings = generate(case, use_cache=False, pad_token_id=case.vocabulary, attention_mask=torch.ones_like(prompts))
     with torch.no_grad():
-        return read(model, model.generate(prompts, **settings), case.n_best)
+        return read(model, model.generate(prompts, **settings, **more), case.n_best)
 
 
 def zeros(*shape):
     return np.zeros(shape, np.float32)
 
 
-def ct2_table(case):
-    """CTranslate2 on the table of a case.
+def ct2_table(case, **more):
+    """CTranslate2 on the table of a case, with further settings.
 
     The embedding of a token and that of a step are the logits that they bring, the one layer adds nothing, and the
     projection is the identity: the sums are exact.
@@ -136,6 +136,7 @@ def ct2_table(case):
         end_token=list(case.ends),
         return_scores=True,
         include_prompt_in_result=False,
+        **more,
     )
     return [list(zip(source.sequences_ids, source.scores, strict=True)) for source in out]
 
