@@ -886,6 +886,7 @@ def limits(rng, vocabulary, n):
         [sf.NoRepeatNgram(2), sf.RepetitionPenalty(1.5)],
         [sf.ForcedPrefix(tokens[0])],
         [sf.ForcedTokens({1: tokens[0][0]})],
+        [sf.SequenceBias({tokens[0][0]: 1.5}), sf.ExponentialDecayLengthPenalty(1, 1.3), sf.ForcedEnd()],
         [sf.AllowedTokens(tokens)],
         [sf.AllowedTokens(sf.Trie(tokens))],
         [sf.LexicalConstraints([tokens] * n)],

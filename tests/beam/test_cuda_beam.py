@@ -143,6 +143,11 @@ CONSTRAINTS = {
     "allowed of each": [sf.AllowedTokens([[[1], [3, 4]], [[4]], [[5, 1]], [[6, 1], [6]], [[1, 3, 4]]])],
     "prefix": [sf.ForcedPrefix([[3], [], [1, 6], [5], []])],
     "forced": [sf.ForcedTokens({0: 3, 2: 1})],
+    "biases": [
+        sf.SequenceBias({2: 1.5, (3, 1): -2.0}),
+        sf.ExponentialDecayLengthPenalty(0, 1.5),
+        sf.ForcedEnd(free=True),
+    ],
     "banned": [sf.BannedTokens([6, [3, 1], [4, 4]])],
     "ngram": [sf.NoRepeatNgram(1)],
     "repetition": [sf.RepetitionPenalty(1.5)],

@@ -1,6 +1,7 @@
 """Ragged beam search: the step, the way back, and a decoder for any model."""
 
 from .backtrace import Hypotheses, beam_backtrace
+from .biases import ExponentialDecayLengthPenalty, ForcedEnd, SequenceBias
 from .constraints import (
     AllowedTokens,
     BannedTokens,
@@ -30,6 +31,8 @@ __all__ = [
     "BeamTrace",
     "Constraint",
     "DiverseGroups",
+    "ExponentialDecayLengthPenalty",
+    "ForcedEnd",
     "ForcedPrefix",
     "ForcedTokens",
     "Hypotheses",
@@ -38,6 +41,7 @@ __all__ = [
     "Prune",
     "RepetitionPenalty",
     "Rule",
+    "SequenceBias",
     "Stochastic",
     "Trie",
     "beam_backtrace",

@@ -18,8 +18,8 @@ from ..operations.batch import join_batches
 from ..operations.expand import repeat
 from ..operations.join import concat
 from .live import Live
-from .plan import Plan, spread
-from .rules import number
+from .plan import NOTHING, Plan, spread
+from .rules import is_flag, number
 from .tokens import is_nested, is_token, one_by_one, token_batch, token_lists, tokens_of
 from .trie import Trie
 
@@ -136,6 +136,8 @@ class ForcedPrefix(Constraint):
     ----------
     tokens : sequence of int, lists of such, or encoding
         A list of tokens for all sources, or one for each; any may be empty.
+    free : bool
+        Do they cost nothing?  Then the log-probability of each counts as 0, as in transformers.
 
     Raises
     ------
@@ -148,7 +150,8 @@ class ForcedPrefix(Constraint):
     >>> prefix = sf.ForcedPrefix([[4, 2], []])  # of two sources only the first is forced
     """
 
-    def __init__(self, tokens: object) -> None:
+    def __init__(self, tokens: object, *, free: bool = False) -> None:
+        self._free = is_flag(free, "free")
         self._own: list[Array] | None = None
         self._shared: Array = np.empty(0, np.int64)
         if is_array(tokens) or (isinstance(tokens, (list, tuple)) and all(map(is_token, tokens))):
@@ -161,11 +164,12 @@ class ForcedPrefix(Constraint):
         own = [self._shared] * n if self._own is None else self._own
         if len(own) != n:
             raise StructureError(f"there are forced prefixes for {len(own)} sources, but {n} sources")
-        return _Forced(own)
+        return _Forced(own, self._free)
 
 
 class _Forced(Running):
-    def __init__(self, prefixes: list[Array]) -> None:
+    def __init__(self, prefixes: list[Array], free: bool) -> None:
+        self.free = free
         self.lengths = np.array([p.size for p in prefixes], np.int64)
         self.table = np.full((len(prefixes), max([0, *self.lengths.tolist()])), -1)
         for row, prefix in zip(self.table, prefixes, strict=True):
@@ -177,7 +181,10 @@ class _Forced(Running):
             rows = np.flatnonzero(forced)
             begin, end = np.full(forced.size, -1), np.full(forced.size, -1)
             begin[rows], end[rows] = np.arange(rows.size), np.arange(rows.size) + 1
-            plan.allow(begin, end, self.table[live.source[rows], live.t])
+            tokens = self.table[live.source[rows], live.t]
+            plan.allow(begin, end, tokens)
+            if self.free:
+                plan.change(rows, tokens, factor=NOTHING)
 
 
 class ForcedTokens(Constraint):
@@ -187,6 +194,8 @@ class ForcedTokens(Constraint):
     ----------
     tokens : mapping of int to int
         From the place, 0 for the first generated token, to the token.
+    free : bool
+        Do they cost nothing?  Then the log-probability of each counts as 0, as in transformers.
 
     Raises
     ------
@@ -199,24 +208,27 @@ class ForcedTokens(Constraint):
     >>> forced = sf.ForcedTokens({0: 250004})  # the language comes first
     """
 
-    def __init__(self, tokens: Mapping[int, int]) -> None:
+    def __init__(self, tokens: Mapping[int, int], *, free: bool = False) -> None:
+        self._free = is_flag(free, "free")
         if not isinstance(tokens, Mapping):
             raise TypeError(f"the forced tokens must be a dict from places to tokens, not {type(tokens).__name__}")
         self._at = {at_least(t, "a place", 0): at_least(token, "a token", 0) for t, token in tokens.items()}
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """What one search needs of it."""
-        return _ForcedAt(self._at)
+        return _ForcedAt(self._at, self._free)
 
 
 class _ForcedAt(Running):
-    def __init__(self, at: dict[int, int]) -> None:
-        self.at = at
+    def __init__(self, at: dict[int, int], free: bool) -> None:
+        self.at, self.free = at, free
 
     def limit(self, live: Live, plan: Plan) -> None:
         if live.t in self.at:
             rows = live.source.size
             plan.allow(np.zeros(rows, np.int64), np.ones(rows, np.int64), np.array([self.at[live.t]]))
+            if self.free:
+                plan.change(np.arange(rows), np.full(rows, self.at[live.t]), factor=NOTHING)
 
 
 class BannedTokens(Constraint):
@@ -226,11 +238,13 @@ class BannedTokens(Constraint):
     ----------
     tokens : int, sequence of int and of phrases, or encoding
         A token, or a list of tokens and of phrases (lists of tokens).
+    until : int, optional
+        Only among so many tokens at the beginning: with 1 they must not come first.
 
     Raises
     ------
-    TypeError, StructureError
-        For what are no tokens.
+    TypeError, StructureError, ConversionError
+        For what are no tokens, and for another `until`.
 
     Examples
     --------
@@ -238,7 +252,8 @@ class BannedTokens(Constraint):
     >>> banned = sf.BannedTokens([0, 1, [7, 8]])  # 7 may come, and 8, but not 8 behind 7
     """
 
-    def __init__(self, tokens: object) -> None:
+    def __init__(self, tokens: object, *, until: int | None = None) -> None:
+        self._until = None if until is None else at_least(until, "until", 1)
         if isinstance(tokens, Encoding):
             tokens = token_lists(tokens, "the banned tokens")
         if is_token(tokens):
@@ -252,25 +267,24 @@ class BannedTokens(Constraint):
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """What one search needs of it."""
-        return _Banned(self._single, self._phrases)
+        return _Banned(self._single, self._phrases, self._until)
 
 
 class _Banned(Running):
-    def __init__(self, single: Array, phrases: list[Array]) -> None:
-        self.single, self.phrases = single, phrases
+    def __init__(self, single: Array, phrases: list[Array], until: int | None) -> None:
+        self.single, self.phrases, self.until = single, phrases, until
         self.largest = max([-1, *single.tolist(), *(int(phrase.max()) for phrase in phrases)])
 
     def limit(self, live: Live, plan: Plan) -> None:
         if self.largest >= plan.width:
             raise StructureError(f"token {self.largest} is banned, but scores have {plan.width} columns")
+        if self.until is not None and live.t >= self.until:
+            return
         rows = live.source.size
         plan.ban(np.repeat(np.arange(rows), self.single.size), np.tile(self.single, rows))
         for phrase in self.phrases:
-            size = phrase.size - 1
-            context = live.context
-            if context.shape[1] >= size:
-                here = np.flatnonzero((context[:, context.shape[1] - size :] == phrase[:-1]).all(1))
-                plan.ban(here, np.full(here.size, phrase[-1]))
+            here = live.behind(phrase[:-1])
+            plan.ban(here, np.full(here.size, phrase[-1]))
 
 
 class NoRepeatNgram(Constraint):

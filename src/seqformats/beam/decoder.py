@@ -53,6 +53,8 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
         The power of the length that a score is divided by; or an array, one a source.
     early_stopping : bool or "never"
         Of the rule "hf": False, True or "never".
+    patience : float
+        Of the rule "ct2": with how many finished hypotheses, in beam sizes, a source is done.
     min_new_tokens : int or array of int
         So many tokens come before an end; or an array, one a source.
     prune : Prune, optional
@@ -112,9 +114,9 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
       what stays in the beam beside the live ones
     - a score is the log-probability over ``length ** length_penalty``; of "gnmt" over ``((5 + length) / 6) **
       length_penalty``; of "paddle" nothing divides it
-    - a source is done when k have finished ("fairseq", "marian", "ct2"), or without a length penalty `n_best` and the
-      best candidate ("ct2"); when no live one can be among the k best any more ("hf", by `early_stopping`, and
-      "gnmt"); when none is live ("paddle")
+    - a source is done when k have finished ("fairseq", "marian"), or k times `patience`, or without a length penalty
+      `n_best` and the best candidate ("ct2"); when no live one can be among the k best any more ("hf", by
+      `early_stopping`, and "gnmt"); when none is live ("paddle")
     - at `max_new_tokens` live ones count as finished; "fairseq" makes them end, "gnmt" takes them where nothing else
       has finished
 

@@ -101,6 +101,15 @@ class Live:
         before = self._nodes.before
         return self.prefixes if before is None else np.concatenate([before[self.source], self.prefixes], 1)
 
+    def behind(self, tokens: Array) -> Array:
+        """The rows whose prompt and tokens so far end with these."""
+        if not tokens.size:
+            return np.arange(self.source.size)
+        context, size = self.context, tokens.size
+        if context.shape[1] < size:
+            return np.empty(0, np.int64)
+        return np.flatnonzero((context[:, context.shape[1] - size :] == tokens).all(1))
+
     def check(self, counts: Array) -> None:
         """ValueError where a count of candidates says that a row is bad."""
         if counts.size and counts.min() < 0:

@@ -12,14 +12,14 @@ import numpy as np
 
 from ..arrays import Array, has_items, is_array, to_host
 from ..converters.layouts import at_least
-from ..errors import ConversionError, StructureError, said
+from ..errors import ConversionError, StructureError
 from ..formats import LoD, Ragged
 from ..formats.structure import integers, whole
 from .constraints import Constraint
 from .names import HINTS
 from .prompts import last_tokens, prompts_of, side_by_side
 from .result import BeamState
-from .rules import Prune, Rule, number, rule_of
+from .rules import Prune, Rule, is_flag, number, rule_of
 from .sampling import Stochastic
 from .tokens import ends_of
 
@@ -50,6 +50,7 @@ class Options:
     n_best: int = 1
     length_penalty: Real = 1.0
     early_stopping: bool | str = False
+    patience: float = 1.0
     min_new_tokens: Whole = 0
     prune: Prune | None = None
     sampling: Stochastic | None = None
@@ -67,12 +68,11 @@ class Options:
             raise TypeError(f"prune must be a Prune, not {type(self.prune).__name__}")
         if self.sampling is not None and not isinstance(self.sampling, Stochastic):
             raise TypeError(f"sampling must be a Stochastic, not {type(self.sampling).__name__}")
-        if not isinstance(self.trace, (bool, np.bool_)):
-            raise TypeError(f"trace must be True or False, not {said(self.trace)}")
+        is_flag(self.trace, "trace")
 
     def made_rule(self) -> Rule:
         """The rule; ConversionError where there is none of this name."""
-        return rule_of(self.rule, self.early_stopping)
+        return rule_of(self.rule, self.early_stopping, self.patience)
 
     def made_constraints(self) -> list[Constraint]:
         """The constraints as a list."""
@@ -106,8 +106,9 @@ def per_source(options: Options, n: int | None) -> Sources:
     width = _whole(options.beam_size, n, "beam_size", 1)
     limit = _whole(options.max_new_tokens, n, "max_new_tokens", 1)
     least = _whole(options.min_new_tokens, n, "min_new_tokens", 0)
-    if at_least(options.n_best, "n_best", 1) > width.max(initial=1) and n:
-        raise ConversionError(f"n_best is {options.n_best}, but the beams have {width.max()} places at most")
+    places = width.max(initial=1) * options.made_rule().patience
+    if at_least(options.n_best, "n_best", 1) > places and n:
+        raise ConversionError(f"n_best is {options.n_best}, but the beams have {places:g} places at most")
     ends = ends_of(options.end, n)
     ends_at = np.cumsum([0, *[e.size for e in ends]]).astype(np.int64)
     all_ends = np.concatenate([np.empty(0, np.int64), *ends])

@@ -11,6 +11,9 @@ from ..arrays import Array
 from ..errors import StructureError
 from .rows import Limits
 
+NOTHING = 1e-30
+"""A factor by which a log-probability becomes nothing; -inf, which 0 would make NaN, stays what it is."""
+
 
 class Plan:
     """What may follow each row: the tokens that alone are allowed, and those whose log-probability changes."""

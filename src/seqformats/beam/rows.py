@@ -91,6 +91,7 @@ class Beams(NamedTuple):
     most: Integers  # how many candidates it asks for in the next step
     width: Integers  # its size
     limit: Integers  # the most tokens of a hypothesis
+    enough: Integers  # with so many finished it is done, by the rules that count them
     size: Integers  # how many finished hypotheses are kept
     finished: Integers  # how many have ever finished
     topped: Integers  # has the best candidate of a step been an end?

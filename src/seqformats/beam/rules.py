@@ -46,6 +46,8 @@ class Rule(NamedTuple):
     """Must the last token be an end?"""
     masks_first: bool = False
     """Do limits act on the scores before they become log-probabilities, so that these still add up to one?"""
+    patience: float = 1.0
+    """With how many finished hypotheses a source is done, in beam sizes, where they are counted (COUNT, TOP)."""
 
 
 RULES = {
@@ -65,19 +67,24 @@ RULES = {
 _EARLY = {False: OPEN, True: FULL, "never": NEVER}
 
 
-def rule_of(name: object, early_stopping: object) -> Rule:
-    """The rule of this name; `early_stopping` belongs to "hf"."""
+def rule_of(name: object, early_stopping: object, patience: object) -> Rule:
+    """The rule of this name; `early_stopping` belongs to "hf", `patience` to "ct2"."""
     if not isinstance(name, str) or name not in RULES:
         raise ConversionError(f"there is no rule {said(name)}; there are: {', '.join(RULES)}")
     if isinstance(early_stopping, np.bool_):
         early_stopping = bool(early_stopping)
     if not isinstance(early_stopping, (bool, str)) or early_stopping not in _EARLY:
         raise ConversionError(f'early_stopping must be False, True or "never", not {said(early_stopping)}')
+    patient = number(patience, "patience")
+    if not 0 < patient < math.inf:
+        raise ConversionError(f"patience must be above 0, and finite, not {said(patience)}")
+    if name != "ct2" and patient != 1:
+        raise ConversionError(f'patience belongs to the rule "ct2"; "{name}" stops in a way of its own')
     if name == "hf":
         return RULES[name]._replace(stop=_EARLY[early_stopping])
     if early_stopping is not False:
         raise ConversionError(f'early_stopping belongs to the rule "hf"; "{name}" stops in a way of its own')
-    return RULES[name]
+    return RULES[name]._replace(patience=patient)
 
 
 @dataclass(frozen=True)
@@ -130,8 +137,7 @@ class Prune:
             raise ConversionError(f"absolute must be at least 0, not {said(self.absolute)}")
         if self.per_parent is not None:
             at_least(self.per_parent, "per_parent", 1)
-        if not isinstance(self.safe, (bool, np.bool_)):
-            raise TypeError(f"safe must be True or False, not {said(self.safe)}")
+        is_flag(self.safe, "safe")
 
     def thresholds(self) -> Array:
         """How far a candidate, and its token, may be below the best one: two log-probabilities, float32."""
@@ -141,6 +147,13 @@ class Prune:
         token = math.inf if self.local is None else -math.log(number(self.local, "local"))
         with np.errstate(over="ignore"):
             return np.array([far, token]).astype(np.float32)
+
+
+def is_flag(value: object, what: str) -> bool:
+    """True or False as a bool; TypeError for everything else."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{what} must be True or False, not {said(value)}")
+    return bool(value)
 
 
 # What float(...) would take, or take with a warning.

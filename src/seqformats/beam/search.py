@@ -30,12 +30,15 @@ class Search:
         elif rule.spares:  # so that k are left if all ends are among them
             most = np.maximum(2, 1 + np.diff(sources.ends_at)) * sources.width
         size, finished, topped = np.zeros((3, source.size), np.int64)
+        width = sources.width // groups
+        enough = np.minimum(np.floor(width * rule.patience + 0.5), width * sources.limit).astype(np.int64)
         self.beams = Beams(
             source,  # at first each source has one row
             source + 1,
             most[source] // groups,
-            sources.width[source] // groups,
+            width[source],
             sources.limit[source],
+            enough[source],
             size,
             finished,
             topped,
@@ -43,7 +46,7 @@ class Search:
         )
         self.wanted = Wanted(self.beams.begin, self.beams.end, self.beams.most)
         self.longest, self.largest = 1, int(self.beams.most.max(initial=0))
-        places = 2 * int(sources.width.max(initial=1))
+        places = int((enough + width).max(initial=2))
         scores, nodes = np.empty(source.size * places, np.float32), np.empty(source.size * places, np.int64)
         self.finished = Finished(scores, nodes, places)
         self._terms = Terms(

@@ -152,9 +152,9 @@ def cpu(
             most_tokens = limit if stop == 2 and penalty > 0 else length
             enough |= (stop == 1 and full) or not scored(best, most_tokens, norm, penalty) > worst
         elif stop == 3:
-            enough |= beams.finished[b] >= k
+            enough |= beams.finished[b] >= beams.enough[b]
         elif stop == 4:  # "ct2"
-            wanted = min(terms.n_best, k) if penalty == 0 else k
+            wanted = min(terms.n_best, beams.enough[b]) if penalty == 0 else beams.enough[b]
             enough |= beams.finished[b] >= wanted and (penalty != 0 or beams.topped[b] == 1)
         elif stop == 5:  # "gnmt": even at full length
             enough |= full and worst > scored(best, limit, norm, penalty)

@@ -1,0 +1,180 @@
+"""Limits that make tokens more or less likely, and those on ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..arrays import Array
+from ..converters.layouts import at_least
+from ..errors import ConversionError, StructureError, said
+from ..formats.structure import whole
+from .constraints import Constraint, Running
+from .live import Live
+from .plan import NOTHING, Plan, spread
+from .rules import is_flag, number
+from .tokens import is_token, tokens_of
+
+
+class SequenceBias(Constraint):
+    """Tokens, and the last tokens of phrases, become more or less likely.
+
+    Parameters
+    ----------
+    biases : mapping of int or tuple of int to float
+        What the log-probability of a token is increased by; of a phrase that of its last token, behind the others.  A
+        token may have several; -inf bans it.
+
+    Raises
+    ------
+    TypeError, StructureError, ConversionError
+        For what is no such mapping, for what are no tokens, and for NaN and +inf.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> bias = sf.SequenceBias({3: -2.0, (7, 8): 1.5})  # 3 comes seldom, and 8 more often behind 7
+    """
+
+    def __init__(self, biases: Mapping[int | tuple[int, ...], float]) -> None:
+        if not isinstance(biases, Mapping):
+            raise TypeError(f"the biases must be a dict from tokens and phrases to numbers, not {said(biases)}")
+        self._biases: list[tuple[Array, float]] = []
+        for tokens, bias in biases.items():
+            parts = [tokens] if is_token(tokens) else tokens
+            if not isinstance(parts, (list, tuple)):
+                raise TypeError(f"the biases must be those of tokens and of tuples of such, not of {said(tokens)}")
+            phrase = tokens_of([whole(x, "a biased token") for x in parts], "the biased tokens")
+            if not phrase.size:
+                raise StructureError("a biased phrase has no token")
+            value = number(bias, "a bias")
+            if not value < 1e30:
+                raise ConversionError(f"a bias must be below 1e30, not {said(bias)}")
+            self._biases.append((phrase, max(value, -1e30) if value > -math.inf else value))
+
+    def begin(self, n: int, ends: Sequence[Array]) -> Running:
+        """What one search needs of it."""
+        return _Biased(self._biases)
+
+
+class _Biased(Running):
+    def __init__(self, biases: list[tuple[Array, float]]) -> None:
+        self.biases = biases
+        self.largest = max([-1, *(int(phrase.max()) for phrase, _ in biases)])
+
+    def limit(self, live: Live, plan: Plan) -> None:
+        if self.largest >= plan.width:
+            raise StructureError(f"token {self.largest} has a bias, but scores have {plan.width} columns")
+        for phrase, bias in self.biases:
+            here = live.behind(phrase[:-1])
+            plan.change(here, np.full(here.size, phrase[-1]), addend=bias)
+
+
+class ExponentialDecayLengthPenalty(Constraint):
+    """Ends become more likely with every token behind a place.
+
+    Parameters
+    ----------
+    start : int
+        With so many tokens behind them ends are as likely as the model says, and with more likelier.
+    factor : float
+        Above 0.  Behind `start` + p tokens the log-probability of an end grows by ``factor ** p - 1`` times what it is
+        below 0, up to 0; with a factor below 1 it falls.
+
+    Raises
+    ------
+    TypeError, ConversionError
+        For numbers out of their range.
+
+    Notes
+    -----
+    It is that of transformers, where the log-probability of an end may become more than 0, though.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> shorter = sf.ExponentialDecayLengthPenalty(20, 1.1)
+    """
+
+    def __init__(self, start: int, factor: float) -> None:
+        self._start, self._factor = at_least(start, "start", 0), number(factor, "factor")
+        if not 0 < self._factor < math.inf:
+            raise ConversionError(f"factor must be above 0, and finite, not {said(factor)}")
+
+    def begin(self, n: int, ends: Sequence[Array]) -> Running:
+        """What one search needs of it."""
+        return _Decay(self._start, math.log(self._factor), ends)
+
+
+class _Decay(Running):
+    def __init__(self, start: int, growth: float, ends: Sequence[Array]) -> None:
+        self.start, self.growth, self.ends = start, growth, Ends(ends)
+
+    def limit(self, live: Live, plan: Plan) -> None:
+        beyond = live.t - self.start
+        if beyond > 0:
+            rows, tokens = self.ends.behind(live, np.arange(live.source.size))
+            grown = math.exp(min(beyond * self.growth, math.log(2)))
+            plan.change(rows, tokens, factor=max(2 - grown, NOTHING))
+
+
+class ForcedEnd(Constraint):
+    """A hypothesis that has but one token left ends with it.
+
+    Parameters
+    ----------
+    free : bool
+        Does it cost nothing?  Then the log-probability of such an end counts as 0, as in transformers.
+
+    Raises
+    ------
+    TypeError
+        For another `free`.
+
+    Notes
+    -----
+    A source without any end is not limited.  The rule "fairseq" does this in every search.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> limits = [sf.ForcedEnd()]
+    """
+
+    def __init__(self, *, free: bool = False) -> None:
+        self._free = is_flag(free, "free")
+
+    def begin(self, n: int, ends: Sequence[Array]) -> Running:
+        """What one search needs of it."""
+        return _EndForced(self._free, ends)
+
+
+class _EndForced(Running):
+    def __init__(self, free: bool, ends: Sequence[Array]) -> None:
+        self.free, self.ends = free, Ends(ends)
+
+    def limit(self, live: Live, plan: Plan) -> None:
+        begin, end = self.ends.begin[live.source], self.ends.end[live.source]
+        forced = (live.left == 1) & (begin < end)
+        if forced.any():
+            plan.allow(np.where(forced, begin, -1), np.where(forced, end, -1), self.ends.tokens)
+            if self.free:
+                rows, tokens = self.ends.behind(live, np.flatnonzero(forced))
+                plan.change(rows, tokens, factor=NOTHING)
+
+
+class Ends:
+    """The ends of all sources: those of source i are ``tokens[begin[i]:end[i]]``."""
+
+    def __init__(self, ends: Sequence[Array]) -> None:
+        self.tokens = np.concatenate([np.empty(0, np.int64), *ends])
+        self.end = np.cumsum([part.size for part in ends]).astype(np.int64)
+        self.begin = self.end - [part.size for part in ends]
+
+    def behind(self, live: Live, rows: Array) -> tuple[Array, Array]:
+        """Rows and tokens: each of these rows with each end of its source."""
+        source = live.source[rows]
+        of, places = spread(self.begin[source], self.end[source])
+        return rows[of], self.tokens[places]
