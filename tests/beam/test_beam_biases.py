@@ -143,6 +143,18 @@ def test_several_limits(rule):
     assert_same(found, slow(together, rule))
 
 
+@every_rule
+def test_what_becomes_nothing_twice(rule):
+    """Products of factors are neither 0 nor infinite."""
+    ends = [sf.ForcedEnd(free=True), sf.ExponentialDecayLengthPenalty(0, 50.0)]
+    once, twice = (sf.beam_search(step, None, constraints=given, rule=rule, **OPTIONS) for given in (ends[:1], ends))
+    assert np.isfinite(once.scores).all()
+    assert np.isfinite(twice.scores).all()
+    repeated = [sf.RepetitionPenalty(1e29), sf.RepetitionPenalty(1e29)]
+    found = sf.beam_search(step, None, constraints=repeated, rule=rule, **OPTIONS)
+    assert not np.isnan(found.scores).any()
+
+
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "ct2"])
 def test_a_free_end(rule):
     found = sf.beam_search(step, None, constraints=sf.ForcedEnd(free=True), rule=rule, **OPTIONS)

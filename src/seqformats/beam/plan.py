@@ -101,7 +101,9 @@ class Plan:
             order = np.argsort(places, kind="stable")
             places = places[order]
             first = np.flatnonzero(np.diff(places, prepend=-1))
-            self.factors = np.multiply.reduceat(factors[order], first)
+            with np.errstate(over="ignore"):
+                product = np.multiply.reduceat(factors[order], first)
+            self.factors = np.clip(product, np.float32(NOTHING), np.float32(1 / NOTHING))  # neither 0 nor infinite
             self.addends = np.add.reduceat(addends[order], first)
             self.edited = places[first] % self.width
             self.edited_at = np.searchsorted(places[first], np.arange(self.rows + 1) * self.width).astype(np.int64)
