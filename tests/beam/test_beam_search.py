@@ -920,6 +920,11 @@ def test_what_does_not_fit(change, error, words):
         ("num_return_sequences", "is called n_best here"),
         ("temperature", "divide the logits by it"),
         ("repetition_penalty", "RepetitionPenalty"),
+        ("forced_eos_token_id", r"ForcedEnd\(free=True\)"),
+        ("sequence_bias", "SequenceBias"),
+        ("begin_suppress_tokens", "until=1"),
+        ("stop_strings", "on_scores"),
+        ("coverage_penalty", "keep the attention"),
         ("beamsize", "there is no option beamsize"),
     ],
 )
@@ -943,6 +948,30 @@ def test_hints_name_what_there_is():
         for name in re.findall(r"called (\w+) here|(\w+)\(|(on_\w+)|`(\w+)`", hint):
             name = "".join(name)
             assert name in options or hasattr(sf, name), (other, name)
+
+
+# What else these take: sizes of caches, other ways of decoding, and how a process works.
+NOT_OF_A_SEARCH = (
+    "assistant|cache|compile|dola|continuous_batching|is_assistant|matching_ngram|prefill|prompt_lookup|speculation|"
+    "target_lookbehind|token_healing|transformers_version|use_mtp|watermarking|_from_model|asynchronous|use_vmap|"
+    "max_input_length|static_prompt|replace_unknowns|^source$|^self$|constraints"
+)
+
+
+@pytest.mark.peers
+def test_every_option_of_generate_and_ctranslate2_has_a_hint():
+    for library in ("transformers", "ctranslate2"):
+        pytest.importorskip(library)
+    import ctranslate2
+    import transformers
+
+    theirs = set(transformers.GenerationConfig().to_dict())
+    for method in (ctranslate2.Translator.translate_batch, ctranslate2.Generator.generate_batch):
+        theirs |= set(re.findall(r"(\w+): ", method.__doc__.partition("->")[0]))
+    options = set(inspect.signature(sf.beam_search).parameters)
+    unknown = {name for name in theirs - options - set(names.HINTS) if not re.search(NOT_OF_A_SEARCH, name)}
+    assert unknown == set()
+    assert len(theirs & set(names.HINTS)) > 50
 
 
 @pytest.mark.parametrize("door", [sf.beam_search, sf.BeamDecoder])
