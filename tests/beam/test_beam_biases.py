@@ -181,6 +181,31 @@ def test_what_is_free_but_impossible_is_not_chosen():
     assert found.tokens.to_nested() == [[], [], []]
 
 
+def test_stop_strings():
+    """The hook that the page for users of other libraries has: behind a stop string nothing comes but a free end."""
+    stops = ["34", "22"]
+
+    def stop(scores, state):
+        scores = scores.copy()
+        for tokens, row in zip(lists(state.prefixes), scores, strict=True):
+            if any("".join(map(str, tokens)).endswith(text) for text in stops):
+                row[:], row[0] = NONE, 0
+        return scores
+
+    found = sf.beam_search(step, None, on_scores=stop, **OPTIONS | {"end": 0, "length_penalty": 0.0, "n_best": 4})
+    stopped = 0
+    for i, source in enumerate(found.tokens.to_nested()):
+        for tokens, parts in zip(source, found.token_scores.to_nested()[i], strict=True):
+            text = "".join(map(str, tokens))
+            places = [text.find(one) for one in stops if one in text[:-1]]
+            if places:
+                assert len(text) in (min(places) + 2, min(places) + 3)  # at the greatest length there is no end
+                if text[-3:-1] in stops:
+                    assert (tokens[-1], parts[-1]) == (0, 0)
+                    stopped += 1
+    assert stopped
+
+
 @pytest.mark.parametrize("patience", [0.5, 0.75, 1, 1.25, 1.6, 2, 7.3])
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_patience(patience, power):
