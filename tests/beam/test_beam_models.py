@@ -104,23 +104,28 @@ def test_a_search_without_a_prompt(hf):
     assert one.tokens.to_nested() == other.tokens.to_nested()
 
 
-def test_prompts_are_read_once_and_rows_are_few(hf):
-    """A model sees each prompt a single time, and no hypothesis of a source that is done."""
-    model, prompts = hf.made("gpt2"), hf.prompts([6, 6, 6])
-    seen = []
-    model.register_forward_pre_hook(
-        lambda _, args, given: seen.append(tuple(given["input_ids"].shape)), with_kwargs=True
-    )
-    options = {"num_beams": 4, "max_new_tokens": 8}
+@pytest.mark.parametrize("settings", SETTINGS, ids=["plain", "early", "never"])
+@pytest.mark.parametrize("name", DECODERS + PAIRS)
+def test_prompts_are_read_once_and_rows_are_few(hf, name, settings):
+    """A model sees each prompt a single time, and never more rows than `generate` gives it."""
+    model, prompts = hf.made(name), hf.prompts([6, 6, 6])
+    seen, which = [], "decoder_input_ids" if name in PAIRS else "input_ids"
+    model.register_forward_pre_hook(lambda _, args, given: seen.append(tuple(given[which].shape)), with_kwargs=True)
     ends = list(range(1, 12))
-    mine = sf.beam_search(
-        sf.hf.decoder_step(model), None, prompt=prompts, end=ends, beam_size=4, max_new_tokens=8, early_stopping=True
-    )
+    options = {"end": ends, "beam_size": 4, "max_new_tokens": 8, **settings}
+    given = hf.padded(prompts, left=name in DECODERS)
+    if name in PAIRS:
+        mine = sf.beam_search(sf.hf.encoder_decoder_step(model), None, shared=given, start=hf.START[name], **options)
+    else:
+        mine = sf.beam_search(sf.hf.decoder_step(model), None, prompt=prompts, **options)
     ours, seen[:] = list(seen), []
-    hf.generated(model, hf.padded(prompts, left=True), ends, early_stopping=True, **options)
-    assert ours[0] == (3, 6)
-    assert seen[0] == (12, 6)
+    theirs, out = hf.generated(model, given, ends, num_beams=4, max_new_tokens=8, **settings)
+    hf.assert_alike(mine, theirs, out.sequences_scores)
+    length = 1 if name in PAIRS else 6
+    assert (ours[0], seen[0]) == ((3, length), (12, length))
+    assert {shape[1] for shape in ours[1:]} <= {1}
     assert sum(rows for rows, _ in ours) == mine.rows < sum(rows for rows, _ in seen)
+    assert len(ours) <= len(seen)
 
 
 def test_encoders_run_once_and_their_keys_move_seldom(hf):
