@@ -206,7 +206,7 @@ def test_stop_strings():
     assert stopped
 
 
-@pytest.mark.parametrize("patience", [0.5, 0.75, 1, 1.25, 1.6, 2, 7.3])
+@pytest.mark.parametrize("patience", [0.5, 0.75, 1, 1.25, 1.4, 1.6, 2, 7.3])
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_patience(patience, power):
     """The slow decoder, which is done with more."""

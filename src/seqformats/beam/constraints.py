@@ -323,7 +323,7 @@ class _NoRepeat(Running):
         places = context.shape[1] - before
         if places <= 0:
             return
-        same = context[:, :places] >= 0  # where a prompt is shorter there is no token, and no n-gram
+        same = np.ones((live.source.size, places), bool)
         for j in range(before):
             same &= context[:, j : j + places] == context[:, places + j : places + j + 1]
         rows, at = np.nonzero(same)
