@@ -209,18 +209,18 @@ def test_stop_strings():
 @pytest.mark.parametrize("patience", [0.5, 0.75, 1, 1.25, 1.4, 1.6, 2, 7.3])
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_patience(patience, power):
-    """The slow decoder, which is done with more."""
-    for n_best in {1, max(1, math.floor(4 * patience))}:
-        found = sf.beam_search(
-            step, None, rule="ct2", patience=patience, **OPTIONS | {"n_best": n_best, "length_penalty": power}
-        )
-        for i, source in enumerate(found.tokens.to_nested()):
-            options = PatientOptions(
-                tuple(ENDS[i]), 4, int(OPTIONS["max_new_tokens"][i]), "ct2", n_best, power, patience=patience
-            )
-            before = int(OPTIONS["start"][i])
-            wanted = patient(lambda tokens, i=i, b=before: TABLE[i, len(tokens), tokens[-1] if tokens else b], options)
-            assert source == [tokens for tokens, *_ in wanted.hypotheses]
+    """The slow decoder, which is done with more; the one source of each search has two ends."""
+    for seed in range(10):
+        table = np.random.default_rng(seed).standard_normal((6, WORDS, WORDS)).astype(np.float32)
+        for n_best in {1, max(1, math.floor(4 * patience))}:
+            found = sf.beam_search(
+                lambda state, table=table: (table[state.t, state.tokens], None), None, rule="ct2", start=[2],
+                end=[0, 5], beam_size=4, max_new_tokens=6, n_best=n_best, length_penalty=power, patience=patience,
+            )  # fmt: skip
+            options = PatientOptions((0, 5), 4, 6, "ct2", n_best, power, patience=patience)
+            wanted = patient(lambda tokens, table=table: table[len(tokens), tokens[-1] if tokens else 2], options)
+            assert found.tokens.to_nested() == [[tokens for tokens, *_ in wanted.hypotheses]]
+            assert found.rows == wanted.rows
 
 
 @dataclasses.dataclass(frozen=True)
