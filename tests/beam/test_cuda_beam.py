@@ -167,6 +167,40 @@ def test_constraints(gpu, name, rule):
 
 
 @on_each_library
+def test_prompts_and_what_is_kept(gpu):
+    """The prompt lies beside the memories, and what is kept, and the rows of each token, beside the tokens."""
+    gpu.need()
+    prompts = sf.Ragged(np.array([3, 4, 3, 0, 5, 0, 0, 1, 0, 0]), [4, 2, 1, 2, 1])
+    options = RAGGED | {"start": None, "prompt": prompts, "trace": True}
+    options["constraints"] = [sf.NoRepeatNgram(2), sf.RepetitionPenalty(1.5)]
+
+    def found_on(where):
+        model = Model(where)
+
+        def step(state):
+            assert arrays.library_of(state.prompt.data).kind(state.prompt.data) == getattr(where, "kind", "cuda")
+            assert host(state.prompt).to_nested() == prompts.to_nested()
+            scores, memory = model(state)
+            numbers = host(state.source) * 1000 + np.arange(len(host(state.source))) + 100 * state.t
+            return scores, memory, {"row": where.up(numbers), "pairs": (where.up(np.stack([numbers, numbers], 1)),)}
+
+        return sf.beam_search(step, model.memory(), **options)
+
+    found, wanted = found_on(gpu), found_on(CPU())
+    assert_same(found, wanted)
+    for ours, theirs in (
+        (found.kept["row"], wanted.kept["row"]),
+        (found.kept["pairs"][0], wanted.kept["pairs"][0]),
+        (found.parents, wanted.parents),
+    ):
+        assert arrays.library_of(ours.data).kind(ours.data) == "cuda"
+        assert host(ours).data.tolist() == theirs.data.tolist()
+        assert ours.lengths() == theirs.lengths()
+    assert host(found.ended).tolist() == wanted.ended.tolist()
+    assert arrays.library_of(found.ended).kind(found.ended) == "cuda"
+
+
+@on_each_library
 @pytest.mark.parametrize("rule", ["hf", "marian"])
 def test_groups(gpu, rule):
     options = dict(PLAIN, beam_size=4, n_best=4, rule=rule, constraints=[sf.DiverseGroups(2, 0.7)])
