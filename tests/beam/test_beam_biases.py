@@ -362,3 +362,25 @@ def test_patience_of_ctranslate2(peers, patience):
             assert_alike(case, tables.search(case, patience=patience), peers.ct2_table(case, patience=patience))
             compared += 1
     assert compared > 20
+
+
+CTRANSLATE2 = {
+    "repetition_penalty": (1.8, sf.RepetitionPenalty(1.8)),
+    "no_repeat_ngram_size": (2, sf.NoRepeatNgram(2)),
+    "suppress_sequences": ([["3"], ["1", "2"], ["4", "4", "5"]], sf.BannedTokens([3, [1, 2], [4, 4, 5]])),
+}
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("option", CTRANSLATE2)
+def test_options_of_ctranslate2(peers, option):
+    """It does not see the prompt, where that is no part of its results: a start."""
+    value, limit = CTRANSLATE2[option]
+    compared = 0
+    for case in cases("ct2", range(300_100, 300_160)):
+        case = dataclasses.replace(case, ends=case.ends[:1])
+        if set(case.ends) & {3}:
+            continue
+        assert_alike(case, tables.search(case, constraints=limit), peers.ct2_table(case, **{option: value}))
+        compared += 1
+    assert compared > 20
