@@ -218,7 +218,7 @@ class BeamDecoder:
         self._search = Search(sources, rule, prune, groups, options.n_best, apart=selection.apart)
         self._place, self._shared = place, options.shared
         self._paths = Paths(traced=bool(options.trace))
-        self._sources = sources
+        self._start = sources.start
         self._prompt = None
         if sources.prompts is not None:
             self._prompt = Ragged._sealed(place.put(sources.prompts.data), sources.prompts._structure)
@@ -292,7 +292,7 @@ class BeamDecoder:
         BeamResult
             Those of each source, best first.
         """
-        put, nodes, paths, start = self._place.put, self._search.nodes, self._paths, self._sources.start
+        put, nodes, paths, start = self._place.put, self._search.nodes, self._paths, self._start
         source, last, scores = self._search.best()
         inner = Structure.of_lengths(nodes.lengths(last))
         outer = Structure.of_lengths(np.bincount(source, minlength=start.size).astype(np.int64))
