@@ -910,7 +910,9 @@ def beam_search(b):
     }
     choice = rng.integers(4)
     if choice == 0 and not options["constraints"]:
-        options["sampling"] = sf.Stochastic(3)
+        several = {"temperature": 0.8, "top_k": 20, "top_p": 0.9, "typical": 0.9}
+        samples = [sf.Stochastic(3), sf.Sample(3), sf.Sample(3, **several), sf.Sample(3, replacement=False, **several)]
+        options["sampling"] = samples[rng.integers(4)]
     elif choice == 1:
         options["prune"] = sf.Prune(relative=0.1, per_parent=3)
     elif choice == 2 and not options["constraints"]:

@@ -153,6 +153,21 @@ def pruned(rng):
     )
 
 
+def sampled(rng):
+    if rng.integers(3) == 0:
+        return sf.Stochastic(given(rng, small))
+    part = lambda rng: float(rng.random())  # noqa: E731
+    makers = {
+        "temperature": lambda rng: pick(rng, [1e-30, 0.5, 1, 2.0, 1e30]),
+        "top_k": lambda rng: 1 + small(rng),
+        **dict.fromkeys(("top_p", "min_p", "typical"), part),
+        "replacement": lambda rng: bool(rng.integers(2)),
+    }
+    return sf.Sample(
+        given(rng, small), **{name: given(rng, make) for name, make in makers.items() if rng.integers(3) == 0}
+    )
+
+
 def searched(rng):
     sources, width = int(rng.integers(0, 3)), int(rng.integers(1, 6))
     makers = {
@@ -162,7 +177,7 @@ def searched(rng):
         "early_stopping": lambda rng: pick(rng, [True, False, "never"]),
         "min_new_tokens": small,
         "prune": pruned,
-        "sampling": lambda rng: sf.Stochastic(given(rng, small)),
+        "sampling": sampled,
         "constraints": lambda rng: [constraint(rng)],
         "shared": lambda rng: plain(rng, (sources, 2)),
         "on_scores": lambda rng: lambda scores, state: scores,
@@ -519,6 +534,7 @@ CALLS = {
     "constraints": constraint,
     "Prune": pruned,
     "Stochastic": lambda rng: sf.Stochastic(given(rng, small)),
+    "Sample": sampled,
     "ctc_greedy": labelled,
     "ctc_beam_search": searched_frames,
     "beam_search": searched,

@@ -215,6 +215,27 @@ def test_sampling(gpu):
     compare(gpu, sampling=sf.Stochastic(seed=7), constraints=[sf.BannedTokens([3])], **PLAIN)
 
 
+DRAWN = {
+    "plain": {},
+    "heat": {"temperature": 1.5},
+    "top_k": {"top_k": 3},
+    "top_p and typical": {"top_p": 0.9, "typical": 0.7},
+    "all": {"temperature": 0.7, "top_k": 5, "top_p": 0.95, "min_p": 0.02, "typical": 0.9},
+}
+
+
+@on_each_library
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", DRAWN)
+def test_draws(gpu, name, replacement):
+    """The same tokens as on the host."""
+    sample = sf.Sample(3, replacement=replacement, **DRAWN[name])
+    compare(gpu, sampling=sample, **RAGGED)
+    compare(gpu, sampling=sample, constraints=[sf.BannedTokens([3])], **PLAIN)
+    compare(gpu, sampling=sample, hooks=["on_scores"], mode="masked", **PLAIN)
+    compare(gpu, sampling=sample, vocabulary=41, mode="ties", **PLAIN)
+
+
 def on_scores(gpu):
     def hook(scores, state):
         assert arrays.library_of(scores).dtype_name(scores.dtype) == "float32"
@@ -361,6 +382,7 @@ def test_bad_scores_elsewhere(gpu, changed):
     gpu.need()
     more = {
         "sampling": {"sampling": sf.Stochastic(seed=1)},
+        "draws": {"sampling": sf.Sample(1)},
         "lexical": {"constraints": [sf.LexicalConstraints([[3]])]},
         "on_scores": {"on_scores": lambda scores, state: gpu.up(bad(8))},
     }[changed]

@@ -39,6 +39,7 @@ TOGETHER = {
     "attend_rows",
     "best_tokens",
     "class_losses",
+    "draw_tokens",
     "log_probabilities",
     "mask_items",
     "perturb_scores",

@@ -16,7 +16,7 @@ from .diverse import DiverseGroups
 from .lexical import LexicalConstraints
 from .result import BeamResult, BeamState, BeamTrace
 from .rules import RULES, Prune, Rule
-from .sampling import Stochastic
+from .sampling import Sample, Stochastic
 from .step import BeamStep, beam_step
 from .trie import Trie
 
@@ -41,6 +41,7 @@ __all__ = [
     "Prune",
     "RepetitionPenalty",
     "Rule",
+    "Sample",
     "SequenceBias",
     "Stochastic",
     "Trie",

@@ -59,8 +59,8 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
         So many tokens come before an end; or an array, one a source.
     prune : Prune, optional
         Which candidates are dropped however many places there are.
-    sampling : Stochastic, optional
-        Draw hypotheses without replacement instead of searching the best.
+    sampling : Sample or Stochastic, optional
+        Draw hypotheses by their probabilities instead of searching the best.
     constraints : sequence of constraints
         Limits on the tokens, such as `BannedTokens`.
     shared : arrays or encodings, in any containers

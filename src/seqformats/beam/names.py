@@ -22,9 +22,10 @@ _WAYS = {
     "max_time": "is no option here: a loop of one's own, BeamDecoder, may stop at any step",
     "ignore_eos": "is no option here: give an empty list as `end`",
     "normalize_scores unnormalized": "is length_penalty=0 here, which divides a score by nothing",
-    "temperature sampling_temperature": "is the model's own here: divide the logits by it in `step`",
-    "do_sample sampling_topk sampling_topp": "is sampling=Stochastic(seed) here, which draws without replacement",
-    "top_k top_p min_p typical_p top_h epsilon_cutoff eta_cutoff": (
+    "temperature top_k top_p min_p": "is an option of sampling=Sample(seed, ...) here",
+    "typical_p": "is sampling=Sample(seed, typical=...) here",
+    "do_sample sampling_topk sampling_topp sampling_temperature": "is sampling=Sample(seed, ...) here",
+    "top_h epsilon_cutoff eta_cutoff": (
         "is no option here: let a function on_scores give -inf to the tokens that must not follow"
     ),
     "repetition_penalty": "is constraints=[RepetitionPenalty(penalty)] here",

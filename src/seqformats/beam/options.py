@@ -20,7 +20,7 @@ from .names import HINTS
 from .prompts import last_tokens, prompts_of, side_by_side
 from .result import BeamState
 from .rules import Prune, Rule, is_flag, number, rule_of
-from .sampling import Stochastic
+from .sampling import Sample
 from .tokens import ends_of
 
 _MOST = (1 << 31) - 1  # tokens of a hypothesis, places of a beam
@@ -53,7 +53,7 @@ class Options:
     patience: float = 1.0
     min_new_tokens: Whole = 0
     prune: Prune | None = None
-    sampling: Stochastic | None = None
+    sampling: Sample | None = None
     constraints: Constraint | Sequence[Constraint] = ()
     shared: object = None
     on_scores: OnScores | Sequence[OnScores] | None = None
@@ -66,8 +66,8 @@ class Options:
             raise TypeError("start is missing: give the token before the first one, or a prompt for each source")
         if self.prune is not None and not isinstance(self.prune, Prune):
             raise TypeError(f"prune must be a Prune, not {type(self.prune).__name__}")
-        if self.sampling is not None and not isinstance(self.sampling, Stochastic):
-            raise TypeError(f"sampling must be a Stochastic, not {type(self.sampling).__name__}")
+        if self.sampling is not None and not isinstance(self.sampling, Sample):
+            raise TypeError(f"sampling must be a Sample or Stochastic, not {type(self.sampling).__name__}")
         is_flag(self.trace, "trace")
 
     def made_rule(self) -> Rule:

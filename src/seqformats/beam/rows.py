@@ -72,6 +72,42 @@ class Lists(NamedTuple):
     places: int
 
 
+class Warp(NamedTuple):
+    """How the distribution of a row is changed before a token is drawn; see `drawing`."""
+
+    numbers: Array  # (4,) float32: 1 / temperature, top_p, log(min_p), typical; 1, 1, -inf and 1 change nothing
+    top_k: int  # 0 for all
+
+
+class Draws(NamedTuple):
+    """The tokens to be drawn: row r has those from ``begin[r]`` to ``begin[r + 1]``."""
+
+    begin: Integers
+    seeds: Integers  # at least 0
+    sequences: Integers  # which random numbers of the seed each draw has
+    place: int
+
+
+class Drawn(NamedTuple):
+    """What becomes of rows of scores."""
+
+    tokens: Array  # (2 * draws,) float64: scores of the hypotheses with the token; tokens, -1 for none, -2 in a bad row
+    warped: Array  # (rows * width,) float32: the log-probabilities that are drawn from; or empty
+
+
+class Room(NamedTuple):
+    """Room for the work on the host; units that one thread works on use the places of the first of them."""
+
+    limited: Array  # (rows * width,) float32, as all of floats but `bins`
+    keys: Array  # (rows * width,)
+    weights: Array  # (rows * width,)
+    few_keys: Array  # (rows * width,)
+    few_weights: Array  # (rows * width,)
+    tokens: Integers  # (rows * width,)
+    blocks: Array  # (rows * blocks,)
+    bins: Array  # (rows * 256,) float64
+
+
 class Candidates(NamedTuple):
     """The candidates of all beams on the host, as `Lists`, one a beam, but in falling order of `keys`."""
 

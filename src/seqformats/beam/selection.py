@@ -45,7 +45,7 @@ class Selection:
         self._lexical = lexical[0] if lexical else None
         self._sample = None
         if options.sampling is not None:
-            self._sample = options.sampling.begin(sources.n)
+            self._sample = options.sampling.begin(sources.width)
             # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
             self.rule = RULES["paddle"]._replace(masks_first=True)
         self._check_ways(len(diverse), len(lexical))
@@ -64,6 +64,12 @@ class Selection:
         if self.hooks.on_candidates and lexical:
             raise ConversionError(
                 "on_candidates does not go with LexicalConstraints, which chooses candidates in its own way"
+            )
+        if self._sample is not None and self._sample.alone and (self.hooks.on_candidates or self.prune != Prune()):
+            other = "on_candidates" if self.hooks.on_candidates else "prune"
+            raise ConversionError(
+                f"{other} does not go with a Sample, of which each hypothesis draws one candidate; give it "
+                "replacement=False, or change what may be drawn with on_scores"
             )
         if lexical and self.rule.pool == BEAM:
             raise ConversionError('LexicalConstraints do not go with the rule "paddle", which compares scores alone')
@@ -88,7 +94,7 @@ class Selection:
         plan = self._plan(live, x.shape[1])
         first = self.rule.masks_first
         form = candidates.MASKED if first else candidates.LOGITS
-        if self.hooks.on_scores or self._lexical or self._sample:
+        if self.hooks.on_scores or self._lexical or (self._sample and not self._sample.takes_logits):
             x = candidates.log_probabilities(library, x, plan if first else None)
             for hook in self.hooks.on_scores:
                 x = self._changed_scores(hook(x, state), library, x, live)
@@ -166,7 +172,7 @@ class Selection:
     def _found(self, query: Query, search: Search, state: BeamState) -> Candidates:
         """The best candidates of each beam."""
         if self._sample is not None:
-            return self._sampled(query, search, state)
+            return self._sample.found(query, search.live, lambda asked: self._best(asked, search.live, state))
         if self._lexical is not None:
             return self._lexical.found(query, search.live, self.prune.per_parent)
         if self._diverse is not None:
@@ -180,20 +186,6 @@ class Selection:
         if self.prune.per_parent is None:
             return candidates.select(query)
         return candidates.merged(query, candidates.row_lists(query, self.prune.per_parent))
-
-    def _sampled(self, query: Query, search: Search, state: BeamState) -> Candidates:
-        """The best with noise, and their log-probabilities without it."""
-        assert self._sample is not None
-        library, x, running = query.library, query.x, query.running
-        noisy = self._sample.perturbed(library, x, running, search.live.rows.keys)
-        alone = query._replace(x=noisy, running=np.zeros_like(running), form=candidates.LOGS)
-        found = self._best(alone, search.live, state)
-        search.live.check(found.counts)
-        used = candidates.used(found)
-        ids = found.ids[used]
-        values = np.zeros_like(found.keys)
-        values[used] = running[ids // found.width] + library.to_numpy(library.take(x.reshape(-1), ids, 0))
-        return found._replace(values=values)
 
     def _in_groups(self, diverse: DiverseGroups, query: Query, search: Search, state: BeamState) -> Candidates:
         """Group by group, each with a penalty for the tokens that those before it have chosen."""

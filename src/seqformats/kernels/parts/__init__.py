@@ -14,6 +14,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `tiles`     products of small matrices
 - `order`     the items of a column in order
 - `prefixes`  one frame of a prefix search
+- `warping`   what may be drawn of a row of scores
 - `code`      words for writing LLVM instructions
 - `random`    random numbers by counters
 - `record`    what a kernel says of itself
@@ -95,6 +96,7 @@ from .record import (
 from .sums import add_block, centre, room, rounded, total, total_by_rows
 from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
 from .vectors import best_of_frame, exp, largest, maximum, place_in, powers_of_any, powers_of_row
+from .warping import beside_best, listed
 
 __all__ = [
     "CALCULATES",
@@ -127,6 +129,7 @@ __all__ = [
     "at_most",
     "begin_of",
     "below",
+    "beside_best",
     "best_of_column",
     "best_of_frame",
     "beyond",
@@ -161,6 +164,7 @@ __all__ = [
     "least_of",
     "least_of_best",
     "limited",
+    "listed",
     "load",
     "locate",
     "log",

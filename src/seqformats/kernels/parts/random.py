@@ -13,6 +13,7 @@ purpose   of what                                               place
 3, 4      `corrupt_items`: where what is kept, and a span, end  the items of the kind that are left
 5         `shuffle_items`: which item comes here                of the item, four to a counter
 6         the same, drawn again                                 of the item
+7         `draw_tokens`: which token comes next                 of the token
 ========  ====================================================  =====================================
 
 What has to be drawn again takes the same place, and a purpose with 8 more, or a multiple of that.

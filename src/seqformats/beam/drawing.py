@@ -1,0 +1,179 @@
+"""What one search draws: tokens by their probabilities, or the best candidates with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..arrays import Array, Library, to_host
+from ..launch.kernel import Work, kernel
+from . import candidates
+from .candidates import Query
+from .live import Live
+from .rows import Candidates, Drawn, Draws, Room, Scores, Warp
+
+Best = Callable[[Query], Candidates]
+"""The best candidates of each beam."""
+
+_NO_DRAWS, _NOTHING = np.empty(0, np.int64), np.empty(0, np.float32)
+
+
+class Drawing:
+    """How candidates are drawn in one search."""
+
+    takes_logits = False
+    """Are scores taken as the model gives them, if no hook has seen them?"""
+    alone = False
+    """Is there one candidate a hypothesis, with nothing to leave out?"""
+
+    def found(self, query: Query, live: Live, best: Best) -> Candidates:
+        """The candidates of each beam."""
+        raise NotImplementedError
+
+    def follow(self, live: Live) -> None:
+        """The rows have become these."""
+
+
+class WithReplacement(Drawing):
+    """Every hypothesis draws its next token by itself: one candidate each.
+
+    The key of a candidate is the number of its draw, below zero, so that hypotheses stay in this order.
+    """
+
+    takes_logits = True
+    alone = True
+
+    def __init__(self, seeds: Array, numbers: Array | None, warp: Warp, sizes: Array) -> None:
+        self._seeds = seeds & 0x7FFFFFFFFFFFFFFF
+        self._numbers = np.zeros_like(seeds) if numbers is None else numbers
+        self._room, self._warp, self._sizes = _Rooms(), warp, sizes
+
+    def found(self, query: Query, live: Live, best: Best) -> Candidates:
+        """A token for every draw; at first each source has one row, of which all of its draws are."""
+        rows, width = query.x.shape
+        each = self._sizes if live.t == 0 else np.ones(rows, np.int64)
+        begin = np.append(0, np.cumsum(each))
+        row = np.repeat(np.arange(rows), each)
+        number = np.arange(row.size) - begin[row] if live.t == 0 else (-live.rows.keys).astype(np.int64)
+        source = live.source[row]
+        draws = Draws(begin, self._seeds[source], number << 32 | self._numbers[source], live.t)
+        drawn = to_host(self._room.drawn(query, draws, self._warp).tokens)
+        tokens = drawn[row.size :].astype(np.int64)
+        beams = query.wanted.begin.size
+        there = tokens >= 0
+        if not there.all():
+            for bad in row[tokens == -2].tolist():
+                return Candidates(_NOTHING, _NOTHING, _NO_DRAWS, np.full(beams, -1 - bad), 0, width)
+            drawn, number, row, source, tokens = (x[there] for x in (drawn[: there.size], number, row, source, tokens))
+        counts = np.bincount(source, minlength=beams).astype(np.int64)
+        places = max(int(counts.max(initial=0)), 1)
+        at = source * places + np.arange(row.size) - np.searchsorted(source, source)
+        values, keys = np.empty((2, beams * places), np.float32)
+        ids = np.empty(beams * places, np.int64)
+        values[at], keys[at], ids[at] = drawn[: row.size], -number, row * width + tokens
+        return Candidates(values, keys, ids, counts, places, width)
+
+
+class WithoutReplacement(Drawing):
+    """The best candidates with Gumbel noise, which is a hash of the tokens of a hypothesis."""
+
+    def __init__(self, seeds: Array, numbers: Array | None, warp: Warp) -> None:
+        self._hashes = _mixed(_mixed(seeds & 0xFFFFFFFF) ^ (seeds >> 32 & 0x7FFFFFFF))
+        if numbers is not None:
+            self._hashes = _mixed(self._hashes ^ _mixed(numbers + 1))
+        self._warp = None if warp.top_k == 0 and warp.numbers.tolist() == [1, 1, -np.inf, 1] else warp
+        self._room = _Rooms()
+        self._running = np.zeros(seeds.size, np.float32)  # the log-probability of each row as it was drawn from
+        self._last, self._width = (_NO_DRAWS, self._running), 1
+
+    def found(self, query: Query, live: Live, best: Best) -> Candidates:
+        """The best with noise, and their log-probabilities without it."""
+        library, x, running = query.library, query.x, query.running
+        before, drawn_from = running, x
+        if self._warp is not None:
+            no_draws = Draws(np.zeros(x.shape[0] + 1, np.int64), _NO_DRAWS, _NO_DRAWS, 0)
+            before, drawn_from = self._running, self._room.drawn(query, no_draws, self._warp).warped
+        noisy = self._perturbed(library, drawn_from, before, live.rows.keys)
+        found = best(query._replace(x=noisy, running=np.zeros_like(running), form=candidates.LOGS))
+        live.check(found.counts)
+        used = candidates.used(found)
+        ids = found.ids[used]
+        values = np.zeros_like(found.keys)
+        row = ids // found.width
+        values[used] = running[row] + library.to_numpy(library.take(x.reshape(-1), ids, 0))
+        if self._warp is not None:
+            order = np.argsort(ids)
+            added = library.to_numpy(library.take(drawn_from.reshape(-1), ids, 0))
+            self._last, self._width = (ids[order], (before[row] + added)[order]), found.width
+        return found._replace(values=values)
+
+    def _perturbed(self, library: Library, x: Array, running: Array, keys: Array) -> Array:
+        """Log-probabilities of all candidates with noise; see the kernel."""
+        rows, width = x.shape
+        out = library.empty((rows, width), x.dtype, x)
+        work = Work(rows, rows)
+        candidates.start("perturb_scores", library, (x, running, keys), (out,), (self._hashes,), width, work)
+        return out
+
+    def follow(self, live: Live) -> None:
+        """The rows have become these."""
+        self._hashes = _mixed(_mixed(self._hashes[live.parents]) ^ (live.tokens + 1))
+        if self._warp is not None:
+            ids, running = self._last
+            self._running = running[np.searchsorted(ids, live.parents * self._width + live.tokens)]
+
+
+class _Rooms:
+    """Starts the kernel that draws, and keeps its room from step to step."""
+
+    def __init__(self) -> None:
+        self._size, self._room = (-1, -1), _room([_NOTHING] * 5, _NO_DRAWS, _NOTHING, _NOTHING)
+
+    def drawn(self, query: Query, draws: Draws, warp: Warp) -> Drawn:
+        """What is drawn, beside the scores; where nothing is, the log-probabilities that would be drawn from."""
+        library, x, running, form = query[:4]
+        rows, width = x.shape
+        count = draws.seeds.size
+        on_host = library.kind(x) == "cpu"
+        tokens = np.empty(2 * count) if on_host else library.empty((2 * count,), library.dtype("float64"), x)
+        warped = library.empty((0 if count else rows, width), x.dtype, x)
+        out, args = Drawn(tokens, warped), (query.limits, draws, warp)
+        if on_host:
+            flat = Drawn(tokens, library.result(warped))
+            given = Scores(library.operand(x), running, form), flat, self._of(rows, width), *args, width
+            kernel("draw_tokens").run_over(given, Work(rows, rows), 4 * rows * width)
+        else:
+            none, no_tokens = (library.empty((0,), dtype, x) for dtype in (x.dtype, library.dtype("int64")))
+            outputs = out, _room([none] * 5, no_tokens, none, none)
+            work = Work(rows, rows)
+            candidates.start(
+                "draw_tokens", library, (Scores(x, running, form),), outputs, args, width, work, uploaded=query.uploaded
+            )
+        return out
+
+    def _of(self, rows: int, width: int) -> Room:
+        """Room for so many rows: memory that nobody touches costs nothing."""
+        if self._size[1] != width or self._size[0] < rows:
+            self._size = rows, width
+            blocks = -(-width // (16 if width <= 1024 else 128))
+            size = rows * width
+            floats = [np.empty(size, np.float32) for _ in range(5)]
+            best, bins = np.empty(rows * blocks, np.float32), np.empty(rows * 256)
+            self._room = _room(floats, np.empty(size, np.int64), best, bins)
+        return self._room
+
+
+def _room(floats: Sequence[Array], tokens: Array, blocks: Array, bins: Array) -> Room:
+    """A `Room`, of which those of `floats` come first."""
+    limited, keys, weights, few_keys, few_weights = floats
+    return Room(limited, keys, weights, few_keys, few_weights, tokens, blocks, bins)
+
+
+def _mixed(x: Array) -> Array:
+    """The hash of the kernel `perturb_scores`, of many."""
+    x = x ^ (x >> 15)
+    x = (x * 0x2C1B3C6D) & 0xFFFFFFFF
+    x = x ^ (x >> 12)
+    x = (x * 0x297A2D39) & 0xFFFFFFFF
+    return x ^ (x >> 15)

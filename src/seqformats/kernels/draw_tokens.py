@@ -1,0 +1,367 @@
+"""Tokens drawn from rows of scores: log-probabilities, what may be drawn of them, and the draws, without sorting.
+
+`limits` act on the scores, which are ``scores.items (rows * width,)``.  What is left is warped in the order of
+transformers, each step by what the ones before it have left:
+
+========  =============================================================================================================
+heat      log-probabilities are multiplied by it
+top_k     tokens stay that are worth at least the k-th best
+top_p     the best tokens stay until their probabilities add up to this
+min_p     tokens stay with at least this part of the probability of the best
+typical   those whose log-probability is nearest to the mean stay until their probabilities add up to this (Meister et
+          al. 2023, "Locally Typical Sampling")
+========  =============================================================================================================
+
+Tokens that are worth the same stay or go together.  A draw takes the first token, by number, at which the sum of
+probabilities exceeds a random number below their total.  Its score is that of the row, and the log-probability before
+warping; where ``scores.form`` is 1 that is what the items are, by limits.
+
+On the CPU `parts.warping` lists what may be drawn; on CUDA thresholds are found by halving the float32 numbers.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..beam.rows import Drawn, Draws, Limits, Room, Scores, Warp
+from .parts import (
+    CALCULATES,
+    Array,
+    KernelSpec,
+    beside_best,
+    compiled,
+    draw,
+    exp,
+    limited,
+    listed,
+    powers_of_row,
+    shared,
+)
+from .parts.vectors import powers
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import bits_of, gpu, ln, wide
+
+
+@shared
+def uniform(draws: Draws, d: int) -> Any:
+    """A random number from 0 to below 1, of 53 bits."""
+    a, b, _, _ = draw(draws.seeds[d], 7, draws.sequences[d], draws.place)
+    return np.float64(a << 21 | b >> 11) * np.float64(2.0**-53)
+
+
+# --- on the host -----------------------------------------------------------------------------------------------------
+
+
+@shared
+def one_of_list(room: Room, base: int, size: int, target: float) -> int:
+    """The first token at which the sum of weights exceeds `target`."""
+    token = -1
+    reached = np.float64(0)
+    for i in range(base, base + size):
+        if room.weights[i] > 0:
+            token = room.tokens[i]
+            reached += room.weights[i]
+            if reached > target:
+                break
+    return token
+
+
+@shared
+def one_of_all(y: Array, begin: int, width: int, top: float, sums: Array, at: int, target: float) -> int:
+    """The same of all tokens of a row, of which there are the sums of blocks of 128."""
+    token = -1
+    reached = np.float64(0)
+    for p in range(0, width, 128):
+        total = sums[at + (p >> 7)]
+        if not reached + total > target:
+            reached += total
+            continue
+        for k in range(p, min(p + 128, width)):
+            weight = exp(y[begin + k] - top)
+            if weight > 0:
+                token = k
+                reached += weight
+                if reached > target:
+                    return token
+    if token < 0:  # by rounding, where what is left cannot be drawn
+        token = 0
+        while y[begin + token] < top:
+            token += 1
+    return token
+
+
+@compiled
+def cpu(
+    scores: Scores,
+    out: Drawn,
+    room: Room,
+    limits: Limits,
+    draws: Draws,
+    warp: Warp,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Rows `lo` to `hi`."""
+    x, running, form = scores
+    heat, top_p, least, typical = warp.numbers[0], warp.numbers[1], warp.numbers[2], warp.numbers[3]
+    filtered = (warp.top_k > 0 and warp.top_k < width) or top_p < 1 or least > -np.inf or typical < 1
+    unlimited = limits.allowed_from.size == 0 and limits.edited_at.size == 0
+    block = 16 if width <= 1024 else 128
+    base, blocks, bins = lo * width, lo * ((width + block - 1) // block), lo * 256
+    none = np.float32(-np.inf)
+    for r in range(lo, hi):
+        own = x
+        begin = r * width
+        top, total = powers_of_row(x, begin, width, room.blocks, blocks, block)
+        if total < np.inf and not unlimited:
+            own = room.limited
+            for k in range(width):
+                own[base + k] = limited(x[begin + k], k, r, limits)
+            begin = base
+            top, total = powers_of_row(own, begin, width, room.blocks, blocks, block)
+        good = total < np.inf
+        alive = good and top > none
+        size = 0
+        mass = np.float64(0)
+        y, first, peak = own, begin, top
+        if alive and filtered:
+            size, mass = listed(own, begin, width, top, total, room, warp, base, blocks, bins)
+        elif alive:
+            if heat != 1:
+                y, first, peak = room.keys, base, np.float32(0)
+                for k in range(width):
+                    y[base + k] = (own[begin + k] - top) * heat
+            for p in range(0, width, 128):
+                room.weights[base + (p >> 7)] = powers(y, first + p, min(width - p, 128), peak)
+                mass += room.weights[base + (p >> 7)]
+        log = np.float32(np.log(total)) if alive and form != 1 else np.float32(0)
+        shift = top if alive and form != 1 else np.float32(0)
+        for d in range(draws.begin[r], draws.begin[r + 1]):
+            token = -1 if good else -2
+            value = none
+            if alive:
+                target = uniform(draws, d) * mass
+                if filtered:
+                    token = one_of_list(room, base, size, target)
+                else:
+                    token = one_of_all(y, first, width, peak, room.weights, base, target)
+                value = ((own[begin + token] - shift) - log) + running[r]
+            out.tokens[d] = value
+            out.tokens[draws.seeds.size + d] = token
+        if out.warped.size != 0:
+            log = np.float32(np.log(mass)) if alive else np.float32(0)
+            out.warped[r * width : (r + 1) * width] = none if good else np.float32(np.nan)
+            for i in range(size):
+                token = room.tokens[base + i]
+                out.warped[r * width + token] = beside_best(own[begin + token], top, heat) - log
+            for token in range(width if alive and not filtered else 0):
+                if own[begin + token] > none:
+                    out.warped[r * width + token] = beside_best(own[begin + token], top, heat) - log
+
+
+# --- on a GPU --------------------------------------------------------------------------------------------------------
+
+
+@shared
+def summed(parts: Array, value: float) -> Any:
+    """The sum of the values of all threads, which all come here."""
+    me = gpu.threadIdx.x
+    parts[me] = value
+    gpu.syncthreads()
+    half = gpu.blockDim.x >> 1
+    while half > 0:
+        if me < half:
+            parts[me] += parts[me + half]
+        gpu.syncthreads()
+        half >>= 1
+    total = parts[0]
+    gpu.syncthreads()
+    return total
+
+
+@shared
+def order_of(value: float) -> Any:
+    """The bits of a float32 as an integer that rises with it."""
+    bits = bits_of(value + np.float32(0))  # -0.0 becomes 0.0, since they are equal
+    return bits if bits >= 0 else bits ^ 0x7FFFFFFF
+
+
+@shared
+def nearness(y: float, mean: float) -> Any:
+    """A number that is the larger, the nearer a log-probability is to the mean."""
+    return np.float32(-abs(mean - wide(y)))
+
+
+@shared
+def weight_of(value: float, y: float, floors: Any, mean: float) -> Any:
+    """What a score weighs in a draw, 0 where it has gone; `y` is its log-probability beside that of the best."""
+    kth, low, near = floors
+    stays = value > -math.inf and order_of(value) >= kth and order_of(y) >= low
+    if stays and near > -0x7F800000:
+        stays = order_of(nearness(y, mean)) >= near
+    return exp(y) if stays else np.float32(0)
+
+
+def cuda(
+    scores: Scores,
+    out: Drawn,
+    room: Room,  # noqa: ARG001  of the host alone
+    limits: Limits,
+    draws: Draws,
+    warp: Warp,
+    width: int,
+) -> None:
+    """All rows, a block each; the work needs no room."""
+    x, running, form = scores
+    parts = gpu.shared.array(128, out.tokens.dtype)
+    me = gpu.threadIdx.x
+    threads = gpu.blockDim.x
+    heat = warp.numbers[0]
+    infinite = x.dtype.type(math.inf)
+    nothing = order_of(-infinite)
+    chunk = (width + threads - 1) // threads
+    r = gpu.blockIdx.x
+    while r < running.size:
+        row = r * width
+        top = -infinite
+        wrong = 0
+        k = me
+        while k < width:
+            value = x[row + k]
+            if value != value or value == infinite:
+                wrong = 1
+            value = limited(value, k, r, limits)
+            if value > top:
+                top = value
+            k += threads
+        good = summed(parts, wrong) == 0
+        parts[me] = top
+        gpu.syncthreads()
+        half = threads >> 1
+        while half > 0:
+            if me < half and parts[me + half] > parts[me]:
+                parts[me] = parts[me + half]
+            gpu.syncthreads()
+            half >>= 1
+        top = x.dtype.type(parts[0])
+        gpu.syncthreads()
+        alive = good and top > -infinite
+        total = wide(x.dtype.type(0))
+        k = me
+        while k < width and alive:
+            total += wide(exp(limited(x[row + k], k, r, limits) - top))
+            k += threads
+        total = summed(parts, total)
+        shift = wide(x.dtype.type(0))
+        if form != 1 and alive:
+            shift = wide(top) + ln(total)
+
+        kth, low, near = nothing, nothing, nothing
+        mean = wide(x.dtype.type(0))
+        for stage in range(3):
+            asked = warp.top_k > 0 and warp.top_k < width
+            target = wide(x.dtype.type(warp.top_k))
+            if stage == 1:
+                asked = warp.numbers[1] < 1
+            if stage == 2:
+                low = max(low, order_of(warp.numbers[2]))
+                asked = warp.numbers[3] < 1
+            if alive and asked:
+                if stage > 0:
+                    mass = wide(x.dtype.type(0))
+                    moment = mass
+                    k = me
+                    while k < width:
+                        value = limited(x[row + k], k, r, limits)
+                        y = beside_best(value, top, heat)
+                        weight = wide(weight_of(value, y, (kth, low, near), mean))
+                        mass += weight
+                        moment += weight * wide(y)
+                        k += threads
+                    mass = summed(parts, mass)
+                    moment = summed(parts, moment)
+                    target = mass * wide(warp.numbers[1] if stage == 1 else warp.numbers[3])
+                    if stage == 2:
+                        mean = moment / mass
+                least = nothing + 1
+                most = order_of(top) if stage == 0 else 0
+                while least < most:
+                    middle = (least + most + 1) >> 1
+                    total = wide(x.dtype.type(0))
+                    k = me
+                    while k < width:
+                        value = limited(x[row + k], k, r, limits)
+                        y = beside_best(value, top, heat)
+                        weight = weight_of(value, y, (kth, low, near), mean)
+                        key = order_of(value)
+                        if stage == 0:
+                            weight = x.dtype.type(1 if value > -infinite else 0)
+                        elif stage == 1:
+                            key = order_of(y)
+                        else:
+                            key = order_of(nearness(y, mean))
+                        if key >= middle:
+                            total += wide(weight)
+                        k += threads
+                    if summed(parts, total) >= target:
+                        least = middle
+                    else:
+                        most = middle - 1
+                if stage == 0:
+                    kth = least
+                elif stage == 1:
+                    low = least
+                else:
+                    near = least
+
+        total = wide(x.dtype.type(0))
+        k = me * chunk
+        while k < min((me + 1) * chunk, width) and alive:
+            value = limited(x[row + k], k, r, limits)
+            total += wide(weight_of(value, beside_best(value, top, heat), (kth, low, near), mean))
+            k += 1
+        parts[me] = total
+        gpu.syncthreads()
+        mass = wide(x.dtype.type(0))
+        for own in range(threads):
+            mass += parts[own]
+        d = draws.begin[r] + me
+        while d < draws.begin[r + 1]:
+            token = -1 if good else -2
+            score = wide(-infinite)
+            if alive:
+                target = uniform(draws, d) * mass
+                own = 0
+                reached = wide(x.dtype.type(0))
+                while own < threads - 1 and not reached + parts[own] > target:
+                    reached += parts[own]
+                    own += 1
+                k = own * chunk
+                while k < min((own + 1) * chunk, width) and not (token >= 0 and reached > target):
+                    value = limited(x[row + k], k, r, limits)
+                    weight = weight_of(value, beside_best(value, top, heat), (kth, low, near), mean)
+                    if weight > 0:
+                        token = k
+                        reached += wide(weight)
+                    k += 1
+                score = wide(limited(x[row + token], token, r, limits)) - shift + wide(running[r])
+            out.tokens[d] = score
+            out.tokens[draws.seeds.size + d] = token
+            d += threads
+        k = me if out.warped.size != 0 else width
+        while k < width:
+            value = limited(x[row + k], k, r, limits)
+            y = beside_best(value, top, heat)
+            place = row + k
+            out.warped[place] = x.dtype.type(-math.inf if good else math.nan)
+            if alive and weight_of(value, y, (kth, low, near), mean) > 0:
+                out.warped[place] = x.dtype.type(wide(y) - ln(mass))
+            k += threads
+        gpu.syncthreads()
+        r += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f4", "f4", "f8", "f4", *("f4",) * 6, "f8", "f4", "f4", "f4"),))
