@@ -171,7 +171,7 @@ def sampled(rng):
 def searched(rng):
     sources, width = int(rng.integers(0, 3)), int(rng.integers(1, 6))
     makers = {
-        "rule": lambda rng: pick(rng, ["hf", "ct2", "fairseq", "marian", "gnmt", "paddle"]),
+        "rule": lambda rng: pick(rng, ["hf", "ct2", "fairseq", "marian", "gnmt", "paddle", "greedy"]),
         "n_best": small,
         "length_penalty": lambda rng: 0.6,
         "early_stopping": lambda rng: pick(rng, [True, False, "never"]),

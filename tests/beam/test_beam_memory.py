@@ -441,9 +441,10 @@ def test_the_cache_of_an_encoder_and_a_decoder():
 
 @pytest.mark.peers
 def test_the_greedy_search_of_transformers(gpt2):
-    """It is what a beam of one is, if that stops at the first end."""
+    """It is what a beam of one is, if that stops at the first end; and the rule of its name."""
     model, prompts, seen = gpt2
     theirs = model.generate(prompts, attention_mask=seen, max_new_tokens=8, num_beams=1, do_sample=False)
-    mine = searched(gpt2, "alone", beam_size=1, max_new_tokens=8, early_stopping=True)
-    found = [tokens for (tokens,) in mine.tokens.to_nested()]
-    assert found == [row[: len(ours)] for ours, row in zip(found, theirs[:, 4:].tolist(), strict=True)]
+    for rule in ({"early_stopping": True}, {"rule": "greedy"}):
+        mine = searched(gpt2, "alone", beam_size=1, max_new_tokens=8, **rule)
+        found = [tokens for (tokens,) in mine.tokens.to_nested()]
+        assert found == [row[: len(ours)] for ours, row in zip(found, theirs[:, 4:].tolist(), strict=True)]

@@ -236,6 +236,17 @@ def test_draws(gpu, name, replacement):
     compare(gpu, sampling=sample, vocabulary=41, mode="ties", **PLAIN)
 
 
+@on_each_library
+@pytest.mark.parametrize("mode", ["random", "ties", "masked"])
+def test_greedy(gpu, mode):
+    options = dict(PLAIN, beam_size=1, n_best=1, rule="greedy")
+    compare(gpu, mode=mode, **options)
+    compare(
+        gpu, mode=mode, constraints=[sf.RepetitionPenalty(1.3), sf.NoRepeatNgram(2)], hooks=["on_scores"], **options
+    )
+    compare(gpu, mode=mode, vocabulary=300, constraints=[sf.RepetitionPenalty(1.3)], **options)
+
+
 def on_scores(gpu):
     def hook(scores, state):
         assert arrays.library_of(scores).dtype_name(scores.dtype) == "float32"

@@ -45,7 +45,7 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
         What stands before the first new token, at least one token a source, of which the last one is its start.  It is
         in ``state.prompt``, and what `NoRepeatNgram`, `RepetitionPenalty` and the phrases of `BannedTokens` look at
         begins with it.
-    rule : {"hf", "ct2", "fairseq", "marian", "gnmt", "paddle"}
+    rule : {"hf", "ct2", "fairseq", "marian", "gnmt", "paddle", "greedy"}
         Whose search this is: when hypotheses are finished, how they are scored, and when a source is done; see Notes.
     n_best : int
         How many hypotheses of each source are given back, at most.
@@ -113,17 +113,17 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
     - of what has finished, "hf" and "gnmt" keep the k best, "fairseq" the first k, "ct2" and "marian" all, "paddle"
       what stays in the beam beside the live ones
     - a score is the log-probability over ``length ** length_penalty``; of "gnmt" over ``((5 + length) / 6) **
-      length_penalty``; of "paddle" nothing divides it
+      length_penalty``; of "paddle" and "greedy" nothing divides it
     - a source is done when k have finished ("fairseq", "marian"), or k times `patience`, or without a length penalty
       `n_best` and the best candidate ("ct2"); when no live one can be among the k best any more ("hf", by
-      `early_stopping`, and "gnmt"); when none is live ("paddle")
+      `early_stopping`, and "gnmt"); when none is live ("paddle", "greedy")
     - at `max_new_tokens` live ones count as finished; "fairseq" makes them end, "gnmt" takes them where nothing else
       has finished
 
-    A `beam_size` of 1 under the rule "hf" is not what transformers makes of ``num_beams=1``, a greedy search, in two
-    things: by ``early_stopping="never"`` a longer hypothesis may still beat one that has ended, where greedy search
-    stops at the first end, as ``early_stopping=True`` does; and a `RepetitionPenalty` acts on log-probabilities, where
-    greedy search changes raw logits.
+    The rule "greedy", with a `beam_size` of 1, is the greedy search that transformers makes of ``num_beams=1``: the
+    token with the largest logit, after the constraints, until the first end.  A `beam_size` of 1 under the rule "hf" is
+    not: a longer hypothesis may still beat one that has ended, unless ``early_stopping=True``, and a
+    `RepetitionPenalty` acts on log-probabilities, where greedy search changes raw logits.
 
     A result never depends on what else is in the batch.  Of candidates with the same score the earlier row comes first,
     then the smaller token; NaN raises ValueError, -inf is no candidate, and a source without any has no hypothesis.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..arrays import Array, Library, to_host
+from ..errors import ConversionError
 from ..launch.kernel import Work, kernel
 from . import candidates
 from .candidates import Query
@@ -17,6 +18,9 @@ Best = Callable[[Query], Candidates]
 """The best candidates of each beam."""
 
 _NO_DRAWS, _NOTHING = np.empty(0, np.int64), np.empty(0, np.float32)
+
+
+_AS_IT_IS = [1, 1, -np.inf, 1]  # numbers of a `Warp`
 
 
 class Drawing:
@@ -75,6 +79,18 @@ class WithReplacement(Drawing):
         return Candidates(values, keys, ids, counts, places, width)
 
 
+class Greedy(WithReplacement):
+    """The best token, the first by number of those that are worth the same."""
+
+    def __init__(self, sizes: Array) -> None:
+        if sizes.max(initial=1) > 1:
+            raise ConversionError(
+                f'the rule "greedy" follows one hypothesis of each source: beam_size must be 1, not {sizes.max()}'
+            )
+        super().__init__(np.zeros_like(sizes), None, Warp(np.array(_AS_IT_IS, np.float32), 1), sizes)
+        self._seeds = np.full(sizes.size, -1)  # which draw nothing
+
+
 class WithoutReplacement(Drawing):
     """The best candidates with Gumbel noise, which is a hash of the tokens of a hypothesis."""
 
@@ -82,7 +98,7 @@ class WithoutReplacement(Drawing):
         self._hashes = _mixed(_mixed(seeds & 0xFFFFFFFF) ^ (seeds >> 32 & 0x7FFFFFFF))
         if numbers is not None:
             self._hashes = _mixed(self._hashes ^ _mixed(numbers + 1))
-        self._warp = None if warp.top_k == 0 and warp.numbers.tolist() == [1, 1, -np.inf, 1] else warp
+        self._warp = None if warp.top_k == 0 and warp.numbers.tolist() == _AS_IT_IS else warp
         self._room = _Rooms()
         self._running = np.zeros(seeds.size, np.float32)  # the log-probability of each row as it was drawn from
         self._last, self._width = (_NO_DRAWS, self._running), 1

@@ -83,7 +83,7 @@ class Draws(NamedTuple):
     """The tokens to be drawn: row r has those from ``begin[r]`` to ``begin[r + 1]``."""
 
     begin: Integers
-    seeds: Integers  # at least 0
+    seeds: Integers  # at least 0, or -1 for the first token of all that may be drawn
     sequences: Integers  # which random numbers of the seed each draw has
     place: int
 

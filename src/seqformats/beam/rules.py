@@ -48,6 +48,8 @@ class Rule(NamedTuple):
     """Do limits act on the scores before they become log-probabilities, so that these still add up to one?"""
     patience: float = 1.0
     """With how many finished hypotheses a source is done, in beam sizes, where they are counted (COUNT, TOP)."""
+    greedy: bool = False
+    """Does a hypothesis go on with its best token, by the scores as they are, whatever its own is?"""
 
 
 RULES = {
@@ -63,6 +65,8 @@ RULES = {
     "gnmt": Rule(2, False, first_only=False, at_limit=False, pool=BEST, norm=GNMT, stop=BOUND),
     # PaddlePaddle: the operators beam_search and beam_search_decode
     "paddle": Rule(1, False, first_only=False, at_limit=True, pool=BEAM, norm=PLAIN),
+    # transformers: generate(num_beams=1), which is no beam search
+    "greedy": Rule(1, False, first_only=False, at_limit=True, pool=BEAM, norm=PLAIN, masks_first=True, greedy=True),
 }
 _EARLY = {False: OPEN, True: FULL, "never": NEVER}
 

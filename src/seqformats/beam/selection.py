@@ -9,6 +9,7 @@ from ..errors import ConversionError, StructureError
 from . import candidates
 from .candidates import Query
 from .diverse import DiverseGroups
+from .drawing import Greedy
 from .hooks import Hooks
 from .lexical import LexicalSearch
 from .live import Live
@@ -45,9 +46,13 @@ class Selection:
         self._lexical = lexical[0] if lexical else None
         self._sample = None
         if options.sampling is not None:
+            if self.rule.greedy:
+                raise ConversionError('sampling does not go with the rule "greedy", which takes the best token')
             self._sample = options.sampling.begin(sources.width)
             # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
             self.rule = RULES["paddle"]._replace(masks_first=True)
+        elif self.rule.greedy:
+            self._sample = Greedy(sources.width)
         self._check_ways(len(diverse), len(lexical))
         self.apart = self._lists_apart()
         self._early = int(sources.least.max(initial=0))
@@ -55,7 +60,8 @@ class Selection:
 
     def _check_ways(self, diverse: int, lexical: int) -> None:
         """ConversionError for what does not go together."""
-        own = {"DiverseGroups": diverse, "LexicalConstraints": lexical, "sampling": int(self._sample is not None)}
+        drawing = 'the rule "greedy"' if self.rule.greedy else "sampling"
+        own = {"DiverseGroups": diverse, "LexicalConstraints": lexical, drawing: int(self._sample is not None)}
         used = [name for name, count in own.items() for _ in range(count)]
         if len(used) > 1:
             raise ConversionError(f"{' and '.join(used)} do not go together: each chooses candidates in its own way")
@@ -67,6 +73,8 @@ class Selection:
             )
         if self._sample is not None and self._sample.alone and (self.hooks.on_candidates or self.prune != Prune()):
             other = "on_candidates" if self.hooks.on_candidates else "prune"
+            if self.rule.greedy:
+                raise ConversionError(f'{other} does not go with the rule "greedy", which has one candidate a source')
             raise ConversionError(
                 f"{other} does not go with a Sample, of which each hypothesis draws one candidate; give it "
                 "replacement=False, or change what may be drawn with on_scores"

@@ -46,7 +46,9 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 @shared
 def uniform(draws: Draws, d: int) -> Any:
-    """A random number from 0 to below 1, of 53 bits."""
+    """A random number from 0 to below 1, of 53 bits; 0 where there is no seed."""
+    if draws.seeds[d] < 0:
+        return np.float64(0)
     a, b, _, _ = draw(draws.seeds[d], 7, draws.sequences[d], draws.place)
     return np.float64(a << 21 | b >> 11) * np.float64(2.0**-53)
 
@@ -269,6 +271,9 @@ def cuda(
             if stage == 2:
                 low = max(low, order_of(warp.numbers[2]))
                 asked = warp.numbers[3] < 1
+            if stage == 0 and warp.top_k == 1:
+                asked = False
+                kth = order_of(top)
             if alive and asked:
                 if stage > 0:
                     mass = wide(x.dtype.type(0))
