@@ -808,6 +808,13 @@ def levenshtein(b):
     return sf.levenshtein, b.x, sf.reverse(b.x)
 
 
+@call
+def minimum_bayes_risk(b):
+    if b.data.ndim > 1 or b.data.dtype.kind not in "biu":
+        return None
+    return lambda x: sf.minimum_bayes_risk(sf.nest(x, [sf.lengths(x).size]))[0], sf.Ragged(b.data, b.lengths)
+
+
 @differentiable(sf.reduce_quantile)
 def reduce_quantile(b):
     return b.x, np.round(b.rng.random(int(b.rng.integers(0, 12))), 1).tolist()

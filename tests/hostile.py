@@ -467,6 +467,9 @@ CALLS = {
     "conv": lambda rng: sf.conv(given(rng, batch), given(rng, array), given(rng, small), given(rng, small)),
     "attention": lambda rng: sf.attention(given(rng, batch), given(rng, batch), given(rng, batch), **sight(rng)),
     "levenshtein": lambda rng: sf.levenshtein(given(rng, batch), given(rng, batch)),
+    "minimum_bayes_risk": lambda rng: sf.minimum_bayes_risk(
+        given(rng, batch), *([] if rng.integers(2) else [given(rng, integers)])
+    ),
     "topk_mean": lambda rng: sf.topk_mean(given(rng, batch), given(rng, integers)),
     "mask": lambda rng: sf.mask(given(rng, pick(rng, [integers, batch])), **options(rng, "width", "side")),
     "position_ids": lambda rng: sf.position_ids(given(rng, batch), given(rng, integers)),

@@ -92,6 +92,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.questions import equal, lengths
     from .operations.rearrange import erase, reshape, reverse, slice
     from .operations.reduce import reduce, reduce_logsumexp, reduce_mean, reduce_prod, reduce_sqrt, reduce_sum
+    from .operations.risk import minimum_bayes_risk
     from .operations.scatter import scatter
     from .operations.select import select
     from .operations.shuffle import shuffle
@@ -200,6 +201,7 @@ __all__ = [
     "map_sequences",
     "mask",
     "mask_tokens",
+    "minimum_bayes_risk",
     "model_inputs",
     "nest",
     "ngrams",
@@ -344,6 +346,7 @@ _LATER = {
     "map_sequences": "operations.map_sequences",
     "mask": "operations.attention",
     "mask_tokens": "operations.masking",
+    "minimum_bayes_risk": "operations.risk",
     "model_inputs": "operations.model_inputs",
     "nest": "operations.levels",
     "ngrams": "operations.windows",

@@ -116,6 +116,7 @@ def in_and_out(x: sf.Ragged[np.ndarray], y: sf.LoD) -> None:
     assert_type(sf.model_inputs([[1, 2], [3]]), dict[str, Array])
     assert_type(sf.to_arrays(y), dict[str, Array])
     assert_type(sf.position_ids(x), Array)
+    assert_type(sf.minimum_bayes_risk(y), tuple[sf.LoD, Array, Array])
     assert_type(sf.segment_ids(y, layout=True), sf.LoD)
 
 
