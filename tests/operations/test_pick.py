@@ -85,6 +85,7 @@ def test_gather_of_nothing():
     assert sf.gather([], []) == []
     assert sf.gather([[], []], [[], []]) == [[], []]
     x = sf.Ragged(np.zeros((0, 3), "f4"), [0, 0])
+    assert sf.gather(x, sf.Ragged(np.zeros(0, complex), [0, 0])).lengths.tolist() == [0, 0]
     found = sf.gather(x, [[], []])
     assert (found.item_shape, found.dtype) == ((3,), np.float32)
 

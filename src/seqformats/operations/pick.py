@@ -158,7 +158,9 @@ def _places_in(own: Encoding, index: object) -> tuple[Array, Structure]:
 
 def _as_int64(given: Array) -> Array:
     """Places of any dtype; TypeError for what is no integer."""
-    if given.dtype.kind not in "iu" and given.size:
+    if not given.size:
+        return np.empty(0, _INT64)
+    if given.dtype.kind not in "iu":
         raise TypeError(f"index must hold integers, not {given.dtype}")
     held = np.minimum(given, MOST) if given.dtype.kind == "u" else given  # what is over int64 is beyond any end
     return held.astype(_INT64)
