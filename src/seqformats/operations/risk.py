@@ -107,7 +107,8 @@ def minimum_bayes_risk(x: T, scores: Any = None, *, utility: Utility | None = No
 
 
 def _nearness(hypotheses: Ragged, references: Ragged) -> Array:
-    return -levenshtein(hypotheses, references)
+    distance: Array = to_host(levenshtein(hypotheses, references))
+    return -distance
 
 
 def _weights(scores: Any, source: Array, n: int) -> Array:
