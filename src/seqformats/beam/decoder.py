@@ -11,6 +11,7 @@ from ..arrays import Array
 from ..errors import StructureError, said
 from ..formats import LoD, Ragged
 from ..formats.structure import Structure
+from .agreed import agreed
 from .candidates import Uploaded
 from .memory import Memories, arrays_among, check_memory, check_rows, parts, place_of
 from .options import Options, per_source, with_options
@@ -284,6 +285,40 @@ class BeamDecoder:
         self._selection.hooks.follow(state, told)
         self._cut = False
 
+    def agreed(self) -> Ragged:
+        """The tokens that are certain, while the search goes on: what every possible result of a source begins with.
+
+        Returns
+        -------
+        Ragged of int64
+            Of each source what its live hypotheses, and the `n_best` best finished ones, have in common at first,
+            without the start; nothing where there are none.
+
+        Notes
+        -----
+        It never becomes shorter, so that what is new in it can be shown at once.  Where a source is done it is what the
+        hypotheses of its result have in common: the best one, if `n_best` is 1.  Hooks that change scores or candidates
+        change nothing of that.
+
+        Each call follows all hypotheses back to their start.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> table = np.log([[0.05, 0.05, 0.9], [0.1, 0.6, 0.3], [0.2, 0.7, 0.1]])  # the next token by the last one
+        >>> decoder = sf.BeamDecoder(None, start=np.array([0]), end=0, beam_size=2, max_new_tokens=4)
+        >>> while decoder.active:
+        ...     decoder.step(table[decoder.state.tokens])
+        ...     print(decoder.agreed().to_nested())
+        [[]]
+        [[2]]
+        [[2]]
+        [[2, 1, 1, 1]]
+        """
+        tokens, structure = agreed(self._search, self._start.size)
+        return Ragged._sealed(self._place.put(tokens), structure)
+
     def result(self) -> BeamResult:
         """The hypotheses that are finished.
 
@@ -291,6 +326,11 @@ class BeamDecoder:
         -------
         BeamResult
             Those of each source, best first.
+
+        Notes
+        -----
+        In the middle of a search these are the ones that have finished so far, with the scores that they keep; others
+        may still come before them.  A source of which none has finished has none.  `agreed` says what is certain.
         """
         put, nodes, paths, start = self._place.put, self._search.nodes, self._paths, self._start
         source, last, scores = self._search.best()

@@ -1,0 +1,39 @@
+"""What all hypotheses of a source that may still be in its result begin with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array
+from ..formats.structure import Structure
+from .search import Search
+
+
+def agreed(search: Search, n: int) -> tuple[Array, Structure]:
+    """The tokens that the live hypotheses and the best finished ones of each of `n` sources have in common at first.
+
+    Those are all that can be in the result: what is not among the best finished ones now will never be, and what a
+    live one becomes begins with it.
+    """
+    live, nodes = search.live, search.nodes
+    finished_of, finished, _ = search.best()
+    source = np.concatenate([live.source, finished_of])
+    order = np.argsort(source, kind="stable")
+    source, last = source[order], np.concatenate([live.nodes, finished])[order]
+    lengths = nodes.lengths(last)
+    begin = np.append(0, np.cumsum(lengths))
+    tokens, _ = nodes.traced(last, begin)
+    there, first = np.unique(source, return_index=True)
+    common = np.zeros(n, np.int64)
+    common[there] = np.minimum.reduceat(lengths, first) if first.size else 0
+    which = np.zeros(n, np.int64)
+    which[there] = first
+    each = common[source]
+    hypothesis = np.repeat(np.arange(source.size), each)
+    at = np.arange(hypothesis.size) - np.repeat(np.cumsum(each) - each, each)
+    of = source[hypothesis]
+    other = tokens[begin[hypothesis] + at] != tokens[begin[which[of]] + at]
+    np.minimum.at(common, of[other], at[other])
+    structure = Structure.of_lengths(common)
+    place = np.arange(structure.rows) - np.repeat(structure.offsets[:-1] - begin[which], common)
+    return tokens[place], structure
