@@ -211,14 +211,14 @@ def test_hypotheses_are_drawn_by_their_probabilities(name):
     np.testing.assert_allclose(sums, found.scores, 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize("name", ["plain", "hot and top_p", "all"])
+@pytest.mark.parametrize("name", ["plain", "cold", "hot", "hot and top_p", "all"])
 def test_pairs_without_replacement(name):
     """In which order two hypotheses come is the distribution of drawing one after the other."""
     model = Table(2, 4)
     wanted = model.everything(2, **WARPS[name])
     p = {tokens: q for tokens, (q, _) in wanted.items()}
     pairs = {(a, b): p[a] * p[b] / (1 - p[a]) for a, b in itertools.permutations(p, 2)}
-    n = DRAWS // 4
+    n = DRAWS
     found = model.search(sf.Sample(9, replacement=False, **WARPS[name]), [0] * n, 2, 2)
     assert_chi_square(Counter(tuple(map(tuple, source)) for source in found.tokens.to_nested()), pairs)
     drawn = map(tuple, itertools.chain(*found.tokens.to_nested()))
