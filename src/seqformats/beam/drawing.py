@@ -56,11 +56,13 @@ class WithReplacement(Drawing):
     def found(self, query: Query, live: Live, best: Best) -> Candidates:
         """A token for every draw; at first each source has one row, of which all of its draws are."""
         rows, width = query.x.shape
-        each = self._sizes if live.t == 0 else np.ones(rows, np.int64)
-        begin = np.append(0, np.cumsum(each))
-        row = np.repeat(np.arange(rows), each)
-        number = np.arange(row.size) - begin[row] if live.t == 0 else (-live.rows.keys).astype(np.int64)
-        source = live.source[row]
+        if live.t:
+            begin = np.arange(rows + 1)
+            row, source, number = begin[:-1], live.source, (-live.rows.keys).astype(np.int64)
+        else:
+            begin = np.append(0, np.cumsum(self._sizes))
+            row = source = np.repeat(live.source, self._sizes)
+            number = np.arange(row.size) - begin[row]
         draws = Draws(begin, self._seeds[source], number << 32 | self._numbers[source], live.t)
         drawn = to_host(self._room.drawn(query, draws, self._warp).tokens)
         tokens = drawn[row.size :].astype(np.int64)
