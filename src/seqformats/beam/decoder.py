@@ -66,6 +66,9 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
         Limits on the tokens, such as `BannedTokens`.
     shared : arrays or encodings, in any containers
         Memory with one row a source, which follows nothing: index it by ``state.source``.
+    on_mask : callable, or sequence of callables
+        ``f(state) -> mask``: what grammars allow, int32 ``(rows, ceil(vocabulary / 32))`` on the host: bit ``k % 32``
+        of ``mask[r, k // 32]`` says whether row r may go on with token k; see Notes.
     on_scores : callable, or sequence of callables
         ``f(scores, state) -> scores``: log-probabilities ``(rows, vocabulary)`` float32 may be changed, -inf for what
         must not be; they are not normalised again.
@@ -97,15 +100,20 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
 
     Notes
     -----
-    A hook with a method ``follow(parents)`` is told how rows go on, to keep something for each.
+    A hook with a method ``follow(parents, tokens)``, or ``follow(parents)``, is told after every step how rows go on,
+    to keep something for each: row r is row ``parents[r]`` of the step before and the token ``tokens[r]``.
+
+    A mask is what xgrammar and llguidance fill.  It holds beside all other limits, and is read where the candidates
+    are chosen; no scores are masked for it.  A row of zeros is a hypothesis with no way on, which is dropped.
 
     A memory follows the hypotheses by itself.  It is None or any of these, in tuples, lists, dicts and dataclasses:
 
     - arrays of one library and encodings, whose first axis are the rows
     - lists and tuples without any array, one Python object a row
     - objects with a method ``reorder_cache(beam_idx)``, such as the caches of transformers, called where rows move,
-      with an array of the library, and on the device, of the scores; or with ``follow(parents)``, called after every
-      step with what is then ``state.parents``.  What these return takes the object's place, unless it is None
+      with an array of the library, and on the device, of the scores; or with ``follow(parents, tokens)`` or
+      ``follow(parents)``, called after every step with what is then in the state.  What these return takes the
+      object's place, unless it is None
     - strings, numbers, functions and modules, which are passed on as they are
 
     The rules are those of transformers ("hf"), CTranslate2 ("ct2"), fairseq, Marian, GNMT (as tensor2tensor and T5X
@@ -354,10 +362,10 @@ class BeamDecoder:
     def _followed(self, memory: object, scores: Array) -> Any:
         """The memory of the rows that are now."""
         live, place = self._search.live, self._place
-        parents = live.beside("parents", place)
+        parents, tokens = live.beside("parents", place), live.beside("tokens", place)
         if not live.moved:
-            return self._memories.stay(memory, parents)
-        return self._memories.follow(memory, place, live.parents, parents, scores)
+            return self._memories.stay(memory, parents, tokens)
+        return self._memories.follow(memory, place, live.parents, parents, tokens, scores)
 
     def _seen(self, memory: object) -> BeamState:
         """What is shown of the rows that are now, which a GPU gets with what its kernels ask for."""

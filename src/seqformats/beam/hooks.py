@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, to_host
+from ..arrays import Array, adopt, is_array, to_host
 from ..errors import StructureError, said
 from ..formats import Encoding, LoD
 from ..formats.structure import Structure, integers
 from . import candidates
 from .candidates import Query
+from .following import with_tokens
 from .live import Live
 from .options import Options
+from .plan import Plan, words_of
 from .result import BeamState
 from .rows import Candidates, Wanted
 
@@ -22,17 +24,23 @@ class Hooks:
     """The hooks of one search; `check` raises ValueError where counts say that a row is bad."""
 
     def __init__(self, options: Options) -> None:
+        self.on_mask = _functions(options.on_mask, "on_mask")
         self.on_scores = _functions(options.on_scores, "on_scores")
         self.on_candidates = _functions(options.on_candidates, "on_candidates")
         self.on_selected = _functions(options.on_selected, "on_selected")
-        own = {id(hook): hook for hook in (*self.on_scores, *self.on_candidates, *self.on_selected)}
-        self._following = [hook for hook in own.values() if hasattr(hook, "follow")]
+        own = {id(hook): hook for hook in (*self.on_mask, *self.on_scores, *self.on_candidates, *self.on_selected)}
+        self._following = [(hook, with_tokens(hook.follow)) for hook in own.values() if hasattr(hook, "follow")]
 
     def follow(self, state: BeamState, told: list[Any]) -> None:
         """Tell how rows go on, each hook once, and none that was told as a memory."""
-        for hook in self._following:
+        for hook, knows_tokens in self._following:
             if not any(hook is other for other in told):
-                hook.follow(state.parents)
+                hook.follow(state.parents, state.tokens) if knows_tokens else hook.follow(state.parents)
+
+    def mask(self, plan: Plan, state: BeamState) -> None:
+        """Say in the plan what ``on_mask`` allows."""
+        for hook in self.on_mask:
+            plan.mask(_mask(hook(state), plan.rows, plan.width, state.t))
 
     def of_rows(self, query: Query, per_parent: int | None, live: Live, n: int, state: BeamState) -> Candidates:
         """The best candidates, of which each row has as many as ``on_candidates`` leaves."""
@@ -83,6 +91,21 @@ def _several_of(returned: object, name: str, parts: tuple[str, ...]) -> Any:
     if not isinstance(returned, (tuple, list)) or len(returned) != len(parts):
         raise TypeError(f"{name} must return ({', '.join(parts)}), not {type(returned).__name__}")
     return returned
+
+
+def _mask(given: object, rows: int, width: int, t: int) -> Array:
+    """The words of a mask on the host."""
+    if not is_array(given):
+        raise TypeError(f"on_mask must return an array of int32, not {type(given).__name__}, at step {t}")
+    library, mask = adopt(given, "what on_mask has returned")
+    if library.dtype_name(mask.dtype) != "int32":
+        raise TypeError(f"on_mask must return an array of int32, not {library.dtype_name(mask.dtype)}, at step {t}")
+    shape = rows, words_of(width, 32)
+    if tuple(mask.shape) != shape:
+        raise StructureError(
+            f"on_mask must return shape {shape} for {rows} rows of {width} tokens, not {tuple(mask.shape)}, at step {t}"
+        )
+    return library.to_numpy(mask)
 
 
 def _two_levels(ids: object, scores: object, rows: Structure) -> tuple[Structure, Structure]:

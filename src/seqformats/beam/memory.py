@@ -18,6 +18,7 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..errors import DeviceError, StructureError
 from ..formats import Encoding, Pairs
+from .following import with_tokens
 from .step import no_gradient_error
 
 _DEEPEST = 100  # containers in one another, far below Python's limit of calls
@@ -131,7 +132,7 @@ def _collect(
     elif known and not callable(x) and not isinstance(x, _CARRIED):
         raise TypeError(
             f"{what} holds a {type(x).__name__}, of which nothing says how it follows the rows; give arrays, a list or "
-            "tuple with one object a row, or an object with a method reorder_cache(beam_idx) or follow(parents)"
+            "tuple with one object a row, or an object with a method reorder_cache(beam_idx) or follow(parents, tokens)"
         )
 
 
@@ -243,8 +244,8 @@ class Memories:
         self._buffers: dict[tuple[int, int], Any] = {}
         self._turn = 0
 
-    def follow(self, memory: Any, place: Place, parents: Array, at_place: Array, scores: Array) -> Any:
-        """Row i of the result is row ``parents[i]``; `at_place` are the same numbers there.
+    def follow(self, memory: Any, place: Place, parents: Array, at_place: Array, tokens: Array, scores: Array) -> Any:
+        """Row i of the result is row ``parents[i]``; `at_place` are the same numbers there, as its `tokens` are.
 
         A cache gets them beside the scores, since there may be no array in the memory to say where that is.
 
@@ -262,14 +263,16 @@ class Memories:
             if isinstance(x, (Encoding, Pairs)):
                 return x[parents]
             if _telling(x):
-                return told(x, beside(parents, scores) if _is_cache(x) else at_place)
+                return told(x, beside(parents, scores) if _is_cache(x) else at_place, tokens)
             return type(x)([x[i] for i in parents.tolist()]) if x else x
 
         return mapped(memory, moved)
 
-    def stay(self, memory: Any, at_place: Array) -> Any:
+    def stay(self, memory: Any, at_place: Array, tokens: Array) -> Any:
         """The same where every row goes on from the row of the same number: only who follows every step is told."""
-        return mapped(memory, lambda x: x if _is_array(x) or not _telling(x) or _is_cache(x) else told(x, at_place))
+        return mapped(
+            memory, lambda x: x if _is_array(x) or not _telling(x) or _is_cache(x) else told(x, at_place, tokens)
+        )
 
     def _buffer(self, number: int, library: Library, x: Array, rows: int) -> Array:
         """A buffer for `rows` rows like those of `x`, where `x` does not lie."""
@@ -294,11 +297,11 @@ def beside(parents: Array, scores: Array) -> Array:
     return library.from_host(parents, like)
 
 
-def told(x: object, parents: Array) -> Any:
+def told(x: object, parents: Array, tokens: Array) -> Any:
     """What takes the place of an object that has been told how rows go on: itself, or what its method returns."""
     method = _telling(x)
     assert method is not None
-    returned = method(parents)
+    returned = method(parents, tokens) if not _is_cache(x) and with_tokens(method) else method(parents)
     return x if returned is None else returned
 
 

@@ -42,10 +42,10 @@ _WAYS = {
     "exponential_decay_length_penalty": "is constraints=[ExponentialDecayLengthPenalty(start, factor)] here",
     "force_words_ids": "is constraints=[LexicalConstraints(phrases)] here",
     "prefix_allowed_tokens_fn allowed_token_ids": (
-        "is constraints=[AllowedTokens(trie_or_lists)] here, for whole hypotheses, or a function on_scores"
+        "is constraints=[AllowedTokens(trie_or_lists)] here, for whole hypotheses, or a function on_mask"
     ),
-    "guided_decoding structured_outputs guided_json guided_regex guided_grammar": (
-        "is no option here: let a function on_scores give -inf to what a grammar does not allow"
+    "grammar guided_grammar guided_json guided_decoding guided_regex structured_outputs response_format": (
+        "is on_mask here: a function of the state, which has a matcher fill a bitmask"
     ),
     "forced_bos_token_id": "is constraints=[ForcedTokens({0: token}, free=True)] here",
     "forced_decoder_ids": "is constraints=[ForcedTokens(tokens)] here",

@@ -29,6 +29,7 @@ Whole: TypeAlias = int | Sequence[int] | Array
 """A whole number, or one for each source."""
 Real: TypeAlias = float | Sequence[float] | Array
 """A number, or one for each source."""
+OnMask: TypeAlias = Callable[[BeamState], Array]
 OnScores: TypeAlias = Callable[[Array, BeamState], Array]
 OnCandidates: TypeAlias = Callable[[LoD, LoD, BeamState], tuple[LoD, LoD]]
 OnSelected: TypeAlias = Callable[[LoD, LoD, Array, BeamState], tuple[LoD | Array, LoD | Array, Array]]
@@ -56,6 +57,7 @@ class Options:
     sampling: Sample | None = None
     constraints: Constraint | Sequence[Constraint] = ()
     shared: object = None
+    on_mask: OnMask | Sequence[OnMask] | None = None
     on_scores: OnScores | Sequence[OnScores] | None = None
     on_candidates: OnCandidates | Sequence[OnCandidates] | None = None
     on_selected: OnSelected | Sequence[OnSelected] | None = None

@@ -25,11 +25,13 @@ class Plan:
     allowed: Array
     edited_at: Array
     edited: Array
+    bits: Array
 
     def __init__(self, rows: int, width: int) -> None:
         self.rows, self.width = rows, width
         self.allowed_from = self.allowed_to = self.allowed = self.edited_at = self.edited = np.empty(0, np.int64)
         self.factors = self.addends = np.empty(0, np.float32)
+        self.bits, self.words = self.edited, 0
         self._edits: list[tuple[Array, Array, Array, Array]] = []
 
     def copy(self) -> Plan:
@@ -69,6 +71,14 @@ class Plan:
         """``tokens[i]`` does not follow ``rows[i]``."""
         self.change(rows, tokens, addend=-np.inf)
 
+    def mask(self, bits: Array) -> None:
+        """Row r goes on with token k only where bit ``k % 32`` of ``bits[r, k // 32]``, int32, is one."""
+        pairs = np.zeros((self.rows, 2 * words_of(self.width, 64)), "<i4")
+        pairs[:, : bits.shape[1]] = bits
+        longs = pairs.view("<i8").astype(np.int64, copy=False).reshape(-1)  # which are the same bits in their order
+        self.bits = self.bits & longs if self.words else longs
+        self.words = words_of(self.width, 64)
+
     def bans(self) -> Plan:
         """The same without what only changes a log-probability."""
         twin = copy.copy(self)
@@ -83,6 +93,8 @@ class Plan:
         """The log-probability that a token has behind a row, where it was `value`."""
         begin = self.allowed_from[row] if self.allowed_from.size else -1
         if begin >= 0 and token not in self.allowed[begin : self.allowed_to[row]]:
+            return np.float32(-np.inf)
+        if self.words and not self.bits[row * self.words + token // 64] >> token % 64 & 1:
             return np.float32(-np.inf)
         if not self.edited_at.size:
             return value
@@ -120,11 +132,13 @@ class Plan:
             self.allowed,
             self.edited_at,
             self.edited,
+            self.bits,
+            self.words,
         )
 
 
 _NO_FLOATS, _NO_NUMBERS = np.empty(0, np.float32), np.empty(0, np.int64)
-NO_LIMITS = Limits(_NO_FLOATS, _NO_FLOATS, *[_NO_NUMBERS] * 5)
+NO_LIMITS = Limits(_NO_FLOATS, _NO_FLOATS, *[_NO_NUMBERS] * 6, 0)
 
 
 def spread(begin: Array, end: Array) -> tuple[Array, Array]:
@@ -132,3 +146,8 @@ def spread(begin: Array, end: Array) -> tuple[Array, Array]:
     lengths = end - begin
     of = np.repeat(np.arange(begin.size), lengths)
     return of, np.arange(of.size) + (begin - np.cumsum(lengths) + lengths)[of]
+
+
+def words_of(width: int, bits: int) -> int:
+    """How many words of so many bits hold one for each token."""
+    return -(-width // bits)

@@ -23,7 +23,8 @@ class Limits(NamedTuple):
     Row r goes on with ``allowed[allowed_from[r]:allowed_to[r]]`` alone, which rise, unless ``allowed_from[r]`` is -1 or
     there are no such arrays.  The tokens ``edited[edited_at[r]:edited_at[r + 1]]``, which rise too, have their
     log-probability multiplied by `factors` (divided, where it is above zero) and increased by `addends`, where
-    `edited_at` is not empty.
+    `edited_at` is not empty.  Where `words` is not 0, row r goes on with token k only if bit ``k % 64`` of
+    ``bits[r * words + k // 64]`` is one.
     """
 
     factors: Array  # float32
@@ -33,6 +34,8 @@ class Limits(NamedTuple):
     allowed: Integers
     edited_at: Integers
     edited: Integers
+    bits: Integers
+    words: int
 
 
 class Scores(NamedTuple):

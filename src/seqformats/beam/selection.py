@@ -99,7 +99,7 @@ class Selection:
         """The best candidates of each beam, after all hooks."""
         live = search.live
         library, x = self._scores(scores, live)
-        plan = self._plan(live, x.shape[1])
+        plan = self._plan(state, live, x.shape[1])
         first = self.rule.masks_first
         form = candidates.MASKED if first else candidates.LOGITS
         if self.hooks.on_scores or self._lexical or (self._sample and not self._sample.takes_logits):
@@ -153,15 +153,16 @@ class Selection:
             raise StructureError(f"on_scores must return scores of shape {tuple(x.shape)}, not {tuple(y.shape)}")
         return y
 
-    def _plan(self, live: Live, width: int) -> Plan | None:
+    def _plan(self, state: BeamState, live: Live, width: int) -> Plan | None:
         """What may follow; None where anything may."""
         t, sources = live.t, self._sources
-        if not (self._constraints or t < self._early or self.rule.forced_end):
+        limited = self._constraints or self.hooks.on_mask
+        if not (limited or t < self._early or self.rule.forced_end):
             return None
         source = live.source
         early = sources.least[source] > t
         last = sources.limit[source] == t + 1 if self.rule.forced_end else early[:0]
-        if not (self._constraints or early.any() or last.any()):
+        if not (limited or early.any() or last.any()):
             return None
         plan = Plan(source.size, width)
         at, count = sources.ends_at[source], np.diff(sources.ends_at)[source]
@@ -173,6 +174,7 @@ class Selection:
             plan.allow(np.where(last, at, -1), np.where(last, at + count, -1), sources.all_ends)
         for constraint in self._constraints:
             constraint.limit(live, plan)
+        self.hooks.mask(plan, state)
         return plan.done()
 
     # --- the ways of choosing ----------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from .parts import (
     KernelSpec,
     Singles,
     alike,
+    allows,
     candidate_value,
     compiled,
     edit,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 @shared
 def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Limits) -> Any:
     """The largest of the scores that limits leave of a row, and the sum of ``exp(score - largest)``."""
-    factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits
+    factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits[:7]
     first = edited_at[r] if edited_at.size != 0 else 0
     edits = edited_at[r + 1] if edited_at.size != 0 else 0
     chosen = allowed_from.size != 0 and allowed_from[r] >= 0
@@ -61,6 +62,8 @@ def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Limits) 
         e = first
         for j in range(allowed_from[r] if chosen else 0, allowed_to[r] if chosen else width):
             token = allowed[j] if chosen else j
+            if not allows(limits, r, token):
+                continue
             while e < edits and edited[e] < token:
                 e += 1
             value = x[begin + token]
@@ -99,13 +102,49 @@ def leave_out(x: Array, begin: int, width: int, blocks: Array, at: int, block: i
 
 
 @shared
+def allows_all(limits: Limits, r: int, token: int, stop: int) -> bool:
+    """Does the mask of a row allow every token from `token` to below `stop`?"""
+    whole = True
+    while whole and token < stop:
+        until = min((token | 63) + 1, stop)
+        every = -1 if until - token == 64 else (1 << (until - token)) - 1
+        whole = (limits.bits[r * limits.words + (token >> 6)] >> (token & 63)) & every == every
+        token = until
+    return whole
+
+
+@shared
+def leave_masked_out(
+    x: Array, r: int, width: int, blocks: Array, at: int, block: int, limits: Limits, apart: Apart, lo: int, hi: int
+) -> None:
+    """The largest of each block of a row among what its mask allows and is not apart; as it is where all is allowed."""
+    for i in range((width + block - 1) // block):
+        token = i * block
+        stop = min(token + block, width)
+        if allows_all(limits, r, token, stop):
+            continue
+        best = np.float32(-np.inf)
+        while token < stop:
+            left = limits.bits[r * limits.words + (token >> 6)] >> (token & 63)
+            until = min((token | 63) + 1, stop)
+            while token < until and left != 0:
+                value = x[r * width + token]
+                if left & 1 != 0 and value > best and place_of(apart.tokens, lo, hi, token) < 0:
+                    best = value
+                left >>= 1
+                token += 1
+            token = until
+        blocks[at + i] = best
+
+
+@shared
 def best_of_others(
     scores: Scores, out: Lists, blocks: Array, limits: Limits, wanted: Wanted, apart: Apart, b: int, width: int
 ) -> int:
     """The best candidates of a beam that are not apart, sorted; how many, or -1 - r for a bad row."""
     x, running, form = scores
     values, ids = out.values, out.ids
-    factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits
+    factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits[:7]
     first, last, limit, start = wanted.begin[b], wanted.end[b], wanted.most[b], b * out.places
     lo = apart.begin[b] if apart.begin.size != 0 else 0
     hi = apart.end[b] if apart.begin.size != 0 else 0
@@ -121,7 +160,9 @@ def best_of_others(
             return -1 - r
         if lo < hi:
             leave_out(x, r * width, width, blocks, r * count, block, apart, b)
-        if form == 2 and not free:
+        if free and limits.words != 0:
+            leave_masked_out(x, r, width, blocks, r * count, block, limits, apart, lo, hi)
+        if form == 2 and not (free and limits.words == 0):
             top, total = normalise_limited(x, r * width, width, r, limits)
         log = np.float32(np.log(total))
         if form == 1:
@@ -147,12 +188,19 @@ def best_of_others(
                 if best >= low and best > none:
                     for token in range(i * block, min((i + 1) * block, width)):
                         value = ((x[begin + token] - top) - log) + score
-                        if value >= low and value > none and place_of(apart.tokens, lo, hi, token) < 0:
+                        if (
+                            value >= low
+                            and value > none
+                            and allows(limits, r, token)
+                            and place_of(apart.tokens, lo, hi, token) < 0
+                        ):
                             found = keep(values, ids, start, found, limit, value, begin + token)
                             low = least_kept(values, start, limit) if found == limit else low
             continue
         for j in range(allowed_from[r] if chosen else 0, allowed_to[r] if chosen else width):
             token = allowed[j] if chosen else j
+            if not allows(limits, r, token):
+                continue
             while e < edits and edited[e] < token:
                 e += 1
             value = x[begin + token] if form == 2 else (x[begin + token] - top) - log

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 @compiled
 def cpu(x: Array, out: Array, limits: Limits, width: int, lo: int, hi: int) -> None:
     """Rows `lo` to `hi`."""
-    unlimited = limits.allowed_from.size == 0 and limits.edited_at.size == 0
+    unlimited = limits.allowed_from.size == 0 and limits.edited_at.size == 0 and limits.words == 0
     for r in range(lo, hi):
         begin = r * width
         for k in range(0 if unlimited else width):

@@ -25,6 +25,7 @@ from ...layout import Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
 from .common import (
     Columns,
+    allows,
     along,
     begin_of,
     best_of_column,
@@ -124,6 +125,7 @@ __all__ = [
     "add_block",
     "add_row",
     "alike",
+    "allows",
     "along",
     "at_least",
     "at_most",

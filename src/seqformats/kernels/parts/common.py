@@ -110,6 +110,12 @@ def edit(value: Item, factor: Item, addend: Item) -> Any:
 
 
 @shared
+def allows(limits: Any, r: int, token: int) -> Any:
+    """Is the bit of a token one in the mask of row r, if its `Limits` have masks?"""
+    return limits.words == 0 or (limits.bits[r * limits.words + (token >> 6)] >> (token & 63)) & 1 != 0
+
+
+@shared
 def limited(value: Item, token: int, r: int, limits: Any) -> Any:
     """A score or log-probability of row r under its `Limits`, -inf where the token must not follow."""
     if limits.edited_at.size != 0:
@@ -117,7 +123,8 @@ def limited(value: Item, token: int, r: int, limits: Any) -> Any:
         if e >= 0:
             value = edit(value, limits.factors[e], limits.addends[e])
     chosen = limits.allowed_from.size != 0 and limits.allowed_from[r] >= 0
-    if chosen and place_of(limits.allowed, limits.allowed_from[r], limits.allowed_to[r], token) < 0:
+    listed = not chosen or place_of(limits.allowed, limits.allowed_from[r], limits.allowed_to[r], token) >= 0
+    if not (listed and allows(limits, r, token)):
         value = limits.factors.dtype.type(-math.inf)  # a plain -math.inf would make everything float64
     return value
 
