@@ -36,6 +36,7 @@ from .parts import (
     in_order,
     keep,
     largest,
+    largest_of,
     least_kept,
     least_of_best,
     limited,
@@ -115,24 +116,28 @@ def allows_all(limits: Limits, r: int, token: int, stop: int) -> bool:
 
 @shared
 def leave_masked_out(
-    x: Array, r: int, width: int, blocks: Array, at: int, block: int, limits: Limits, apart: Apart, lo: int, hi: int
+    x: Array, r: int, width: int, blocks: Array, at: int, block: int, limits: Limits, apart: Apart, e: int, hi: int
 ) -> None:
-    """The largest of each block of a row among what its mask allows and is not apart; as it is where all is allowed."""
+    """The largest of each block of a row among what its mask allows and is not apart; as it is where all is allowed.
+
+    From `e` to `hi` are the tokens that are apart.
+    """
     for i in range((width + block - 1) // block):
         token = i * block
         stop = min(token + block, width)
         if allows_all(limits, r, token, stop):
             continue
         best = np.float32(-np.inf)
-        while token < stop:
-            left = limits.bits[r * limits.words + (token >> 6)] >> (token & 63)
-            until = min((token | 63) + 1, stop)
-            while token < until and left != 0:
-                value = x[r * width + token]
-                if left & 1 != 0 and value > best and place_of(apart.tokens, lo, hi, token) < 0:
-                    best = value
-                left >>= 1
-                token += 1
+        while token < stop:  # 16 at a time
+            until = min(token + 16, stop)
+            bits = limits.bits[r * limits.words + (token >> 6)] >> (token & 63) & ((1 << (until - token)) - 1)
+            while e < hi and apart.tokens[e] < 0:
+                e += 1
+            while e < hi and apart.tokens[e] < until:
+                bits &= ~(1 << (apart.tokens[e] - token))
+                e += 1
+            if bits != 0:
+                best = max(best, largest_of(x, r * width + token, bits))
             token = until
         blocks[at + i] = best
 

@@ -96,7 +96,7 @@ from .record import (
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
 from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
-from .vectors import best_of_frame, exp, largest, maximum, place_in, powers_of_any, powers_of_row
+from .vectors import best_of_frame, exp, largest, largest_of, maximum, place_in, powers_of_any, powers_of_row
 from .warping import beside_best, listed
 
 __all__ = [
@@ -162,6 +162,7 @@ __all__ = [
     "keep",
     "larger",
     "largest",
+    "largest_of",
     "least_kept",
     "least_of",
     "least_of_best",

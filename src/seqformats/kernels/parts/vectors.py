@@ -78,6 +78,15 @@ def largest(x: Item, p: int, n: int) -> Any:
     return found
 
 
+def largest_of(x: Item, p: int, bits: int) -> Any:
+    """The largest of those of ``x[p:p + 16]``, float32, whose bit is one, -inf of none; NaN is passed over."""
+    found = np.float32(-np.inf)
+    for k in range(16):
+        if bits >> k & 1:
+            found = max(found, x[p + k])
+    return found
+
+
 @plain_on_cuda
 def maximum(x: Item, p: int, n: int) -> Any:
     """The largest of ``x[p:p + n]``, float32 or float64, n from 1 to 128; NaN where there is one."""
@@ -280,6 +289,19 @@ def _largest_of_block(typingctx: Context, x: Kind, p: Kind) -> Any:
 
 
 @intrinsic
+def _largest_of(typingctx: Context, x: Kind, p: Kind, bits: Kind) -> Any:
+    def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        data = builder.gep(context.make_array(sig.args[0])(context, builder, args[0]).data, [args[1]])
+        like = vector_type(F32, 16)
+        wanted = builder.bitcast(builder.trunc(args[2], ir.IntType(16)), vector_type(I1, 16))
+        place, none = builder.bitcast(data, like.as_pointer()), constant_lanes(like, -np.inf)
+        vector = called(builder, "llvm.masked.load.v16f32.p0", like, place, I32(4), wanted, none)
+        return folded(builder, _larger(builder, none, vector), _larger)
+
+    return types.float32(x, types.int64, types.int64), generate
+
+
+@intrinsic
 def _maximum(typingctx: Context, x: Kind, p: Kind, n: Kind) -> Any:
     def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         return _fold_maximum(context, builder, sig.args[0], args[0], args[1], args[2])
@@ -328,6 +350,11 @@ def _sum_of_block(typingctx: Context, x: Kind, p: Kind, top: Kind) -> Any:
 @part(largest)
 def _largest_compiled(x, p, n):
     return lambda x, p, n: _largest_of_block(x, p) if n == 128 else _largest(x, p, n)
+
+
+@part(largest_of)
+def _largest_of_compiled(x, p, bits):
+    return lambda x, p, bits: _largest_of(x, p, bits)
 
 
 @part(maximum)
