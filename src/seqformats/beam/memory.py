@@ -31,7 +31,7 @@ def _is_array(x: object) -> bool:
     return is_array(x) or isinstance(x, (Encoding, Pairs))
 
 
-def _telling(x: object) -> Callable[[Any], Any] | None:
+def _telling(x: object) -> Callable[..., Any] | None:
     """The method by which an object wants to be told how rows go on."""
     if type(x) in _CONTAINERS or isinstance(x, type):
         return None

@@ -137,8 +137,7 @@ class Plan:
         )
 
 
-_NO_FLOATS, _NO_NUMBERS = np.empty(0, np.float32), np.empty(0, np.int64)
-NO_LIMITS = Limits(_NO_FLOATS, _NO_FLOATS, *[_NO_NUMBERS] * 6, 0)
+NO_LIMITS = Plan(0, 0).limits
 
 
 def spread(begin: Array, end: Array) -> tuple[Array, Array]:
