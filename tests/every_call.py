@@ -876,6 +876,17 @@ def ctc_greedy(b):
 
 
 @call
+def ctc_align(b):
+    if b.data.ndim != 2 or b.data.shape[1] < 2 or b.data.dtype.kind != "f":
+        return None
+    blank = int(b.rng.integers(b.data.shape[1]))
+    tokens = [c for c in range(b.data.shape[1]) if c != blank]
+    targets = [b.rng.choice(tokens, b.rng.integers(0, 1 + length)) for length in b.lengths]
+    options = {"blank": blank, "normalised": bool(b.rng.integers(2))}
+    return lambda x: sf.ctc_align(x, targets, **options), b.x
+
+
+@call
 def ctc_beam_search(b):
     if b.data.ndim != 2 or b.data.shape[1] < 2 or b.data.dtype.kind != "f":
         return None

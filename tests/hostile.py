@@ -223,6 +223,20 @@ def labelled(rng):
     return [found.tokens, found.times]
 
 
+def aligned(rng):
+    """Paths have a token a frame; their tokens are where they are said to be."""
+    x = given(rng, pick(rng, [batch, frames, frames, frames]))
+    blank = given(rng, lambda rng: pick(rng, [0, 0, 1, -1]))
+    n = len(x) if hasattr(x, "__len__") else 0
+    wrong = [[], [[]], 3, None, [[-1]], [[1 << 70]], [[0.5]], np.zeros((2, 2)), sf.Ragged(np.ones(2, "i4"), [1, 1])]
+    targets = given(rng, lambda rng: pick(rng, [[[1] * small(rng) for _ in range(n)], pick(rng, wrong)]))
+    found = sf.ctc_align(x, targets, blank=blank, **some(rng, {"normalised": lambda rng: bool(rng.integers(2))}))
+    times, ends = (np.asarray(sf.convert(part, sf.LoD).data) for part in (found.times, found.ends))
+    assert ((times < ends) | ((times == -1) & (ends == -1))).all()
+    assert np.asarray(sf.convert(found.tokens, sf.LoD).data).size == sf.convert(x, sf.LoD).data.shape[0]
+    return [found.tokens, found.frame_scores, found.times, found.ends, found.token_scores]
+
+
 def searched_frames(rng):
     """The labels of a search hold tokens that there are, and no blank; no source has more than were asked for."""
     x = given(rng, pick(rng, [batch, frames, frames, frames]))
@@ -538,6 +552,7 @@ CALLS = {
     "Prune": pruned,
     "Stochastic": lambda rng: sf.Stochastic(given(rng, small)),
     "Sample": sampled,
+    "ctc_align": aligned,
     "ctc_greedy": labelled,
     "ctc_beam_search": searched_frames,
     "beam_search": searched,

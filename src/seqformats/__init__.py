@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     )
     from .converters.explain import explain
     from .converters.like import convert_like
-    from .ctc import CTCResult, CTCState, ctc_beam_search, ctc_greedy
+    from .ctc import CTCAlignment, CTCResult, CTCState, ctc_align, ctc_beam_search, ctc_greedy
     from .gradients.own import operation
     from .gradients.vjp import vjp
     from .loading import batches
@@ -114,6 +114,7 @@ __all__ = [
     "BeamResult",
     "BeamState",
     "BeamTrace",
+    "CTCAlignment",
     "CTCResult",
     "CTCState",
     "Chunks",
@@ -170,6 +171,7 @@ __all__ = [
     "corrupt_spans",
     "cross",
     "cross_entropy",
+    "ctc_align",
     "ctc_beam_search",
     "ctc_greedy",
     "cu_seqlens",
@@ -278,6 +280,7 @@ _LATER = {
     "BeamResult": "beam",
     "BeamState": "beam",
     "BeamTrace": "beam",
+    "CTCAlignment": "ctc",
     "CTCResult": "ctc",
     "CTCState": "ctc",
     "DiverseGroups": "beam",
@@ -318,6 +321,7 @@ _LATER = {
     "corrupt_spans": "operations.masking",
     "cross": "operations.cross",
     "cross_entropy": "operations.loss",
+    "ctc_align": "ctc",
     "ctc_beam_search": "ctc",
     "ctc_greedy": "ctc",
     "cu_seqlens": "operations.attention",

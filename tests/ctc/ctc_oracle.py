@@ -146,3 +146,73 @@ def prefix_search(
 def better(one, twice):
     """The more likely of the best paths of a prefix, of those that end in a blank where the token comes again."""
     return one.best_blank if twice or one.best_blank[0] >= one.best_token[0] else one.best_token
+
+
+class Alignment(NamedTuple):
+    """The path of frames that has a given label, or of those that cannot have it; see `ctc_align`."""
+
+    tokens: list
+    frame_scores: list
+    times: list
+    ends: list
+    token_scores: list
+    score: float
+
+
+def may_follow(states, s):
+    """The states from which the best path may come to state `s`, a token each, the nearest first."""
+    found = [s, *([s - 1] if s else [])]
+    if s > 1 and states[s] not in (None, states[s - 2]):
+        found.append(s - 2)
+    return found
+
+
+def best_alignment(frames, label, blank, logits=False):
+    """The best path by the table of all frames and states, a blank being None among these."""
+    states = [None, *(x for token in label for x in (token, None))]
+    values, ways = [0.0, *[-math.inf] * (len(states) - 1)], []
+    for row in frames:
+        came = [max(may_follow(states, s), key=lambda k: (values[k], k)) for s in range(len(states))]
+        values = [values[k] + row[blank if states[s] is None else states[s]] for s, k in enumerate(came)]
+        ways.append(came)
+    state = len(states) - 1
+    if label and values[-2] >= values[-1]:
+        state -= 1
+    path, score = [], values[state]
+    for came in reversed(ways):
+        path.append(state)
+        state = came[state]
+    return described(frames, label, blank, path[::-1], score, logits)
+
+
+def best_of_all_alignments(frames, label, blank):
+    """The same by all paths of states that there are."""
+    states = [None, *(x for token in label for x in (token, None))]
+    last = len(states) - 1
+    found = []
+    for path in itertools.product(range(len(states)), repeat=len(frames)):
+        joined = all(a in may_follow(states, b) for a, b in itertools.pairwise((0, *path)))
+        if joined and (path or (0,))[-1] in (last, last - 1):
+            value = sum(row[blank if states[s] is None else states[s]] for row, s in zip(frames, path, strict=True))
+            found.append((value, [path[-1] == last - 1, *reversed(path)] if path else [], path))
+    score, _, path = max(found, default=(-math.inf, [], ()))
+    return described(frames, label, blank, path, score)
+
+
+def described(frames, label, blank, path, score, logits=False):
+    """An alignment from the states of its path."""
+    if score == -math.inf:
+        n, none = len(frames), [-math.inf]
+        return Alignment([blank] * n, none * n, *[[-1] * len(label)] * 2, none * len(label), score)
+    tokens = [label[s // 2] if s % 2 else blank for s in path]
+    logs = [math.log(sum(math.exp(value) for value in row)) if logits else 0.0 for row in frames]
+    worth = [row[c] - log for row, c, log in zip(frames, tokens, logs, strict=True)]
+    own = [[t for t, s in enumerate(path) if s == 2 * k + 1] for k in range(len(label))]
+    return Alignment(
+        tokens,
+        worth,
+        [times[0] for times in own],
+        [times[-1] + 1 for times in own],
+        [sum(worth[t] for t in times) for times in own],
+        score - sum(logs),
+    )

@@ -78,3 +78,21 @@ def test_hooks_see_tensors():
     )
     assert one.tokens.to_nested() == two.tokens.to_nested()
     assert torch.allclose(one.scores, two.scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_alignments_of_tensors(dtype):
+    torch = pytest.importorskip("torch")
+    x = torch.log_softmax(torch.randn(30, 7, generator=torch.Generator().manual_seed(0)) * 2, 1)
+    x = x.to(getattr(torch, dtype))
+    labels = [[1, 1, 2, 6, 3], [], [4, 4]]
+    targets = sf.Ragged(torch.tensor([token for label in labels for token in label], dtype=torch.int32), [5, 0, 2])
+    found = sf.ctc_align(sf.Ragged(x.requires_grad_(), [12, 0, 18]), targets)
+    wanted = sf.ctc_align(sf.Ragged(x.detach().double().numpy(), [12, 0, 18]), labels)
+    for name in ("tokens", "times", "ends", "frame_scores", "token_scores"):
+        part = getattr(found, name)
+        assert isinstance(part.data, torch.Tensor)
+        assert not part.data.requires_grad
+        assert part.to_nested() == getattr(wanted, name).to_nested()
+    assert isinstance(found.scores, torch.Tensor)
+    assert found.scores.tolist() == wanted.scores.tolist()

@@ -35,6 +35,7 @@ IN_BLOCKS = {
 # Where the threads of a block that has a row to itself work together.
 TOGETHER = {
     "ctc_best",
+    "ctc_viterbi",
     "attend_back",
     "attend_rows",
     "best_tokens",
@@ -46,7 +47,7 @@ TOGETHER = {
 }
 
 # Where the threads of a sequence meet in the memory of their results.
-IN_RESULTS = {"ctc_best", "order_rows"}
+IN_RESULTS = {"ctc_best", "ctc_viterbi", "order_rows"}
 
 needs_compiler = pytest.mark.skipif(
     any(

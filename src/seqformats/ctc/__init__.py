@@ -1,8 +1,9 @@
 """Decoding of what is trained by connectionist temporal classification."""
 
+from .align import CTCAlignment, ctc_align
 from .fusion import CTCState
 from .greedy import ctc_greedy
 from .result import CTCResult
 from .search import ctc_beam_search
 
-__all__ = ["CTCResult", "CTCState", "ctc_beam_search", "ctc_greedy"]
+__all__ = ["CTCAlignment", "CTCResult", "CTCState", "ctc_align", "ctc_beam_search", "ctc_greedy"]

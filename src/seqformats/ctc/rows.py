@@ -104,3 +104,36 @@ class Pool(NamedTuple):
     tokens: Integers  # (places,) -1 where the prefix stays as it is
     state: Integers  # (4,) how many rows there are, and which; how many nodes; how many tokens of paths
     places: int  # more than the beam and the width together
+
+
+class Goals(NamedTuple):
+    """The labels that frames are aligned with."""
+
+    targets: Integers  # without blanks
+    cum: Integers  # (n + 1,) where those of each source begin
+    places: Integers  # (n,) where its part of `AlignRoom.back` begins
+    blank: int
+    logits: int  # are the frames to be normalised?
+
+
+class Aligned(NamedTuple):
+    """What an alignment is: for each frame, each target, each source."""
+
+    tokens: Integers  # (frames,) the token or the blank
+    times: Integers  # (targets,) the first frame of each, and the one behind its last; -1 where none is possible
+    ends: Integers
+    counts: Integers  # (n,) 0, or -1 - t where frame t holds NaN or +inf
+    frame_scores: Array  # (frames,) float32
+    token_scores: Array  # (targets,) float32
+    scores: Array  # (n,) float32
+
+
+class AlignRoom(NamedTuple):
+    """Room to align in.
+
+    Of L targets there are 2 L + 1 states: first L + 1 blanks, k the one before target k, then the targets.
+    """
+
+    values: Array  # of each source twice 2 L + 2, float64: of the best path to a blank, -inf, and to a target
+    logs: Array  # (frames,) float64: what all tokens of a frame have together
+    back: Array  # uint8, a place a frame and state of each source: whence the best path comes

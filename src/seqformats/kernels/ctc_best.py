@@ -27,7 +27,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import exp, gpu, ln, wide
+    from .parts.gpu import frame_powers, gpu, ln
 
 
 @shared
@@ -80,21 +80,6 @@ def cpu(
         counts[i], scores[i] = collapse(label, values, begin, length, at.cum[at.cum.size - 1], blank)
 
 
-@shared
-def sum_of_powers(x: Array, begin: int, width: int, top: Any) -> Any:
-    """The sum of ``exp(x[begin:begin + width] - top)`` on CUDA, by 8 and these in float64."""
-    none = x.dtype.type(0)
-    total = wide(none)
-    k = 0
-    while k < width:
-        few = none
-        for j in range(k, min(k + 8, width)):
-            few += exp(x[begin + j] - top)
-        total += wide(few)
-        k += 8
-    return x.dtype.type(total)
-
-
 def cuda(
     x: Array,
     label: Integers,
@@ -118,7 +103,7 @@ def cuda(
             label[begin + t] = token
             values[begin + t] = value
             if logits != 0 and value > -math.inf:
-                values[begin + t] = -ln(sum_of_powers(x, place, width, value))
+                values[begin + t] = -ln(frame_powers(x, place, width, value))
             t += gpu.blockDim.x
         gpu.syncthreads()
         if gpu.threadIdx.x == 0:

@@ -229,11 +229,26 @@ def _column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns,
     return total
 
 
+def _frame_powers(x: Array, begin: int, width: int, top: Item) -> Any:
+    """The sum of ``exp(x[begin:begin + width] - top)``, by 8 and these in float64."""
+    none = x.dtype.type(0)
+    total = wide(none)
+    k = 0
+    while k < width:
+        few = none
+        for j in range(k, min(k + 8, width)):
+            few += exp(x[begin + j] - top)
+        total += wide(few)
+        k += 8
+    return x.dtype.type(total)
+
+
 find: Any = shared(_find)
 tree_sum: Any = shared(_tree_sum)
 tree_max: Any = shared(_tree_max)
 column_max: Any = shared(_column_max)
 column_powers: Any = shared(_column_powers)
+frame_powers: Any = shared(_frame_powers)
 
 # Python's own raise where a GPU gives infinity.
 exp, ln = (np.exp, np.log) if simulated else (math.exp, math.log)
@@ -250,6 +265,7 @@ _NAMES = {
     "tree_max": tree_max,
     "column_max": column_max,
     "column_powers": column_powers,
+    "frame_powers": frame_powers,
     "exp": exp,
     "ln": ln,
 }
