@@ -393,18 +393,19 @@ def test_a_tree_is_a_dict_of_dicts(sequences, scale, data):
         node = wanted
         for token in sequence:
             node = node.setdefault(token, {})
-    assert (trie.tokens.dtype, trie.begin.dtype, trie.end.dtype) == (np.int64,) * 3
+    assert (trie.tokens.dtype, trie.begin.dtype, trie.end.dtype, trie.whole.dtype) == (np.int64,) * 3 + (bool,)
     assert trie.tokens.shape == trie.begin.shape == trie.end.shape
     count = 0
 
-    def check(i, node):
+    def check(i, node, tokens=()):
         nonlocal count
         count += 1
+        assert trie.whole[i] == (list(tokens) in sequences)
         children = list(range(trie.begin[i], trie.end[i]))
         assert [trie.tokens[child] for child in children] == sorted(node)
         for child in children:
             assert trie.child(np.array([i]), trie.tokens[[child]]).tolist() == [child]
-            check(child, node[int(trie.tokens[child])])
+            check(child, node[int(trie.tokens[child])], (*tokens, int(trie.tokens[child])))
         others = [token for token in (-1, 0, scale, 3 * scale, 5 * scale + 1) if token not in node and token < 2**63]
         assert trie.child(np.full(len(others), i), np.array(others, np.int64)).tolist() == [-1] * len(others)
 

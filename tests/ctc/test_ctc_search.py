@@ -1,5 +1,6 @@
 """Prefix beam search, against plain Python and against all paths."""
 
+import itertools
 import math
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from test_ctc_greedy import BAD, FLOATS, laid_out
 
 import seqformats as sf
+from seqformats.ctc import lexicon
+from seqformats.ctc.frames import frames_of
 
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 WIDE = 10_000
@@ -192,26 +195,29 @@ def test_in_threads(kind):
 
 
 def is_followed_by(words, label, token):
-    """May a label of these words go on with a token?  None of them is how another one begins."""
-    rest = rest_of(words, label)
-    return rest is not None and any(word[: len(rest) + 1] == (*rest, token) for word in words)
+    """May a label of these words go on with a token?"""
+    rests = rests_of(words, label)
+    return any(word[: len(rest) + 1] == (*rest, token) for word in words for rest in rests)
 
 
-def rest_of(words, label):
-    """What is left of a label behind its whole words; None where it is not made of them."""
-    while True:
-        whole = [word for word in words if word and label[: len(word)] == word]
-        if not whole:
-            return label if not label or any(word[: len(label)] == label for word in words) else None
-        label = label[len(whole[0]) :]
+def is_whole(words, label):
+    """Can a label be read as words?"""
+    return () in rests_of(words, label)
+
+
+def rests_of(words, label):
+    """What may be left of a label behind whole words, by all ways to read it."""
+    ends = {0}
+    for place in range(len(label)):
+        ends |= {place + len(word) for word in words if place in ends and word and label[place:][: len(word)] == word}
+    return {label[end:] for end in ends}
 
 
 @st.composite
 def lexicons(draw, width, blank):
-    """Words of which none is how another one begins."""
+    """Words, some of which are how others begin, or several others one after the other."""
     tokens = st.sampled_from([c for c in range(width) if c != blank])
-    words = draw(st.lists(st.lists(tokens, max_size=4).map(tuple), max_size=6))
-    return [a for a in words if not any(a and b[: len(a)] == a != b for b in words)]
+    return draw(st.lists(st.lists(tokens, max_size=4).map(tuple), max_size=6))
 
 
 @given(data=st.data())
@@ -232,7 +238,7 @@ def test_lexicon_against_plain_python(data):
             beam,
             beam,
             allowed=lambda label, token: is_followed_by(words, label, token),
-            whole=lambda label: rest_of(words, label) == (),
+            whole=lambda label: is_whole(words, label),
             **options,
         )
         for frames in frames_in(x)
@@ -240,15 +246,23 @@ def test_lexicon_against_plain_python(data):
     assert_same(by_source(found), wanted)
 
 
-def test_lexicon_against_all_paths():
-    """A wide beam finds the labels of whole words, each with the sum of its paths."""
+@pytest.mark.parametrize(
+    "words",
+    [
+        [(1, 3), (2, 3), (2, 2, 3), (1, 1, 3)],
+        [(1,), (1, 2), (1, 2, 2), (2, 3)],
+        [(1,), (1, 1), (2, 1), (2, 1, 3)],
+        [(1, 2), (1, 2, 3, 1), (3,), (1, 2)],
+    ],
+)
+def test_lexicon_against_all_paths(words):
+    """A wide beam finds the labels that can be read as words, each once, and with the sum of its paths."""
     x = sf.Ragged(logs_of(np.random.default_rng(5), 6, 4, 1.0), [6])
-    words = [(1, 3), (2, 3), (2, 2, 3), (1, 1, 3)]
     found = by_source(sf.ctc_beam_search(x, beam_size=WIDE, n_best=WIDE, lexicon=[list(word) for word in words]))[0]
     totals, _ = all_labels(frames_in(x)[0], 0)
-    wanted = {label: total for label, total in totals.items() if rest_of(words, label) == ()}
+    wanted = {label: total for label, total in totals.items() if is_whole(words, label)}
     assert len(wanted) > 5
-    assert {tuple(end[0]) for end in found} == wanted.keys()
+    assert sorted(tuple(end[0]) for end in found) == sorted(wanted)
     assert np.allclose([end[2] for end in found], [wanted[tuple(end[0])] for end in found])
 
 
@@ -333,7 +347,7 @@ def test_hook_and_lexicon():
             3,
             token_bonus=0.25,
             allowed=lambda label, token: is_followed_by(words, label, token),
-            whole=lambda label: rest_of(words, label) == (),
+            whole=lambda label: is_whole(words, label),
             gains=lambda label: table[label[-1] if label else 5],
         )
         for frames in frames_in(x)
@@ -449,7 +463,24 @@ def test_lexicons_that_cannot_be():
         sf.ctc_beam_search(x, beam_size=2, lexicon=sf.Trie([[1, 3]]))
     with pytest.raises(sf.StructureError, match="a word with the blank, 0, which"):
         sf.ctc_beam_search(x, beam_size=2, lexicon=sf.Trie([[1, 0]]))
-    with pytest.raises(sf.StructureError, match=r"the word \[1\] of the lexicon is how another one begins"):
-        sf.ctc_beam_search(x, beam_size=2, lexicon=[[1, 2], [1]])
     with pytest.raises(TypeError, match="must be sequences of tokens"):
         sf.ctc_beam_search(x, beam_size=2, lexicon=3)
+
+
+def test_lexicons_with_too_many_ways(monkeypatch):
+    """Which of the last tokens were 1 is what such a label would have to remember."""
+    monkeypatch.setattr("seqformats.ctc.lexicon.MOST_STATES", 100)
+    words = [[1], [2], *([1, *tail] for tail in itertools.product([1, 2], repeat=9))]
+    x = sf.Ragged(np.zeros((7, 3)), [2, 5])
+    with pytest.raises(sf.StructureError, match="in more than 100 ways; let each end with a token that is nowhere"):
+        sf.ctc_beam_search(x, beam_size=2, lexicon=words)
+    found = sf.ctc_beam_search(x, beam_size=2, lexicon=[[1], [2]])
+    assert found.tokens.to_nested() == sf.ctc_beam_search(x, beam_size=2).tokens.to_nested()
+
+
+def test_a_tree_is_made_into_states_once():
+    trie = sf.Trie([[1], [1, 2]])
+    x = sf.Ragged(np.zeros((7, 3)), [2, 5])
+    made = [sf.ctc_beam_search(x, beam_size=9, n_best=9, lexicon=trie).tokens.to_nested() for _ in range(2)]
+    assert made[0] == made[1]
+    assert lexicon._known[trie] is lexicon.guide_of(trie, frames_of(x, 0))

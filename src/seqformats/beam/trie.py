@@ -21,6 +21,8 @@ class Trie:
     ----------
     tokens, begin, end : array (nodes,) of int64
         Node 0 is the root; node i follows its parent with ``tokens[i]``, its children are ``begin[i]`` to ``end[i]``.
+    whole : array (nodes,) of bool
+        Is a sequence all that leads to the node?
 
     Raises
     ------
@@ -35,11 +37,14 @@ class Trie:
     >>> trie = sf.Trie([[3, 1], [3, 2], [5]])
     >>> trie.tokens, trie.begin, trie.end
     (array([-1,  3,  5,  1,  2]), array([1, 3, 5, 5, 5]), array([3, 5, 5, 5, 5]))
+    >>> trie.whole.nonzero()[0]
+    array([2, 3, 4])
     """
 
     tokens: Array
     begin: Array
     end: Array
+    whole: Array
 
     def __init__(self, sequences: object) -> None:
         found = token_batch(sequences, "sequences")
@@ -69,6 +74,8 @@ class Trie:
             size += new.size
             depth += 1
             alive = alive[lengths[alive] > depth]
+        self.whole = np.zeros(size, bool)
+        self.whole[node] = True
         self._keys = np.concatenate(found)
         parents, known = np.divmod(self._keys, width)
         self.tokens = np.concatenate([np.full(count, -1), self._known[known]])

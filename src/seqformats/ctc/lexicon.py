@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
+from typing import Any
+
 import numpy as np
 
+from ..arrays import Array
+from ..beam.plan import spread
 from ..beam.trie import Trie
 from ..errors import StructureError
 from .frames import Frames
@@ -12,12 +17,14 @@ from .rows import Guide
 _NONE = np.empty(0, np.int64)
 NO_GUIDE = Guide(_NONE, _NONE, _NONE, _NONE, np.empty(0), _NONE)
 
+MOST_STATES = 1 << 22
+"""Of a lexicon; more than millions of words have."""
+
+_known: weakref.WeakKeyDictionary[Trie, Guide] = weakref.WeakKeyDictionary()
+
 
 def guide_of(lexicon: object, frames: Frames) -> Guide:
-    """A lexicon as states; StructureError where it cannot be one of these frames.
-
-    The states are the nodes of its tree, and the end of a word leads back to the root, where the next one begins.
-    """
+    """A lexicon as states; StructureError where it cannot be one of these frames."""
     if lexicon is None:
         return NO_GUIDE
     trie = lexicon if isinstance(lexicon, Trie) else Trie(lexicon)
@@ -25,29 +32,65 @@ def guide_of(lexicon: object, frames: Frames) -> Guide:
         raise StructureError(f"lexicon has the token {trie.largest}, but there are the tokens 0 to {frames.width - 1}")
     if (trie.tokens == frames.blank).any():
         raise StructureError(f"lexicon has a word with the blank, {frames.blank}, which is in no label")
-    children = trie.end - trie.begin
-    words = trie._sequences
-    ends = _ends(trie)
-    longer = (children[ends] > 0) & (words.lengths > 0)
-    if longer.any():
-        word = words.to_nested()[int(longer.argmax())]
-        raise StructureError(
-            f"the word {word} of the lexicon is how another one begins, so nobody knows where it ends; let each end "
-            "with a token that is nowhere else"
-        )
-    states = np.arange(1, children.size)
-    states[children[1:] == 0] = 0
-    whole = np.zeros(children.size, np.int64)
-    whole[0] = 1
-    begin = np.concatenate([[0], np.cumsum(children)])
-    return NO_GUIDE._replace(begin=begin, tokens=trie.tokens[1:].copy(), states=states, whole=whole)
+    guide = _known.get(trie)
+    if guide is None:
+        guide = _known[trie] = _states_of(trie)
+    return guide
 
 
-def _ends(trie: Trie) -> np.ndarray:
-    """The node of each word."""
-    words = trie._sequences
-    node = np.zeros(len(words), np.int64)
-    for depth in range(int(words.lengths.max(initial=0))):
-        there = np.flatnonzero(words.lengths > depth)
-        node[there] = trie.child(node[there], words.data[words.offsets[:-1][there] + depth])
-    return node
+def _states_of(trie: Trie) -> Guide:
+    """Where a label may be: a state is the set of all nodes of the tree to which some words one after the other lead.
+
+    Where a word ends the next one may begin, so the root is in the set, and longer words may go on.  A node without
+    children is in none.  (The subset construction of M. O. Rabin and D. Scott 1959, a level of new states at a time.)
+    """
+    inner = trie.end > trie.begin
+    alone = np.full(trie.tokens.size, -1)  # the state that is a node alone
+    alone[0] = 0
+    several: dict[bytes, int] = {}
+    count, found = 1, [(_NONE, _NONE, _NONE)]  # of each state how many follow it, by which tokens, and which
+    whole = [np.ones(1, np.int64)]
+    lengths, nodes = np.ones(1, np.int64), np.zeros(1, np.int64)  # the sets of the states that are new
+    while lengths.size:
+        of, places = spread(trie.begin[nodes], trie.end[nodes])  # children of the nodes
+        state = np.repeat(np.arange(lengths.size), lengths)[of]
+        keys, members = _members(state * (trie.largest + 1) + trie.tokens[places], places, inner, trie.whole)
+        first = np.flatnonzero(np.diff(keys, prepend=-1))
+        sizes = np.diff(first, append=keys.size)
+        heads = members[first]
+        follows = np.where(sizes == 1, alone[heads], -1)
+        fresh = []
+        for k in np.flatnonzero(follows < 0).tolist():
+            new = count + len(fresh)
+            if sizes[k] > 1:
+                follows[k] = several.setdefault(members[first[k] : first[k] + sizes[k]].tobytes(), new)
+            else:
+                follows[k] = alone[heads[k]] = new if alone[heads[k]] < 0 else alone[heads[k]]
+            if follows[k] == new:
+                fresh.append(k)
+        count += len(fresh)
+        if count > MOST_STATES:
+            raise StructureError(
+                f"the words of the lexicon go over into one another in more than {MOST_STATES} ways; let each end with "
+                "a token that is nowhere else"
+            )
+        state, tokens = np.divmod(keys[first], trie.largest + 1)
+        found.append((np.bincount(state, minlength=lengths.size), tokens, follows))
+        chosen = np.array(fresh, np.int64)
+        whole.append((heads[chosen] == 0).astype(np.int64))
+        lengths = sizes[chosen]
+        nodes = members[spread(first[chosen], first[chosen] + lengths)[1]]
+    parts: Any = [np.concatenate(part) for part in zip(*found, strict=True)]
+    begin = np.concatenate([[0], np.cumsum(parts[0])])
+    return NO_GUIDE._replace(begin=begin, tokens=parts[1], states=parts[2], whole=np.concatenate(whole))
+
+
+def _members(keys: Array, nodes: Array, inner: Array, whole: Array) -> tuple[Array, Array]:
+    """The nodes behind each state and token, by these and then in rising order, each once."""
+    stays, ends = inner[nodes], whole[nodes]
+    keys = np.concatenate([keys[ends], keys[stays]])
+    nodes = np.concatenate([np.zeros(np.count_nonzero(ends), np.int64), nodes[stays]])
+    order = np.lexsort((nodes, keys))
+    keys, nodes = keys[order], nodes[order]
+    first = (np.diff(keys, prepend=-1) != 0) | (np.diff(nodes, prepend=-1) != 0)
+    return keys[first], nodes[first]

@@ -61,8 +61,7 @@ def ctc_beam_search(
     token_bonus : float
         What every token adds to the score of a label, so that longer ones are not at a disadvantage.
     lexicon : Trie or sequences of tokens, optional
-        The words of which labels are made, one after the other.  None may be how another one begins: let each end with
-        a token that is nowhere else.
+        The words of which labels are made, one after the other; see Notes.
     on_new : function, optional
         Called as ``on_new(state)`` with a `CTCState` of the prefixes that are new in the beams: before the first frame,
         and behind each that has brought some.  It returns an array ``(rows, V)``: what each token adds to the score
@@ -106,6 +105,11 @@ def ctc_beam_search(
     Of prefixes with the same score those that stay come before new ones, the new ones by the prefix that they go on
     from and then by token; prefixes keep this order.  A result depends on its own source alone.  The times are those of
     the most likely path of each label that the beam has seen.
+
+    With a lexicon a label is a hypothesis if it can be read as words, in one way or in several: it is one hypothesis,
+    and has each of its paths once.  Where a word ends another one may begin, and a longer word go on.  (Decoders that
+    score words one by one have a hypothesis for each way to read a label.)  Of a `Trie` what this needs is kept, so
+    make one of a large lexicon.
 
     A source without frames has the empty label, with score 0.  Half precision is calculated in float32 up to here.
     Each thread that works on some sources keeps about 80 bytes for each frame of the longest one and place of the beam;
