@@ -223,11 +223,30 @@ def labelled(rng):
     return [found.tokens, found.times]
 
 
+def planned(rng):
+    """What a user's own constraint says is refused, or no token that is forbidden comes."""
+    numbers = [given(rng, integers) for _ in range(5)]
+
+    class Own(sf.Constraint, sf.Running):
+        def begin(self, n, ends):
+            return self
+
+        def limit(self, live, plan):
+            begin, end, tokens, rows, others = numbers
+            plan.allow(begin, end, tokens)
+            plan.ban(rows, others)
+            plan.change(rows, others, factor=float(rng.normal() + 2), addend=float(rng.normal()))
+
+    step = lambda state: (np.zeros((len(state.tokens), 4), "f4"), None)  # noqa: E731
+    found = sf.beam_search(step, None, start=[1], end=0, beam_size=2, max_new_tokens=2, constraints=Own())
+    return [found.tokens]
+
+
 def aligned(rng):
     """Paths have a token a frame; their tokens are where they are said to be."""
     x = given(rng, pick(rng, [batch, frames, frames, frames]))
     blank = given(rng, lambda rng: pick(rng, [0, 0, 1, -1]))
-    n = len(x) if hasattr(x, "__len__") else 0
+    n = min(len(x), 99) if hasattr(x, "__len__") else 0
     wrong = [[], [[]], 3, None, [[-1]], [[1 << 70]], [[0.5]], np.zeros((2, 2)), sf.Ragged(np.ones(2, "i4"), [1, 1])]
     targets = given(rng, lambda rng: pick(rng, [[[1] * small(rng) for _ in range(n)], pick(rng, wrong)]))
     found = sf.ctc_align(x, targets, blank=blank, **some(rng, {"normalised": lambda rng: bool(rng.integers(2))}))
@@ -552,6 +571,7 @@ CALLS = {
     "Prune": pruned,
     "Stochastic": lambda rng: sf.Stochastic(given(rng, small)),
     "Sample": sampled,
+    "plans": planned,
     "ctc_align": aligned,
     "ctc_greedy": labelled,
     "ctc_beam_search": searched_frames,

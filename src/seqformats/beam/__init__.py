@@ -10,10 +10,13 @@ from .constraints import (
     ForcedTokens,
     NoRepeatNgram,
     RepetitionPenalty,
+    Running,
 )
 from .decoder import BeamDecoder, beam_search
 from .diverse import DiverseGroups
 from .lexical import LexicalConstraints
+from .live import Live
+from .plan import Plan
 from .result import BeamResult, BeamState, BeamTrace
 from .rules import RULES, Prune, Rule
 from .sampling import Sample, Stochastic
@@ -37,10 +40,13 @@ __all__ = [
     "ForcedTokens",
     "Hypotheses",
     "LexicalConstraints",
+    "Live",
     "NoRepeatNgram",
+    "Plan",
     "Prune",
     "RepetitionPenalty",
     "Rule",
+    "Running",
     "Sample",
     "SequenceBias",
     "Stochastic",

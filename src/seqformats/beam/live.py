@@ -50,21 +50,45 @@ class Nodes:
 
 
 class Live:
-    """The live hypotheses on the host, a row each.
+    """The live hypotheses on the host, a row each; what a `Running` constraint is shown.
 
     Attributes
     ----------
     t : int
         How many tokens each has.
+    source, parents, tokens : array (rows,) of int64
+        Its source, its row in the step before, its last token (the start at first); read-only.
+    prefixes : array (rows, t) of int64
+        All its tokens, the start excluded; read-only.
+    left : array (rows,) of int64
+        How many tokens it may still have.
+    nodes : array (rows,) of int64
+        The last token of each in the tree of all.
     rows : Rows
-        What is known of each.
-    source, parents, tokens, nodes : (rows,) int64
-        The same, of which these are used most: its source, its row in the step before, its last token (the start at
-        first), and the node of that.
-    uploaded : candidates.Uploaded, optional
-        What a GPU has of them.
+        All that is known of each.
     moved : bool
         Is any not the row of the same number of the step before?
+    uploaded : candidates.Uploaded, optional
+        What a GPU has of them.
+
+    See Also
+    --------
+    Running : For an example.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> class Printing(sf.Constraint, sf.Running):
+    ...     def begin(self, n, ends):
+    ...         return self
+    ...     def follow(self, live):
+    ...         print(live.t, live.source, live.parents, live.tokens, live.prefixes.tolist(), live.left)
+    >>> found = sf.beam_search(
+    ...     lambda state: (np.log([[0.1, 0.3, 0.6]]).repeat(len(state.tokens), 0), None), None, start=[0], end=0,
+    ...     beam_size=2, max_new_tokens=2, constraints=Printing())
+    1 [0 0] [0 0] [2 1] [[2], [1]] [1 1]
+    2 [] [] [] [] []
     """
 
     def __init__(self, t: int, rows: Rows, nodes: Nodes, limit: Array, *, moved: bool) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..errors import StructureError
+from ..errors import ConversionError, StructureError
+from ..formats.structure import integers
 from .rows import Limits
 
 NOTHING = 1e-30
@@ -16,7 +17,34 @@ NOTHING = 1e-30
 
 
 class Plan:
-    """What may follow each row: the tokens that alone are allowed, and those whose log-probability changes."""
+    """What may follow each row: the tokens that alone are allowed, and those whose log-probability changes.
+
+    A `Running` constraint says here, at each step, what it forbids; all that is said holds together.
+
+    Attributes
+    ----------
+    rows, width : int
+        How many live hypotheses there are, and how many tokens.
+
+    See Also
+    --------
+    Running : For an example.
+
+    Notes
+    -----
+    Arrays are read as int64.  What is given to the methods is checked: `StructureError` for other shapes, rows that
+    there are not, and what else cannot be, `TypeError` for what are no integers, `ConversionError` for numbers that
+    cannot be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> plan = sf.Plan(rows=2, width=5)
+    >>> plan.allow([0, -1], [2, -1], [1, 3])  # behind row 0 come 1 and 3 alone, behind row 1 anything
+    >>> plan.ban([1, 1], [0, 4])
+    >>> plan.change([0], [3], addend=-0.5)
+    """
 
     factors: Array
     addends: Array
@@ -42,11 +70,31 @@ class Plan:
 
     def allow(self, begin: Array, end: Array, tokens: Array) -> None:
         """Row r goes on with ``tokens[begin[r]:end[r]]`` only, which rise; with anything where ``begin[r]`` is -1."""
-        if tokens.size and tokens.max() >= self.width:
-            raise StructureError(f"token {tokens.max()} is asked for, but scores have {self.width} columns")
+        begin, end, tokens = _numbers(begin, "begin"), _numbers(end, "end"), _numbers(tokens, "tokens")
+        self._check_allowed(begin, end, tokens)
+        end = np.where(begin < 0, -1, end)
         if self.allowed_from.size:
             begin, end, tokens = self._common(begin, end, tokens)
         self.allowed_from, self.allowed_to, self.allowed = begin, end, tokens
+
+    def _check_allowed(self, begin: Array, end: Array, tokens: Array) -> None:
+        """StructureError where kernels could not read these."""
+        if tokens.size and not (tokens.min() >= 0 and tokens.max() < self.width):
+            wrong = tokens[(tokens < 0) | (tokens >= self.width)][0]
+            raise StructureError(f"token {wrong} is asked for, but scores have {self.width} columns")
+        for name, x in (("begin", begin), ("end", end)):
+            if x.shape != (self.rows,):
+                raise StructureError(f"{name} must have a number for each of {self.rows} rows, not shape {x.shape}")
+        falls = np.flatnonzero(tokens[1:] <= tokens[:-1])
+        wrong = (begin < -1) | ((begin >= 0) & ((end < begin) | (end > tokens.size)))
+        if falls.size:
+            wrong |= (begin >= 0) & (np.searchsorted(falls, end - 1) > np.searchsorted(falls, begin))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise StructureError(
+                f"row {row} is allowed tokens {begin[row]} to {end[row]} of {tokens.size}; these must be places "
+                "in them, between which tokens rise, or begin must be -1"
+            )
 
     def _common(self, begin: Array, end: Array, tokens: Array) -> tuple[Array, Array, Array]:
         """What these allow and those before."""
@@ -61,11 +109,28 @@ class Plan:
         return np.where(free, -1, at[:-1]), np.where(free, -1, at[1:]), kept % self.width
 
     def change(self, rows: Array, tokens: Array, factor: float = 1.0, addend: float | Array = 0.0) -> None:
-        """The log-probability of ``tokens[i]`` behind ``rows[i]`` is multiplied (divided above 0) and increased."""
+        """The log-probability of ``tokens[i]`` behind ``rows[i]`` is multiplied (divided above 0) and increased.
+
+        A token for which there is no score is passed over.  `factor` is above 0, `addend` below +inf.
+        """
+        rows, tokens = _numbers(rows, "rows"), _numbers(tokens, "tokens")
+        if rows.shape != tokens.shape:
+            raise StructureError(f"rows and tokens come in pairs, but there are {rows.size} and {tokens.size}")
+        if rows.size and not (rows.min() >= 0 and rows.max() < self.rows):
+            wrong = rows[(rows < 0) | (rows >= self.rows)][0]
+            raise StructureError(f"row {wrong} is changed, but there are {self.rows} rows")
         inside = (tokens >= 0) & (tokens < self.width)
-        rows, tokens = rows[inside], tokens[inside]
-        values = [np.broadcast_to(np.asarray(v, np.float32), inside.shape)[inside] for v in (factor, addend)]
-        self._edits.append((rows, tokens, values[0], values[1]))
+        values = []
+        for name, x in (("factor", factor), ("addend", addend)):
+            try:
+                values.append(np.broadcast_to(np.asarray(x, np.float32), inside.shape)[inside])
+            except ValueError:
+                raise StructureError(f"{name} must be a number, or one for each of {rows.size} pairs") from None
+        if not ((values[0] > 0) & (values[0] < np.inf)).all():
+            raise ConversionError("factor must be above 0, and finite")
+        if not (values[1] < np.inf).all():
+            raise ConversionError("addend must not be NaN or +inf")
+        self._edits.append((rows[inside], tokens[inside], values[0], values[1]))
 
     def ban(self, rows: Array, tokens: Array) -> None:
         """``tokens[i]`` does not follow ``rows[i]``."""
@@ -138,6 +203,13 @@ class Plan:
 
 
 NO_LIMITS = Plan(0, 0).limits
+
+
+def _numbers(x: object, what: str) -> Array:
+    """An array ``(n,)`` of int64."""
+    if type(x) is np.ndarray and x.dtype == np.int64 and x.ndim == 1 and x.flags.c_contiguous:
+        return x
+    return integers(x, what)
 
 
 def spread(begin: Array, end: Array) -> tuple[Array, Array]:

@@ -68,7 +68,7 @@ class Search:
         self._limit, self._n_best, self._by_node = sources.limit, n_best, rule.pool == BEAM
         rows, start = frozen(np.arange(n)), frozen(sources.start)  # the state shows them
         values = np.zeros(n, np.float32)
-        first = Rows(rows, start, -1 - rows, rows, values, values)
+        first = Rows(rows, start, frozen(-1 - rows), rows, values, values)
         self.live = Live(0, first, self.nodes, sources.limit, moved=False)
 
     def advance(self, found: Candidates) -> int:

@@ -8,6 +8,7 @@ from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..errors import ConversionError, StructureError
 from . import candidates
 from .candidates import Query
+from .constraints import Running
 from .diverse import DiverseGroups
 from .drawing import Greedy
 from .hooks import Hooks
@@ -42,6 +43,9 @@ class Selection:
             wrong = int(sources.width[sources.width % self.groups > 0][0])
             raise ConversionError(f"a beam_size of {wrong} cannot be divided into {self.groups} groups")
         self._constraints = [one.begin(sources.n, sources.ends) for one in given if one not in diverse]
+        for one in self._constraints:
+            if not isinstance(one, Running):
+                raise TypeError(f"the method begin of a constraint must return a Running, not {type(one).__name__}")
         lexical = [one for one in self._constraints if isinstance(one, LexicalSearch)]
         self._lexical = lexical[0] if lexical else None
         self._sample = None

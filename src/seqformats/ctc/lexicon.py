@@ -59,7 +59,7 @@ def _states_of(trie: Trie) -> Guide:
         sizes = np.diff(first, append=keys.size)
         heads = members[first]
         follows = np.where(sizes == 1, alone[heads], -1)
-        fresh = []
+        fresh: list[int] = []
         for k in np.flatnonzero(follows < 0).tolist():
             new = count + len(fresh)
             if sizes[k] > 1:
