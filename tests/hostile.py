@@ -227,7 +227,7 @@ def planned(rng):
     """What a user's own constraint says is refused, or no token that is forbidden comes."""
     numbers = [given(rng, integers) for _ in range(5)]
 
-    class Own(sf.Constraint, sf.Running):
+    class Own(sf.Constraint, sf.beam.Running):
         def begin(self, n, ends):
             return self
 

@@ -9,7 +9,7 @@ from test_beam_constraints import OPTIONS, VOCABULARY, Model, assert_same_bits, 
 import seqformats as sf
 
 
-class Own(sf.Constraint, sf.Running):
+class Own(sf.Constraint, sf.beam.Running):
     """A constraint that says one thing at every step."""
 
     def __init__(self, say):
@@ -32,7 +32,7 @@ class Allowed(sf.Constraint):
         return AllowedNow([[*sequence, end] for sequence in self.sequences for end in ends[0]], n)
 
 
-class AllowedNow(sf.Running):
+class AllowedNow(sf.beam.Running):
     def __init__(self, sequences, n):
         self.sequences, self.rows = sequences, [()] * n
 

@@ -236,6 +236,8 @@ def test_template_by_name_and_of_lists():
     assert template([[], []], [[], []]).ids == [[101, 102, 102]] * 2
     assert template([], []).ids == []
     assert sf.Template([1, "a"]) == sf.Template((1, "a"))
+    (none,) = sf.Template(["a"])([np.zeros(0, complex)]).ids
+    assert (none.dtype, none.shape) == (np.int64, (0,))
     assert sf.Template(["text", np.int64(5)], types=np.array([3, 4])).types == (3, 4)
 
 

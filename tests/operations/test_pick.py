@@ -110,6 +110,12 @@ def test_errors_of_gather(message):
         sf.gather(sf.Ragged(np.arange(4), [3, 1]), index)
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "u8"])
+def test_places_of_every_dtype(dtype):
+    index = sf.Ragged(np.array([2, 0, 0], dtype), [2, 1])
+    assert sf.gather(sf.Ragged(np.arange(4), [3, 1]), index).to_nested() == [[2, 0], [3]]
+
+
 def test_integers_have_no_gradient_that_adds_up():
     with pytest.raises(TypeError, match="int64 has no gradient"):
         sf.vjp(sf.gather, sf.Ragged(np.arange(4), [3, 1]), [[0], [0]])

@@ -5,18 +5,17 @@ from .biases import ExponentialDecayLengthPenalty, ForcedEnd, SequenceBias
 from .constraints import (
     AllowedTokens,
     BannedTokens,
-    Constraint,
     ForcedPrefix,
     ForcedTokens,
     NoRepeatNgram,
     RepetitionPenalty,
-    Running,
 )
 from .decoder import BeamDecoder, beam_search
 from .diverse import DiverseGroups
 from .lexical import LexicalConstraints
 from .live import Live
 from .plan import Plan
+from .protocol import Constraint, Running
 from .result import BeamResult, BeamState, BeamTrace
 from .rules import RULES, Prune, Rule
 from .sampling import Sample, Stochastic

@@ -11,9 +11,9 @@ from ..arrays import Array
 from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats.structure import whole
-from .constraints import Constraint, Running
 from .live import Live
 from .plan import NOTHING, Plan, spread
+from .protocol import Constraint, Running
 from .rules import is_flag, number
 from .tokens import is_token, tokens_of
 

@@ -7,9 +7,9 @@ import numpy as np
 from ..arrays import Array
 from ..converters.layouts import at_least
 from ..errors import ConversionError, said
-from .constraints import Constraint
 from .live import Live
 from .plan import Plan
+from .protocol import Constraint
 from .rules import number
 
 

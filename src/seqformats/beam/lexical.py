@@ -13,9 +13,9 @@ from ..errors import StructureError, said
 from ..formats import Encoding
 from . import candidates
 from .candidates import Query
-from .constraints import Constraint, Running
 from .live import Live
 from .plan import Plan
+from .protocol import Constraint, Running
 from .rows import Candidates
 from .tokens import is_nested, is_token, token_lists, tokens_of
 

@@ -79,7 +79,7 @@ class Live:
     --------
     >>> import numpy as np
     >>> import seqformats as sf
-    >>> class Printing(sf.Constraint, sf.Running):
+    >>> class Printing(sf.Constraint, sf.beam.Running):
     ...     def begin(self, n, ends):
     ...         return self
     ...     def follow(self, live):

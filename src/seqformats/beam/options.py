@@ -15,9 +15,9 @@ from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError
 from ..formats import LoD, Ragged
 from ..formats.structure import integers, whole
-from .constraints import Constraint
 from .names import HINTS
 from .prompts import last_tokens, prompts_of, side_by_side
+from .protocol import Constraint
 from .result import BeamState
 from .rules import Prune, Rule, is_flag, number, rule_of
 from .sampling import Sample

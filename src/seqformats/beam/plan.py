@@ -40,7 +40,7 @@ class Plan:
     --------
     >>> import numpy as np
     >>> import seqformats as sf
-    >>> plan = sf.Plan(rows=2, width=5)
+    >>> plan = sf.beam.Plan(rows=2, width=5)
     >>> plan.allow([0, -1], [2, -1], [1, 3])  # behind row 0 come 1 and 3 alone, behind row 1 anything
     >>> plan.ban([1, 1], [0, 4])
     >>> plan.change([0], [3], addend=-0.5)

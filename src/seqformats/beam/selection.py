@@ -8,7 +8,6 @@ from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..errors import ConversionError, StructureError
 from . import candidates
 from .candidates import Query
-from .constraints import Running
 from .diverse import DiverseGroups
 from .drawing import Greedy
 from .hooks import Hooks
@@ -17,6 +16,7 @@ from .live import Live
 from .memory import Place
 from .options import Options, Sources
 from .plan import Plan
+from .protocol import Running
 from .result import BeamState
 from .rows import Candidates
 from .rules import BEAM, RULES, Prune

@@ -162,7 +162,7 @@ def _as_int64(given: Array) -> Array:
         return np.empty(0, _INT64)
     if given.dtype.kind not in "iu":
         raise TypeError(f"index must hold integers, not {given.dtype}")
-    held = np.minimum(given, MOST) if given.dtype.kind == "u" else given  # what is over int64 is beyond any end
+    held = np.minimum(given, MOST) if given.dtype == np.uint64 else given  # what is over int64 is beyond any end
     return held.astype(_INT64)
 
 

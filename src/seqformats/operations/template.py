@@ -168,7 +168,9 @@ def _tokens(name: str, x: object) -> Operand:
         raise StructureError(f"tokens are items of shape () or (1,), but those of {said(name)} have {own.item_shape}")
     if own.rows == 0 and not isinstance(x, Encoding):  # bare lists without items have no dtype
         r = rows_of(own)
-        return batch._replace(own=convert_like(Ragged._sealed(library_of(r).astype(r, "int64"), own._structure), own))
+        library = library_of(r)
+        none = library.zeros(tuple(r.shape), library.dtype("int64"), r)
+        return batch._replace(own=convert_like(Ragged._sealed(none, own._structure), own))
     if not dtype.startswith(("int", "uint")):
         raise TypeError(f"tokens are integers, but the items of {said(name)} have dtype {dtype}")
     return batch

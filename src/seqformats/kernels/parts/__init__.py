@@ -9,6 +9,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `objects`   Python objects
 - `heap`      the best of many candidates
 - `vectors`   the exponential function, and blocks of float32
+- `blocks`    the largest of each block of a row, by limits
 - `lanes`     some columns of a row, in registers
 - `sums`      sums of many rows
 - `tiles`     products of small matrices
@@ -23,6 +24,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 
 from ...layout import Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
+from .blocks import leave_masked_out, leave_out
 from .common import (
     Columns,
     allows,
@@ -96,7 +98,7 @@ from .record import (
 )
 from .sums import add_block, centre, room, rounded, total, total_by_rows
 from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
-from .vectors import best_of_frame, exp, largest, largest_of, maximum, place_in, powers_of_any, powers_of_row
+from .vectors import best_of_frame, exp, largest, maximum, place_in, powers_of_any, powers_of_row
 from .warping import beside_best, listed
 
 __all__ = [
@@ -162,10 +164,11 @@ __all__ = [
     "keep",
     "larger",
     "largest",
-    "largest_of",
     "least_kept",
     "least_of",
     "least_of_best",
+    "leave_masked_out",
+    "leave_out",
     "limited",
     "listed",
     "load",
