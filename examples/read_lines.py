@@ -13,6 +13,7 @@ a `Trie` of the words that there are (here all of the help, the right ones among
 
 import argparse
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -108,7 +109,7 @@ def read_all(reader: Reader, x: sf.Ragged, words: sf.Trie) -> dict[str, tuple[li
     def best(found: Any) -> list[list[int]]:
         return [hypotheses[0] if hypotheses else [] for hypotheses in found.tokens.to_nested()]
 
-    ways = {
+    ways: dict[str, Callable[[], list[list[int]]]] = {
         "best path": lambda: sf.ctc_greedy(x, blank=BLANK).tokens.to_nested(),
         "best label": lambda: best(sf.ctc_beam_search(x, blank=BLANK, beam_size=20, token_beam=30)),
         "of words": lambda: best(sf.ctc_beam_search(x, blank=BLANK, beam_size=100, token_beam=30, lexicon=words)),
