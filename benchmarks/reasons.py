@@ -124,12 +124,14 @@ LOST = (
     ),
     Reason(
         "A second thread",
-        """13 MB (`wide`) are moved in 0.4 to 1 ms by one thread. In a trace, dividing the work and waking a second one
-        took 130 µs of that, and then two threads wrote at little more than the speed of one. So what only reads, or
-        only writes, less than 16 MB stays with one thread (two took up to 1.5 times as long for 8 to 13 MB), and other
-        work below 4 MB. A second thread that looks for work for 0.2 ms before it sleeps, as PyTorch's do, did not
-        change it. At `many` both gain; but where they write new memory, the same call took two threads 17 ms in one
-        minute and 60 in another, in turns with one thread, which took 25 in both (list -> ragged).""",
+        """13 MB (`wide`) are moved in 0.4 to 1 ms by one thread. In a trace on a busy machine, dividing the work and
+        waking a second thread took 130 µs of that, and then two wrote at little more than the speed of one. So what
+        only reads, or only writes, less than 16 MB stays with one thread (two took up to 1.5 times as long for 8 to
+        13 MB), and other work below 4 MB. In the hour of these figures the other core was free, and PyTorch's two
+        threads wrote `wide` in half the time of one: what is right there is wrong where others work. A second thread
+        that looks for work for 0.2 ms before it sleeps did not change it. At `many` both gain; but where they write new
+        memory, the same call took two threads 17 ms in one minute and 60 in another, in turns with one thread, which
+        took 25 in both (list -> ragged).""",
         lambda cell: cell["threads"] != 1,
     ),
     Reason("Not looked into", "No trial has been made for these yet.", lambda _: True),
