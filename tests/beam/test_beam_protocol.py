@@ -181,3 +181,19 @@ def test_what_is_shown_is_read_only():
                 getattr(live, name)[...] = 0
 
     search(write)
+
+
+def test_a_constraint_without_a_beginning():
+    class Nothing(sf.Constraint):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"Nothing has no method begin\(n, ends\)"):
+        sf.beam_search(
+            lambda state: (np.zeros((1, 3)), None),
+            None,
+            start=[1],
+            end=0,
+            beam_size=1,
+            max_new_tokens=1,
+            constraints=Nothing(),
+        )

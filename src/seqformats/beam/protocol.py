@@ -25,7 +25,7 @@ class Constraint:
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """For `n` sources, of which source i ends with one of ``ends[i]``."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no method begin(n, ends), which returns a Running")
 
 
 class Running:
