@@ -1,6 +1,7 @@
 """Tensors of PyTorch through doors: what the general way makes of them, and what has to go there."""
 
 import copy
+import functools
 import gc
 import pickle
 import resource
@@ -160,6 +161,36 @@ def is_inference(x):
 @pytest.mark.parametrize("name", CALLS)
 def test_moves(name, dtype):
     check(lambda: CALLS[name](batch(dtype)))
+
+
+def functions_of(call):
+    """How many functions of Python it calls."""
+    counts = [0]
+
+    def count(frame, event, arg):
+        counts[0] += event == "call"
+
+    sys.setprofile(count)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return counts[0]
+
+
+VIEWS = {"Ragged to Ragged", "a number", "a part"}  # which have no door
+
+
+@pytest.mark.parametrize("name", [name for name in (*CALLS, *OF_NUMBERS, *OF_SINGLE) if name not in VIEWS])
+def test_doors_are_open(name):
+    """A call through one calls fewer functions."""
+    x = batch("int64", ()) if name in OF_SINGLE else batch()
+    call = functools.partial((CALLS | OF_NUMBERS | OF_SINGLE)[name], x)
+    for _ in range(3):
+        call()
+    with closed_doors():
+        wanted = functions_of(call)
+    assert functions_of(call) < wanted
 
 
 @pytest.mark.parametrize("kind", ENCODINGS, ids=lambda kind: kind.__name__)
