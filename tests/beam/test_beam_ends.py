@@ -178,7 +178,7 @@ def together(apart):
     """Searches have all candidates in one list; `apart` hears whether they would have had them apart."""
     own = Selection._lists_apart
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Selection, "_lists_apart", lambda self: apart.append(own(self)) or False)
+        patch.setattr(Selection, "_lists_apart", lambda self, sources: apart.append(own(self, sources)) or False)
         yield
 
 

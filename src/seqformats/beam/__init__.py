@@ -10,10 +10,11 @@ from .constraints import (
     NoRepeatNgram,
     RepetitionPenalty,
 )
-from .decoder import BeamDecoder, beam_search
+from .decoder import BeamDecoder
 from .diverse import DiverseGroups
 from .lexical import LexicalConstraints
 from .live import Live
+from .loop import beam_search
 from .plan import Plan
 from .protocol import Constraint, Running
 from .result import BeamResult, BeamState, BeamTrace

@@ -9,18 +9,18 @@ from ..formats.structure import Structure
 from .search import Search
 
 
-def agreed(search: Search, n: int) -> tuple[Array, Structure]:
-    """The tokens that the live hypotheses and the best finished ones of each of `n` sources have in common at first.
+def agreed(search: Search) -> tuple[Array, Structure]:
+    """The tokens that the live hypotheses and the best finished ones of each source have in common at first.
 
     Those are all that can be in the result: what is not among the best finished ones now will never be, and what a
     live one becomes begins with it.
     """
-    live, nodes = search.live, search.nodes
+    live, nodes, n = search.live, search.nodes, search.sources.n
     finished_of, finished, _ = search.best()
     source = np.concatenate([live.source, finished_of])
     order = np.argsort(source, kind="stable")
     source, last = source[order], np.concatenate([live.nodes, finished])[order]
-    lengths = nodes.lengths(last)
+    lengths = search.lengths(source, last)
     begin = np.append(0, np.cumsum(lengths))
     tokens, _ = nodes.traced(last, begin)
     there, first = np.unique(source, return_index=True)

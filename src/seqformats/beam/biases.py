@@ -170,8 +170,9 @@ class Ends:
 
     def __init__(self, ends: Sequence[Array]) -> None:
         self.tokens = np.concatenate([np.empty(0, np.int64), *ends])
-        self.end = np.cumsum([part.size for part in ends]).astype(np.int64)
-        self.begin = self.end - [part.size for part in ends]
+        sizes = np.array([part.size for part in ends], np.int64)
+        self.end = np.cumsum(sizes)
+        self.begin = self.end - sizes
 
     def behind(self, live: Live, rows: Array) -> tuple[Array, Array]:
         """Rows and tokens: each of these rows with each end of its source."""

@@ -1,167 +1,25 @@
-"""Beam search for any model: the loop."""
+"""Beam search step by step, in a loop of the user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
-from ..errors import StructureError, said
-from ..formats import LoD, Ragged
-from ..formats.structure import Structure
+from ..arrays import Array, frozen
+from ..errors import StructureError
+from ..formats import Ragged
 from .agreed import agreed
-from .candidates import Uploaded
-from .memory import Memories, arrays_among, check_memory, check_rows, parts, place_of
-from .options import Options, per_source, with_options
+from .joining import joined
+from .memory import Memories, arrays_among, check_memory, check_place, check_rows, parts, place_of, rows_of
+from .options import More, Options, per_source, with_options
 from .paths import Paths
 from .prompts import where_wanted
-from .result import BeamResult, BeamState, traced
+from .result import BeamResult, BeamState, hypotheses, traced
 from .search import Search
 from .selection import Selection
-
-Step = Callable[[BeamState], tuple[Array, object] | tuple[Array, object, object]]
-
-
-@with_options(Options)
-def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
-    """The best sequences of tokens, by a model that scores the next token.
-
-    Parameters
-    ----------
-    step : callable
-        ``step(state) -> (scores, memory)``: the model.  ``scores (rows, vocabulary)`` are logits, one row for each of
-        the state; see `BeamState`.  Or ``(scores, memory, kept)``: arrays with those rows, in tuples, lists and dicts,
-        which the result has along its hypotheses; see ``BeamResult.kept``.
-    memory : arrays, encodings, objects or None, in any containers
-        What the model remembers, one row a source at first; see Notes.
-    start : int or array of int, optional
-        The token before the first one, or an array with one a source; with `prompt` it need not be given.
-    end : int, sequence of int, or Ragged
-        A token that ends a hypothesis, several, or a `Ragged` with those of each source.
-    beam_size, max_new_tokens : int or array of int
-        How many hypotheses a source follows, and how long they are; or an array, one a source.
-    prompt : encoding or lists of int, optional
-        What stands before the first new token, at least one token a source, of which the last one is its start.  It is
-        in ``state.prompt``, and what `NoRepeatNgram`, `RepetitionPenalty` and the phrases of `BannedTokens` look at
-        begins with it.
-    rule : {"hf", "ct2", "fairseq", "marian", "gnmt", "paddle", "greedy"}
-        Whose search this is: when hypotheses are finished, how they are scored, and when a source is done; see Notes.
-    n_best : int
-        How many hypotheses of each source are given back, at most.
-    length_penalty : float or array of float
-        The power of the length that a score is divided by; or an array, one a source.
-    early_stopping : bool or "never"
-        Of the rule "hf": False, True or "never".
-    patience : float
-        Of the rule "ct2": with how many finished hypotheses, in beam sizes, a source is done.
-    min_new_tokens : int or array of int
-        So many tokens come before an end; or an array, one a source.
-    prune : Prune, optional
-        Which candidates are dropped however many places there are.
-    sampling : Sample or Stochastic, optional
-        Draw hypotheses by their probabilities instead of searching the best.
-    constraints : sequence of constraints
-        Limits on the tokens, such as `BannedTokens`.
-    shared : arrays or encodings, in any containers
-        Memory with one row a source, which follows nothing: index it by ``state.source``.
-    on_mask : callable, or sequence of callables
-        ``f(state) -> mask``: what grammars allow, int32 ``(rows, ceil(vocabulary / 32))`` on the host: bit ``k % 32``
-        of ``mask[r, k // 32]`` says whether row r may go on with token k; see Notes.
-    on_scores : callable, or sequence of callables
-        ``f(scores, state) -> scores``: log-probabilities ``(rows, vocabulary)`` float32 may be changed, -inf for what
-        must not be; they are not normalised again.
-    on_candidates : callable, or sequence of callables
-        ``f(ids, scores, state) -> (ids, scores)``: the best candidates of each row, `LoD` over ``[source -> rows, row
-        -> candidates]``, scores those of whole hypotheses, may be removed, changed or added.
-    on_selected : callable, or sequence of callables
-        ``f(ids, scores, parents, state) -> (ids, scores, parents)``: the same of those that are left, before finished
-        ones are taken out; `parents` are their rows.
-    trace : bool
-        Keep every step in the result.
-
-    Returns
-    -------
-    BeamResult
-        The hypotheses of each source, best first.
-
-    Raises
-    ------
-    TypeError, StructureError, ConversionError, DeviceError
-        For arguments and memories that do not fit.
-    ValueError
-        For scores that are NaN or +inf.
-
-    See Also
-    --------
-    BeamDecoder : the same as a loop of one's own
-    beam_step, beam_backtrace : one step, and the way back, as PaddlePaddle has them
-
-    Notes
-    -----
-    A hook with a method ``follow(parents, tokens)``, or ``follow(parents)``, is told after every step how rows go on,
-    to keep something for each: row r is row ``parents[r]`` of the step before and the token ``tokens[r]``.
-
-    A mask is what xgrammar and llguidance fill.  It holds beside all other limits, and is read where the candidates
-    are chosen; no scores are masked for it.  A row of zeros is a hypothesis with no way on, which is dropped.
-
-    A memory follows the hypotheses by itself.  It is None or any of these, in tuples, lists, dicts and dataclasses:
-
-    - arrays of one library and encodings, whose first axis are the rows
-    - lists and tuples without any array, one Python object a row
-    - objects with a method ``reorder_cache(beam_idx)``, such as the caches of transformers, called where rows move,
-      with an array of the library, and on the device, of the scores; or with ``follow(parents, tokens)`` or
-      ``follow(parents)``, called after every step with what is then in the state.  What these return takes the
-      object's place, unless it is None
-    - strings, numbers, functions and modules, which are passed on as they are
-
-    The rules are those of transformers ("hf"), CTranslate2 ("ct2"), fairseq, Marian, GNMT (as tensor2tensor and T5X
-    have it) and PaddlePaddle.  With k for `beam_size`:
-
-    - of what has finished, "hf" and "gnmt" keep the k best, "fairseq" the first k, "ct2" and "marian" all, "paddle"
-      what stays in the beam beside the live ones
-    - a score is the log-probability over ``length ** length_penalty``; of "gnmt" over ``((5 + length) / 6) **
-      length_penalty``; of "paddle" and "greedy" nothing divides it
-    - a source is done when k have finished ("fairseq", "marian"), or k times `patience`, or without a length penalty
-      `n_best` and the best candidate ("ct2"); when no live one can be among the k best any more ("hf", by
-      `early_stopping`, and "gnmt"); when none is live ("paddle", "greedy")
-    - at `max_new_tokens` live ones count as finished; "fairseq" makes them end, "gnmt" takes them where nothing else
-      has finished
-
-    The rule "greedy", with a `beam_size` of 1, is the greedy search that transformers makes of ``num_beams=1``: the
-    token with the largest logit, after the constraints, until the first end.  A `beam_size` of 1 under the rule "hf" is
-    not: a longer hypothesis may still beat one that has ended, unless ``early_stopping=True``, and a
-    `RepetitionPenalty` acts on log-probabilities, where greedy search changes raw logits.
-
-    A result never depends on what else is in the batch.  Of candidates with the same score the earlier row comes first,
-    then the smaller token; NaN raises ValueError, -inf is no candidate, and a source without any has no hypothesis.
-
-    On a GPU scores stay there: the best candidates of a step are copied to the host, once, and what follows from them
-    goes back.  Nothing has a gradient.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import seqformats as sf
-    >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])  # the next token by the last one
-    >>> found = sf.beam_search(
-    ...     lambda state: (table[state.tokens], None), None, start=np.array([1, 2]), end=0, beam_size=2,
-    ...     max_new_tokens=5, n_best=2, length_penalty=0)
-    >>> found.tokens.to_nested()
-    [[[0], [1, 0]], [[0], [2, 0]]]
-    >>> np.exp(found.scores).round(3)
-    array([0.6  , 0.18 , 0.9  , 0.045], dtype=float32)
-    """
-    if not callable(step):
-        raise TypeError(f"step must be a function of the state, not {type(step).__name__}")
-    decoder = BeamDecoder._of(memory, options)
-    while decoder.active:
-        returned = step(decoder.state)
-        if not isinstance(returned, tuple) or len(returned) not in (2, 3):
-            raise TypeError(f"step must return (scores, memory) or (scores, memory, kept), not {said(returned)}")
-        decoder.step(*returned)
-    return decoder.result()
+from .sources import places_of
 
 
 class BeamDecoder:
@@ -180,6 +38,8 @@ class BeamDecoder:
         The live hypotheses.
     active : bool
         Is any source still searched?
+    sources : array (n,) of int64
+        The numbers of the sources that are there: 0, 1, ..., unless some were added or taken.
 
     Raises
     ------
@@ -225,15 +85,15 @@ class BeamDecoder:
         selection = self._selection = Selection(options, sources, place)
         rule, prune, groups = selection.rule, selection.prune, selection.groups
         self._search = Search(sources, rule, prune, groups, options.n_best, apart=selection.apart)
-        self._place, self._shared = place, options.shared
+        selection.begin(self._search.live)
+        self._options, self._place, self._shared = options, place, options.shared
         self._paths = Paths(traced=bool(options.trace))
-        self._start = sources.start
-        self._prompt = None
-        if sources.prompts is not None:
-            self._prompt = Ragged._sealed(place.put(sources.prompts.data), sources.prompts._structure)
         self._memories = Memories()
-        self._rows = 0
         self._cut = False  # is a step under way, or cut short?
+        self._like: Array = np.empty(0)  # scores, where no array of a memory says where things are
+        self._numbers = frozen(np.arange(sources.n))
+        self._known = sources.n  # how many sources there have been
+        self._set_prompt()
         self.state = self._seen(memory)
 
     @property
@@ -267,10 +127,7 @@ class BeamDecoder:
         rows = live.source.size
         if not rows:
             raise StructureError("the search has ended; result() has the hypotheses")
-        if self._cut:
-            raise StructureError(
-                "a step of this search is under way, or an error has cut one short; start a new search"
-            )
+        self._check_whole()
         self._cut = True
         try:
             told = check_memory(memory, rows, self._place)
@@ -283,8 +140,9 @@ class BeamDecoder:
         if bad >= 0:
             self._cut = False
             raise live.bad(bad)
-        self._rows += rows
         self._paths.add(live.nodes, kept, found_kept)
+        if self._place.like is None and memory is not None:
+            self._like = scores
         state = self._seen(memory)
         if memory is not None and (state.moved or told):
             state.memory = self._followed(memory, scores)
@@ -324,7 +182,7 @@ class BeamDecoder:
         [[2]]
         [[2, 1, 1, 1]]
         """
-        tokens, structure = agreed(self._search, self._start.size)
+        tokens, structure = agreed(self._search)
         return Ragged._sealed(self._place.put(tokens), structure)
 
     def result(self) -> BeamResult:
@@ -340,22 +198,181 @@ class BeamDecoder:
         In the middle of a search these are the ones that have finished so far, with the scores that they keep; others
         may still come before them.  A source of which none has finished has none.  `agreed` says what is certain.
         """
-        put, nodes, paths, start = self._place.put, self._search.nodes, self._paths, self._start
-        source, last, scores = self._search.best()
-        inner = Structure.of_lengths(nodes.lengths(last))
-        outer = Structure.of_lengths(np.bincount(source, minlength=start.size).astype(np.int64))
-        tokens, added = nodes.traced(last, inner.offsets)
-        rows = paths.rows(nodes.tree(), last, inner)
-        return BeamResult(
-            LoD._over(put(tokens), (outer, inner)),
-            put(scores),
-            LoD._over(put(added), (outer, inner)),
-            self._rows,
-            put(self._search.ended(source, last)),
-            traced(nodes, start, self._place) if paths.traced else None,
-            LoD._over(put(rows), (outer, inner)) if paths.traced and rows is not None else None,
-            None if rows is None else paths.packed(rows, (outer, inner)),
-        )
+        search = self._search
+        found = hypotheses(search, self._paths, search.best(), np.arange(search.sources.n), self._place)
+        if self._paths.traced:
+            found = replace(found, trace=traced(search.nodes, search.sources.start, self._place))
+        return found
+
+    # --- sources that come and go ------------------------------------------------------------------------------------
+
+    @property
+    def sources(self) -> Array:
+        """The numbers of the sources that are there; ``state.source`` says at which place in it that of a row is."""
+        return self._numbers
+
+    @with_options(More)
+    def add(self, memory: object, more: More) -> Array:
+        """Search more sources, behind those that are there.
+
+        Parameters
+        ----------
+        memory : arrays, encodings, objects or None, in any containers
+            What the model remembers of these sources, one row each, like the memory of the state; None leaves that as
+            it is, so that what is for all rows has to be given to the next step, or set as ``decoder.state.memory``.
+        **options
+            Of the keywords of `beam_search`: `start` or `prompt`, `end`, `beam_size`, `max_new_tokens`,
+            `min_new_tokens`, `length_penalty`, `constraints`, `sampling` (with other seeds) and `shared`.  What is not
+            given is as it is for the others, unless those have one for each source.
+
+        Returns
+        -------
+        array (n,) of int64
+            Their numbers: the sources of the beginning are 0, 1, ..., and each one that is added has the next number.
+
+        Raises
+        ------
+        TypeError, StructureError, ConversionError, DeviceError
+            For arguments and memories that do not fit; nothing is added then.
+
+        See Also
+        --------
+        take : The way out.
+
+        Notes
+        -----
+        What is found of a source is the same, bit for bit, as if it had been searched alone.  In the state its row is
+        the last one, with a parent of -1; ``state.lengths`` says how many tokens each row has.  Hooks with a method
+        `follow` are told as of a step, and objects in the memory need a method ``join(other)``, which adds the rows of
+        another one, or returns a new one with both.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> table = np.log([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
+        >>> decoder = sf.BeamDecoder(None, start=np.array([1]), end=0, beam_size=2, max_new_tokens=3)
+        >>> decoder.step(table[decoder.state.tokens])
+        >>> decoder.add(None, start=np.array([2, 0]))
+        array([1, 2])
+        >>> decoder.state.tokens, decoder.state.lengths
+        (array([1, 2, 2, 0]), array([1, 1, 0, 0]))
+        >>> while decoder.active:
+        ...     decoder.step(table[decoder.state.tokens])
+        ...     numbers, found = decoder.take()
+        ...     print(numbers, found.tokens.to_nested())
+        [0] [[[0]]]
+        [1 2] [[[0]], [[2, 0]]]
+        """
+        self._check_changing()
+        search, place, before = self._search, self._place, self.state.memory
+        options = more.beside(self._options)
+        following, staying = parts(memory, "memory"), arrays_among(parts(options.shared, "shared", known=False))
+        check_place(following + staying, place)
+        sources = per_source(options, check_rows(staying, check_rows(following, None, "memory"), "shared"))
+        if (sources.prompts is None) != (search.sources.prompts is None):
+            raise StructureError("sources that are added have a prompt if the others have, and none if they have not")
+        rows = search.live.source.size
+        begun = self._selection.more(options, sources, self._known)
+        told: list[Any] = []
+        shared = joined(self._shared, options.shared, "shared") if search.sources.n else options.shared
+        if memory is None:
+            memory = before
+        elif rows:
+            told = check_memory(before, rows, place)
+            memory = joined(before, memory, "memory")
+        search.add(sources)
+        self._selection.add(begun, search.live)
+        self._known += sources.n
+        added = np.arange(self._known - sources.n, self._known)
+        self._changed(np.append(self._numbers, added), memory, shared)
+        self._tell(np.append(np.arange(rows), np.full(sources.n, -1)), told)
+        return added
+
+    def take(self, sources: object = None) -> tuple[Array, BeamResult]:
+        """Take sources out, with what was found of them.
+
+        Parameters
+        ----------
+        sources : int or array of int, optional
+            Their numbers; all that are done, if not given.  One that is not done is given up: its result is what has
+            finished so far.
+
+        Returns
+        -------
+        array (n,) of int64
+            The numbers of the sources, which rise.
+        BeamResult
+            Their hypotheses, in the same order.
+
+        Raises
+        ------
+        TypeError, StructureError
+            For numbers of no source that is there; nothing is taken then.
+
+        See Also
+        --------
+        add : The way in, and an example.
+
+        Notes
+        -----
+        What is left moves up: the state is that of the other sources alone, and its `source`, by which `shared` is
+        indexed, counts them anew; `sources` has their numbers.  The memory, and what is shared, lose the rows that are
+        taken, and hooks with a method `follow` are told as of a step.
+
+        Nothing is remembered of what was taken, so that a decoder may run forever.
+        """
+        self._check_changing()
+        search, numbers, memory, shared = self._search, self._numbers, self.state.memory, self._shared
+        out = np.flatnonzero(search.done) if sources is None else places_of(sources, numbers)
+        best = search.best()
+        mine = np.isin(best[0], out)
+        found = hypotheses(search, self._paths, tuple(x[mine] for x in best), out, self._place)
+        if not out.size:
+            return numbers[out], found
+        live, nodes, told = search.live, search.nodes, None
+        if np.isin(live.source, out).any():
+            told = check_memory(memory, live.source.size, self._place)
+        kept = np.setdiff1d(np.arange(numbers.size), out)
+        rows = search.keep(kept)
+        self._selection.keep(kept, rows)
+        dropped = search.nodes.dropped - nodes.dropped
+        self._paths.without(dropped, nodes.steps[dropped])
+        if told is not None:
+            memory = self._left(memory, rows)
+        self._changed(numbers[kept], memory, rows_of(shared, kept, "shared"))
+        if told is not None:
+            self._tell(rows, told)
+        return numbers[out], found
+
+    def _check_changing(self) -> None:
+        """StructureError unless sources may come and go now."""
+        self._check_whole()
+        if self._paths.traced:
+            raise StructureError("trace=True keeps every step of the sources that it has begun with; leave it out")
+
+    def _changed(self, numbers: Array, memory: object, shared: object) -> None:
+        """These sources are there now."""
+        self._numbers, self._shared = frozen(numbers), shared
+        self._set_prompt()
+        self.state = self._seen(memory)
+
+    def _tell(self, parents: Array, told: list[Any]) -> None:
+        """Tell hooks which row each was; there is no token behind any."""
+        put = self._place.put
+        self._selection.hooks.tell(put(parents), put(np.full(parents.size, -1)), told)
+
+    def _check_whole(self) -> None:
+        """StructureError where a step is under way, or was cut short."""
+        if self._cut:
+            raise StructureError(
+                "a step of this search is under way, or an error has cut one short; start a new search"
+            )
+
+    def _set_prompt(self) -> None:
+        """Show the prompts of the sources that are there."""
+        prompts = self._search.sources.prompts
+        self._prompt = None if prompts is None else Ragged._sealed(self._place.put(prompts.data), prompts._structure)
 
     # --- memories ----------------------------------------------------------------------------------------------------
 
@@ -367,11 +384,14 @@ class BeamDecoder:
             return self._memories.stay(memory, parents, tokens)
         return self._memories.follow(memory, place, live.parents, parents, tokens, scores)
 
+    def _left(self, memory: object, rows: Array) -> Any:
+        """The memory of these of its rows alone."""
+        put, place = self._place.put, self._place
+        like = self._like if place.like is None else place.like
+        return self._memories.follow(memory, place, rows, put(rows), put(np.full(rows.size, -1)), like)
+
     def _seen(self, memory: object) -> BeamState:
         """What is shown of the rows that are now, which a GPU gets with what its kernels ask for."""
-        search, (library, like) = self._search, self._place
-        live = search.live
-        if like is not None and library.kind(like) != "cpu":
-            rows = live.tokens, live.source, live.parents, live.rows.values
-            live.uploaded = Uploaded(library, (*rows, *search.wanted, *search.apart), like)
+        search, live = self._search, self._search.live
+        live.upload((*search.wanted, *search.apart), self._place)
         return BeamState(live, self._place, memory, self._shared, self._prompt)

@@ -38,6 +38,12 @@ class Drawing:
     def follow(self, live: Live) -> None:
         """The rows have become these."""
 
+    def add(self, other: Drawing) -> None:
+        """Draw for other sources too, which come behind."""
+
+    def keep(self, sources: Array, rows: Array) -> None:
+        """Draw for the sources with these numbers, and with these rows, alone."""
+
 
 class WithReplacement(Drawing):
     """Every hypothesis draws its next token by itself: one candidate each.
@@ -56,14 +62,16 @@ class WithReplacement(Drawing):
     def found(self, query: Query, live: Live, best: Best) -> Candidates:
         """A token for every draw; at first each source has one row, of which all of its draws are."""
         rows, width = query.x.shape
-        if live.t:
-            begin = np.arange(rows + 1)
-            row, source, number = begin[:-1], live.source, (-live.rows.keys).astype(np.int64)
-        else:
-            begin = np.append(0, np.cumsum(self._sizes))
-            row = source = np.repeat(live.source, self._sizes)
-            number = np.arange(row.size) - begin[row]
-        draws = Draws(begin, self._seeds[source], number << 32 | self._numbers[source], live.t)
+        begin, row, source, lengths = np.arange(rows + 1), np.arange(rows), live.source, live.lengths
+        number = (-live.rows.keys).astype(np.int64)
+        first = lengths == 0
+        if first.any():
+            times = np.where(first, self._sizes[source], 1)
+            begin = np.append(0, np.cumsum(times))
+            row = np.repeat(row, times)
+            source, lengths = source[row], lengths[row]
+            number = np.where(first[row], np.arange(row.size) - begin[row], number[row])
+        draws = Draws(begin, self._seeds[source], number << 32 | self._numbers[source], lengths)
         drawn = to_host(self._room.drawn(query, draws, self._warp).tokens)
         tokens = drawn[row.size :].astype(np.int64)
         beams = query.wanted.begin.size
@@ -79,6 +87,16 @@ class WithReplacement(Drawing):
         ids = np.empty(beams * places, np.int64)
         values[at], keys[at], ids[at] = drawn[: row.size], -number, row * width + tokens
         return Candidates(values, keys, ids, counts, places, width)
+
+    def add(self, other: Drawing) -> None:
+        """Draw for other sources too, which come behind."""
+        assert isinstance(other, WithReplacement)
+        for name in ("_seeds", "_numbers", "_sizes"):
+            setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
+
+    def keep(self, sources: Array, rows: Array) -> None:
+        """Draw for the sources with these numbers, and with these rows, alone."""
+        self._seeds, self._numbers, self._sizes = (x[sources] for x in (self._seeds, self._numbers, self._sizes))
 
 
 class Greedy(WithReplacement):
@@ -110,7 +128,7 @@ class WithoutReplacement(Drawing):
         library, x, running = query.library, query.x, query.running
         before, drawn_from = running, x
         if self._warp is not None:
-            no_draws = Draws(np.zeros(x.shape[0] + 1, np.int64), _NO_DRAWS, _NO_DRAWS, 0)
+            no_draws = Draws(np.zeros(x.shape[0] + 1, np.int64), _NO_DRAWS, _NO_DRAWS, _NO_DRAWS)
             before, drawn_from = self._running, self._room.drawn(query, no_draws, self._warp).warped
         noisy = self._perturbed(library, drawn_from, before, live.rows.keys)
         found = best(query._replace(x=noisy, running=np.zeros_like(running), form=candidates.LOGS))
@@ -140,6 +158,17 @@ class WithoutReplacement(Drawing):
         if self._warp is not None:
             ids, running = self._last
             self._running = running[np.searchsorted(ids, live.parents * self._width + live.tokens)]
+
+    def add(self, other: Drawing) -> None:
+        """Draw for other sources too, which come behind."""
+        assert isinstance(other, WithoutReplacement)
+        self._hashes, self._running = (
+            np.concatenate(pair) for pair in ((self._hashes, other._hashes), (self._running, other._running))
+        )
+
+    def keep(self, sources: Array, rows: Array) -> None:
+        """Draw for the sources with these numbers, and with these rows, alone."""
+        self._hashes, self._running = self._hashes[rows], self._running[rows]
 
 
 class _Rooms:

@@ -33,9 +33,14 @@ class Hooks:
 
     def follow(self, state: BeamState, told: list[Any]) -> None:
         """Tell how rows go on, each hook once, and none that was told as a memory."""
+        if self._following:
+            self.tell(state.parents, state.tokens, told)
+
+    def tell(self, parents: Array, tokens: Array, told: list[Any]) -> None:
+        """Tell which row each was, and the token behind it: -1 for rows that are new, and where no token is."""
         for hook, knows_tokens in self._following:
             if not any(hook is other for other in told):
-                hook.follow(state.parents, state.tokens) if knows_tokens else hook.follow(state.parents)
+                hook.follow(parents, tokens) if knows_tokens else hook.follow(parents)
 
     def mask(self, plan: Plan, state: BeamState) -> None:
         """Say in the plan what ``on_mask`` allows."""

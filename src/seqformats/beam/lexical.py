@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -158,6 +159,21 @@ class LexicalSearch(Running):
         self.sources = [_Phrases(part, last.tolist()) for part, last in zip(phrases, ends, strict=True)]
         self.met = [source.none for source in self.sources]
         self.largest = max((token for source in self.sources for token in source.tokens), default=-1)
+
+    def of(self, sources: Array, rows: Array) -> LexicalSearch:
+        """The same of some of the sources, and rows, alone."""
+        part = copy.copy(self)
+        part.sources = [self.sources[i] for i in sources.tolist()]
+        part.met = [self.met[r] for r in rows.tolist()]
+        return part
+
+    @classmethod
+    def joined(cls, parts: Sequence[LexicalSearch]) -> LexicalSearch:
+        """Those of several, one behind the other."""
+        found = cls([], [])
+        found.sources = [source for part in parts for source in part.sources]
+        found.met = [met for part in parts for met in part.met]
+        return found
 
     def limit(self, live: Live, plan: Plan) -> None:
         """No end before all phrases are there, and nothing behind which they cannot be any more."""

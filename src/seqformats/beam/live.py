@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import Array, frozen
+from ..formats.structure import Structure
 from ..launch.kernel import kernel
+from .candidates import Uploaded
 from .rows import Rows, Tree
 
 if TYPE_CHECKING:
-    from .candidates import Uploaded
     from .memory import Place
+    from .sources import Sources
 
 
 class Nodes:
     """The tree: what a kernel appends to, step by step."""
 
-    def __init__(self, before: Array | None = None) -> None:
-        """`before` ``(n, longest)`` are the prompts, as `prompts.side_by_side` has them."""
-        self.before = before
+    def __init__(self) -> None:
         self._tokens, self._previous = np.empty(64, np.int64), np.empty(64, np.int64)
         self._values = np.empty(64, np.float32)
         self.steps = [0]
-        """Where each step begins, and where the last one ends."""
+        """Where each step begins that is still there, and where the last one ends."""
+        self.dropped = 0
+        """How many steps are no longer there."""
 
     def tree(self, more: int = 0) -> Tree:
         """All nodes, and room for more behind them."""
@@ -38,9 +40,20 @@ class Nodes:
             )
         return Tree(self._tokens, self._previous, self._values, count)
 
-    def lengths(self, nodes: Array) -> Array:
-        """How many tokens there are up to each node."""
-        return np.searchsorted(np.array(self.steps), nodes, "right").astype(np.int64)
+    def steps_of(self, nodes: Array) -> Array:
+        """How many steps had been made with each node; 0 for starts."""
+        steps: Array = np.searchsorted(np.array(self.steps), nodes, "right")
+        return np.where(nodes < 0, 0, steps + self.dropped)
+
+    def without(self, steps: int) -> tuple[Nodes, int]:
+        """The tree without so many first steps, and by how much the numbers of its nodes are smaller."""
+        cut, count, other = self.steps[steps], self.steps[-1], Nodes()
+        other._tokens, other._values = self._tokens[cut:count].copy(), self._values[cut:count].copy()
+        previous = self._previous[cut:count]
+        other._previous = np.where(previous < 0, previous, previous - cut)
+        other.steps = [at - cut for at in self.steps[steps:]]
+        other.dropped = self.dropped + steps
+        return other, cut
 
     def traced(self, nodes: Array, offsets: Array) -> tuple[Array, Array]:
         """The tokens up to each node, one hypothesis after the other, and what each has added to the score."""
@@ -91,12 +104,20 @@ class Live:
     2 [] [] [] [] []
     """
 
-    def __init__(self, t: int, rows: Rows, nodes: Nodes, limit: Array, *, moved: bool) -> None:
+    def __init__(self, t: int, rows: Rows, nodes: Nodes, sources: Sources, begun: Array, *, moved: bool = True) -> None:
+        """`begun` of the `t` steps had been made before the first one of each source."""
         self.t, self.rows, self.moved = t, rows, moved
         self.parents, self.tokens, self.nodes, self.source = rows[:4]
         self.uploaded: Uploaded | None = None
-        self._nodes, self._limit = nodes, limit
+        self._nodes, self._sources, self._begun = nodes, sources, begun
         self._beside: dict[str, Array] = {}
+
+    def upload(self, more: tuple[Array, ...], place: Place) -> None:
+        """Bring what a step asks for, and more arrays, to the GPU where the memories are, if they are on one."""
+        library, like = place
+        if like is not None and library.kind(like) != "cpu":
+            rows = self.tokens, self.source, self.parents, self.rows.values
+            self.uploaded = Uploaded(library, (*rows, *more), like)
 
     def beside(self, name: str, place: Place) -> Array:
         """One of its arrays, by name, where the memories are: brought there when it is first asked for."""
@@ -108,21 +129,32 @@ class Live:
         return found
 
     @property
+    def lengths(self) -> Array:
+        """How many tokens each row has, ``(rows,)``: `t` of a source that was there from the beginning."""
+        lengths: Array = self.t - self._begun[self.source]
+        return lengths
+
+    @property
     def left(self) -> Array:
         """How many tokens each row may still have, ``(rows,)``."""
-        left: Array = self._limit[self.source] - self.t
+        left: Array = self._sources.limit[self.source] - self.lengths
         return left
+
+    @cached_property
+    def ragged(self) -> tuple[Array, Structure]:
+        """The tokens of each row so far, one row after the other, the start excluded."""
+        structure = Structure.of_lengths(self.lengths)
+        return frozen(self._nodes.traced(self.nodes, structure.offsets)[0]), structure
 
     @cached_property
     def prefixes(self) -> Array:
         """All tokens so far, ``(rows, t)``, the start excluded."""
-        tokens: Array = self._nodes.traced(self.nodes, np.arange(self.nodes.size + 1) * self.t)[0]
-        return frozen(tokens.reshape(self.nodes.size, self.t))
+        return frozen(self.ragged[0].reshape(self.nodes.size, self.t))
 
     @cached_property
     def context(self) -> Array:
         """The prompt and the tokens so far, ``(rows, longest + t)``; rows of shorter prompts begin with -1."""
-        before = self._nodes.before
+        before = self._sources.before
         return self.prefixes if before is None else np.concatenate([before[self.source], self.prefixes], 1)
 
     def behind(self, tokens: Array) -> Array:
@@ -142,3 +174,9 @@ class Live:
     def bad(self, row: int) -> ValueError:
         """What to say of a row with scores that are none."""
         return ValueError(f"the scores of source {self.source[row]} at step {self.t}, row {row}, hold NaN or +inf")
+
+    def part(self, rows: slice, parents: Array, source: Array, sources: Sources, begun: int) -> Live:
+        """Some rows, with these parents and of these sources, as if no others had ever been."""
+        tokens, nodes, (values, keys) = self.tokens[rows], self.nodes[rows], (x[rows] for x in self.rows[4:])
+        own = Rows(frozen(parents), tokens, nodes, frozen(source), values, keys)
+        return Live(self.t - begun, own, self._nodes, sources, np.zeros(sources.n, np.int64))

@@ -27,11 +27,12 @@ _SCALARS = frozenset((str, int, float, bool, bytes, complex, type(None)))
 _CARRIED = (str, bytes, numbers.Number, np.generic, type(None), types.ModuleType)
 
 
-def _is_array(x: object) -> bool:
+def array_like(x: object) -> bool:
+    """Is this an array or an encoding, whose rows are gathered?"""
     return is_array(x) or isinstance(x, (Encoding, Pairs))
 
 
-def _telling(x: object) -> Callable[..., Any] | None:
+def telling(x: object) -> Callable[..., Any] | None:
     """The method by which an object wants to be told how rows go on."""
     if type(x) in _CONTAINERS or isinstance(x, type):
         return None
@@ -41,24 +42,24 @@ def _telling(x: object) -> Callable[..., Any] | None:
     return method if callable(method) else None
 
 
-def _is_record(x: object) -> bool:
+def is_record(x: object) -> bool:
     """A dataclass or a named tuple, which has fields and not rows."""
     return hasattr(x, "_fields") if isinstance(x, tuple) else dataclasses.is_dataclass(x) and not isinstance(x, type)
 
 
-def _members(x: Any) -> Iterable[Any] | None:
+def members_of(x: Any) -> Iterable[Any] | None:
     """What a container holds; None where `x` is none."""
     if isinstance(x, dict):
         return x.values()
     if isinstance(x, (tuple, list)):
         return x
-    return [getattr(x, field.name, None) for field in dataclasses.fields(x)] if _is_record(x) else None
+    return [getattr(x, field.name, None) for field in dataclasses.fields(x)] if is_record(x) else None
 
 
-def _is_row_list(x: Any, what: str) -> bool:
+def is_row_list(x: Any, what: str) -> bool:
     """Is this a list or tuple without a part in it, however deep: one Python object a row?"""
     kind: Any = type(x)
-    if kind is not tuple and kind is not list and (not isinstance(x, (tuple, list)) or _is_record(x)):
+    if kind is not tuple and kind is not list and (not isinstance(x, (tuple, list)) or is_record(x)):
         return False
     first, depth = x, 0
     while (kind is tuple or kind is list) and first and depth < _DEEPEST:  # mostly an array is soon found
@@ -72,12 +73,12 @@ def _is_row_list(x: Any, what: str) -> bool:
         for value in rest:
             if type(value) in _SCALARS:
                 continue
-            if _is_array(value) or _telling(value):
+            if array_like(value) or telling(value):
                 return False
-            members = _members(value)
+            members = members_of(value)
             if members is None:
                 continue
-            if id(value) in path and not _is_record(value):
+            if id(value) in path and not is_record(value):
                 raise _holds_itself(what, value)
             if id(value) not in seen:
                 seen.add(id(value))
@@ -108,7 +109,7 @@ def _collect(
 
     `seen` are those that were looked into, so that no other object takes their place.
     """
-    if _is_array(x):
+    if array_like(x):
         found.append(x)
         return
     if type(x) in _SCALARS:
@@ -121,10 +122,10 @@ def _collect(
     if place in seen:
         return
     seen[place] = x
-    if _telling(x) or _is_row_list(x, what):
+    if telling(x) or is_row_list(x, what):
         found.append(x)
         return
-    members = _members(x)
+    members = members_of(x)
     if members is not None:
         path = (*path, place)
         for value in members:
@@ -141,7 +142,7 @@ Done = dict[int, tuple[Any, Any]]
 
 def mapped(memory: Any, change: Callable[[Any], Any]) -> Any:
     """The same containers, with every part changed, once where it occurs several times."""
-    return change(memory) if _is_array(memory) else _mapped(memory, change, {})
+    return change(memory) if array_like(memory) else _mapped(memory, change, {})
 
 
 def _mapped(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
@@ -150,14 +151,14 @@ def _mapped(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
         return x
     known = done.get(id(x))
     if known is None:
-        is_part = _is_array(x) or _telling(x) or _is_row_list(x, "memory")
+        is_part = array_like(x) or telling(x) or is_row_list(x, "memory")
         known = done[id(x)] = x, change(x) if is_part else _filled(x, change, done)
     return known[1]
 
 
 def _filled(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
     """A container like `x`, with every part in it changed; `x` itself where none is."""
-    before = _members(x)
+    before = members_of(x)
     if before is None:
         return x
     after, same = [], True
@@ -173,7 +174,7 @@ def _filled(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
             twin[key] = value
         return twin
     if isinstance(x, (tuple, list)):
-        return type(x)(*after) if _is_record(x) else type(x)(after)
+        return type(x)(*after) if is_record(x) else type(x)(after)
     twin = copy.copy(x)
     for field, old, new in zip(dataclasses.fields(x), before, after, strict=True):
         if new is not old:
@@ -183,7 +184,7 @@ def _filled(x: Any, change: Callable[[Any], Any], done: Done) -> Any:
 
 def arrays_among(found: list[Any]) -> list[Any]:
     """The parts that are arrays and encodings."""
-    return [part for part in found if _is_array(part)]
+    return [part for part in found if array_like(part)]
 
 
 def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
@@ -195,7 +196,7 @@ def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
             count = part.shape[0]
         elif isinstance(part, (Encoding, Pairs)):
             count = len(part)
-        elif _telling(part) or not part:  # what is empty holds nothing that could follow
+        elif telling(part) or not part:  # what is empty holds nothing that could follow
             continue
         else:
             count = len(part)
@@ -227,7 +228,7 @@ def check_memory(memory: Any, rows: int, place: Place) -> list[Any]:
             if place.like is None and own is not place.library:
                 raise DeviceError(f"a memory is an array of {own.name}, but at first there was none")
             place.check(own, array, "a memory")
-        elif not _is_array(part) and _telling(part) and not _is_cache(part):
+        elif not array_like(part) and telling(part) and not _is_cache(part):
             told.append(part)
     return told
 
@@ -262,7 +263,7 @@ class Memories:
                 return library.gather(array, parents, at_place, self._buffer(number, library, array, parents.size))
             if isinstance(x, (Encoding, Pairs)):
                 return x[parents]
-            if _telling(x):
+            if telling(x):
                 return told(x, beside(parents, scores) if _is_cache(x) else at_place, tokens)
             return type(x)([x[i] for i in parents.tolist()]) if x else x
 
@@ -271,7 +272,7 @@ class Memories:
     def stay(self, memory: Any, at_place: Array, tokens: Array) -> Any:
         """The same where every row goes on from the row of the same number: only who follows every step is told."""
         return mapped(
-            memory, lambda x: x if _is_array(x) or not _telling(x) or _is_cache(x) else told(x, at_place, tokens)
+            memory, lambda x: x if array_like(x) or not telling(x) or _is_cache(x) else told(x, at_place, tokens)
         )
 
     def _buffer(self, number: int, library: Library, x: Array, rows: int) -> Array:
@@ -299,7 +300,7 @@ def beside(parents: Array, scores: Array) -> Array:
 
 def told(x: object, parents: Array, tokens: Array) -> Any:
     """What takes the place of an object that has been told how rows go on: itself, or what its method returns."""
-    method = _telling(x)
+    method = telling(x)
     assert method is not None
     returned = method(parents, tokens) if not _is_cache(x) and with_tokens(method) else method(parents)
     return x if returned is None else returned
@@ -330,12 +331,38 @@ class Place(NamedTuple):
 def place_of(found: list[Any]) -> Place:
     """The place of the first array among some parts; all must be on one device."""
     place = Place(NUMPY, None)
-    for part in found:
-        if not _is_array(part) or isinstance(part, Pairs):
-            continue
-        library, array = adopt(part if is_array(part) else part._sample(), "memory")
+    for library, array in _samples(found):
         if place.like is None:
             place = Place(library, array)
         else:
             place.check(library, array, "a memory")
     return place
+
+
+def check_place(found: list[Any], place: Place) -> None:
+    """DeviceError unless the arrays among some parts are there."""
+    for library, array in _samples(found):
+        if place.like is None and library is not place.library:
+            raise DeviceError(f"a memory is an array of {library.name}, but at first there was none")
+        place.check(library, array, "a memory")
+
+
+def _samples(found: list[Any]) -> Iterable[tuple[Library, Array]]:
+    """An array of each part that has some, and its library."""
+    for part in found:
+        if array_like(part) and not isinstance(part, Pairs):
+            yield adopt(part if is_array(part) else part._sample(), "memory")
+
+
+def rows_of(x: Any, rows: Array, what: str) -> Any:
+    """The same containers with these rows of what has rows."""
+
+    def picked(part: Any) -> Any:
+        if is_array(part):
+            library, array = adopt(part, what)
+            return library.take(array, rows, 0)
+        if isinstance(part, (Encoding, Pairs)):
+            return part[rows]
+        return part if telling(part) else type(part)([part[i] for i in rows.tolist()])
+
+    return mapped(x, picked)

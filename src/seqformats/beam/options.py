@@ -5,22 +5,23 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..arrays import Array, has_items, is_array, to_host
 from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError
-from ..formats import LoD, Ragged
+from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import integers, whole
 from .names import HINTS
-from .prompts import last_tokens, prompts_of, side_by_side
+from .prompts import last_tokens, prompts_of
 from .protocol import Constraint
 from .result import BeamState
 from .rules import Prune, Rule, is_flag, number, rule_of
 from .sampling import Sample
+from .sources import Sources
 from .tokens import ends_of
 
 _MOST = (1 << 31) - 1  # tokens of a hypothesis, places of a beam
@@ -84,20 +85,37 @@ class Options:
         return list(found)
 
 
-class Sources(NamedTuple):
-    """What the options say of each source."""
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class More:
+    """What `BeamDecoder.add` takes by keyword: options that sources may have of their own; None: as the others."""
 
-    n: int
-    start: Array  # the first token
-    width: Array  # the size of its beam
-    limit: Array  # the most tokens of a hypothesis
-    least: Array  # so many tokens come before an end
-    penalty: Array  # float64, the power of the length
-    ends: list[Array]  # the tokens that end a hypothesis
-    ends_at: Array  # where those of each source begin among all
-    all_ends: Array
-    prompts: Ragged[Array] | None
-    before: Array | None  # the same ``(n, longest)``, at the right end of rows that begin with -1
+    start: Whole | None = None
+    prompt: object = None
+    end: Whole | Ragged | None = None
+    beam_size: Whole | None = None
+    max_new_tokens: Whole | None = None
+    min_new_tokens: Whole | None = None
+    length_penalty: Real | None = None
+    sampling: Sample | None = None
+    constraints: Constraint | Sequence[Constraint] | None = None
+    shared: object = None
+
+    def beside(self, others: Options) -> Options:
+        """The options of these sources; StructureError where those of the others are not for these too."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("end", "beam_size", "max_new_tokens", "min_new_tokens", "length_penalty", "sampling"):
+            if given[name] is None and _each(name, getattr(others, name)):
+                raise StructureError(f"{name} is given for each source; give it for those that are added too")
+        start = None if has_items(others.start) else others.start
+        said = {name: value for name, value in given.items() if value is not None}
+        return replace(others, **{"start": start, "prompt": None, "shared": None} | said)
+
+
+def _each(name: str, value: object) -> bool:
+    """Is this an option with one value for each source?"""
+    if name == "end":
+        return isinstance(value, Encoding)
+    return value.each if isinstance(value, Sample) else has_items(value)
 
 
 def per_source(options: Options, n: int | None) -> Sources:
@@ -111,12 +129,8 @@ def per_source(options: Options, n: int | None) -> Sources:
     places = width.max(initial=1) * options.made_rule().patience
     if at_least(options.n_best, "n_best", 1) > places and n:
         raise ConversionError(f"n_best is {options.n_best}, but the beams have {places:g} places at most")
-    ends = ends_of(options.end, n)
-    ends_at = np.cumsum([0, *[e.size for e in ends]]).astype(np.int64)
-    all_ends = np.concatenate([np.empty(0, np.int64), *ends])
     penalty = _penalties(options.length_penalty, n)
-    before = None if prompts is None else side_by_side(prompts)
-    return Sources(n, start, width, limit, least, penalty, ends, ends_at, all_ends, prompts, before)
+    return Sources(start, width, limit, least, penalty, ends_of(options.end, n), prompts)
 
 
 def _starts(options: Options, prompts: Ragged[Array] | None, n: int | None) -> Array:
@@ -169,15 +183,16 @@ def _penalties(value: Real, n: int) -> Array:
 
 
 P = ParamSpec("P")
+Made = TypeVar("Made")
 A = TypeVar("A")
 B = TypeVar("B")
 R = TypeVar("R")
 
 
 def with_options(
-    made: Callable[P, Options],
-) -> Callable[[Callable[[A, B, Options], R]], Callable[Concatenate[A, B, P], R]]:
-    """Have a function, whose last argument is an `Options`, take the fields of those as keywords.
+    made: Callable[P, Made],
+) -> Callable[[Callable[[A, B, Made], R]], Callable[Concatenate[A, B, P], R]]:
+    """Have a function, whose last argument is an `Options` or the like, take the fields of those as keywords.
 
     They are in its signature, and type checkers know them.  An unknown one is refused, with a TypeError that says what
     it is called here.
@@ -186,7 +201,7 @@ def with_options(
     required = {name for name, field in fields.items() if field.default is field.empty}
     keywords = ", ".join(fields)
 
-    def decorated(function: Callable[[A, B, Options], R]) -> Callable[Concatenate[A, B, P], R]:
+    def decorated(function: Callable[[A, B, Made], R]) -> Callable[Concatenate[A, B, P], R]:
         signature = inspect.signature(function)
         *first, _ = signature.parameters.values()
         names = [one.name for one in first]

@@ -36,12 +36,13 @@ class Paths:
         self.traced = traced
         self.nodes: list[Array] = []
         self._kept: list[Step] = []
+        self._like: Step | None = None  # what the first step has kept
         self._form: Any = None
         self._steps = 0
 
     def read(self, kept: object, rows: int, place: Place) -> Step | None:
         """What a step gives to keep, one array or some in tuples, lists and dicts; None where it keeps nothing."""
-        if kept is None and not self._kept:
+        if kept is None and self._like is None:
             return None
         found: Step = {}
         for key, x in _leaves(kept, ()):
@@ -62,7 +63,7 @@ class Paths:
 
     def _check(self, found: Step) -> None:
         """StructureError unless a step keeps what the first one has kept."""
-        first = self._kept[0] if self._kept else {}
+        first = self._like or {}
         if found.keys() != first.keys():
             raise StructureError(
                 f"every step must keep the same: the first one has kept {len(first)} arrays, this one {len(found)}, or "
@@ -80,38 +81,47 @@ class Paths:
         """A step over rows with these nodes, which has kept what `read` has found."""
         self._steps += 1
         if found is not None:
-            if not self._kept:
-                self._form = _filled(kept, (), dict.fromkeys(found, 0))  # without the arrays
+            if self._like is None:
+                self._like, self._form = found, _filled(kept, (), dict.fromkeys(found, 0))  # without the arrays
             self._kept.append(found)
         if self.traced or found is not None:
             self.nodes.append(nodes)
 
-    def rows(self, tree: Tree, last: Array, inner: Structure) -> Array | None:
+    def without(self, steps: int, cut: int) -> None:
+        """Forget so many first steps, whose nodes are those below `cut`."""
+        self._kept = self._kept[steps:]
+        self.nodes = [x - np.where(x < 0, 0, cut) for x in self.nodes[steps:]]
+
+    def rows(self, tree: Tree, last: Array, begun: Array, inner: Structure) -> Array | None:
         """In which row of its step each token was chosen, one hypothesis after the other; None where nobody asks.
 
-        `last` are the last nodes of the hypotheses.
+        `last` are the last nodes of the hypotheses, `begun` how many of the steps that are remembered come before their
+        first ones.
         """
-        if not self.traced and not self._kept:
+        if not self.traced and self._like is None:
             return None
-        rows = np.empty(int(inner.offsets[-1]), np.int64)
-        node = last.copy()
-        for t in range(int(inner.lengths.max(initial=0)) - 1, -1, -1):
-            here = np.flatnonzero(inner.lengths > t)
+        rows = np.empty(inner.rows, np.int64)
+        node, end = last.copy(), begun + inner.lengths
+        for t in range(int(end.max(initial=0)) - 1, -1, -1):
+            here = np.flatnonzero((begun <= t) & (t < end))
             node[here] = before = tree.previous[node[here]]
-            rows[inner.offsets[here] + t] = np.searchsorted(self.nodes[t], before) if t else -1 - before
+            known = self.nodes[t][self.nodes[t] >= 0]  # those that begin in this step come last
+            place = np.where(before < 0, -1 - before, np.searchsorted(known, before))
+            rows[inner.offsets[here] + t - begun[here]] = place
         return rows
 
-    def packed(self, rows: Array, levels: tuple[Structure, Structure]) -> Any:
+    def packed(self, rows: Array, begun: Array, levels: tuple[Structure, Structure]) -> Any:
         """What was kept where each token was chosen: in the containers of the first step, `LoD` like the tokens."""
-        if not self._kept:
+        if self._like is None:
             return None
         inner = levels[1]
-        t = np.arange(rows.size) - np.repeat(inner.offsets[:-1], inner.lengths)
+        t = np.arange(rows.size) + np.repeat(begun - inner.offsets[:-1], inner.lengths)
         order = np.argsort(t, kind="stable")  # step by step
         steps = np.split(rows[order], np.cumsum(np.bincount(t, minlength=1))[:-1])
         back, found = inverse_order(order), {}
-        for key, (library, _) in self._kept[0].items():
-            chosen = [library.take(kept[key].array, at, 0) for kept, at in zip(self._kept, steps, strict=False)]
+        for key, (library, like) in self._like.items():
+            chosen = [library.take(like, rows[:0], 0)]
+            chosen += [library.take(kept[key].array, at, 0) for kept, at in zip(self._kept, steps, strict=False)]
             found[key] = LoD._over(library.take(library.concatenate(chosen), back, 0), levels)
         return _filled(self._form, (), found)
 

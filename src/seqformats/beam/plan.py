@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,40 @@ class Plan:
         longs = pairs.view("<i8").astype(np.int64, copy=False).reshape(-1)  # which are the same bits in their order
         self.bits = self.bits & longs if self.words else longs
         self.words = words_of(self.width, 64)
+
+    def of(self, rows: Array) -> Plan:
+        """What is said of these rows, which rise, before there is a mask."""
+        plan = Plan(rows.size, self.width)
+        if self.allowed_from.size:
+            plan.allowed_from, plan.allowed_to = self.allowed_from[rows], self.allowed_to[rows]
+            plan.allowed = self.allowed
+        number = np.full(self.rows, -1)
+        number[rows] = np.arange(rows.size)
+        for edited, tokens, factors, addends in self._edits:
+            left = number[edited] >= 0
+            plan._edits.append((number[edited[left]], tokens[left], factors[left], addends[left]))
+        return plan
+
+    @classmethod
+    def joined(cls, plans: Sequence[tuple[Plan | None, int]], width: int) -> Plan:
+        """What several say, each of so many rows, before there is a mask; None says nothing."""
+        found = cls(sum(rows for _, rows in plans), width)
+        limits, allowed, row, place = [], [found.allowed], 0, 0
+        for plan, rows in plans:
+            begin = end = np.full(rows, -1)
+            if plan is not None:
+                found._edits += [(edited + row, tokens, by, more) for edited, tokens, by, more in plan._edits]
+                if plan.allowed_from.size:
+                    free = plan.allowed_from < 0
+                    begin, end = (np.where(free, -1, x + place) for x in (plan.allowed_from, plan.allowed_to))
+                    allowed.append(plan.allowed)
+                    place += plan.allowed.size
+            limits.append((begin, end))
+            row += rows
+        if len(allowed) > 1:
+            found.allowed_from, found.allowed_to = map(np.concatenate, zip(*limits, strict=True))
+            found.allowed = np.concatenate(allowed)
+        return found
 
     def bans(self) -> Plan:
         """The same without what only changes a log-probability."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, frozen
 from ..formats import LoD, Ragged
 from ..formats.structure import Structure
 from ..operations.batch import inverse_order
 from ..operations.steps import TensorArray
 from .live import Live, Nodes
 from .memory import Place
+
+if TYPE_CHECKING:
+    from .paths import Paths
+    from .search import Search
 
 
 class BeamState:
@@ -27,7 +31,7 @@ class BeamState:
     source : array (rows,) of int64
         Of which source each is: at first each has one row, and none when it is done.
     parents : array (rows,) of int64
-        The row of the step before that each goes on from.
+        The row of the step before that each goes on from; -1 of a source that was added since.
     memory : object
         What the model has returned, in the order of these rows; its arrays are written again two steps later.
     shared : object
@@ -35,7 +39,11 @@ class BeamState:
     prompt : Ragged of int64, optional
         The prompt of each source, whose last token is its start; None where none was given.
     t : int
+        How many steps there were: how many tokens each has, unless its source was added later.
+    lengths : array (rows,) of int64
         How many tokens each has.
+    prefixes : Ragged of int64
+        The tokens of each so far, without the start.
     moved : bool
         Is any row not the row of the same number of the step before, so that what is kept of each must be moved?
 
@@ -76,6 +84,11 @@ class BeamState:
         return self._live.beside("source", self._place)
 
     @property
+    def lengths(self) -> Array:
+        """How many tokens each row has, the start excluded."""
+        return self._place.put(frozen(self._live.lengths))
+
+    @property
     def parents(self) -> Array:
         """The row of the step before that each goes on from."""
         return self._live.beside("parents", self._place)
@@ -84,9 +97,8 @@ class BeamState:
     def prefixes(self) -> Ragged:
         """The tokens of each row so far, without the start."""
         if self._prefixes is None:
-            rows = self._live.source.size
-            structure = Structure.of_lengths(np.full(rows, self.t, np.int64))
-            self._prefixes = Ragged._sealed(self._place.put(self._live.prefixes.reshape(-1)), structure)
+            tokens, structure = self._live.ragged
+            self._prefixes = Ragged._sealed(self._place.put(tokens), structure)
         return self._prefixes
 
     def __repr__(self) -> str:
@@ -172,6 +184,29 @@ class BeamResult:
     trace: BeamTrace | None = None
     parents: LoD | None = None
     kept: Any = None
+
+
+def hypotheses(
+    search: Search, paths: Paths, best: tuple[Array, Array, Array], sources: Array, place: Place
+) -> BeamResult:
+    """The hypotheses of some sources, which rise, as `Search.best` has them."""
+    nodes, put = search.nodes, place.put
+    source, last, scores = best
+    inner = Structure.of_lengths(search.lengths(source, last))
+    counts = np.bincount(source, minlength=search.sources.n)[sources]
+    levels = Structure.of_lengths(counts.astype(np.int64)), inner
+    tokens, added = nodes.traced(last, inner.offsets)
+    begun = search.begun[source] - nodes.dropped
+    rows = paths.rows(nodes.tree(), last, begun, inner)
+    return BeamResult(
+        LoD._over(put(tokens), levels),
+        put(scores),
+        LoD._over(put(added), levels),
+        int(search.asked[sources].sum()),
+        put(search.ended(source, last)),
+        parents=LoD._over(put(rows), levels) if paths.traced and rows is not None else None,
+        kept=None if rows is None else paths.packed(rows, begun, levels),
+    )
 
 
 def traced(nodes: Nodes, start: Array, place: Place) -> BeamTrace:

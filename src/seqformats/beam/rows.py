@@ -88,7 +88,7 @@ class Draws(NamedTuple):
     begin: Integers
     seeds: Integers  # at least 0, or -1 for the first token of all that may be drawn
     sequences: Integers  # which random numbers of the seed each draw has
-    place: int
+    places: Integers  # how many tokens come before what is drawn
 
 
 class Drawn(NamedTuple):
@@ -134,6 +134,8 @@ class Beams(NamedTuple):
     size: Integers  # how many finished hypotheses are kept
     finished: Integers  # how many have ever finished
     topped: Integers  # has the best candidate of a step been an end?
+    begun: Integers  # how many steps had been made before its first one
+    asked: Integers  # how many of its rows the model was asked for, in all steps
     penalty: Array  # float64, the power of the length
 
 

@@ -88,6 +88,8 @@ class Sample:
     [[[0], [1, 1, 0], [0], [0]]]
     """
 
+    each: bool
+    """Is there a seed for each source?"""
     _by_number = True
     """Do sources with one seed for all draw by their number?"""
 
@@ -102,8 +104,8 @@ class Sample:
         typical: float | None = None,
         replacement: bool = True,
     ) -> None:
-        self._each = isinstance(seed, (list, tuple)) or (is_array(seed) and len(shape_of(seed)) == 1)
-        self._seeds = integers(seed, "seed") if self._each else np.array([whole(seed, "seed") % (1 << 63)])
+        self.each = isinstance(seed, (list, tuple)) or (is_array(seed) and len(shape_of(seed)) == 1)
+        self._seeds = integers(seed, "seed") if self.each else np.array([whole(seed, "seed") % (1 << 63)])
         heat = number(temperature, "temperature")
         if not 1e-30 <= heat <= 1e30:
             greedy = '; for the best token of each step there is rule="greedy"' if heat == 0 else ""
@@ -120,13 +122,20 @@ class Sample:
         self._warp = Warp(np.array([1 / heat, p, least, mass], np.float32), k)
         self.replacement = bool(replacement)
 
-    def begin(self, sizes: Array) -> Drawing:
-        """For so many draws of each source."""
+    def draws_like(self, other: Sample | None) -> bool:
+        """Does another one draw in the same way, whatever its seeds?"""
+        if type(other) is not type(self) or other.replacement != self.replacement:
+            return False
+        same = other._warp.top_k == self._warp.top_k and (other._warp.numbers == self._warp.numbers).all()
+        return bool(same)
+
+    def begin(self, sizes: Array, first: int = 0) -> Drawing:
+        """For so many draws of each source, the first of which has this number."""
         n = sizes.size
-        if self._each and self._seeds.size != n:
+        if self.each and self._seeds.size != n:
             raise StructureError(f"there are {self._seeds.size} seeds, but {n} sources")
-        seeds = self._seeds if self._each else np.repeat(self._seeds, n)
-        numbers = np.arange(n) if self._by_number and not self._each else None
+        seeds = self._seeds if self.each else np.repeat(self._seeds, n)
+        numbers = np.arange(first, first + n) if self._by_number and not self.each else None
         if not self.replacement:
             return WithoutReplacement(seeds, numbers, self._warp)
         if sizes.max(initial=1) > _MOST:

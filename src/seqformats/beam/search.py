@@ -7,9 +7,9 @@ import numpy as np
 from ..arrays import Array, frozen
 from ..launch.kernel import kernel
 from .live import Live, Nodes
-from .options import Sources
 from .rows import Apart, Beams, Candidates, Finished, NewRows, Rows, Terms, Wanted
 from .rules import BEAM, Prune, Rule
+from .sources import Sources
 
 _NONE = np.empty(0, np.int64)
 NOTHING_APART = Apart(_NONE, _NONE, _NONE)
@@ -20,35 +20,8 @@ class Search:
 
     def __init__(self, sources: Sources, rule: Rule, prune: Prune, groups: int, n_best: int, *, apart: bool) -> None:
         """`apart`: are ends apart from other candidates, under a rule that keeps k of these?"""
-        n = sources.n
-        source = np.repeat(np.arange(n), groups)
-        most = rule.candidates * sources.width
-        self.apart = NOTHING_APART
-        if rule.spares and apart:
-            most = sources.width
-            self.apart = Apart(sources.ends_at[source], sources.ends_at[source + 1], sources.all_ends)
-        elif rule.spares:  # so that k are left if all ends are among them
-            most = np.maximum(2, 1 + np.diff(sources.ends_at)) * sources.width
-        size, finished, topped = np.zeros((3, source.size), np.int64)
-        width = sources.width // groups
-        enough = np.minimum(np.floor(width * rule.patience + 0.5), width * sources.limit).astype(np.int64)
-        self.beams = Beams(
-            source,  # at first each source has one row
-            source + 1,
-            most[source] // groups,
-            width[source],
-            sources.limit[source],
-            enough[source],
-            size,
-            finished,
-            topped,
-            sources.penalty[source],
-        )
-        self.wanted = Wanted(self.beams.begin, self.beams.end, self.beams.most)
-        self.longest, self.largest = 1, int(self.beams.most.max(initial=0))
-        places = int((enough + width).max(initial=2))
-        scores, nodes = np.empty(source.size * places, np.float32), np.empty(source.size * places, np.int64)
-        self.finished = Finished(scores, nodes, places)
+        self._rule, self._apart = rule, rule.spares and apart
+        self._groups, self._n_best, self._by_node = groups, n_best, rule.pool == BEAM
         self._terms = Terms(
             first_only=int(rule.first_only),
             at_limit=int(rule.at_limit),
@@ -63,18 +36,122 @@ class Search:
             ends_at=sources.ends_at,
             ends=sources.all_ends,
         )
-        self.nodes = Nodes(sources.before)
-        self._ends = np.repeat(np.arange(n), np.diff(sources.ends_at)), sources.all_ends
-        self._limit, self._n_best, self._by_node = sources.limit, n_best, rule.pool == BEAM
-        rows, start = frozen(np.arange(n)), frozen(sources.start)  # the state shows them
-        values = np.zeros(n, np.float32)
-        first = Rows(rows, start, frozen(-1 - rows), rows, values, values)
-        self.live = Live(0, first, self.nodes, sources.limit, moved=False)
+        self.nodes = Nodes()
+        self._set(sources, self._begun(sources, 0, 0), Finished(np.empty(0, np.float32), _NONE, 2))
+        self.live = Live(0, _starts(sources, 0, 0), self.nodes, sources, self.begun, moved=False)
+
+    @property
+    def begun(self) -> Array:
+        """How many steps had been made before the first one of each source."""
+        begun: Array = self.beams.begun[:: self._groups]
+        return begun
+
+    @property
+    def asked(self) -> Array:
+        """How many rows of each source the model was asked for."""
+        asked: Array = self.beams.asked.reshape(-1, self._groups).sum(1)
+        return asked
+
+    @property
+    def done(self) -> Array:
+        """Is each source done?"""
+        done: Array = (self.beams.begin == self.beams.end).reshape(-1, self._groups).all(1)
+        return done
+
+    # --- sources -----------------------------------------------------------------------------------------------------
+
+    def _begun(self, sources: Sources, rows: int, steps: int) -> Beams:
+        """The beams of sources before their first step, each with one row behind so many others."""
+        rule, source = self._rule, np.repeat(np.arange(sources.n), self._groups)
+        most = rule.candidates * sources.width
+        if self._apart:
+            most = sources.width
+        elif rule.spares:  # so that k are left if all ends are among them
+            most = np.maximum(2, 1 + np.diff(sources.ends_at)) * sources.width
+        width = sources.width // self._groups
+        size, finished, topped, asked = np.zeros((4, source.size), np.int64)
+        return Beams(
+            source + rows,
+            source + (rows + 1),
+            most[source] // self._groups,
+            width[source],
+            sources.limit[source],
+            np.minimum(np.floor(width * rule.patience + 0.5), width * sources.limit).astype(np.int64)[source],
+            size,
+            finished,
+            topped,
+            np.full(source.size, steps),
+            asked,
+            sources.penalty[source],
+        )
+
+    def _set(self, sources: Sources, beams: Beams, finished: Finished) -> None:
+        """Have these sources, and what has finished in the first ones of their beams."""
+        self.sources, self.beams = sources, beams
+        places = max(finished.places, int((beams.enough + beams.width).max(initial=2)))
+        scores, nodes = np.empty((beams.size.size, places), np.float32), np.empty((beams.size.size, places), np.int64)
+        for old, new in ((finished.scores, scores), (finished.nodes, nodes)):
+            table = old.reshape(-1, finished.places)
+            new[: table.shape[0], : finished.places] = table
+        self.finished = Finished(scores.reshape(-1), nodes.reshape(-1), places)
+        self.apart = NOTHING_APART
+        if self._apart:
+            at = np.repeat(sources.ends_at[:-1], self._groups), np.repeat(sources.ends_at[1:], self._groups)
+            self.apart = Apart(*at, sources.all_ends)
+        self._terms = self._terms._replace(ends_at=sources.ends_at, ends=sources.all_ends)
+        self._ends = np.repeat(np.arange(sources.n), np.diff(sources.ends_at)), sources.all_ends
+        self.wanted = Wanted(beams.begin, beams.end, beams.most)
+        live = beams.begin < beams.end
+        self.longest = int((beams.end - beams.begin).max(initial=1, where=live))
+        self.largest = int(beams.most.max(initial=0, where=live))
+
+    def add(self, sources: Sources) -> None:
+        """Search others too, which come behind those that are there."""
+        live, n = self.live, self.sources.n
+        rows = live.source.size
+        beams = map(np.concatenate, zip(self.beams, self._begun(sources, rows, live.t), strict=True))
+        self._set(self.sources.and_more(sources), Beams(*beams), self.finished)
+        new = _starts(sources, n, rows)._replace(parents=np.full(sources.n, -1))
+        both = [frozen(np.concatenate(pair)) for pair in zip(live.rows, new, strict=True)]
+        self.live = Live(live.t, Rows(*both), self.nodes, self.sources, self.begun)
+
+    def keep(self, kept: Array) -> Array:
+        """Search the sources with these numbers, which rise, and no others; the rows that are left."""
+        live, groups = self.live, self._groups
+        new = np.full(self.sources.n, -1)
+        new[kept] = np.arange(kept.size)
+        stays = new[live.source] >= 0
+        at = np.append(0, np.cumsum(stays))
+        which = (kept[:, None] * groups + np.arange(groups)).reshape(-1)
+        beams = Beams(*[x[which] for x in self.beams])
+        searched = beams.begin < beams.end
+        begin, end = (at[np.where(searched, x, 0)] for x in (beams.begin, beams.end))
+        places = self.finished.places
+        scores, nodes = (x.reshape(-1, places)[which].reshape(-1) for x in self.finished[:2])
+        finished = Finished(scores, nodes, places)
+        self._set(self.sources.of(kept), beams._replace(begin=begin, end=end), finished)
+        left = np.flatnonzero(stays)
+        rows = Rows(*[x[left] for x in live.rows])
+        rows = rows._replace(source=new[rows.source], nodes=rows.nodes.copy())
+        self._forget(rows)
+        self.live = Live(live.t, Rows(*map(frozen, rows)), self.nodes, self.sources, self.begun)
+        return left
+
+    def _forget(self, rows: Rows) -> None:
+        """Forget the steps that no source has seen, once they are many; other nodes get other numbers."""
+        nodes = self.nodes
+        first = int(self.begun.min(initial=nodes.dropped + len(nodes.steps) - 1)) - nodes.dropped
+        if 2 * nodes.steps[first] > nodes.steps[-1]:
+            self.nodes, cut = nodes.without(first)
+            self.finished.nodes[:] -= cut
+            rows.nodes[rows.nodes >= 0] -= cut
+
+    # --- steps -------------------------------------------------------------------------------------------------------
 
     def advance(self, found: Candidates) -> int:
         """Let the rule decide; the number of a bad row, by which nothing has changed, or -1 for none."""
         before = self.live
-        total = min(found.counts.size, self._terms.groups * before.source.size) * found.places
+        total = min(found.counts.size, self._groups * before.source.size) * found.places
         tree = self.nodes.tree(total)
         numbers, scores = np.empty((4, total), np.int64), np.empty((2, total), np.float32)
         t = before.t + 1
@@ -86,12 +163,15 @@ class Search:
         self.nodes.steps.append(size)
         self.longest, self.largest = longest, largest
         numbers.setflags(write=False)  # the state shows them
-        self.live = Live(t, Rows(*numbers[:, :rows], *scores[:, :rows]), self.nodes, self._limit, moved=not same)
+        live = Rows(*numbers[:, :rows], *scores[:, :rows])
+        self.live = Live(t, live, self.nodes, self.sources, self.begun, moved=not same)
         return -1
+
+    # --- what is found -----------------------------------------------------------------------------------------------
 
     def best(self) -> tuple[Array, Array, Array]:
         """The best finished hypotheses of each source: their sources, last nodes and scores."""
-        size, places, groups = self.beams.size, self.finished.places, self._terms.groups
+        size, places, groups = self.beams.size, self.finished.places, self._groups
         beam = np.repeat(np.arange(size.size), size)
         place = beam * places + np.arange(beam.size) - np.repeat(np.cumsum(size) - size, size)
         source, nodes, scores = beam // groups, self.finished.nodes[place], self.finished.scores[place]
@@ -102,8 +182,19 @@ class Search:
         source, nodes, scores = source[best], nodes[best], scores[best]
         return source, nodes, self.nodes.tree().values[nodes] if self._by_node else scores
 
+    def lengths(self, source: Array, nodes: Array) -> Array:
+        """How many tokens hypotheses have, by their sources and last nodes."""
+        lengths: Array = np.maximum(self.nodes.steps_of(nodes) - self.begun[source], 0)
+        return lengths
+
     def ended(self, source: Array, last: Array) -> Array:
         """Which hypotheses, with these sources and last nodes, have ended: by an end of their source."""
         tokens, (of, ends) = self.nodes.tree().tokens[last], self._ends
         width = int(max(tokens.max(initial=0), ends.max(initial=0))) + 1
         return np.isin(source * width + tokens, of * width + ends)
+
+
+def _starts(sources: Sources, first: int, rows: int) -> Rows:
+    """The rows of sources before their first step, behind so many others; the first source has this number."""
+    at, values = frozen(np.arange(sources.n)), np.zeros(sources.n, np.float32)  # the state shows them
+    return Rows(at, frozen(sources.start), frozen(-1 - rows - at), frozen(at + first), values, values)

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..errors import ConversionError, StructureError
 from . import candidates
 from .candidates import Query
+from .cohorts import Cohort, Cohorts
 from .diverse import DiverseGroups
-from .drawing import Greedy
+from .drawing import Drawing, Greedy
 from .hooks import Hooks
-from .lexical import LexicalSearch
 from .live import Live
 from .memory import Place
-from .options import Options, Sources
+from .options import Options
 from .plan import Plan
-from .protocol import Running
+from .protocol import Constraint, Running
 from .result import BeamState
 from .rows import Candidates
 from .rules import BEAM, RULES, Prune
 from .search import Search
+from .sources import Sources
 from .step import no_gradient_error
+
+
+class Begun(NamedTuple):
+    """What the search of some sources needs."""
+
+    cohort: Cohort
+    drawing: Drawing | None
 
 
 class Selection:
@@ -31,36 +41,71 @@ class Selection:
     """
 
     def __init__(self, options: Options, sources: Sources, place: Place) -> None:
-        self._sources, self._place = sources, place
+        self._place, self._options = place, options
         self.rule = options.made_rule()
         self.prune = options.prune or Prune()
         self.hooks = Hooks(options)
-        given = options.made_constraints()
-        diverse = [one for one in given if isinstance(one, DiverseGroups)]
+        diverse = _diverse(options)
         self._diverse = diverse[0] if diverse else None
         self.groups = diverse[0].groups if diverse else 1
-        if (sources.width % self.groups).any():
-            wrong = int(sources.width[sources.width % self.groups > 0][0])
-            raise ConversionError(f"a beam_size of {wrong} cannot be divided into {self.groups} groups")
-        self._constraints = [one.begin(sources.n, sources.ends) for one in given if one not in diverse]
-        for one in self._constraints:
-            if not isinstance(one, Running):
-                raise TypeError(f"the method begin of a constraint must return a Running, not {type(one).__name__}")
-        lexical = [one for one in self._constraints if isinstance(one, LexicalSearch)]
-        self._lexical = lexical[0] if lexical else None
-        self._sample = None
         if options.sampling is not None:
             if self.rule.greedy:
                 raise ConversionError('sampling does not go with the rule "greedy", which takes the best token')
-            self._sample = options.sampling.begin(sources.width)
             # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
             self.rule = RULES["paddle"]._replace(masks_first=True)
+        self._cohorts, self._last_end = Cohorts(), -1
+        self._first = self.begun(options, sources, 0)
+        cohort, self._sample = self._first
+        self._lexical = cohort.lexical > 0
+        self._check_ways(len(diverse), cohort.lexical)
+        self.apart = self._lists_apart(sources)
+
+    def begun(self, options: Options, sources: Sources, first: int) -> Begun:
+        """What the search of some sources needs, the first of which has this number; nothing has changed yet."""
+        if (sources.width % self.groups).any():
+            wrong = int(sources.width[sources.width % self.groups > 0][0])
+            raise ConversionError(f"a beam_size of {wrong} cannot be divided into {self.groups} groups")
+        running = [one.begin(sources.n, sources.ends) for one in _limits(options)]
+        for one in running:
+            if not isinstance(one, Running):
+                raise TypeError(f"the method begin of a constraint must return a Running, not {type(one).__name__}")
+        drawing = None
+        if options.sampling is not None:
+            drawing = options.sampling.begin(sources.width, first)
         elif self.rule.greedy:
-            self._sample = Greedy(sources.width)
-        self._check_ways(len(diverse), len(lexical))
-        self.apart = self._lists_apart()
-        self._early = int(sources.least.max(initial=0))
-        self._last_end = int(sources.all_ends.max(initial=-1))
+            drawing = Greedy(sources.width)
+        return Begun(Cohort(sources, running, forced_end=self.rule.forced_end), drawing)
+
+    def begin(self, live: Live) -> None:
+        """The rows of the first sources are these."""
+        self._cohorts.add(self._first.cohort, live)
+        self._last_end = self._first.cohort.last_end
+
+    def more(self, options: Options, sources: Sources, first: int) -> Begun:
+        """What other sources need, as `begun` has it; ConversionError unless they are searched in the same way."""
+        before, now = self._options.sampling, options.sampling
+        if (before is None) != (now is None) or (before is not None and not before.draws_like(now)):
+            raise ConversionError("sources that are added draw like the others: a Sample may have other seeds alone")
+        diverse = _diverse(options)
+        if (diverse[0] if diverse else None) is not self._diverse:
+            raise ConversionError("sources that are added have the same DiverseGroups as the others, the same object")
+        begun = self.begun(options, sources, first)
+        if begun.cohort.lexical != self._lexical:
+            raise ConversionError("LexicalConstraints are for all sources, or for none: give some, of [] if need be")
+        return begun
+
+    def add(self, begun: Begun, live: Live) -> None:
+        """Search sources too that are the last ones of all that are alive now."""
+        self._cohorts.add(begun.cohort, live)
+        self._last_end = max(self._last_end, begun.cohort.last_end)
+        if self._sample is not None and begun.drawing is not None:
+            self._sample.add(begun.drawing)
+
+    def keep(self, sources: Array, rows: Array) -> None:
+        """Only the sources with these numbers stay, and these rows, which are theirs."""
+        self._cohorts.keep(sources, rows)
+        if self._sample is not None:
+            self._sample.keep(sources, rows)
 
     def _check_ways(self, diverse: int, lexical: int) -> None:
         """ConversionError for what does not go together."""
@@ -86,7 +131,7 @@ class Selection:
         if lexical and self.rule.pool == BEAM:
             raise ConversionError('LexicalConstraints do not go with the rule "paddle", which compares scores alone')
 
-    def _lists_apart(self) -> bool:
+    def _lists_apart(self, sources: Sources) -> bool:
         """Are ends listed apart from other candidates?
 
         Not where anything else than the rule looks at all candidates together.
@@ -97,7 +142,7 @@ class Selection:
             return False
         on_host = place.like is None or place.library.kind(place.like) == "cpu"
         # with one end, a list of all is no longer than two, and costs a GPU less
-        return on_host or bool((np.diff(self._sources.ends_at) > 1).any())
+        return on_host or bool((np.diff(sources.ends_at) > 1).any())
 
     def choose(self, scores: object, search: Search, state: BeamState) -> Candidates:
         """The best candidates of each beam, after all hooks."""
@@ -117,13 +162,12 @@ class Selection:
         query = Query(library, x, live.rows.values, form, plan, wanted, search.apart, longest, largest, live.uploaded)
         found = self._found(query, search, state)
         if self.hooks.on_selected:
-            found = self.hooks.selected(query, found, live, self._sources.n, state)
+            found = self.hooks.selected(query, found, live, search.sources.n, state)
         return found
 
     def follow(self, live: Live) -> None:
         """The rows have become these."""
-        for constraint in self._constraints:
-            constraint.follow(live)
+        self._cohorts.follow(live)
         if self._sample is not None:
             self._sample.follow(live)
 
@@ -159,44 +203,28 @@ class Selection:
 
     def _plan(self, state: BeamState, live: Live, width: int) -> Plan | None:
         """What may follow; None where anything may."""
-        t, sources = live.t, self._sources
-        limited = self._constraints or self.hooks.on_mask
-        if not (limited or t < self._early or self.rule.forced_end):
-            return None
-        source = live.source
-        early = sources.least[source] > t
-        last = sources.limit[source] == t + 1 if self.rule.forced_end else early[:0]
-        if not (limited or early.any() or last.any()):
-            return None
-        plan = Plan(source.size, width)
-        at, count = sources.ends_at[source], np.diff(sources.ends_at)[source]
-        if early.any():
-            rows = np.repeat(np.arange(source.size), np.where(early, count, 0))
-            first = np.searchsorted(rows, rows)
-            plan.ban(rows, sources.all_ends[at[rows] + np.arange(rows.size) - first])
-        if last.any():
-            plan.allow(np.where(last, at, -1), np.where(last, at + count, -1), sources.all_ends)
-        for constraint in self._constraints:
-            constraint.limit(live, plan)
-        self.hooks.mask(plan, state)
-        return plan.done()
+        plan = self._cohorts.plan(width)
+        if self.hooks.on_mask:
+            plan = plan or Plan(live.source.size, width)
+            self.hooks.mask(plan, state)
+        return None if plan is None else plan.done()
 
     # --- the ways of choosing ----------------------------------------------------------------------------------------
 
     def _found(self, query: Query, search: Search, state: BeamState) -> Candidates:
         """The best candidates of each beam."""
         if self._sample is not None:
-            return self._sample.found(query, search.live, lambda asked: self._best(asked, search.live, state))
-        if self._lexical is not None:
-            return self._lexical.found(query, search.live, self.prune.per_parent)
+            return self._sample.found(query, search.live, lambda asked: self._best(asked, search, state))
+        if self._lexical:
+            return self._cohorts.phrases().found(query, search.live, self.prune.per_parent)
         if self._diverse is not None:
             return self._in_groups(self._diverse, query, search, state)
-        return self._best(query, search.live, state)
+        return self._best(query, search, state)
 
-    def _best(self, query: Query, live: Live, state: BeamState) -> Candidates:
+    def _best(self, query: Query, search: Search, state: BeamState) -> Candidates:
         """Those of some beams, each with its limits."""
         if self.hooks.on_candidates:
-            return self.hooks.of_rows(query, self.prune.per_parent, live, self._sources.n, state)
+            return self.hooks.of_rows(query, self.prune.per_parent, search.live, search.sources.n, state)
         if self.prune.per_parent is None:
             return candidates.select(query)
         return candidates.merged(query, candidates.row_lists(query, self.prune.per_parent))
@@ -211,22 +239,30 @@ class Selection:
             own = wanted._replace(begin=np.where(mine, wanted.begin, 0), end=np.where(mine, wanted.end, 0))
             plan = query.plan
             if parts:
-                chosen.append(self._going(parts[-1], search.beams.width, width))
+                chosen.append(self._going(parts[-1], search, width))
                 plan = diverse.penalised(plan, live, width, np.concatenate(chosen))
             asked = query._replace(wanted=own, plan=plan)
-            parts.append(self._best(asked, live, state))
+            parts.append(self._best(asked, search, state))
             live.check(parts[-1].counts)
         return candidates.interleaved(parts)
 
-    def _going(self, found: Candidates, size: Array, width: int) -> Array:
+    def _going(self, found: Candidates, search: Search, width: int) -> Array:
         """The tokens with which beams go on, of each as many as its size, as ``source * width + token``."""
         used = candidates.used(found)
         beam, tokens = used // found.places, found.ids[used] % width
         places = beam // self.groups * width + tokens
-        sources = self._sources
+        sources = search.sources
         ends = np.repeat(np.arange(sources.n), np.diff(sources.ends_at)) * width + sources.all_ends
         going = ~np.isin(places, ends)
         beam, places = beam[going], places[going]
         rank = np.arange(beam.size) - np.searchsorted(beam, beam)
-        kept: Array = places[rank < size[beam]]
+        kept: Array = places[rank < search.beams.width[beam]]
         return kept
+
+
+def _diverse(options: Options) -> list[DiverseGroups]:
+    return [one for one in options.made_constraints() if isinstance(one, DiverseGroups)]
+
+
+def _limits(options: Options) -> list[Constraint]:
+    return [one for one in options.made_constraints() if not isinstance(one, DiverseGroups)]

@@ -73,9 +73,9 @@ def cpu(
     finished: Finished,
     tree: Tree,
     terms: Terms,
-    length: int,
+    steps: int,
 ) -> tuple[int, int, int, int, int, int]:
-    """All beams; hypotheses have `length` tokens after this step."""
+    """All beams; so many steps have been made after this one."""
     values, keys, ids, counts, places, columns = candidates
     begin, end, size = beams.begin, beams.end, beams.size
     parents, tokens, row_nodes, sources = live.numbers
@@ -96,11 +96,14 @@ def cpu(
         pool_at = b * finished.places
         k = beams.width[b]
         limit = beams.limit[b]
+        length = steps - beams.begun[b]
         last = length >= limit
         penalty = beams.penalty[b]
         found = counts[b]
         if far and found > 0:
             found = pruned(candidates, before.values, terms.below, at, found)
+        if length > 1 or b % terms.groups == 0:  # at first all groups have the same row
+            beams.asked[b] += end[b] - begin[b]
         begin[b] = rows
         if pool == 2:  # the finished stay in the beam: they and the candidates compete for its places
             old = 0

@@ -49,7 +49,7 @@ def uniform(draws: Draws, d: int) -> Any:
     """A random number from 0 to below 1, of 53 bits; 0 where there is no seed."""
     if draws.seeds[d] < 0:
         return np.float64(0)
-    a, b, _, _ = draw(draws.seeds[d], 7, draws.sequences[d], draws.place)
+    a, b, _, _ = draw(draws.seeds[d], 7, draws.sequences[d], draws.places[d])
     return np.float64(a << 21 | b >> 11) * np.float64(2.0**-53)
 
 

@@ -1,0 +1,109 @@
+"""Memories of sources that are added to a search, behind those of the others."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+from ..arrays import adopt, is_array
+from ..errors import ConversionError, DeviceError, StructureError
+from ..formats import Encoding
+from ..operations.batch import join_batches
+from .memory import array_like, is_record, is_row_list, members_of, telling
+
+
+def joined(before: Any, more: Any, what: str) -> Any:
+    """Two memories as one: the rows of the second come behind those of the first.
+
+    Raises
+    ------
+    StructureError, TypeError, DeviceError
+        Where they do not hold the same.
+    """
+    return _joined(before, more, what, {})
+
+
+Done = dict[tuple[int, int], tuple[Any, Any, Any]]
+
+
+def _joined(before: Any, more: Any, what: str, done: Done) -> Any:
+    """The same for what is in them; `done` are the pairs that were joined, so that what is there twice stays so."""
+    key = id(before), id(more)
+    if key not in done:
+        done[key] = before, more, _both(before, more, what, done)
+    return done[key][2]
+
+
+def _both(before: Any, more: Any, what: str, done: Done) -> Any:
+    if is_array(before) and is_array(more):
+        return _arrays(before, more, what)
+    if array_like(before) or array_like(more):
+        return _batches(before, more, what)
+    method = None if telling(before) is None else getattr(before, "join", None)
+    if method is not None and type(before) is type(more):
+        returned = method(more)
+        return before if returned is None else returned
+    if telling(before) is not None or telling(more) is not None:
+        raise TypeError(
+            f"{what} holds a {type(before).__name__}, to which a {type(more).__name__} cannot be added: it would need "
+            "a method join(other); or leave the memory out, and set decoder.state.memory to one with all rows"
+        )
+    if is_row_list(before, what) and is_row_list(more, what) and type(before) is type(more):
+        return type(before)([*before, *more])
+    one, two = members_of(before), members_of(more)
+    if one is None and two is None:
+        return before
+    if type(before) is not type(more) or len(list(one or ())) != len(list(two or ())):
+        raise _differ(before, more, what)
+    return _containers(before, more, what, done)
+
+
+def _containers(before: Any, more: Any, what: str, done: Done) -> Any:
+    if isinstance(before, dict):
+        if before.keys() != more.keys():
+            raise _differ(before, more, what)
+        twin = copy.copy(before)
+        for key, value in before.items():
+            twin[key] = _joined(value, more[key], what, done)
+        return twin
+    if isinstance(before, (tuple, list)):
+        found = [_joined(a, b, what, done) for a, b in zip(before, more, strict=True)]
+        return type(before)(*found) if is_record(before) else type(before)(found)
+    twin = copy.copy(before)
+    for field in dataclasses.fields(before):
+        name = field.name
+        object.__setattr__(twin, name, _joined(getattr(before, name, None), getattr(more, name, None), what, done))
+    return twin
+
+
+def _arrays(before: Any, more: Any, what: str) -> Any:
+    library, first = adopt(before, what)
+    other, second = adopt(more, what)
+    if library is not other or library.device(first) != other.device(second):
+        raise DeviceError(
+            f"{what} is an array of {library.name} on {library.device(first)}, but that of the sources that are added "
+            f"one of {other.name} on {other.device(second)}"
+        )
+    if tuple(first.shape[1:]) != tuple(second.shape[1:]) or first.dtype != second.dtype:
+        raise StructureError(
+            f"{what} has items of shape {tuple(first.shape[1:])} and {first.dtype}, but that of the sources that are "
+            f"added {tuple(second.shape[1:])} and {second.dtype}"
+        )
+    return library.concatenate([first, second])
+
+
+def _batches(before: Any, more: Any, what: str) -> Any:
+    if not (isinstance(before, Encoding) and type(before) is type(more)):
+        raise _differ(before, more, what)
+    try:
+        return join_batches([before, more])
+    except ConversionError as error:
+        raise StructureError(f"{what} of the sources that are added does not fit: {error}") from None
+
+
+def _differ(before: Any, more: Any, what: str) -> StructureError:
+    return StructureError(
+        f"{what} of the sources that are added must hold the same as that of the others, and in one place a "
+        f"{type(before).__name__} with the same members, not this {type(more).__name__}"
+    )

@@ -1,0 +1,74 @@
+"""The sources of a search, with what the options say of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..arrays import Array, has_items
+from ..errors import StructureError, said
+from ..formats import Ragged
+from ..formats.structure import integers
+from ..operations.batch import join_batches
+from .prompts import side_by_side
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """What the options say of each source; arrays ``(n,)``."""
+
+    start: Array  # the first token
+    width: Array  # the size of its beam
+    limit: Array  # the most tokens of a hypothesis
+    least: Array  # so many tokens come before an end
+    penalty: Array  # float64, the power of the length
+    ends: list[Array]  # the tokens that end a hypothesis
+    prompts: Ragged[Array] | None
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return int(self.start.size)
+
+    @cached_property
+    def ends_at(self) -> Array:
+        """Where the ends of each source begin among all."""
+        return np.cumsum([0, *[e.size for e in self.ends]]).astype(np.int64)
+
+    @cached_property
+    def all_ends(self) -> Array:
+        """The ends of all."""
+        return np.concatenate([np.empty(0, np.int64), *self.ends])
+
+    @cached_property
+    def before(self) -> Array | None:
+        """The prompts ``(n, longest)``, at the right end of rows that begin with -1."""
+        return None if self.prompts is None else side_by_side(self.prompts)
+
+    def and_more(self, more: Sources) -> Sources:
+        """These, and others behind them."""
+        arrays = {name: np.concatenate([getattr(part, name) for part in (self, more)]) for name in _ARRAYS}
+        prompts = self.prompts
+        if prompts is not None and more.prompts is not None:
+            prompts = join_batches([prompts, more.prompts])
+        return replace(self, ends=[*self.ends, *more.ends], prompts=prompts, **arrays)
+
+    def of(self, kept: Array) -> Sources:
+        """Those with these places."""
+        arrays = {name: getattr(self, name)[kept] for name in _ARRAYS}
+        prompts = None if self.prompts is None else self.prompts[kept]
+        return replace(self, ends=[self.ends[i] for i in kept.tolist()], prompts=prompts, **arrays)
+
+
+_ARRAYS = ("start", "width", "limit", "least", "penalty")
+
+
+def places_of(asked: object, numbers: Array) -> Array:
+    """The places of sources with these numbers among all, which rise; StructureError for one that is not there."""
+    wanted = np.unique(integers(asked if has_items(asked) else [asked], "the sources"))
+    unknown = wanted[~np.isin(wanted, numbers)]
+    if unknown.size:
+        raise StructureError(f"there is no source {unknown[0]}; there are {said(numbers.tolist())}")
+    return np.searchsorted(numbers, wanted)
