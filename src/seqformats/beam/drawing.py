@@ -58,14 +58,15 @@ class WithReplacement(Drawing):
         self._seeds = seeds & 0x7FFFFFFFFFFFFFFF
         self._numbers = np.zeros_like(seeds) if numbers is None else numbers
         self._room, self._warp, self._sizes = _Rooms(), warp, sizes
+        self._new = True  # are there sources with one row for all draws?
 
     def found(self, query: Query, live: Live, best: Best) -> Candidates:
         """A token for every draw; at first each source has one row, of which all of its draws are."""
         rows, width = query.x.shape
         begin, row, source, lengths = np.arange(rows + 1), np.arange(rows), live.source, live.lengths
         number = (-live.rows.keys).astype(np.int64)
-        first = lengths == 0
-        if first.any():
+        if self._new:
+            first = lengths == 0
             times = np.where(first, self._sizes[source], 1)
             begin = np.append(0, np.cumsum(times))
             row = np.repeat(row, times)
@@ -88,9 +89,14 @@ class WithReplacement(Drawing):
         values[at], keys[at], ids[at] = drawn[: row.size], -number, row * width + tokens
         return Candidates(values, keys, ids, counts, places, width)
 
+    def follow(self, live: Live) -> None:
+        """The rows have become these."""
+        self._new = False
+
     def add(self, other: Drawing) -> None:
         """Draw for other sources too, which come behind."""
         assert isinstance(other, WithReplacement)
+        self._new = True
         for name in ("_seeds", "_numbers", "_sizes"):
             setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
 

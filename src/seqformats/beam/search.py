@@ -41,12 +41,6 @@ class Search:
         self.live = Live(0, _starts(sources, 0, 0), self.nodes, sources, self.begun, moved=False)
 
     @property
-    def begun(self) -> Array:
-        """How many steps had been made before the first one of each source."""
-        begun: Array = self.beams.begun[:: self._groups]
-        return begun
-
-    @property
     def asked(self) -> Array:
         """How many rows of each source the model was asked for."""
         asked: Array = self.beams.asked.reshape(-1, self._groups).sum(1)
@@ -88,6 +82,7 @@ class Search:
     def _set(self, sources: Sources, beams: Beams, finished: Finished) -> None:
         """Have these sources, and what has finished in the first ones of their beams."""
         self.sources, self.beams = sources, beams
+        self.begun: Array = beams.begun[:: self._groups]  # how many steps had been made before the first one of each
         places = max(finished.places, int((beams.enough + beams.width).max(initial=2)))
         scores, nodes = np.empty((beams.size.size, places), np.float32), np.empty((beams.size.size, places), np.int64)
         for old, new in ((finished.scores, scores), (finished.nodes, nodes)):
