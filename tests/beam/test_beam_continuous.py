@@ -93,8 +93,15 @@ class Model:
         memory[:, 1] = (3 * memory[:, 1] + arrays.to_host(state.tokens)) % 11
         memory[:, 2] += 1
         assert (decoder.sources[arrays.to_host(state.source)] == memory[:, 0]).all()
+        if state.prompt is not None:
+            assert state.prompt.to_nested() == [prompt(number).tolist() for number in decoder.sources]
         scores = self.table[memory[:, 0], length, memory[:, 1]]
         decoder.step(self.up(scores), self.up(memory), {"seen": self.up(memory[:, :2])})
+
+
+def prompt(number):
+    """Of one to three tokens."""
+    return (np.arange(number % 3 + 1) + number) % WORDS
 
 
 def options(way, numbers, given):
@@ -104,13 +111,15 @@ def options(way, numbers, given):
     ]
     if "prompts" in given:
         found.pop("start")
-        found["prompt"] = [(np.arange(number % 3 + 1) + number) % WORDS for number in numbers]
+        found["prompt"] = [prompt(number) for number in numbers]
     if "each" in given:
         sizes = 2 + 2 * (numbers % 3)
         found |= {"max_new_tokens": 2 + numbers % 5, "length_penalty": 0.5 * (numbers % 3)}
         found |= {"min_new_tokens": numbers % 2, "end": sf.Ragged(np.tile([0, 1], numbers.size), [2] * numbers.size)}
         if way != "greedy":
             found |= {"beam_size": sizes, "n_best": 2}
+        if way == "phrases":
+            found["constraints"] = [sf.LexicalConstraints([[[number % 4 + 2], [6]] for number in numbers])]
         if "sampling" in found and "seeds" in given:
             how = {"temperature": 1.5} if found["sampling"].replacement else {"top_k": 5, "replacement": False}
             found["sampling"] = sf.Sample(numbers * 7, **how)
@@ -400,6 +409,7 @@ BAD = {
     "another dtype": ({}, {"start": [2]}, np.zeros((1, 3), np.float32), sf.StructureError, "float32"),
     "another shape": ({}, {"start": [2]}, np.zeros((1, 2)), sf.StructureError, r"\(3,\)"),
     "another container": ({}, {"start": [2]}, [np.zeros((1, 3))], sf.StructureError, "list"),
+    "other keys": ({"memory": {"a": np.zeros(2)}}, {"start": [2]}, {"b": np.zeros(1)}, sf.StructureError, "dict"),
     "too many rows": ({}, {"start": [2]}, np.zeros((2, 3)), sf.StructureError, "1 tokens"),
     "no start": ({}, {}, np.zeros((1, 3)), TypeError, "start is missing"),
     "a prompt": ({}, {"prompt": [[1, 2]]}, np.zeros((1, 3)), sf.StructureError, "prompt"),
@@ -429,15 +439,15 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_added_changes_nothing(name):
     options, more, memory, kind, said = BAD[name]
-    decoder = sf.BeamDecoder(np.zeros((2, 3)), **BASE | options)
+    first = options.get("memory", np.zeros((2, 3)))
+    decoder = sf.BeamDecoder(first, **BASE | {name: x for name, x in options.items() if name != "memory"})
     table = Model(0).table[0, 0]
     for _ in range(2):
         before = seen(decoder)
         with pytest.raises(kind, match=said):
             decoder.add(memory, **more)
         assert seen(decoder) == before
-        rows = decoder.state.tokens.size
-        decoder.step(table[decoder.state.tokens], np.zeros((rows, 3)))
+        decoder.step(table[decoder.state.tokens], decoder.state.memory)
 
 
 @pytest.mark.parametrize("sources", [2, [0, 5], -1, 0.5, "0", [[0]]])
@@ -449,6 +459,13 @@ def test_what_cannot_be_taken(sources):
     assert seen(decoder) == before
     with pytest.raises(sf.StructureError, match="trace"):
         sf.BeamDecoder(None, **BASE, trace=True).take()
+
+
+def test_an_end_that_there_is_not():
+    decoder = sf.BeamDecoder(None, **BASE)
+    decoder.add(None, start=[2], end=WORDS)
+    with pytest.raises(sf.StructureError, match=f"end is {WORDS}, but scores have {WORDS} columns"):
+        decoder.step(np.zeros((3, WORDS), np.float32))
 
 
 def test_what_cannot_take_in_others():

@@ -41,9 +41,9 @@ class Nodes:
         return Tree(self._tokens, self._previous, self._values, count)
 
     def steps_of(self, nodes: Array) -> Array:
-        """How many steps had been made with each node; 0 for starts."""
+        """How many steps had been made with each node; of starts, which have none, those that were dropped."""
         steps: Array = np.searchsorted(np.array(self.steps), nodes, "right")
-        return np.where(nodes < 0, 0, steps + self.dropped)
+        return steps + self.dropped
 
     def without(self, steps: int) -> tuple[Nodes, int]:
         """The tree without so many first steps, and by how much the numbers of its nodes are smaller."""

@@ -90,7 +90,7 @@ class Paths:
     def without(self, steps: int, cut: int) -> None:
         """Forget so many first steps, whose nodes are those below `cut`."""
         self._kept = self._kept[steps:]
-        self.nodes = [x - np.where(x < 0, 0, cut) for x in self.nodes[steps:]]
+        self.nodes = [x - cut for x in self.nodes[steps:]]
 
     def rows(self, tree: Tree, last: Array, begun: Array, inner: Structure) -> Array | None:
         """In which row of its step each token was chosen, one hypothesis after the other; None where nobody asks.
