@@ -1,5 +1,6 @@
 # make demo   the library at work:  make demo TEXT=some/file.txt WORDS='words to pronounce'
 # make test   lint, then three passes over the tests: compiled, interpreted with coverage, with bounds checks
+# make docs   the documentation as a site, into .cache/docs/html
 # make bench  the library beside its peers, into docs/benchmarks.md:  make bench ONLY=reduce (a family, or operations)
 #
 # Needs make and Python 3.11 or later (PYTHON=...); each target makes the environment it runs in.
@@ -18,7 +19,7 @@ WORKERS ?= 2
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
 
-.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges test-jax test-wheel bench clean
+.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges test-jax test-wheel docs bench clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -64,6 +65,11 @@ endef
 .venv-wheel/test.stamp: pyproject.toml
 	$(new_environment)
 	@.venv-wheel/bin/python $(PIP) 'pytest>=8.3' 'hypothesis>=6.100'
+	@touch $@
+
+.venv-docs/docs.stamp: pyproject.toml
+	$(new_environment)
+	@.venv-docs/bin/python $(PIP) --editable '.[docs]'
 	@touch $@
 
 .venv-bench/bench.stamp: pyproject.toml
@@ -131,10 +137,17 @@ test-jax: .venv-jax/test.stamp
 test-wheel: .venv-wheel/test.stamp
 	.venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
+# A link that leads nowhere, like everything that Sphinx warns of, is an error.  What a page was before does not count.
+docs: .venv-docs/docs.stamp
+	rm -rf .cache/docs
+	.venv-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(WORKERS) \
+		--doctree-dir .cache/docs/trees docs .cache/docs/html
+	@echo "the site begins at .cache/docs/html/index.html"
+
 # `make bench BENCH=--report` measures nothing and makes the pages anew from docs/benchmarks.json.
 bench: .venv-bench/wheel.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/bench" .venv-bench/bin/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
 clean:
-	rm -rf .venv .venv-peers .venv-bridges .venv-jax .venv-wheel .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .venv-peers .venv-bridges .venv-jax .venv-wheel .venv-docs .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 	find src tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

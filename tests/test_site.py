@@ -1,0 +1,111 @@
+"""The documentation site, without building it: what each page shows, and that nothing is left out or shown twice."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import seqformats as sf
+
+pytestmark = pytest.mark.passes("compiled", reason="it reads pages")
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")
+}
+DIRECTIVE = r"^```\{%s\}([^\n]*)\n(.*?)^```$"
+OPTION = re.compile(r"^:([\w-]+): ?(.*)$", re.MULTILINE)
+
+# What the names of a module stand for elsewhere: they are names of the package, or of its rules alone.
+ELSEWHERE = {"beam": {"RULES", "Rule"}, "torch": {"from_njt"}}
+
+
+def directives(kind, text):
+    """The argument, the options and the lines of every directive of a kind on a page."""
+    for argument, body in re.findall(DIRECTIVE % kind, text, re.MULTILINE | re.DOTALL):
+        options = {name: value.strip('"') for name, value in OPTION.findall(body)}
+        yield argument.strip(), options, [line for line in OPTION.sub("", body).split("\n") if line]
+
+
+def shown():
+    """How often each name is described, by module."""
+    found = {}
+    for text in PAGES.values():
+        for _, options, names in directives("names", text):
+            found.setdefault(options.get("module", "seqformats"), Counter()).update(names)
+    return found
+
+
+def included(path):
+    """What pages show of a file, by page."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for page, source in PAGES.items():
+        for argument, options, _ in directives("include", source):
+            if argument == f"../{path}":
+                after, before = options.get("start-after", ""), options.get("end-before", "")
+                assert text.count(after) == 1 or not after, f"{page}: {after}"
+                part = text.partition(after)[2] if after else text
+                assert before in part, f"{page}: {before}"
+                yield page, after, part.partition(before)[0] if before else part
+
+
+def test_every_public_name_is_in_one_group():
+    names = shown()["seqformats"]
+    assert [name for name, times in names.items() if times > 1] == []
+    assert sorted(names) == sorted(sf.__all__)
+
+
+@pytest.mark.parametrize("module", ["beam", "engines", "hf", "thinc", "torch"])
+def test_every_name_of_a_module_is_in_one_group(module):
+    names = shown()[f"seqformats.{module}"]
+    assert [name for name, times in names.items() if times > 1] == []
+    public = set(getattr(sf, module).__all__) - ELSEWHERE.get(module, set())
+    assert set(names) == (public - set(sf.__all__) if module == "beam" else public)
+
+
+def test_every_method_that_all_encodings_have_is_shown():
+    from seqformats.formats import Encoding
+
+    methods = {name for name in dir(Encoding) if not name.startswith("_")} - {"keeps_levels"}
+    assert {name.removeprefix("Encoding.") for name in shown()["seqformats.formats"]} == methods
+
+
+def test_every_page_is_in_one_contents():
+    found = Counter()
+    for page, text in PAGES.items():
+        for _, _, names in directives("toctree", text):
+            found.update((Path(page).parent / name).as_posix() for name in names)
+    assert [name for name, times in found.items() if times > 1] == []
+    assert set(found) == set(PAGES) - {"index"}
+
+
+def test_the_readme_is_shown_once():
+    """Every section of it, and every example."""
+    parts = list(included("README.md"))
+    sections = [title for _, after, part in parts for title in re.findall(r"^## .*", f"{after}\n{part}", re.MULTILINE)]
+    assert sorted(sections) == sorted(set(re.findall(r"^## .*", README, re.MULTILINE)) - {"## More"})
+    blocks = re.findall(r"^```python\n.*?^```$", README, re.MULTILINE | re.DOTALL)
+    assert [sum(block in part for _, _, part in parts) for block in blocks] == [1] * len(blocks)
+
+
+def test_the_changelog_is_shown():
+    assert [page for page, _, _ in included("CHANGELOG.md")] == ["changelog"]
+
+
+def test_every_example_of_the_pages_runs_in_a_test():
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    with_code = {page for page, text in PAGES.items() if re.search(r"^```python$", text, re.MULTILINE)}
+    assert "pipelines" in with_code
+    assert [page for page in with_code if not re.search(rf'/ "{page}\.md"\)\.read_text', tests)] == []
+
+
+def test_every_program_is_shown_with_its_first_sentence():
+    said = dict(re.findall(r"^## (\S+)\n\n:::\{dropdown\} (.*)\n", PAGES["examples"], re.MULTILINE))
+    programs = {path.name: ast.get_docstring(ast.parse(path.read_text("utf-8"))) for path in ROOT.glob("examples/*.py")}
+    assert said == {name: text.partition("\n\n")[0].replace("\n", " ") for name, text in programs.items()}
+    sources = [argument for argument, _, _ in directives("literalinclude", PAGES["examples"])]
+    assert sorted(sources) == sorted(f"../examples/{name}" for name in programs)
