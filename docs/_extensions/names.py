@@ -17,6 +17,7 @@ of a line on the pages names after `sf.` are links.
 import importlib
 import inspect
 import re
+import sys
 from types import FunctionType
 from typing import ClassVar
 
@@ -60,7 +61,13 @@ def described(module, name):
         return [f".. auto{'function' if callable(thing) else 'data'}:: {name}"]
     if issubclass(thing, Exception):
         return [f".. autoexception:: {name}", "   :show-inheritance:"]
-    return [f".. autoclass:: {name}", "   :members:"]
+    return [f".. autoclass:: {name}", *([] if is_foreign(thing) else ["   :members:"])]
+
+
+def is_foreign(kind):
+    """Has it methods for another library, which describes them?"""
+    own = {PACKAGE, *sys.stdlib_module_names}
+    return any(base.__module__.partition(".")[0] not in own for base in kind.__mro__)
 
 
 def target_of(text, module=PACKAGE):
@@ -168,7 +175,11 @@ def parameters_are_code(app, what, name, obj, options, lines):
 
 def no_signature_of_results(app, what, name, obj, options, signature, back):
     """Classes without a section of parameters are given to users, not built by them."""
-    if what == "class" and not re.search(r"^\s*Parameters\n\s*---", obj.__doc__ or "", re.MULTILINE):
+    if (
+        signature
+        and what in ("class", "exception")
+        and not re.search(r"^\s*Parameters\n\s*---", obj.__doc__ or "", re.MULTILINE)
+    ):
         return "", back
     return None
 
@@ -180,6 +191,12 @@ def bases_by_public_names(app, name, obj, options, bases):
     ]
 
 
+def without_repetitions(app, what, name, obj, skip, options):
+    """What a search asks of every limit is described once, by `Constraint`; fields of a named tuple by its text."""
+    asked = name == "begin" and getattr(obj, "__qualname__", "") != "Constraint.begin"
+    return True if asked or type(obj).__name__ == "_tuplegetter" else None
+
+
 def setup(app):
     """What Sphinx calls."""
     app.setup_extension("sphinx.ext.autodoc")
@@ -189,5 +206,6 @@ def setup(app):
     app.connect("autodoc-process-docstring", parameters_are_code, priority=400)
     app.connect("autodoc-process-signature", no_signature_of_results)
     app.connect("autodoc-process-bases", bases_by_public_names)
+    app.connect("autodoc-skip-member", without_repetitions)
     app.connect("missing-reference", by_public_name)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
