@@ -31,6 +31,8 @@ import seqformats
 PACKAGE = "seqformats"
 METHODS = (FunctionType, classmethod, staticmethod, property)
 MODULES = ("beam", "engines", "hf", "thinc", "torch")
+BARE = ("pipelines", "tour")
+"""Pages whose tables have names without `sf.`, all of this package."""
 
 
 class Names(SphinxDirective):
@@ -118,7 +120,7 @@ class Name(SphinxRole):
 
 
 class LinkNames(SphinxTransform):
-    """`sf.name` in the code of a line leads to its description; in the table of the tour bare names do."""
+    """`sf.name` in the code of a line leads to its description; in the tables of some pages bare names do."""
 
     default_priority = 5
 
@@ -128,7 +130,7 @@ class LinkNames(SphinxTransform):
         for node in list(self.document.findall(nodes.literal)):
             if linked(node):
                 continue
-            bare = self.env.current_document.docname == "tour" and isinstance(node.parent.parent, nodes.entry)
+            bare = self.env.current_document.docname in BARE and isinstance(node.parent.parent, nodes.entry)
             parts = re.split(r"^(\w+)$" if bare else r"(?<![\w.])(sf(?:\.\w+)+)", node.astext())
             found = [self.part(node, text, k % 2 == 1) for k, text in enumerate(parts) if text]
             if any(isinstance(part, nodes.Element) for part in found):
