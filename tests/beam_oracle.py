@@ -68,6 +68,7 @@ class Options:
     early_stopping: object = False
     min_new_tokens: int = 0
     prune: dict = field(default_factory=dict)
+    coverage: float = 0.0
 
 
 @dataclass
@@ -78,11 +79,11 @@ class Found:
     rows: int
 
 
-def decode(logits, options, rescore=None, reselect=None):
+def decode(logits, options, rescore=None, reselect=None, attention=None):
     """Search one source.
 
     `logits(tokens)` is a row of the model, `rescore(tokens, log_probs)` the hook on it, and `reselect` the hook on the
-    best candidates of a step, pairs of a row and a `Path`.
+    best candidates of a step, pairs of a row and a `Path`; `attention(tokens)` is what a row attends to.
     """
     rule = BY_NAME[options.rule](options)
     beam, rows, g = [Path()], 0, 0
@@ -96,8 +97,23 @@ def decode(logits, options, rescore=None, reselect=None):
         if reselect is not None:
             best = sorted(reselect(best), key=order)
         beam = rule.step(best, g)
-    hypotheses = [(list(path.tokens), score, list(path.parts)) for path, score in rule.result()]
+    result = rule.result()
+    if options.coverage:
+        result = best_first([(path, covered(path, score, attention, options.coverage)) for path, score in result])
+    hypotheses = [(list(path.tokens), score, list(path.parts)) for path, score in result]
     return Found(hypotheses[: options.n_best], rows)
+
+
+def covered(path, score, attention, weight):
+    """The score with the coverage penalty: position by position, token by token; what has no attention is left out."""
+    penalty = 0.0
+    for position in range(len(attention(()))):
+        total = 0.0
+        for t in range(len(path.tokens)):
+            total += float(attention(path.tokens[:t])[position])
+        if total > 0:
+            penalty += math.log(min(total, 1.0))
+    return F(float(score) + weight * penalty)
 
 
 def children(path, logits, rescore, options, g):
@@ -204,7 +220,8 @@ class CTranslate2(Rule):
         self.top_ended |= bool(paths) and paths[0].ended
         live = [path for path in paths if not path.ended][: self.k]
         count = len(self.finished)
-        enough = self.top_ended and count >= self.options.n_best if self.power == 0 else count >= self.k
+        early = self.power == 0 and not self.options.coverage
+        enough = self.top_ended and count >= self.options.n_best if early else count >= self.k
         self.done = enough or not live or g == self.max
         return live
 

@@ -192,9 +192,11 @@ NETWORKS = {"t5": t5, "bart": bart, "marian": marian}
 class Network:
     """A random encoder and decoder, sources of several lengths, and the settings of a case."""
 
-    def __init__(self, kind, seed, rule="hf"):
+    def __init__(self, kind, seed, rule="hf", **attention):
         torch.manual_seed(seed)
         self.model = NETWORKS[kind]().eval()
+        if attention:
+            self.model.set_attn_implementation(**attention)
         self.model.get_output_embeddings().weight.data *= 2  # likely tokens and unlikely ones
         config = self.model.config
         self.start = config.decoder_start_token_id
@@ -220,15 +222,17 @@ class Network:
 
     def run(self, shared, sources, prefixes, cache=None):
         """The logits after the last token of every prefix (the start token included), and the cache."""
-        at = torch.as_tensor(sources)
-        out = self.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=shared["states"][at]),
-            attention_mask=shared["mask"][at],
-            decoder_input_ids=prefixes,
-            past_key_values=cache,
-            use_cache=cache is not None,
-        )
+        out = self.model(**self.inputs(shared, sources, prefixes), past_key_values=cache, use_cache=cache is not None)
         return out.logits[:, -1], out.past_key_values
+
+    def inputs(self, shared, sources, prefixes):
+        """What the model is given for rows of these sources."""
+        at = torch.as_tensor(sources)
+        return {
+            "encoder_outputs": BaseModelOutput(last_hidden_state=shared["states"][at]),
+            "attention_mask": shared["mask"][at],
+            "decoder_input_ids": prefixes,
+        }
 
     def expected(self):
         """By the rule as written in `beam_tables`, one prefix at a time."""
@@ -249,13 +253,19 @@ class Network:
             out = self.model.generate(self.ids, **generate(self.case, attention_mask=self.mask))
             return read(self.model, out, self.case.n_best)
 
-    def search(self, **more):
-        """The library, the decoder run over whole prefixes: it has no memory but the encoder's states."""
+    def search(self, keep=False, **more):
+        """The library, the decoder run over whole prefixes: it has no memory but the encoder's states.
+
+        It may `keep` the attention that CTranslate2 gives: that of the first head of the last layer.
+        """
 
         def step(state):
             tokens = torch.as_tensor(state.prefixes.data).reshape(len(state.source), state.t)
             prefixes = torch.cat([torch.full((len(tokens), 1), self.start), tokens], 1)
-            return self.run(state.shared, state.source, prefixes)[0], None
+            if not keep:
+                return self.run(state.shared, state.source, prefixes)[0], None
+            out = self.model(**self.inputs(state.shared, state.source, prefixes), output_attentions=True)
+            return out.logits[:, -1], None, out.cross_attentions[-1][:, 0, -1]
 
         return self.library(step, None, **more)
 
@@ -289,8 +299,8 @@ class Network:
                 **more,
             )
 
-    def translate(self):
-        """CTranslate2, with the converted network."""
+    def translate(self, **more):
+        """CTranslate2, with the converted network, and with further settings."""
         config = self.model.config
         with tempfile.TemporaryDirectory() as folder:
             config.save_pretrained(folder)
@@ -305,6 +315,7 @@ class Network:
             length_penalty=self.case.length_penalty,
             end_token=list(self.case.ends),
             return_scores=True,
+            **more,
         )
         return [
             [(list(map(int, tokens)), score) for tokens, score in zip(source.hypotheses, source.scores, strict=True)]

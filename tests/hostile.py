@@ -183,14 +183,21 @@ def searched(rng):
         "shared": lambda rng: plain(rng, (sources, 2)),
         "on_scores": lambda rng: lambda scores, state: scores,
         "on_selected": lambda rng: lambda ids, scores, parents, state: (ids, scores, parents),
+        "coverage": lambda rng: 0.5,
         "trace": lambda rng: True,
     }
     chosen = {name: given(rng, make) for name, make in makers.items() if rng.integers(6) == 0}
     if "shared" in chosen:
         chosen["shared"] = plain(rng, (sources, 2), "f4")
     bad = odd(rng) if rng.integers(12) == 0 else None
+    attending = lambda rng, rows: given(rng, lambda rng: plain(rng, (rows, 2), "f4"))  # noqa: E731
+    keep = (lambda rows: (attending(rng, rows),)) if "coverage" in chosen else (lambda rows: ())
     return sf.beam_search(
-        lambda state: (scores(rng, len(state.tokens), width) if bad is None else bad, state.memory),
+        lambda state: (
+            scores(rng, len(state.tokens), width) if bad is None else bad,
+            state.memory,
+            *keep(len(state.tokens)),
+        ),
         None,
         start=given(rng, lambda rng: np.zeros(sources, int)),
         end=given(rng, lambda rng: pick(rng, [0, [0, 1]])),

@@ -927,7 +927,7 @@ def test_what_does_not_fit(change, error, words):
         ("sequence_bias", "SequenceBias"),
         ("begin_suppress_tokens", "until=1"),
         ("stop_strings", "on_scores"),
-        ("coverage_penalty", "keep the attention"),
+        ("coverage_penalty", "is called coverage here"),
         ("beamsize", "there is no option beamsize"),
     ],
 )

@@ -6,20 +6,20 @@ import numpy as np
 
 from ..arrays import Array
 from ..formats.structure import Structure
+from .live import Found
 from .search import Search
 
 
-def agreed(search: Search) -> tuple[Array, Structure]:
-    """The tokens that the live hypotheses and the best finished ones of each source have in common at first.
+def agreed(search: Search, finished: Found) -> tuple[Array, Structure]:
+    """The tokens that the live hypotheses and the finished ones of each source have in common at first.
 
-    Those are all that can be in the result: what is not among the best finished ones now will never be, and what a
-    live one becomes begins with it.
+    Those are all that can be in the result: what is not among these finished ones now will never be, and what a live
+    one becomes begins with it.
     """
     live, nodes, n = search.live, search.nodes, search.sources.n
-    finished_of, finished, _ = search.best()
-    source = np.concatenate([live.source, finished_of])
+    source = np.concatenate([live.source, finished.source])
     order = np.argsort(source, kind="stable")
-    source, last = source[order], np.concatenate([live.nodes, finished])[order]
+    source, last = source[order], np.concatenate([live.nodes, finished.last])[order]
     lengths = search.lengths(source, last)
     begin = np.append(0, np.cumsum(lengths))
     tokens, _ = nodes.traced(last, begin)

@@ -87,7 +87,7 @@ class BeamDecoder:
         self._search = Search(sources, rule, prune, groups, options.n_best, apart=selection.apart)
         selection.begin(self._search.live)
         self._options, self._place, self._shared = options, place, options.shared
-        self._paths = Paths(traced=bool(options.trace))
+        self._paths, self._coverage = Paths(traced=bool(options.trace)), options.made_coverage()
         self._memories = Memories()
         self._cut = False  # is a step under way, or cut short?
         self._like: Array = np.empty(0)  # scores, where no array of a memory says where things are
@@ -132,6 +132,7 @@ class BeamDecoder:
         try:
             told = check_memory(memory, rows, self._place)
             found_kept = self._paths.read(kept, rows, self._place)
+            self._coverage.check(found_kept)
             found = self._selection.choose(scores, search, self.state)
         except BaseException:
             self._cut = False  # nothing has changed
@@ -182,7 +183,7 @@ class BeamDecoder:
         [[2]]
         [[2, 1, 1, 1]]
         """
-        tokens, structure = agreed(self._search)
+        tokens, structure = agreed(self._search, self._search.possible(self._coverage, self._paths))
         return Ragged._sealed(self._place.put(tokens), structure)
 
     def result(self) -> BeamResult:
@@ -199,7 +200,8 @@ class BeamDecoder:
         may still come before them.  A source of which none has finished has none.  `agreed` says what is certain.
         """
         search = self._search
-        found = hypotheses(search, self._paths, search.best(), np.arange(search.sources.n), self._place)
+        best = search.best(self._coverage, self._paths)
+        found = hypotheses(search, self._paths, best, np.arange(search.sources.n), self._place)
         if self._paths.traced:
             found = replace(found, trace=traced(search.nodes, search.sources.start, self._place))
         return found
@@ -325,9 +327,8 @@ class BeamDecoder:
         self._check_changing()
         search, numbers, memory, shared = self._search, self._numbers, self.state.memory, self._shared
         out = np.flatnonzero(search.done) if sources is None else places_of(sources, numbers)
-        best = search.best()
-        mine = np.isin(best[0], out)
-        found = hypotheses(search, self._paths, tuple(x[mine] for x in best), out, self._place)
+        best = search.best(self._coverage, self._paths)
+        found = hypotheses(search, self._paths, best.among(out), out, self._place)
         if not out.size:
             return numbers[out], found
         live, nodes, told = search.live, search.nodes, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,27 @@ from .rows import Rows, Tree
 if TYPE_CHECKING:
     from .memory import Place
     from .sources import Sources
+
+
+class Found(NamedTuple):
+    """Some finished hypotheses, those of a source together."""
+
+    source: Array
+    last: Array  # nodes
+    scores: Array  # float32
+
+    def among(self, sources: Array) -> Found:
+        """Those of some sources."""
+        mine = np.isin(self.source, sources)
+        return Found(*(part[mine] for part in self))
+
+
+class Trail(NamedTuple):
+    """The steps in which hypotheses were found, of those that are remembered."""
+
+    last: Array  # nodes
+    begun: Array  # the first step of each
+    inner: Structure  # how many there are
 
 
 class Nodes:

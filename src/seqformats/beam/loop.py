@@ -41,6 +41,8 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
         How many hypotheses of each source are given back, at most.
     length_penalty : float or array of float
         The power of the length that a score is divided by; or an array, one a source.
+    coverage : float
+        The weight, at least 0, of what a hypothesis loses for inputs without attention; see Notes.
     early_stopping : bool or "never"
         Of the rule "hf": False, True or "never".
     patience : float
@@ -122,6 +124,13 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
     token with the largest logit, after the constraints, until the first end.  A `beam_size` of 1 under the rule "hf" is
     not: a longer hypothesis may still beat one that has ended, unless ``early_stopping=True``, and a
     `RepetitionPenalty` acts on log-probabilities, where greedy search changes raw logits.
+
+    With a `coverage` the first array that steps keep is attention, floats ``(rows, positions)``, and the score of a
+    hypothesis grows by ``coverage * sum(log(min(a, 1)))``, summed over all positions of its source, where a is the
+    attention of all its tokens there, the end included.  Hypotheses are ordered by that, draws of a sample too.  It is
+    the penalty of GNMT as CTranslate2 has it: positions without any attention are left out, as padding (where an input
+    may have none, add a little to its attention); until the hypotheses are finished nothing sees it, nor does `prune`
+    or the end of a search, but "ct2" waits for k finished ones whatever the length penalty.
 
     A result never depends on what else is in the batch.  Of candidates with the same score the earlier row comes first,
     then the smaller token; NaN raises ValueError, -inf is no candidate, and a source without any has no hypothesis.

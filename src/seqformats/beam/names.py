@@ -5,6 +5,7 @@ _NAMES = {
     "start": "bos_token_id decoder_start_token_id start_token start_id bos bos_id start_ids",
     "end": "eos_token_id end_token end_id eos eos_id eos_token end_ids stop_token_ids",
     "n_best": "num_return_sequences num_hypotheses nbest nbest_size return_top n best_of",
+    "coverage": "coverage_penalty coverage_penalty_weight beta",
     "length_penalty": "lenpen len_penalty length_penalty_weight normalize alpha",
     "prompt": "input_ids inputs prompts prefix prompt_token_ids start_tokens decoder_input_ids",
     "memory": "past_key_values past cache states initial_states",
@@ -54,9 +55,6 @@ _WAYS = {
     "prefix_bias_beta": "is constraints=[SequenceBias(biases)] here, or a function on_scores",
     "num_beam_groups diversity_penalty diverse_beam_groups diverse_beam_strength": (
         "is constraints=[DiverseGroups(groups, penalty)] here"
-    ),
-    "coverage_penalty coverage_penalty_weight": (
-        "is no option here: have the steps keep the attention, and order the hypotheses of the result by it"
     ),
     "stop stop_strings stopping_criteria include_stop_str_in_output": (
         "is no option here: where the text of a row has such a string, let a function on_scores leave its end alone"

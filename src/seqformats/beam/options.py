@@ -15,6 +15,7 @@ from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import integers, whole
+from .coverage import Coverage
 from .names import HINTS
 from .prompts import last_tokens, prompts_of
 from .protocol import Constraint
@@ -51,6 +52,7 @@ class Options:
     rule: str = "hf"
     n_best: int = 1
     length_penalty: Real = 1.0
+    coverage: float = 0.0
     early_stopping: bool | str = False
     patience: float = 1.0
     min_new_tokens: Whole = 0
@@ -75,7 +77,11 @@ class Options:
 
     def made_rule(self) -> Rule:
         """The rule; ConversionError where there is none of this name."""
-        return rule_of(self.rule, self.early_stopping, self.patience)
+        return self.made_coverage().waiting(rule_of(self.rule, self.early_stopping, self.patience))
+
+    def made_coverage(self) -> Coverage:
+        """The coverage penalty; TypeError and ConversionError where its weight cannot be one."""
+        return Coverage(self.coverage)
 
     def made_constraints(self) -> list[Constraint]:
         """The constraints as a list."""

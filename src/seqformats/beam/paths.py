@@ -12,6 +12,7 @@ from ..errors import StructureError
 from ..formats import LoD
 from ..formats.structure import Structure
 from ..operations.batch import inverse_order
+from .live import Trail
 from .memory import Place
 from .rows import Tree
 from .step import no_gradient_error
@@ -92,14 +93,11 @@ class Paths:
         self._kept = self._kept[steps:]
         self.nodes = [x - cut for x in self.nodes[steps:]]
 
-    def rows(self, tree: Tree, last: Array, begun: Array, inner: Structure) -> Array | None:
-        """In which row of its step each token was chosen, one hypothesis after the other; None where nobody asks.
-
-        `last` are the last nodes of the hypotheses, `begun` how many of the steps that are remembered come before their
-        first ones.
-        """
+    def rows(self, tree: Tree, trail: Trail) -> Array | None:
+        """In which row of its step each token was chosen, one hypothesis after the other; None where nobody asks."""
         if not self.traced and self._like is None:
             return None
+        last, begun, inner = trail
         rows = np.empty(inner.rows, np.int64)
         node, end = last.copy(), begun + inner.lengths
         for t in range(int(end.max(initial=0)) - 1, -1, -1):
@@ -110,20 +108,36 @@ class Paths:
             rows[inner.offsets[here] + t - begun[here]] = place
         return rows
 
-    def packed(self, rows: Array, begun: Array, levels: tuple[Structure, Structure]) -> Any:
+    def packed(self, rows: Array, trail: Trail, outer: Structure) -> Any:
         """What was kept where each token was chosen: in the containers of the first step, `LoD` like the tokens."""
         if self._like is None:
             return None
-        inner = levels[1]
-        t = np.arange(rows.size) + np.repeat(begun - inner.offsets[:-1], inner.lengths)
-        order = np.argsort(t, kind="stable")  # step by step
-        steps = np.split(rows[order], np.cumsum(np.bincount(t, minlength=1))[:-1])
-        back, found = inverse_order(order), {}
-        for key, (library, like) in self._like.items():
-            chosen = [library.take(like, rows[:0], 0)]
-            chosen += [library.take(kept[key].array, at, 0) for kept, at in zip(self._kept, steps, strict=False)]
-            found[key] = LoD._over(library.take(library.concatenate(chosen), back, 0), levels)
+        ways, levels = _by_step(rows, trail), (outer, trail.inner)
+        found = {key: LoD._over(self._along(leaf, key, ways), levels) for key, leaf in self._like.items()}
         return _filled(self._form, (), found)
+
+    def first(self, rows: Array, trail: Trail) -> Leaf:
+        """Of the arrays that were kept the first one where each token was chosen."""
+        assert self._like is not None
+        key, leaf = next(iter(self._like.items()))
+        return Leaf(leaf.library, self._along(leaf, key, _by_step(rows, trail)))
+
+    def _along(self, like: Leaf, key: Key, ways: tuple[list[Array], Array]) -> Array:
+        """One of the arrays, along the hypotheses."""
+        (steps, back), library = ways, like.library
+        chosen = [library.take(like.array, back[:0], 0)]
+        chosen += [library.take(kept[key].array, at, 0) for kept, at in zip(self._kept, steps, strict=False)]
+        array: Array = library.take(library.concatenate(chosen), back, 0)
+        return array
+
+
+def _by_step(rows: Array, trail: Trail) -> tuple[list[Array], Array]:
+    """The rows of tokens step by step, and where each token has gone."""
+    _, begun, inner = trail
+    t = np.arange(rows.size) + np.repeat(begun - inner.offsets[:-1], inner.lengths)
+    order = np.argsort(t, kind="stable")
+    steps: list[Array] = [*np.split(rows[order], np.cumsum(np.bincount(t, minlength=1))[:-1])]
+    return steps, inverse_order(order)
 
 
 def _leaves(x: Any, path: Key) -> Iterator[tuple[Key, Any]]:

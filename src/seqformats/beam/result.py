@@ -13,7 +13,7 @@ from ..formats import LoD, Ragged
 from ..formats.structure import Structure
 from ..operations.batch import inverse_order
 from ..operations.steps import TensorArray
-from .live import Live, Nodes
+from .live import Found, Live, Nodes
 from .memory import Place
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class BeamResult:
     tokens : LoD of int64
         Over ``[source -> hypotheses, hypothesis -> tokens]``, without the start, with the end where there is one.
     scores : array (hypotheses,) of float32
-        As the rule normalises them.
+        As the rule normalises them, with the coverage penalty where there is one.
     token_scores : LoD of float32
         Like `tokens`: what each token has added to the log-probability.
     rows : int
@@ -174,6 +174,12 @@ class BeamResult:
     >>> found.kept.data
     array([[0.6 , 0.3 , 0.1 ],
            [0.9 , 0.05, 0.05]])
+    >>> attention = np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])  # of two inputs, which both shall have some
+    >>> found = sf.beam_search(
+    ...     lambda state: (table[state.tokens], None, attention[state.tokens]), None, start=np.array([1]), end=0,
+    ...     beam_size=2, max_new_tokens=5, n_best=2, coverage=0.7)
+    >>> found.tokens.to_nested(), found.scores.round(2)
+    ([[[1, 0], [0]]], array([-1.98, -2.2 ], dtype=float32))
     """
 
     tokens: LoD
@@ -186,26 +192,22 @@ class BeamResult:
     kept: Any = None
 
 
-def hypotheses(
-    search: Search, paths: Paths, best: tuple[Array, Array, Array], sources: Array, place: Place
-) -> BeamResult:
-    """The hypotheses of some sources, which rise, as `Search.best` has them."""
-    nodes, put = search.nodes, place.put
-    source, last, scores = best
-    inner = Structure.of_lengths(search.lengths(source, last))
-    counts = np.bincount(source, minlength=search.sources.n)[sources]
-    levels = Structure.of_lengths(counts.astype(np.int64)), inner
-    tokens, added = nodes.traced(last, inner.offsets)
-    begun = search.begun[source] - nodes.dropped
-    rows = paths.rows(nodes.tree(), last, begun, inner)
+def hypotheses(search: Search, paths: Paths, found: Found, sources: Array, place: Place) -> BeamResult:
+    """The result of some sources, which rise, of which these hypotheses were found."""
+    tree, put = search.nodes.tree(), place.put
+    trail = search.trail(found)
+    counts = np.bincount(found.source, minlength=search.sources.n)[sources]
+    levels = Structure.of_lengths(counts.astype(np.int64)), trail.inner
+    tokens, added = search.nodes.traced(found.last, trail.inner.offsets)
+    rows = paths.rows(tree, trail)
     return BeamResult(
         LoD._over(put(tokens), levels),
-        put(scores),
+        put(found.scores),
         LoD._over(put(added), levels),
         int(search.asked[sources].sum()),
-        put(search.ended(source, last)),
+        put(search.ended(found.source, found.last)),
         parents=LoD._over(put(rows), levels) if paths.traced and rows is not None else None,
-        kept=None if rows is None else paths.packed(rows, begun, levels),
+        kept=None if rows is None else paths.packed(rows, trail, levels[0]),
     )
 
 

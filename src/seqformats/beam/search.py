@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array, frozen
+from ..formats.structure import Structure
 from ..launch.kernel import kernel
-from .live import Live, Nodes
+from .coverage import Coverage
+from .live import Found, Live, Nodes, Trail
+from .paths import Paths
 from .rows import Apart, Beams, Candidates, Finished, NewRows, Rows, Terms, Wanted
 from .rules import BEAM, Prune, Rule
 from .sources import Sources
@@ -164,8 +167,29 @@ class Search:
 
     # --- what is found -----------------------------------------------------------------------------------------------
 
-    def best(self) -> tuple[Array, Array, Array]:
-        """The best finished hypotheses of each source: their sources, last nodes and scores."""
+    def best(self, coverage: Coverage, paths: Paths) -> Found:
+        """The best finished hypotheses of each source, and their scores."""
+        found = self._finished()
+        if coverage.weight:
+            found = coverage.counted(found, self.trail(found), self.nodes.tree(), paths)
+        first = np.arange(found.source.size) - np.searchsorted(found.source, found.source) < self._n_best
+        return Found(*(part[first] for part in found))
+
+    def possible(self, coverage: Coverage, paths: Paths) -> Found:
+        """The finished hypotheses that may be in the result.
+
+        With a coverage penalty these are all that are kept while a source is searched: where one goes, another may
+        take its place.
+        """
+        best = self.best(coverage, paths)
+        if not coverage.weight:
+            return best
+        kept = self._finished()
+        going, done = np.isin(kept.source, self.live.source), ~np.isin(best.source, self.live.source)
+        return Found(*(np.concatenate([a[going], b[done]]) for a, b in zip(kept, best, strict=True)))
+
+    def _finished(self) -> Found:
+        """All finished hypotheses that are kept, best first."""
         size, places, groups = self.beams.size, self.finished.places, self._groups
         beam = np.repeat(np.arange(size.size), size)
         place = beam * places + np.arange(beam.size) - np.repeat(np.cumsum(size) - size, size)
@@ -173,14 +197,17 @@ class Search:
         if groups > 1:
             order = np.lexsort((-scores, source))
             source, nodes, scores = source[order], nodes[order], scores[order]
-        best = np.arange(source.size) - np.searchsorted(source, source) < self._n_best
-        source, nodes, scores = source[best], nodes[best], scores[best]
-        return source, nodes, self.nodes.tree().values[nodes] if self._by_node else scores
+        return Found(source, nodes, self.nodes.tree().values[nodes] if self._by_node else scores)
 
     def lengths(self, source: Array, nodes: Array) -> Array:
         """How many tokens hypotheses have, by their sources and last nodes."""
         lengths: Array = np.maximum(self.nodes.steps_of(nodes) - self.begun[source], 0)
         return lengths
+
+    def trail(self, found: Found) -> Trail:
+        """The steps in which hypotheses were found, of those that are remembered."""
+        begun = self.begun[found.source] - self.nodes.dropped
+        return Trail(found.last, begun, Structure.of_lengths(self.lengths(found.source, found.last)))
 
     def ended(self, source: Array, last: Array) -> Array:
         """Which hypotheses, with these sources and last nodes, have ended: by an end of their source."""
