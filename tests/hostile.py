@@ -243,7 +243,9 @@ def planned(rng):
             begin, end, tokens, rows, others = numbers
             plan.allow(begin, end, tokens)
             plan.ban(rows, others)
-            plan.change(rows, others, factor=float(rng.normal() + 2), addend=float(rng.normal()))
+            plan.change(
+                rows, others, factor=float(rng.normal() + 2), addend=float(rng.normal()), divisor=pick(rng, [None, 2.0])
+            )
 
     step = lambda state: (np.zeros((len(state.tokens), 4), "f4"), None)  # noqa: E731
     found = sf.beam_search(step, None, start=[1], end=0, beam_size=2, max_new_tokens=2, constraints=Own())

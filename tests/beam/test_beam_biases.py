@@ -1,6 +1,7 @@
 """Limits on ends, and what makes tokens more or less likely: the same as plain ones, and as the engines have it."""
 
 import dataclasses
+import itertools
 import math
 
 import beam_tables as tables
@@ -53,13 +54,21 @@ def bias(biases):
     return limit
 
 
+def repeat_less(penalty):
+    def limit(source, tokens, row):
+        for token in set(tokens):
+            row[token] = row[token] / np.float32(penalty) if row[token] > 0 else row[token] * np.float32(penalty)
+
+    return limit
+
+
 def likelier_ends(start, factor):
     def limit(source, tokens, row):
         p = len(tokens) - start
         if p > 0:
             for end in ENDS[source]:
-                grown = max(2 - factor**p, 1e-30)
-                row[end] = row[end] * grown if row[end] < 0 else row[end] / grown
+                if row[end] > NONE:
+                    row[end] += abs(row[end]) * (factor**p - 1)
 
     return limit
 
@@ -70,7 +79,7 @@ def force_end(free):
             kept = np.isin(np.arange(WORDS), ENDS[source])
             row[~kept] = NONE
             if free:
-                row[kept] *= np.where(row[kept] < 0, np.float32(1e-30), np.float32(1e30))
+                row[kept] = 0
 
     return limit
 
@@ -104,6 +113,8 @@ LIMITS = {
     "likelier ends": (sf.ExponentialDecayLengthPenalty(1, 1.3), likelier_ends(1, 1.3)),
     "ends at once": (sf.ExponentialDecayLengthPenalty(0, 50.0), likelier_ends(0, 50.0)),
     "less likely ends": (sf.ExponentialDecayLengthPenalty(0, 0.5), likelier_ends(0, 0.5)),
+    "ends above 0": (sf.ExponentialDecayLengthPenalty(1, 2.5), likelier_ends(1, 2.5)),
+    "repeated": (sf.RepetitionPenalty(1.7), repeat_less(1.7)),
     "late": (sf.ExponentialDecayLengthPenalty(99, 9), likelier_ends(99, 9)),
     "an end": (sf.ForcedEnd(), force_end(free=False)),
     "no token at first": (sf.BannedTokens([2, 0], until=1), ban_until(1, [[2], [0]])),
@@ -135,12 +146,35 @@ def test_limits_change_something(name):
     assert found.tokens.to_nested() != free.tokens.to_nested() or not np.array_equal(found.scores, free.scores)
 
 
+# Each in the order in which transformers acts, whatever the order in which they are given.
+SEVERAL = [
+    ["biases", "likelier ends", "an end", "phrases at first"],
+    ["biases", "repeated", "ends above 0"],
+    ["of an end", "repeated", "likelier ends", "phrases at first"],
+    ["a bias", "repeated", "less likely ends", "an end"],
+    ["of an end", "ends at once"],
+]
+
+
 @every_rule
-def test_several_limits(rule):
-    names = ["biases", "likelier ends", "an end", "phrases at first"]
-    found = sf.beam_search(step, None, constraints=[LIMITS[name][0] for name in names], rule=rule, **OPTIONS)
-    together = lambda *row: [LIMITS[name][1](*row) for name in [names[1], names[0], *names[2:]]]  # noqa: E731
-    assert_same(found, slow(together, rule))
+@pytest.mark.parametrize("names", SEVERAL)
+def test_several_limits(names, rule):
+    together = lambda *row: [LIMITS[name][1](*row) for name in names]  # noqa: E731
+    wanted = slow(together, rule)
+    for given in itertools.islice(itertools.permutations(names), 0, None, 5):
+        found = sf.beam_search(step, None, constraints=[LIMITS[name][0] for name in given], rule=rule, **OPTIONS)
+        assert_same(found, wanted)
+
+
+@every_rule
+def test_what_is_free_costs_nothing_whatever_else_is_said(rule):
+    more = [sf.SequenceBias({3: 2.5, 0: 9.0}), sf.RepetitionPenalty(1.7), sf.ExponentialDecayLengthPenalty(2, 2.5)]
+    for free, at in ((sf.ForcedTokens({1: 3}, free=True), 1), (sf.ForcedEnd(free=True), 5)):
+        options = {**OPTIONS, "min_new_tokens": 5 if at == 5 else 2}
+        found = sf.beam_search(step, None, constraints=[*more, free], rule=rule, **options)
+        gains = found.token_scores.to_nested()[0]  # of the source with one end
+        assert len(gains) > 1
+        assert [gain[at] for gain in gains] == [0] * len(gains)
 
 
 @every_rule
@@ -349,6 +383,53 @@ def test_options_of_generate(peers, option):
         assert_alike(case, found, wanted)
         compared += 1
     assert compared > 20
+
+
+BIASES = {"sequence_bias": [[[1], 2.5], [[3], -1.5], [[2, 1], -4.0], [[0, 2], 3.0], [[6], 1.0]]}
+BIAS = sf.SequenceBias({1: 2.5, 3: -1.5, (2, 1): -4.0, (0, 2): 3.0, 6: 1.0})
+END = 6
+LESS, REPEATED = {"repetition_penalty": 1.6}, sf.RepetitionPenalty(1.6)
+LATER, DECAY = {"exponential_decay_length_penalty": (1, 1.7)}, sf.ExponentialDecayLengthPenalty(1, 1.7)
+TOGETHER = {
+    "a bias and a penalty": (BIASES | LESS, [REPEATED, BIAS]),
+    "a penalty below 1": (BIASES | {"repetition_penalty": 0.6}, [sf.RepetitionPenalty(0.6), BIAS]),
+    "ends above 0": (LATER, [DECAY]),
+    "less likely ends": (
+        BIASES | {"exponential_decay_length_penalty": (0, 0.6)},
+        [sf.ExponentialDecayLengthPenalty(0, 0.6), BIAS],
+    ),
+    "all three": (BIASES | LESS | LATER, [DECAY, REPEATED, BIAS]),
+    "with bans": (
+        BIASES
+        | LESS
+        | {"no_repeat_ngram_size": 2, "bad_words_ids": [[4], [1, 2]]}
+        | {"suppress_tokens": [5], "begin_suppress_tokens": [2]},
+        [REPEATED, sf.BannedTokens([4, [1, 2], 5]), sf.BannedTokens(2, until=1), sf.NoRepeatNgram(2), BIAS],
+    ),
+    "forced": (
+        BIASES | LESS | LATER | {"forced_bos_token_id": 2, "forced_eos_token_id": ...},
+        [sf.ForcedEnd(free=True), DECAY, sf.ForcedTokens({0: 2}, free=True), REPEATED, BIAS],
+    ),
+}
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", TOGETHER)
+def test_options_of_generate_together(peers, name):
+    """They act in the order of transformers, which is not the one in which they are given here."""
+    options, limits = TOGETHER[name]
+    compared = 0
+    for case in cases("hf", range(310_000, 310_080)):
+        prompts = tuple(prompt[:1] for prompt in case.prompts)
+        least = min(case.min_new_tokens, case.max_new_tokens - 1)  # an end that is forced wins there
+        words = max(case.vocabulary, 9 + 2 * case.beam_size)  # some are left, whatever is banned
+        case = dataclasses.replace(case, prompts=prompts, ends=(END,), min_new_tokens=least, vocabulary=words)
+        more = {key: END if value is ... else value for key, value in options.items()}
+        wanted = peers.hf_table(case, **more)
+        found = tables.search(case, constraints=limits, prompt=[list(prompt) for prompt in prompts])
+        assert_alike(case, found, wanted)
+        compared += 1
+    assert compared > 30
 
 
 @pytest.mark.peers

@@ -120,6 +120,60 @@ def test_factors_that_cannot_be(factor):
         search(lambda live, plan: plan.change([0], [1], factor=factor))
 
 
+@pytest.mark.parametrize("factor", [np.nan, np.inf, -np.inf])
+def test_factors_beside_a_divisor(factor):
+    with pytest.raises(sf.ConversionError, match="factor must be finite"):
+        search(lambda live, plan: plan.change([0], [1], factor=factor, divisor=1.0))
+
+
+@pytest.mark.parametrize("divisor", [0.0, -1.0, np.nan, np.inf])
+def test_divisors_that_cannot_be(divisor):
+    with pytest.raises(sf.ConversionError, match="divisor must be above 0, and finite"):
+        search(lambda live, plan: plan.change([0], [1], divisor=divisor))
+
+
+CHANGES = {
+    "nothing": [{}],
+    "an increase": [{"addend": 0.75}],
+    "a factor": [{"factor": 1.5}],
+    "a factor behind an increase": [{"factor": 2.0, "addend": 3.0}],
+    "which was said before": [{"factor": 2.0}, {"addend": 3.0}],
+    "a factor that changes the side": [{"factor": -0.5, "divisor": 0.25}],
+    "nothing of it": [{"factor": 0.0, "divisor": 1e30}, {"addend": 1.0}],
+    "several of each": [{"factor": 1.5}, {"addend": 1.0}, {"factor": 0.5, "divisor": 4.0}, {"addend": -0.5}],
+    "a ban": [{"addend": 3.0}, {"addend": -np.inf}, {"factor": -2.0, "divisor": 3.0}],
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=list(CHANGES))
+@every_rule
+def test_how_a_log_probability_changes(changes, rule):
+    """First it is increased, then multiplied, or divided above 0; -inf stays."""
+    row = np.append(np.log([0.2, 0.3, 0.4, 0.1]), -np.inf).astype(np.float32)
+
+    def say(live, plan):
+        for change in changes:
+            plan.change(np.zeros(4, int), [1, 2, 3, 4], **change)
+
+    def wanted(value):
+        value += sum(change.get("addend", 0) for change in changes)
+        for change in changes if value > -np.inf else ():
+            factor = change.get("factor", 1)
+            value = value / change.get("divisor", factor) if value > 0 else value * factor
+        return value
+
+    found = sf.beam_search(
+        lambda state: (row[None].repeat(len(state.tokens), 0), None), None, constraints=Own(say), rule=rule,
+        start=[0], end=[0, 1, 2, 3, 4], beam_size=5, max_new_tokens=1, n_best=5, length_penalty=0.0,
+    )  # fmt: skip
+    values = np.array([row[0], *map(wanted, row[1:])], np.float64)
+    if rule == "ct2":  # which limits the scores before they become log-probabilities
+        values -= np.log(np.exp(values).sum())
+    got = {tokens[0]: score for tokens, score in zip(found.tokens.to_nested()[0], found.scores.tolist(), strict=True)}
+    assert sorted(got) == np.flatnonzero(values > -np.inf).tolist()
+    np.testing.assert_allclose([got[token] for token in sorted(got)], values[sorted(got)], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("addend", [np.nan, np.inf])
 def test_addends_that_cannot_be(addend):
     with pytest.raises(sf.ConversionError, match="addend must not be NaN or"):

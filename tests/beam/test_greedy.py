@@ -16,6 +16,17 @@ OPTIONS = {
     "two ends": {"ends": (0, 3)},
     "all": {"penalty": 1.4, "ngram": 2, "least": 3, "ends": (0, 3)},
     "no end": {"ends": (), "penalty": 1.2},
+    "biases": {"bias": {(1,): 1.5, (4,): -2.0, (2, 1): 3.0}},
+    "biases and a penalty": {"bias": {(1,): 1.5, (4,): -2.0, (2, 1): 3.0}, "penalty": 1.6},
+    "likelier ends": {"decay": (1, 1.4)},
+    "less likely ends": {"decay": (0, 0.7), "bias": {(0,): 1.0}},
+    "one after the other": {
+        "decay": (2, 1.3),
+        "bias": {(0,): 1.0, (1, 2): -3.0},
+        "penalty": 0.7,
+        "ngram": 2,
+        "least": 3,
+    },
 }
 every_option = pytest.mark.parametrize("name", OPTIONS)
 
@@ -32,11 +43,14 @@ def log_softmax(x):
     return x - x.max() - np.log(np.exp(x - x.max()).sum())
 
 
-def slow(x, longest, ends=(0,), penalty=None, ngram=None, least=0):
+def slow(x, longest, ends=(0,), penalty=None, ngram=None, least=0, bias=None, decay=None):
     """The tokens and score of one source, as the search is described."""
     tokens, score = [], 0.0
     while len(tokens) < longest:
         logits = x[len(tokens), tokens[-1] if tokens else WORDS].copy()
+        for phrase, value in (bias or {}).items():
+            if tuple(tokens[len(tokens) - len(phrase) + 1 :]) == phrase[:-1] and len(tokens) >= len(phrase) - 1:
+                logits[phrase[-1]] += np.float32(value)
         for token in set(tokens) if penalty else ():
             logits[token] = logits[token] * penalty if logits[token] < 0 else logits[token] / penalty
         if ngram:
@@ -46,6 +60,9 @@ def slow(x, longest, ends=(0,), penalty=None, ngram=None, least=0):
                     logits[tokens[i + ngram - 1]] = -np.inf
         if len(tokens) < least:
             logits[list(ends)] = -np.inf
+        for end in ends if decay and len(tokens) > decay[0] else ():
+            if logits[end] > -np.inf:
+                logits[end] += abs(logits[end]) * (decay[1] ** (len(tokens) - decay[0]) - 1)
         if logits.max() == -np.inf:
             return None
         token = int(np.argmax(logits))
@@ -56,8 +73,10 @@ def slow(x, longest, ends=(0,), penalty=None, ngram=None, least=0):
     return tokens, score
 
 
-def search(x, longest=STEPS, ends=(0,), penalty=None, ngram=None, least=0, **more):
-    constraints = [sf.RepetitionPenalty(penalty)] if penalty else []
+def search(x, longest=STEPS, ends=(0,), penalty=None, ngram=None, least=0, bias=None, decay=None, **more):
+    constraints = [sf.ExponentialDecayLengthPenalty(*decay)] if decay else []
+    constraints += [sf.RepetitionPenalty(penalty)] if penalty else []
+    constraints += [sf.SequenceBias(bias)] if bias else []
     constraints += [sf.NoRepeatNgram(ngram)] if ngram else []
     options = {
         "start": np.full(SOURCES, WORDS), "end": list(ends), "beam_size": 1, "max_new_tokens": longest,
@@ -165,13 +184,14 @@ def network():
             found = self.logits[np.arange(len(ids)), ids.shape[1] - 1, ids[:, -1]]
             return transformers.modeling_outputs.CausalLMOutput(logits=torch.from_numpy(found[:, None, :]))
 
-    def generate(logits, longest, ends=(0,), penalty=None, ngram=None, least=0):
+    def generate(logits, longest, ends=(0,), penalty=None, ngram=None, least=0, bias=None, decay=None):
         start = torch.full((SOURCES, 1), WORDS)
         with torch.no_grad():
             found = Tables(logits).eval().generate(
                 start, attention_mask=torch.ones_like(start), num_beams=1, do_sample=False, use_cache=False,
                 max_new_tokens=longest, min_new_tokens=least or None, eos_token_id=list(ends) or None,
                 repetition_penalty=penalty or 1.0, no_repeat_ngram_size=ngram or 0, pad_token_id=WORDS,
+                sequence_bias=bias, exponential_decay_length_penalty=decay,
             )  # fmt: skip
         return [[token for token in tokens if token != WORDS] for tokens in found.tolist()]
 

@@ -12,7 +12,7 @@ from ..converters.layouts import at_least
 from ..errors import ConversionError, StructureError, said
 from ..formats.structure import whole
 from .live import Live
-from .plan import NOTHING, Plan, spread
+from .plan import FREE, MOST, Plan, spread
 from .protocol import Constraint, Running
 from .rules import is_flag, number
 from .tokens import is_token, tokens_of
@@ -25,7 +25,8 @@ class SequenceBias(Constraint):
     ----------
     biases : mapping of int or tuple of int to float
         What the log-probability of a token is increased by; of a phrase that of its last token, behind the others.  A
-        token may have several; -inf bans it.
+        token may have several; -inf bans it.  A `RepetitionPenalty` and all other limits act on what comes out, as in
+        transformers.
 
     Raises
     ------
@@ -81,7 +82,7 @@ class ExponentialDecayLengthPenalty(Constraint):
         With so many tokens behind them ends are as likely as the model says, and with more likelier.
     factor : float
         Above 0.  Behind `start` + p tokens the log-probability of an end grows by ``factor ** p - 1`` times what it is
-        below 0, up to 0; with a factor below 1 it falls.
+        away from 0; with a factor below 1 it falls.
 
     Raises
     ------
@@ -90,7 +91,7 @@ class ExponentialDecayLengthPenalty(Constraint):
 
     Notes
     -----
-    It is that of transformers, where the log-probability of an end may become more than 0, though.
+    It is that of transformers, by which the log-probability of an end may become more than 0.
 
     Examples
     --------
@@ -116,8 +117,9 @@ class _Decay(Running):
         beyond = live.t - self.start
         if beyond > 0:
             rows, tokens = self.ends.behind(live, np.arange(live.source.size))
-            grown = math.exp(min(beyond * self.growth, math.log(2)))
-            plan.change(rows, tokens, factor=max(2 - grown, NOTHING))
+            most = math.log(MOST)
+            grown = math.exp(min(max(beyond * self.growth, -most), most))
+            plan.change(rows, tokens, factor=2 - grown, divisor=1 / grown)
 
 
 class ForcedEnd(Constraint):
@@ -162,7 +164,7 @@ class _EndForced(Running):
             plan.allow(np.where(forced, begin, -1), np.where(forced, end, -1), self.ends.tokens)
             if self.free:
                 rows, tokens = self.ends.behind(live, np.flatnonzero(forced))
-                plan.change(rows, tokens, factor=NOTHING)
+                plan.change(rows, tokens, **FREE)
 
 
 class Ends:

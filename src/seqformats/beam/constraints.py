@@ -18,7 +18,7 @@ from ..operations.batch import join_batches
 from ..operations.expand import repeat
 from ..operations.join import concat
 from .live import Live
-from .plan import NOTHING, Plan, spread
+from .plan import FREE, Plan, spread
 from .protocol import Constraint, Running
 from .rules import is_flag, number
 from .tokens import is_nested, is_token, one_by_one, token_batch, token_lists, tokens_of
@@ -167,7 +167,7 @@ class _Forced(Running):
             tokens = self.table[live.source[rows], live.t]
             plan.allow(begin, end, tokens)
             if self.free:
-                plan.change(rows, tokens, factor=NOTHING)
+                plan.change(rows, tokens, **FREE)
 
 
 class ForcedTokens(Constraint):
@@ -211,7 +211,7 @@ class _ForcedAt(Running):
             rows = live.source.size
             plan.allow(np.zeros(rows, np.int64), np.ones(rows, np.int64), np.array([self.at[live.t]]))
             if self.free:
-                plan.change(np.arange(rows), np.full(rows, self.at[live.t]), factor=NOTHING)
+                plan.change(np.arange(rows), np.full(rows, self.at[live.t]), **FREE)
 
 
 class BannedTokens(Constraint):

@@ -13,8 +13,10 @@ from ..errors import ConversionError, StructureError
 from ..formats.structure import integers
 from .rows import Limits
 
-NOTHING = 1e-30
-"""A factor by which a log-probability becomes nothing; -inf, which 0 would make NaN, stays what it is."""
+MOST = 1e30
+"""The largest factor of a log-probability."""
+FREE = {"factor": 0.0, "divisor": MOST}
+"""How a log-probability becomes nothing, but for -inf, which stays what it is."""
 
 
 class Plan:
@@ -47,8 +49,9 @@ class Plan:
     >>> plan.change([0], [3], addend=-0.5)
     """
 
-    factors: Array
     addends: Array
+    factors: Array
+    divisors: Array
     allowed_from: Array
     allowed_to: Array
     allowed: Array
@@ -59,9 +62,9 @@ class Plan:
     def __init__(self, rows: int, width: int) -> None:
         self.rows, self.width = rows, width
         self.allowed_from = self.allowed_to = self.allowed = self.edited_at = self.edited = np.empty(0, np.int64)
-        self.factors = self.addends = np.empty(0, np.float32)
+        self.addends = self.factors = self.divisors = np.empty(0, np.float32)
         self.bits, self.words = self.edited, 0
-        self._edits: list[tuple[Array, Array, Array, Array]] = []
+        self._edits: list[tuple[Array, Array, Array, Array, Array]] = []
 
     def copy(self) -> Plan:
         """Another plan with the same limits so far."""
@@ -109,10 +112,19 @@ class Plan:
         free = (self.allowed_from < 0) & (begin < 0)
         return np.where(free, -1, at[:-1]), np.where(free, -1, at[1:]), kept % self.width
 
-    def change(self, rows: Array, tokens: Array, factor: float = 1.0, addend: float | Array = 0.0) -> None:
-        """The log-probability of ``tokens[i]`` behind ``rows[i]`` is multiplied (divided above 0) and increased.
+    def change(
+        self,
+        rows: Array,
+        tokens: Array,
+        factor: float = 1.0,
+        addend: float | Array = 0.0,
+        divisor: float | None = None,
+    ) -> None:
+        """The log-probability of ``tokens[i]`` behind ``rows[i]`` is increased, and then multiplied (divided above 0).
 
-        A token for which there is no score is passed over.  `factor` is above 0, `addend` below +inf.
+        It is divided by `divisor`, or where there is none by `factor`.  All increases of a token come before all
+        factors, whatever was said first, and -inf stays what it is.  A token for which there is no score is passed
+        over.  `addend` is below +inf, `divisor` above 0 and finite, and so is `factor`, or beside a `divisor` finite.
         """
         rows, tokens = _numbers(rows, "rows"), _numbers(tokens, "tokens")
         if rows.shape != tokens.shape:
@@ -122,16 +134,18 @@ class Plan:
             raise StructureError(f"row {wrong} is changed, but there are {self.rows} rows")
         inside = (tokens >= 0) & (tokens < self.width)
         values = []
-        for name, x in (("factor", factor), ("addend", addend)):
+        for name, x in (("factor", factor), ("addend", addend), ("divisor", factor if divisor is None else divisor)):
             try:
                 values.append(np.broadcast_to(np.asarray(x, np.float32), inside.shape)[inside])
             except ValueError:
                 raise StructureError(f"{name} must be a number, or one for each of {rows.size} pairs") from None
-        if not ((values[0] > 0) & (values[0] < np.inf)).all():
-            raise ConversionError("factor must be above 0, and finite")
+        if not (np.isfinite(values[0]) & ((divisor is not None) | (values[0] > 0))).all():
+            raise ConversionError(f"factor must be {'finite' if divisor is not None else 'above 0, and finite'}")
+        if not ((values[2] > 0) & (values[2] < np.inf)).all():
+            raise ConversionError("divisor must be above 0, and finite")
         if not (values[1] < np.inf).all():
             raise ConversionError("addend must not be NaN or +inf")
-        self._edits.append((rows[inside], tokens[inside], values[0], values[1]))
+        self._edits.append((rows[inside], tokens[inside], *values))
 
     def ban(self, rows: Array, tokens: Array) -> None:
         """``tokens[i]`` does not follow ``rows[i]``."""
@@ -183,7 +197,9 @@ class Plan:
         """The same without what only changes a log-probability."""
         twin = copy.copy(self)
         banned = self.addends == -np.inf
-        twin.factors, twin.addends, twin.edited = self.factors[banned], self.addends[banned], self.edited[banned]
+        twin.addends, twin.factors, twin.divisors, twin.edited = (
+            part[banned] for part in (self.addends, self.factors, self.divisors, self.edited)
+        )
         if self.edited_at.size:
             twin.edited_at = np.append(0, np.cumsum(banned))[self.edited_at]
         twin._edits = [tuple(part[edit[3] == -np.inf] for part in edit) for edit in self._edits]
@@ -202,21 +218,25 @@ class Plan:
         place = begin + np.searchsorted(self.edited[begin:end], token)
         if place == end or self.edited[place] != token:
             return value
-        factor = self.factors[place]
-        return (value / factor if value > 0 else value * factor) + self.addends[place]
+        value = value + self.addends[place]
+        if value > 0:
+            return value / self.divisors[place]
+        return value * self.factors[place] if value > -np.inf else value
 
     def done(self) -> Plan:
         """The same with all changes in the order in which `limits` gives them."""
         if self._edits:
-            rows, tokens, factors, addends = (np.concatenate(parts) for parts in zip(*self._edits, strict=True))
+            rows, tokens, *edits = (np.concatenate(parts) for parts in zip(*self._edits, strict=True))
             places = rows * self.width + tokens
             order = np.argsort(places, kind="stable")
             places = places[order]
             first = np.flatnonzero(np.diff(places, prepend=-1))
-            with np.errstate(over="ignore"):
-                product = np.multiply.reduceat(factors[order], first)
-            self.factors = np.clip(product, np.float32(NOTHING), np.float32(1 / NOTHING))  # neither 0 nor infinite
-            self.addends = np.add.reduceat(addends[order], first)
+            factors, addends, divisors = (part[order] for part in edits)
+            with np.errstate(over="ignore", under="ignore"):
+                product, quotient = (np.multiply.reduceat(part, first) for part in (factors, divisors))
+            self.addends = np.add.reduceat(addends, first)
+            self.factors = np.clip(product, np.float32(-MOST), np.float32(MOST))  # not infinite
+            self.divisors = np.clip(quotient, np.float32(1 / MOST), np.float32(MOST))  # nor 0
             self.edited = places[first] % self.width
             self.edited_at = np.searchsorted(places[first], np.arange(self.rows + 1) * self.width).astype(np.int64)
         return self
@@ -225,8 +245,9 @@ class Plan:
     def limits(self) -> Limits:
         """In the form that kernels read."""
         return Limits(
-            self.factors,
             self.addends,
+            self.factors,
+            self.divisors,
             self.allowed_from,
             self.allowed_to,
             self.allowed,

@@ -22,13 +22,14 @@ class Limits(NamedTuple):
 
     Row r goes on with ``allowed[allowed_from[r]:allowed_to[r]]`` alone, which rise, unless ``allowed_from[r]`` is -1 or
     there are no such arrays.  The tokens ``edited[edited_at[r]:edited_at[r + 1]]``, which rise too, have their
-    log-probability multiplied by `factors` (divided, where it is above zero) and increased by `addends`, where
-    `edited_at` is not empty.  Where `words` is not 0, row r goes on with token k only if bit ``k % 64`` of
+    log-probability increased by `addends`, and then multiplied by `factors`, or divided by `divisors` where it is above
+    zero, where `edited_at` is not empty.  Where `words` is not 0, row r goes on with token k only if bit ``k % 64`` of
     ``bits[r * words + k // 64]`` is one.
     """
 
-    factors: Array  # float32
     addends: Array  # float32
+    factors: Array  # float32
+    divisors: Array  # float32
     allowed_from: Integers
     allowed_to: Integers
     allowed: Integers

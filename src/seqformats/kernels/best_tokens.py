@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 @shared
 def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Limits) -> Any:
     """The largest of the scores that limits leave of a row, and the sum of ``exp(score - largest)``."""
-    factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits[:7]
+    addends, factors, divisors, allowed_from, allowed_to, allowed, edited_at, edited = limits[:8]
     first = edited_at[r] if edited_at.size != 0 else 0
     edits = edited_at[r + 1] if edited_at.size != 0 else 0
     chosen = allowed_from.size != 0 and allowed_from[r] >= 0
@@ -69,7 +69,7 @@ def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Limits) 
                 e += 1
             value = x[begin + token]
             if e < edits and edited[e] == token:
-                value = edit(value, factors[e], addends[e])
+                value = edit(value, addends[e], factors[e], divisors[e])
             if adding == 0:
                 top = max(top, value)
             elif value > -np.inf:
@@ -84,7 +84,7 @@ def best_of_others(
     """The best candidates of a beam that are not apart, sorted; how many, or -1 - r for a bad row."""
     x, running, form = scores
     values, ids = out.values, out.ids
-    factors, addends, allowed_from, allowed_to, allowed, edited_at, edited = limits[:7]
+    addends, factors, divisors, allowed_from, allowed_to, allowed, edited_at, edited = limits[:8]
     first, last, limit, start = wanted.begin[b], wanted.end[b], wanted.most[b], b * out.places
     lo = apart.begin[b] if apart.begin.size != 0 else 0
     hi = apart.end[b] if apart.begin.size != 0 else 0
@@ -145,7 +145,7 @@ def best_of_others(
                 e += 1
             value = x[begin + token] if form == 2 else (x[begin + token] - top) - log
             if e < edits and edited[e] == token:
-                value = edit(value, factors[e], addends[e])
+                value = edit(value, addends[e], factors[e], divisors[e])
             if form == 2:
                 value = (value - top) - log
             value += score
@@ -385,4 +385,4 @@ def cuda(
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 5))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 6))

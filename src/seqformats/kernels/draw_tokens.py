@@ -369,4 +369,4 @@ def cuda(
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f4", "f4", "f8", "f4", *("f4",) * 6, "f8", "f4", "f4", "f4"),))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("f4", "f4", "f8", "f4", *("f4",) * 6, "f8", *("f4",) * 4),))

@@ -93,4 +93,4 @@ def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 4))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 5))

@@ -104,9 +104,12 @@ def place_of(tokens: Integers, lo: int, hi: int, token: int) -> int:
 
 
 @shared
-def edit(value: Item, factor: Item, addend: Item) -> Any:
-    """A log-probability after a multiplication, which makes it less likely on both sides of zero, and an addition."""
-    return (value / factor if value > 0 else value * factor) + addend
+def edit(value: Item, addend: Item, factor: Item, divisor: Item) -> Any:
+    """A log-probability after an addition, and then a division above zero or a multiplication below; -inf stays."""
+    value += addend
+    if value > 0:
+        return value / divisor
+    return value * factor if value > -math.inf else value
 
 
 @shared
@@ -121,7 +124,7 @@ def limited(value: Item, token: int, r: int, limits: Any) -> Any:
     if limits.edited_at.size != 0:
         e = place_of(limits.edited, limits.edited_at[r], limits.edited_at[r + 1], token)
         if e >= 0:
-            value = edit(value, limits.factors[e], limits.addends[e])
+            value = edit(value, limits.addends[e], limits.factors[e], limits.divisors[e])
     chosen = limits.allowed_from.size != 0 and limits.allowed_from[r] >= 0
     listed = not chosen or place_of(limits.allowed, limits.allowed_from[r], limits.allowed_to[r], token) >= 0
     if not (listed and allows(limits, r, token)):
