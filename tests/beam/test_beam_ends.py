@@ -59,6 +59,7 @@ class Case:
         if "change" in kinds:
             count = int(random.integers(1, 2 + rows * width // 2))
             plan.change(random.integers(0, rows, count), random.integers(0, width, count), 1.5)
+            plan.change(random.integers(0, rows, count), random.integers(0, width, count), -0.5, 1.0, divisor=0.25)
             plan.ban(random.integers(0, rows, count), random.integers(0, width, count))
         return plan.done()
 

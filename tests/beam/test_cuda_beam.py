@@ -151,6 +151,7 @@ CONSTRAINTS = {
     "banned": [sf.BannedTokens([6, [3, 1], [4, 4]])],
     "ngram": [sf.NoRepeatNgram(1)],
     "repetition": [sf.RepetitionPenalty(1.5)],
+    "above 0": [sf.SequenceBias({2: 3.0, 0: 1.0}), sf.RepetitionPenalty(1.5), sf.ExponentialDecayLengthPenalty(0, 2.5)],
     "several": [sf.AllowedTokens([[1, 3], [1, 6], [4]]), sf.BannedTokens([3]), sf.RepetitionPenalty(1.5)],
     "lexical": [sf.LexicalConstraints([[[3, 1]], [], [[6]], [[1], [3]], [[1, 6]]])],
 }
