@@ -47,6 +47,7 @@ WAYS = {
     "early": {"early_stopping": True},
     "never": {"early_stopping": "never", "length_penalty": 2.0},
     "safe": {"prune": sf.Prune(safe=True, relative=0.01, per_parent=3)},
+    "coverage": {"rule": "ct2", "coverage": 2.0},
     "groups": {"constraints": [sf.DiverseGroups(2, 0.5)]},
     "groups of ct2": {"constraints": [sf.DiverseGroups(2, 0.5)], "rule": "ct2", "patience": 1.5},
     "greedy": {"rule": "greedy", "beam_size": 1},
@@ -96,7 +97,10 @@ class Model:
         if state.prompt is not None:
             assert state.prompt.to_nested() == [prompt(number).tolist() for number in decoder.sources]
         scores = self.table[memory[:, 0], length, memory[:, 1]]
-        decoder.step(self.up(scores), self.up(memory), {"seen": self.up(memory[:, :2])})
+        attention = np.exp(scores[:, :3]) / np.exp(scores).sum(1, keepdims=True)
+        decoder.step(
+            self.up(scores), self.up(memory), {"attention": self.up(attention), "seen": self.up(memory[:, :2])}
+        )
 
 
 def prompt(number):
@@ -127,7 +131,17 @@ def options(way, numbers, given):
     return found
 
 
-OF_ALL = ("rule", "n_best", "early_stopping", "patience", "prune", "on_mask", "on_candidates", "on_selected")
+OF_ALL = (
+    "rule",
+    "coverage",
+    "n_best",
+    "early_stopping",
+    "patience",
+    "prune",
+    "on_mask",
+    "on_candidates",
+    "on_selected",
+)
 
 
 def of_more(given):

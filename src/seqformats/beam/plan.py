@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,20 @@ MOST = 1e30
 """The largest factor of a log-probability."""
 FREE = {"factor": 0.0, "divisor": MOST}
 """How a log-probability becomes nothing, but for -inf, which stays what it is."""
+
+
+class Edit(NamedTuple):
+    """Changes of log-probabilities; see `Plan.change`."""
+
+    rows: Array
+    tokens: Array
+    factors: Array
+    addends: Array
+    divisors: Array
+
+    def where(self, which: Array) -> Edit:
+        """Some of them."""
+        return Edit(*[part[which] for part in self])
 
 
 class Plan:
@@ -64,7 +78,7 @@ class Plan:
         self.allowed_from = self.allowed_to = self.allowed = self.edited_at = self.edited = np.empty(0, np.int64)
         self.addends = self.factors = self.divisors = np.empty(0, np.float32)
         self.bits, self.words = self.edited, 0
-        self._edits: list[tuple[Array, Array, Array, Array, Array]] = []
+        self._edits: list[Edit] = []
 
     def copy(self) -> Plan:
         """Another plan with the same limits so far."""
@@ -145,7 +159,7 @@ class Plan:
             raise ConversionError("divisor must be above 0, and finite")
         if not (values[1] < np.inf).all():
             raise ConversionError("addend must not be NaN or +inf")
-        self._edits.append((rows[inside], tokens[inside], *values))
+        self._edits.append(Edit(rows[inside], tokens[inside], *values))
 
     def ban(self, rows: Array, tokens: Array) -> None:
         """``tokens[i]`` does not follow ``rows[i]``."""
@@ -167,9 +181,9 @@ class Plan:
             plan.allowed = self.allowed
         number = np.full(self.rows, -1)
         number[rows] = np.arange(rows.size)
-        for edited, tokens, factors, addends in self._edits:
-            left = number[edited] >= 0
-            plan._edits.append((number[edited[left]], tokens[left], factors[left], addends[left]))
+        for edit in self._edits:
+            left = edit.where(number[edit.rows] >= 0)
+            plan._edits.append(left._replace(rows=number[left.rows]))
         return plan
 
     @classmethod
@@ -180,7 +194,7 @@ class Plan:
         for plan, rows in plans:
             begin = end = np.full(rows, -1)
             if plan is not None:
-                found._edits += [(edited + row, tokens, by, more) for edited, tokens, by, more in plan._edits]
+                found._edits += [edit._replace(rows=edit.rows + row) for edit in plan._edits]
                 if plan.allowed_from.size:
                     free = plan.allowed_from < 0
                     begin, end = (np.where(free, -1, x + place) for x in (plan.allowed_from, plan.allowed_to))
@@ -202,7 +216,7 @@ class Plan:
         )
         if self.edited_at.size:
             twin.edited_at = np.append(0, np.cumsum(banned))[self.edited_at]
-        twin._edits = [tuple(part[edit[3] == -np.inf] for part in edit) for edit in self._edits]
+        twin._edits = [edit.where(edit.addends == -np.inf) for edit in self._edits]
         return twin
 
     def limited(self, row: int, token: int, value: np.float32) -> Any:
