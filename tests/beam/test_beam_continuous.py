@@ -376,11 +376,16 @@ def test_the_memory_may_be_set():
         decoder.step(table[decoder.state.tokens], decoder.state.memory)
     with pytest.raises(sf.StructureError, match="must have 3 rows"):
         decoder.add(np.zeros((1, 2)), start=[3])
-    with pytest.raises(sf.StructureError, match="must have 3 rows"):
+    decoder.state.memory = np.arange(8).reshape(4, 2)
+    with pytest.raises(sf.StructureError, match="must have 2 rows"):
         decoder.take(1)
     decoder.state.memory = np.arange(6).reshape(3, 2)
     decoder.take(1)
     assert decoder.state.memory.tolist() == [[0, 1], [2, 3]]
+    decoder.add(None, start=[4])
+    decoder.take(0)
+    assert decoder.state.memory.shape == (0, 2)
+    assert decoder.state.tokens.tolist() == [4]
 
 
 def test_nothing_is_remembered_of_what_was_taken():

@@ -176,3 +176,63 @@ def test_what_is_refused(hf):
         sf.beam_search(step, None, start=[0], **options)
     with pytest.raises(sf.StructureError, match="empty dict"):
         sf.beam_search(step, None, start=[0], shared={}, **options)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_prompts_that_come_later(hf, name):
+    """Prompts are read when they come, and their hypotheses are those of a search of their own."""
+    model, prompts = hf.made(name), hf.prompts([4, 1, 7, 3, 2, 9, 5])
+    options = {"end": list(range(hf.END, hf.WORDS, 4)), "beam_size": 3, "n_best": 2, "max_new_tokens": 9}
+    step = sf.hf.decoder_step(model)
+    wanted = [sf.beam_search(step, None, prompt=[prompt], **options) for prompt in prompts]
+    for begin in (0, 1, 3):
+        decoder = sf.BeamDecoder(None, prompt=prompts[:begin], **options)
+        found, number, width, t = {}, begin, 0, 0
+        while decoder.active or number < len(prompts):
+            if number < len(prompts) and (t in (2, 3, 5) or not decoder.active):
+                decoder.add(None, prompt=prompts[number : number + 2])
+                if t == 3:
+                    decoder.take(number)  # given up before it has begun
+                number += 2
+            decoder.step(*step(decoder.state))
+            width, t = max(width, decoder.state.memory.cache.get_seq_length()), t + 1
+            if t == 4:
+                decoder.take(decoder.sources[decoder.state.source[:1]])  # and in the middle
+            numbers, result = decoder.take()
+            scores = np.split(np.asarray(result.scores), np.cumsum(np.diff(result.tokens.lod[0])))
+            found |= dict(zip(numbers.tolist(), zip(result.tokens.to_nested(), scores, strict=False), strict=True))
+        assert len(found) >= len(prompts) - 2
+        for i, (tokens, scores) in found.items():
+            assert tokens == wanted[i].tokens.to_nested()[0]
+            np.testing.assert_allclose(scores, np.asarray(wanted[i].scores), rtol=2e-4, atol=2e-4)
+        assert width <= 9 + 9
+
+
+def test_what_cannot_come_later(hf):
+    import torch
+
+    options = {"end": 1, "beam_size": 2, "max_new_tokens": 4}
+    model, source = hf.made("t5"), sf.Ragged(torch.tensor([5, 6, 7]), [3])
+    step = sf.hf.encoder_decoder_step(model)
+    decoder = sf.BeamDecoder(None, start=[0], shared=source, **options)
+    decoder.step(*step(decoder.state))
+    decoder.add(None, start=[0], shared=source)
+    with pytest.raises(sf.ConversionError, match="cannot be added to a search of a model with an encoder"):
+        step(decoder.state)
+    step = sf.hf.decoder_step(hf.made("gpt2"), keep=lambda out: out.logits[:, -1])
+    decoder = sf.BeamDecoder(None, prompt=[[5, 6]], **options)
+    decoder.step(*step(decoder.state))
+    decoder.add(None, prompt=[[7]])
+    with pytest.raises(sf.ConversionError, match="keep= does not go with sources that are added"):
+        step(decoder.state)
+
+
+def test_a_cache_stays_short(hf):
+    """It forgets the places that no row has any more."""
+    step = sf.hf.decoder_step(hf.made("gpt2"))
+    decoder = sf.BeamDecoder(None, prompt=[[5, 6, 7]], end=1, beam_size=2, max_new_tokens=4, min_new_tokens=3)
+    for _ in range(12):
+        decoder.add(None, prompt=[[8, 9, 4]])
+        decoder.step(*step(decoder.state))
+        decoder.take()
+        assert decoder.state.memory.cache.get_seq_length() <= 3 + 4

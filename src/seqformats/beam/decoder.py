@@ -88,7 +88,7 @@ class BeamDecoder:
         selection.begin(self._search.live)
         self._options, self._place, self._shared = options, place, options.shared
         self._paths, self._coverage = Paths(traced=bool(options.trace)), options.made_coverage()
-        self._memories = Memories()
+        self._memories = Memories(sources.n)
         self._cut = False  # is a step under way, or cut short?
         self._like: Array = np.empty(0)  # scores, where no array of a memory says where things are
         self._numbers = frozen(np.arange(sources.n))
@@ -147,7 +147,7 @@ class BeamDecoder:
         state = self._seen(memory)
         if memory is not None and (state.moved or told):
             state.memory = self._followed(memory, scores)
-        self.state = state
+        self.state, self._memories.rows = state, search.live.source.size
         self._selection.follow(search.live)
         self._selection.hooks.follow(state, told)
         self._cut = False
@@ -283,12 +283,13 @@ class BeamDecoder:
         elif rows:
             told = check_memory(before, rows, place)
             memory = joined(before, memory, "memory")
+            self._memories.rows = rows + sources.n
         search.add(sources)
         self._selection.add(begun, search.live)
         self._known += sources.n
         added = np.arange(self._known - sources.n, self._known)
         self._changed(np.append(self._numbers, added), memory, shared)
-        self._tell(np.append(np.arange(rows), np.full(sources.n, -1)), told)
+        self._selection.hooks.tell(np.append(np.arange(rows), np.full(sources.n, -1)), place, told)
         return added
 
     def take(self, sources: object = None) -> tuple[Array, BeamResult]:
@@ -333,17 +334,19 @@ class BeamDecoder:
             return numbers[out], found
         live, nodes, told = search.live, search.nodes, None
         if np.isin(live.source, out).any():
-            told = check_memory(memory, live.source.size, self._place)
+            if check_rows(parts(memory, "memory"), None, "memory") == live.source.size:
+                self._memories.rows = live.source.size  # also of sources that were added without one
+            told = check_memory(memory, self._memories.rows, self._place)
         kept = np.setdiff1d(np.arange(numbers.size), out)
         rows = search.keep(kept)
         self._selection.keep(kept, rows)
         dropped = search.nodes.dropped - nodes.dropped
         self._paths.without(dropped, nodes.steps[dropped])
         if told is not None:
-            memory = self._left(memory, rows)
+            memory = self._left(memory, rows[rows < self._memories.rows])
         self._changed(numbers[kept], memory, rows_of(shared, kept, "shared"))
         if told is not None:
-            self._tell(rows, told)
+            self._selection.hooks.tell(rows, self._place, told)
         return numbers[out], found
 
     def _check_changing(self) -> None:
@@ -357,11 +360,6 @@ class BeamDecoder:
         self._numbers, self._shared = frozen(numbers), shared
         self._set_prompt()
         self.state = self._seen(memory)
-
-    def _tell(self, parents: Array, told: list[Any]) -> None:
-        """Tell hooks which row each was; there is no token behind any."""
-        put = self._place.put
-        self._selection.hooks.tell(put(parents), put(np.full(parents.size, -1)), told)
 
     def _check_whole(self) -> None:
         """StructureError where a step is under way, or was cut short."""

@@ -14,6 +14,7 @@ from . import candidates
 from .candidates import Query
 from .following import with_tokens
 from .live import Live
+from .memory import Place
 from .options import Options
 from .plan import Plan, words_of
 from .result import BeamState
@@ -34,10 +35,13 @@ class Hooks:
     def follow(self, state: BeamState, told: list[Any]) -> None:
         """Tell how rows go on, each hook once, and none that was told as a memory."""
         if self._following:
-            self.tell(state.parents, state.tokens, told)
+            self._tell(state.parents, state.tokens, told)
 
-    def tell(self, parents: Array, tokens: Array, told: list[Any]) -> None:
-        """Tell which row each was, and the token behind it: -1 for rows that are new, and where no token is."""
+    def tell(self, parents: Array, place: Place, told: list[Any]) -> None:
+        """Tell which row each was, -1 for those that are new; there is no token behind any, which is -1 too."""
+        self._tell(place.put(parents), place.put(np.full(parents.size, -1)), told)
+
+    def _tell(self, parents: Array, tokens: Array, told: list[Any]) -> None:
         for hook, knows_tokens in self._following:
             if not any(hook is other for other in told):
                 hook.follow(parents, tokens) if knows_tokens else hook.follow(parents)

@@ -241,7 +241,9 @@ def _is_cache(x: object) -> bool:
 class Memories:
     """Moves memories to the rows of the next step, into two sets of buffers in turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        """How many rows the memory has."""
         self._buffers: dict[tuple[int, int], Any] = {}
         self._turn = 0
 
@@ -253,6 +255,7 @@ class Memories:
         What the last call but one has returned is overwritten, unless the memory given lies there.
         """
         self._turn ^= 1
+        self.rows = parents.size
         number, library = -1, place.library
 
         def moved(x: Any) -> Any:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..arrays import Array
+from ..arrays import Array, to_host
 from ..converters.convert import convert
 from ..errors import ConversionError, StructureError, needed
 from ..formats import Encoding, Ragged
@@ -53,6 +53,9 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
     it a step gives the model one token a row, and the model's own cache follows the rows.  A search without ``prompt=``
     begins with ``start`` alone.  Nothing has a gradient.
 
+    Of sources that are added to a `BeamDecoder` by ``decoder.add(None, prompt=...)`` the next step reads the prompts,
+    in a call of their own, and joins the caches, if these keep all keys and values (a ``DynamicCache``).
+
     Examples
     --------
     >>> import seqformats as sf
@@ -69,20 +72,32 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
     if "logits_to_keep" in takes:
         fixed["logits_to_keep"] = 1
 
-    def step(state: BeamState) -> tuple[Any, ...]:
-        if state.t == 0:
-            ids, seen = _prompts(torch, state, model.device)
-            memory = _Memory(None, seen)
-        else:
-            memory = state.memory
-            ids, seen = _tokens(torch, state, model.device), memory.longer()
-        given = dict(fixed)
+    def run(memory: _Memory, ids: Any) -> Any:
+        given, seen = dict(fixed), memory.seen
         if seen is not None:
             given["attention_mask"] = seen
             if "position_ids" in takes:
-                given["position_ids"] = _positions(seen) if state.t == 0 else seen.sum(1, keepdim=True) - 1
+                given["position_ids"] = _positions(seen) if memory.cache is None else seen.sum(1, keepdim=True) - 1
         out = model(input_ids=ids, past_key_values=memory.cache, **given)
-        return _returned(model, out, memory, keep)
+        memory.keep(model, out, len(ids))
+        return out
+
+    def step(state: BeamState) -> tuple[Any, ...]:
+        memory, rows = state.memory, len(state.source)
+        known = 0 if memory is None else memory.rows  # the others have just begun
+        outs = []
+        if known:
+            memory.longer()
+            outs.append(run(memory, _tokens(torch, state, model.device)[:known]))
+        if known < rows:
+            ids, seen = _prompts(torch, state, model.device, known)
+            begun = _Memory(None, seen)
+            outs.append(run(begun, ids))
+            memory = memory.join(torch, begun) if known else begun
+        if keep is not None and len(outs) > 1:
+            raise ConversionError("keep= does not go with sources that are added to a search")
+        scores = torch.cat([out.logits[:, -1] for out in outs]) if len(outs) > 1 else outs[0].logits[:, -1]
+        return (scores, memory) if keep is None else (scores, memory, keep(outs[0]))
 
     without_gradient: Step = torch.no_grad()(step)
     return without_gradient
@@ -145,7 +160,7 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
         if state.t == 0:
             given = _sources(torch, state.shared, model.device)
             encoded = model.get_encoder()(**given, return_dict=True)
-            ids, seen = _prompts(torch, state, model.device)
+            ids, seen = _prompts(torch, state, model.device, 0)
             if seen is not None:
                 raise ConversionError("the prompts of a model with an encoder must have one length")
             memory = _Memory(
@@ -154,11 +169,15 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
         else:
             memory = state.memory
             ids = _tokens(torch, state, model.device)
+            if memory is None or memory.rows != len(ids):
+                raise ConversionError("sources cannot be added to a search of a model with an encoder")
         mask = {} if memory.mask is None else {"attention_mask": memory.mask}
         out = model(
             encoder_outputs=memory.encoded, decoder_input_ids=ids, past_key_values=memory.cache, **mask, **fixed
         )
-        return _returned(model, out, memory, keep)
+        memory.keep(model, out, len(ids))
+        scores = out.logits[:, -1]
+        return (scores, memory) if keep is None else (scores, memory, keep(out))
 
     without_gradient: Step = torch.no_grad()(step)
     return without_gradient
@@ -172,15 +191,52 @@ class _Memory:
 
     def __init__(self, cache: Any, seen: Any, encoded: Any = None, mask: Any = None, source: Any = None) -> None:
         self.cache, self.seen, self.encoded, self.mask, self.source = cache, seen, encoded, mask, source
+        self.rows = 0
 
-    def longer(self) -> Any:
-        """Which tokens are none, with one more for each row; None where all are tokens."""
+    def longer(self) -> None:
+        """There is one more token in each row."""
         if self.seen is not None:
             self.seen = _beside(self.seen)
-        return self.seen
+
+    def keep(self, model: Any, out: Any, rows: int) -> None:
+        """The model has returned this for so many rows."""
+        self.cache, self.rows = getattr(out, "past_key_values", None), rows
+        if not hasattr(self.cache, "reorder_cache"):
+            raise TypeError(
+                f"{type(model).__name__} returns no past_key_values that can follow the rows; "
+                "give `beam_search` a step of your own, with what the model remembers as its memory"
+            )
+
+    def join(self, torch: Any, other: _Memory) -> _Memory:
+        """These rows and, behind them, those of another; both begin with padding where the other has more tokens."""
+        parts = (self, other)
+        for part in parts:
+            kinds = {type(layer).__name__ for layer in getattr(part.cache, "layers", [None])}
+            if kinds != {"DynamicLayer"}:
+                raise TypeError(f"sources cannot be added to a search whose model has a cache of {', '.join(kinds)}")
+        widths = [part.cache.get_seq_length() for part in parts]
+        masks = []
+        for part, width in zip(parts, widths, strict=True):
+            like = part.cache.layers[0].keys
+            seen = (
+                torch.ones(len(like), width, dtype=torch.int64, device=like.device) if part.seen is None else part.seen
+            )
+            masks.append(torch.nn.functional.pad(seen, (max(widths) - width, 0)))
+        seen = torch.cat(masks)
+        first = int(seen.any(0).to(torch.uint8).argmax())  # what comes before has been padding since rows went
+        for layer, more in zip(self.cache.layers, other.cache.layers, strict=True):
+            for name in ("keys", "values"):
+                padded = [
+                    torch.nn.functional.pad(getattr(part, name), (0, 0, max(widths) - width, 0))
+                    for part, width in zip((layer, more), widths, strict=True)
+                ]
+                setattr(layer, name, torch.cat(padded)[:, :, first:])
+        self.seen, self.rows = seen[:, first:], len(seen)
+        return self
 
     def reorder_cache(self, parents: Any) -> None:
         """Row i is now row ``parents[i]``."""
+        self.rows = len(parents)
         cross = getattr(self.cache, "cross_attention_cache", None)
         (self.cache if cross is None else self.cache.self_attention_cache).reorder_cache(parents)
         if self.seen is not None:
@@ -208,18 +264,6 @@ def _beside(seen: Any) -> Any:
     return longer
 
 
-def _returned(model: Any, out: Any, memory: _Memory, keep: Kept | None) -> tuple[Any, ...]:
-    """What the step returns of what the model has."""
-    memory.cache = getattr(out, "past_key_values", None)
-    if not hasattr(memory.cache, "reorder_cache"):
-        raise TypeError(
-            f"{type(model).__name__} returns no past_key_values that can follow the rows; "
-            "give `beam_search` a step of your own, with what the model remembers as its memory"
-        )
-    scores = out.logits[:, -1]
-    return (scores, memory) if keep is None else (scores, memory, keep(out))
-
-
 def _tensor(torch: Any, x: Array, device: Any) -> Any:
     """The array as a tensor there."""
     return x.to(device) if isinstance(x, torch.Tensor) else torch.tensor(x, device=device)
@@ -235,11 +279,11 @@ def _positions(seen: Any) -> Any:
     return (seen.cumsum(1) - 1).clamp(min=0)
 
 
-def _prompts(torch: Any, state: BeamState, device: Any) -> tuple[Any, Any]:
-    """All prompts, padded on the left, and which of them are tokens; None where all are."""
+def _prompts(torch: Any, state: BeamState, device: Any, first: int) -> tuple[Any, Any]:
+    """The prompts of the rows from the first one on, padded on the left, and which of them are tokens; None for all."""
     if state.prompt is None:
-        return _tokens(torch, state, device), None
-    return _padded(torch, state.prompt, device, left=True)
+        return _tokens(torch, state, device)[first:], None
+    return _padded(torch, state.prompt[to_host(state.source)[first:]], device, left=True)
 
 
 def _padded(torch: Any, sequences: Ragged[Any], device: Any, *, left: bool) -> tuple[Any, Any]:
