@@ -44,13 +44,9 @@ class Cohort:
         """The rows that are still there, as constraints count them."""
         return np.arange(self.live.source.size) if self._left is None else self._left
 
-    def see(self, live: Live) -> None:
-        """These are alive now."""
-        self.live, self._left = live, None
-
     def follow(self, live: Live) -> None:
         """A step was made, behind which these are alive."""
-        self.see(live)
+        self.live, self._left = live, None
         for constraint in self._constraints:
             constraint.follow(live)
 
@@ -108,7 +104,7 @@ class Cohorts:
             self._alone = False
             cohort.begun = live.t
             live = cohort.part(live, sum(other.there.size for other in self._all))
-        cohort.see(live)
+        cohort.live = live
         self._all.append(cohort)
 
     def keep(self, sources: Array, rows: Array) -> None:

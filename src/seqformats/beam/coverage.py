@@ -31,8 +31,6 @@ class Coverage:
 
     def check(self, kept: Step | None) -> None:
         """TypeError, or StructureError, unless the first array that a step keeps can be attention."""
-        if not self.weight:
-            return
         if not kept:
             raise TypeError(f"coverage needs the attention of every step, but this one keeps nothing; {_HOW}")
         library, array = next(iter(kept.values()))

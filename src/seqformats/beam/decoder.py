@@ -132,7 +132,8 @@ class BeamDecoder:
         try:
             told = check_memory(memory, rows, self._place)
             found_kept = self._paths.read(kept, rows, self._place)
-            self._coverage.check(found_kept)
+            if self._coverage.weight:
+                self._coverage.check(found_kept)
             found = self._selection.choose(scores, search, self.state)
         except BaseException:
             self._cut = False  # nothing has changed

@@ -170,7 +170,8 @@ class Live:
     @cached_property
     def prefixes(self) -> Array:
         """All tokens so far, ``(rows, t)``, the start excluded."""
-        return frozen(self.ragged[0].reshape(self.nodes.size, self.t))
+        tokens: Array = self._nodes.traced(self.nodes, np.arange(self.nodes.size + 1) * self.t)[0]
+        return frozen(tokens.reshape(self.nodes.size, self.t))
 
     @cached_property
     def context(self) -> Array:

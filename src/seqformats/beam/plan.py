@@ -147,19 +147,15 @@ class Plan:
             wrong = rows[(rows < 0) | (rows >= self.rows)][0]
             raise StructureError(f"row {wrong} is changed, but there are {self.rows} rows")
         inside = (tokens >= 0) & (tokens < self.width)
-        values = []
-        for name, x in (("factor", factor), ("addend", addend), ("divisor", factor if divisor is None else divisor)):
-            try:
-                values.append(np.broadcast_to(np.asarray(x, np.float32), inside.shape)[inside])
-            except ValueError:
-                raise StructureError(f"{name} must be a number, or one for each of {rows.size} pairs") from None
-        if not (np.isfinite(values[0]) & ((divisor is not None) | (values[0] > 0))).all():
+        factors, addends = _values(factor, "factor", inside), _values(addend, "addend", inside)
+        divisors = factors if divisor is None else _values(divisor, "divisor", inside)
+        if not np.isfinite(factors).all() or (divisor is None and not (factors > 0).all()):
             raise ConversionError(f"factor must be {'finite' if divisor is not None else 'above 0, and finite'}")
-        if not ((values[2] > 0) & (values[2] < np.inf)).all():
+        if divisor is not None and not ((divisors > 0) & (divisors < np.inf)).all():
             raise ConversionError("divisor must be above 0, and finite")
-        if not (values[1] < np.inf).all():
+        if not (addends < np.inf).all():
             raise ConversionError("addend must not be NaN or +inf")
-        self._edits.append(Edit(rows[inside], tokens[inside], *values))
+        self._edits.append(Edit(rows[inside], tokens[inside], factors, addends, divisors))
 
     def ban(self, rows: Array, tokens: Array) -> None:
         """``tokens[i]`` does not follow ``rows[i]``."""
@@ -273,6 +269,19 @@ class Plan:
 
 
 NO_LIMITS = Plan(0, 0).limits
+
+
+def _values(x: object, what: str, inside: Array) -> Array:
+    """A number, or one for each pair, as float32 for those pairs that are inside."""
+    values = np.asarray(x, np.float32)
+    if not values.ndim:  # mostly so
+        same = np.empty(np.count_nonzero(inside), np.float32)
+        same.fill(values)
+        return same
+    try:
+        return np.broadcast_to(values, inside.shape)[inside]
+    except ValueError:
+        raise StructureError(f"{what} must be a number, or one for each of {inside.size} pairs") from None
 
 
 def _numbers(x: object, what: str) -> Array:
