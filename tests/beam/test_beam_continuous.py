@@ -428,7 +428,7 @@ BAD = {
     "another dtype": ({}, {"start": [2]}, np.zeros((1, 3), np.float32), sf.StructureError, "float32"),
     "another shape": ({}, {"start": [2]}, np.zeros((1, 2)), sf.StructureError, r"\(3,\)"),
     "another container": ({}, {"start": [2]}, [np.zeros((1, 3))], sf.StructureError, "list"),
-    "other keys": ({"memory": {"a": np.zeros(2)}}, {"start": [2]}, {"b": np.zeros(1)}, sf.StructureError, "dict"),
+    "other keys": ({"memory": {"a": np.zeros(2)}}, {"start": [2]}, {"b": np.zeros(1)}, sf.StructureError, "'a', and a dict of 'b' is"),
     "too many rows": ({}, {"start": [2]}, np.zeros((2, 3)), sf.StructureError, "1 tokens"),
     "no start": ({}, {}, np.zeros((1, 3)), TypeError, "start is missing"),
     "a prompt": ({}, {"prompt": [[1, 2]]}, np.zeros((1, 3)), sf.StructureError, "prompt"),
@@ -485,6 +485,16 @@ def test_an_end_that_there_is_not():
     decoder.add(None, start=[2], end=WORDS)
     with pytest.raises(sf.StructureError, match=f"end is {WORDS}, but scores have {WORDS} columns"):
         decoder.step(np.zeros((3, WORDS), np.float32))
+
+
+@pytest.mark.peers
+def test_no_gradient():
+    import torch
+
+    decoder = sf.BeamDecoder(torch.zeros(2, 3), **BASE)
+    with pytest.raises(TypeError, match="no gradient"):
+        decoder.add(torch.zeros(1, 3, requires_grad=True), start=[2])
+    assert decoder.sources.tolist() == [0, 1]
 
 
 def test_what_cannot_take_in_others():

@@ -104,6 +104,13 @@ def _batches(before: Any, more: Any, what: str) -> Any:
 
 def _differ(before: Any, more: Any, what: str) -> StructureError:
     return StructureError(
-        f"{what} of the sources that are added must hold the same as that of the others, and in one place a "
-        f"{type(before).__name__} with the same members, not this {type(more).__name__}"
+        f"{what} of the sources that are added must hold the same as that of the others, but in one place there is "
+        f"{_named(before)}, and {_named(more)} is given"
     )
+
+
+def _named(x: Any) -> str:
+    """What a container is, and how many members it has, or under which keys."""
+    if isinstance(x, dict):
+        return f"a dict of {', '.join(map(repr, x)) or 'nothing'}"
+    return f"a {type(x).__name__}{f' of {len(x)}' if isinstance(x, (list, tuple)) else ''}"

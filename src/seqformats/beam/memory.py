@@ -343,8 +343,10 @@ def place_of(found: list[Any]) -> Place:
 
 
 def check_place(found: list[Any], place: Place) -> None:
-    """DeviceError unless the arrays among some parts are there."""
+    """DeviceError unless the arrays among some parts are there, TypeError where they ask for a gradient."""
     for library, array in _samples(found):
+        if library.autograd and library.wants_grad((array,)):
+            raise no_gradient_error()
         if place.like is None and library is not place.library:
             raise DeviceError(f"a memory is an array of {library.name}, but at first there was none")
         place.check(library, array, "a memory")
