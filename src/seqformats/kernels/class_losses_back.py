@@ -1,21 +1,48 @@
 """The gradient of `class_losses`: the slope of an item times the softmax of its scores less what should be.
 
 `x`, `y`, `scale`, `factors` and `kept` are as there, and ``out`` has the layout and the width of `x`.  The slope is
-``slopes[0]``, that of its sequence or its own, times ``scale[i]``: `each` is 0, 1 or 2.
+``slopes[0]``, that of its sequence or its own, times ``scale[i]``: `which` is 0, 1 or 2.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, Layout, alike, along, compiled, exp, locate, shared
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Integers,
+    KernelSpec,
+    Layout,
+    alike,
+    along,
+    at_most,
+    columns_at_once,
+    compiled,
+    each,
+    exp,
+    in_lanes,
+    load,
+    locate,
+    pointer,
+    shared,
+    store,
+)
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import find, gpu
 
 
 @shared
-def slope_of(slopes: Array, scale: Array, each: int, i: int, r: int) -> Any:
+def slope_of(slopes: Array, scale: Array, which: int, i: int, r: int) -> Any:
     """The slope of the item of row r, of sequence i."""
-    return slopes[r if each == 2 else i if each == 1 else 0] * scale[i]
+    return slopes[r if which == 2 else i if which == 1 else 0] * scale[i]
+
+
+@in_lanes
+def classes_of(x: Array, out: Array, d: int, top: Any, log: Any, share: Any, slope: Any, count: int) -> None:
+    """Some classes of an item, from number d on, as if none of them were right."""
+    power = exp((load(x, d, count, x) - each(x, top, count)) - each(x, log, count))
+    store(out, d, (power - each(x, share, count)) * each(x, slope, count))
 
 
 @compiled
@@ -28,7 +55,7 @@ def cpu(
     kept: Array,
     out: Array,
     at: Layout,
-    each: int,
+    which: int,
     ignore: int,
     ignores: int,
     width: int,
@@ -37,20 +64,31 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     own, share = factors[0], factors[2]
+    scores, to_scores, count = pointer(x), pointer(out), columns_at_once(width, 8)
     for u in range(lo, hi):
         i, first, length = locate(at, u)
         for t in range(length):
             r = first + along(at, t)
             begin = r * width
-            scores, to = x[begin : begin + width], out[begin : begin + width]
             if ignores != 0 and y[r] == ignore:
+                to = out[begin : begin + width]
                 for k in range(to.size):
                     to[k] = 0
                 continue
-            top, log, slope = kept[2 * r], kept[2 * r + 1], slope_of(slopes, scale, each, i, r)
-            for k in range(to.size):
-                to[k] = (exp((scores[k] - top) - log) - share) * slope
-            to[y[r]] -= own * slope
+            top, log, slope = kept[2 * r], kept[2 * r + 1], slope_of(slopes, scale, which, i, r)
+            k = 0
+            while k < width:
+                d = begin + at_most(k, width - count)  # the last of them may have been written before
+                if count == 32:
+                    classes_of(scores, to_scores, d, top, log, share, slope, 32)
+                elif count == 8:
+                    classes_of(scores, to_scores, d, top, log, share, slope, 8)
+                elif count == 4:
+                    classes_of(scores, to_scores, d, top, log, share, slope, 4)
+                else:
+                    classes_of(scores, to_scores, d, top, log, share, slope, 1)
+                k += count
+            out[begin + y[r]] -= own * slope
 
 
 def cuda(
@@ -62,7 +100,7 @@ def cuda(
     kept: Array,
     out: Array,
     at: Layout,
-    each: int,
+    which: int,
     ignore: int,
     ignores: int,
     width: int,
@@ -79,7 +117,7 @@ def cuda(
                 out[begin + k] = 0
                 k += gpu.blockDim.x
         else:
-            top, log, slope = kept[2 * r], kept[2 * r + 1], slope_of(slopes, scale, each, i, r)
+            top, log, slope = kept[2 * r], kept[2 * r + 1], slope_of(slopes, scale, which, i, r)
             while k < width:
                 new = (exp((x[begin + k] - top) - log) - share) * slope
                 if k == y[r]:
