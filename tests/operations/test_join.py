@@ -5,7 +5,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from checks import assert_kept, assert_result, assert_slopes, mapped, noise
+from checks import assert_kept, assert_result, assert_slopes, mapped, noise, rows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -186,6 +186,29 @@ def test_interleave_of_many_and_long(arrays):
         truths = [oracle.read(x) for x in xs]
         made = join_oracle.interleaved([truth.sequences() for truth in truths], 3)
         assert_kept(arrays.on(sf.interleave)(xs), xs[0], mapped(truths[0], lambda _, i, made=made: made[i]))
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 33])
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.List, sf.Masked, sf.Padded], ids=oracle.format_name)
+def test_interleave_of_sequences_alike(arrays, kind, width):
+    """They are moved as one, beside others that are not; there and back, by one thread or several."""
+    lengths = np.array([3, 0, 40, 1, 7, 7, 0, 5, 2, 260])
+    others = lengths.copy()
+    others[5] = 6
+    xs = [
+        sf.convert(sf.Ragged(np.arange(sum(each) * width, dtype="f4").reshape(-1, width) + 1e5 * k, each), kind)
+        for k, each in enumerate((lengths, lengths, others))
+    ]
+    for parts in (xs[:2], xs[:1] * 3, xs, xs[::2]):
+        made = join_oracle.interleaved([oracle.read(x).sequences() for x in parts], len(lengths))
+        wanted = sf.Ragged(
+            np.concatenate([row for part in made for row in part]).reshape(-1, width), list(map(len, made))
+        )
+        found = arrays.on(sf.interleave)(parts)
+        assert np.array_equal(rows(found), wanted.data)
+        _, pullback = sf.vjp(sf.interleave, parts)
+        for x, dx in zip(parts, pullback(wanted), strict=True):
+            assert np.array_equal(rows(dx), rows(x))
 
 
 def test_interleave_of_bare_lists():

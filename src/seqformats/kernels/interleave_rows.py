@@ -11,13 +11,31 @@ from .parts import (
     Array,
     Integers,
     KernelSpec,
+    at_least,
     at_most,
     compiled,
     move_run,
+    shared,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, move_word, search
+
+
+@shared
+def alike_from(begins: Array, units: Array, cum: Array, parts: int, n: int, unit: int, first: int, hi: int) -> int:
+    """How many sequences from one on are as long in every part, and begin where the one before ends."""
+    i = first
+    while i < hi:
+        length = cum[i + 1] - cum[i]
+        for k in range(parts):
+            u = k * (n + 1) + i
+            if cum[u + 1] - cum[u] != length:
+                return i - first
+            if i > first and (units[k] != unit or begins[u] - begins[u - 1] != cum[u] - cum[u - 1]):
+                return i - first
+        i += 1
+    return i - first
 
 
 @compiled
@@ -36,7 +54,25 @@ def cpu(
 ) -> None:
     """Sequences `lo` to `hi`; `row` bytes a row.  With `absolute` 1 `src` is 0, else `out` has the parts."""
     parts, n = bases.size, offsets.size - 1
-    for i in range(lo, hi):
+    unit = row if absolute else 1
+    some = at_least(4096 // at_least(parts * row, 1), 1)  # turns that are written part by part within a cache
+    i = lo
+    while i < hi:
+        last = i + alike_from(begins, units, cum, parts, n, unit, i, hi)
+        place, stop, t = offsets[i], offsets[last], 0
+        while place < stop:  # a block of turns, in all of which each part has an item
+            turns = at_most((stop - place) // parts, some)
+            for k in range(parts):
+                begin, there = bases[k] + begins[k * (n + 1) + i] * units[k], (place + k) * row
+                if absolute:
+                    move_run(out, there, parts * row, src, begin + t * row, row, row, turns)
+                else:
+                    move_run(out, (begin + t) * row, row, src, there, parts * row, row, turns)
+            place += parts * turns
+            t += turns
+        if last > i:
+            i = last
+            continue
         place = offsets[i]
         t = 0
         while place < offsets[i + 1]:  # some turns, in which the same parts have an item
@@ -60,6 +96,7 @@ def cpu(
                     there += row
             place += taking * turns
             t += turns
+        i += 1
 
 
 def cuda(
