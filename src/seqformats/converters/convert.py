@@ -432,9 +432,9 @@ def resized(x: Ragged, structure: Structure) -> Ragged:
 
 def rows_of(x: Encoding) -> Array:
     """The rows of an encoding, one sequence after the other, after a look at whether data is what was validated."""
-    r = convert(x, Ragged)
+    r: Encoding = x if x._flat else convert(x, Ragged)
     r._look()
-    data: Array = r.data
+    data: Array = r._sample()
     return data
 
 
