@@ -25,7 +25,7 @@ from seqformats.formats import Encoding
 from seqformats.formats.structure import Structure
 from seqformats.launch.kernel import kernel, variant_of
 from seqformats.native.words import LEARNED, MOST, NUMBER
-from seqformats.operations import distance, expand, loss, masking, rearrange, reduce, softmax, spread, windows
+from seqformats.operations import class_loss, distance, expand, masking, rearrange, reduce, softmax, spread, windows
 
 pytestmark = [
     pytest.mark.passes("compiled", reason="doors are machine code"),
@@ -181,8 +181,14 @@ def opened():
     targets = tokens()._with_data(tokens().data % 5)
     sf.cross_entropy(x, targets.data)
     for what in range(3):
-        found.append((loss._DOOR, (x, targets.data, 3, what, loss._UNSMOOTHED)))
-        found.append((loss._DOOR, (x, x._sealed(targets.data, x._structure), None, what, loss._UNSMOOTHED)))
+        found.append((class_loss.LOSING, (x, targets.data, 3, what, class_loss.UNSMOOTHED)))
+        found.append((class_loss.LOSING, (x, x._sealed(targets.data, x._structure), None, what, class_loss.UNSMOOTHED)))
+    for what, reduction in enumerate(("mean", "sequence", "none")):
+        y, pullback = sf.vjp(sf.cross_entropy, x, targets.data, ignore=3, reduction=reduction)
+        pullback(y)
+        args = (x, targets.data, 3, what, class_loss.UNSMOOTHED)
+        found.append((class_loss.HOLDING, args))
+        found.append((class_loss._SLOPING, (x, y, class_loss.HOLDING.enter(*args)[1])))
     hidden = sf.mask_tokens(tokens(), rate=0.5, mask_id=9, special=[2], vocabulary=7, seed=1)
     assert hidden.labels._structure is hidden.ids._structure
     found.append((masking.HIDING, (tokens(), np.array([2]), np.zeros(0, np.int64), HIDE)))
@@ -321,14 +327,78 @@ def test_losses_as_the_general_way(lengths, seed, classes, dtype, whole, kind):
     compared(lambda: sf.cross_entropy(x, targets, reduction=[]))
 
 
+@given(
+    strategies.lengths(),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 5, 8, 33, 70]),
+    st.sampled_from(["f4", "f8", "f4", "f8", "f2", ">f4"]),
+    st.sampled_from(["i8", "i8", "i4", "u1"]),
+    st.sampled_from(KINDS),
+)
+def test_gradients_of_losses_as_the_general_way(lengths, seed, classes, dtype, whole, kind):
+    rng, rows = np.random.default_rng(seed), sum(lengths)
+    x = encoded((rng.standard_normal((rows, classes)) * 3).astype(dtype), np.array(lengths, np.int64), kind)
+    targets = rng.integers(0, classes + (seed % 7 == 0), rows).astype(whole)
+
+    def gradient(given_, each, **options):
+        y, pullback = sf.vjp(sf.cross_entropy, x, given_, **options)
+        return y, pullback(y if each is None else each(y))
+
+    odd = [None, lambda y: np.float32(2) * y if isinstance(y, np.ndarray) else sf.convert(y, sf.Padded)]
+    for given_ in (
+        targets,
+        sf.Ragged(targets, lengths),
+        x._sealed(targets, x._structure) if kind == "Ragged" else targets,
+    ):
+        for ignore in (None, 0, classes):
+            for reduction in ("mean", "sequence", "none"):
+                for each in odd:
+                    compared(lambda g=given_, i=ignore, r=reduction, e=each: gradient(g, e, ignore=i, reduction=r))
+    compared(lambda: gradient(targets, None, label_smoothing=0.1))
+
+
+def test_what_is_held_is_what_was_checked():
+    """Targets that are changed before the gradient are not looked at again."""
+    x, targets = batch(), tokens().data % 5
+    for other in (x, sf.convert(x, sf.Masked)):
+        for _ in range(3):
+            changed = targets.copy()
+            y, pullback = sf.vjp(sf.cross_entropy, other, changed)
+            wanted = pullback(y)
+            changed[:] = 1 << 40
+            assert sf.equal(pullback(y), wanted)
+
+
+def test_gradients_that_are_not_plain_are_left_to_the_general_way():
+    opened()
+    x, targets = batch(), tokens().data % 5
+    for what, reduction in enumerate(("mean", "sequence", "none")):
+        y = sf.cross_entropy(x, targets, reduction=reduction)
+        held = class_loss.HOLDING.enter(x, targets, None, what, class_loss.UNSMOOTHED)[1]
+        enter = class_loss._SLOPING.enter
+        assert held.shape == (3 * 31 + 5 + 6,)
+        assert enter(x, y, held) is not None
+        for other in (held[:-1], held.astype("f8"), held.tolist(), held.reshape(1, -1), held[::-1], None):
+            assert enter(x, y, other) is None
+        plain = y.data if reduction == "none" else y
+        for dy in (plain[..., None], plain.astype("f8"), plain.tolist(), plain[:0] if plain.ndim else None, x, None):
+            assert enter(x, dy, held) is None
+        for other in (batch(dtype="f8"), batch("Masked"), batch(dtype=">f4"), tokens()):
+            assert enter(other, y, held) is None
+        assert enter(x, y) is None
+        assert enter(x, y, held, held) is None
+
+
 @pytest.mark.parametrize("dtype", ["i4", "u1", "i2"])
 def test_losses_of_other_targets_teach_nothing(monkeypatch, dtype):
     """Whose bytes would be read as those of int64."""
     learned = []
-    monkeypatch.setattr(loss._DOOR, "knows", lambda *_: False)
-    monkeypatch.setattr(loss._DOOR, "learn", lambda args, *_: learned.append(args[1]._dtype))
+    for door in (class_loss.LOSING, class_loss.HOLDING):
+        monkeypatch.setattr(door, "enter", doors.closed)
+        monkeypatch.setattr(door, "knows", lambda *_: False)
+        monkeypatch.setattr(door, "learn", lambda args, *_: learned.append(args[1]._dtype))
     for targets in (np.zeros(31, dtype), np.zeros(31, np.int64)):
-        sf.cross_entropy(batch("Masked"), targets)  # which does not go through
+        sf.cross_entropy(batch(), targets)
     assert learned == [np.int64]
 
 

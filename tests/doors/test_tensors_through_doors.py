@@ -94,6 +94,15 @@ def losses(x, **options):
     return sf.cross_entropy(x._sealed(scores, x._structure), torch.arange(len(scores)) % 2, **options)
 
 
+def slopes_of(x, **options):
+    """The gradient of the losses of a batch, whose scores ask for one."""
+    rows = torch.cat([x.data.reshape(x.data.shape[0], -1)] * 2, 1).detach().requires_grad_()
+    y = sf.cross_entropy(x._sealed(rows, x._structure), torch.arange(len(rows)) % 2, **options)
+    y = y if isinstance(y, torch.Tensor) else y.data
+    y.backward(torch.ones_like(y))
+    return rows.grad
+
+
 OF_NUMBERS = {
     "sum": sf.reduce_sum,
     "mean": sf.reduce_mean,
@@ -107,6 +116,9 @@ OF_NUMBERS = {
     "loss": losses,
     "mean loss": lambda x: losses(x, reduction="mean"),
     "loss of items": lambda x: losses(x, ignore=1, reduction="none"),
+    "slopes of losses": slopes_of,
+    "slopes of a mean loss": lambda x: slopes_of(x, reduction="mean"),
+    "slopes of the losses of items": lambda x: slopes_of(x, ignore=1, reduction="none"),
     "weighted sum": lambda x: sf.reduce_sum(x, weights=weights_for(x)),
     "weighted mean": lambda x: sf.reduce_mean(x, weights=x._sealed(weights_for(x), x._structure)),
 }
@@ -372,6 +384,75 @@ def test_states(state, name):
     with STATES[state]():
         check(lambda: OF_NUMBERS[name](x))
         check(lambda: sf.convert(x, sf.Masked))
+
+
+def loss_of(rows, targets, **options):
+    y = sf.cross_entropy(sf.Ragged(rows, LENGTHS), targets, **options)
+    return y if isinstance(y, torch.Tensor) else y.data
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's own, on its way to forward mode
+@pytest.mark.parametrize("reduction", ["mean", "sequence", "none"])
+def test_derivatives_of_losses(reduction):
+    """Of every kind and order, with the doors of a loss and of its gradient open."""
+    targets = torch.arange(ROWS) % 3
+
+    def loss(rows):
+        return loss_of(rows, targets, ignore=2, reduction=reduction)
+
+    rows = torch.randn(ROWS, 3, dtype=torch.float64, requires_grad=True)
+    for _ in range(3):
+        loss(rows).sum().backward()
+    wanted, rows.grad = rows.grad / 3, None
+    assert torch.autograd.gradcheck(loss, rows, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(loss, rows)
+    torch.testing.assert_close(torch.func.grad(lambda x: loss(x).sum())(rows.detach()), wanted)
+    y, pullback = sf.vjp(sf.cross_entropy, sf.Ragged(rows, LENGTHS), targets, ignore=2, reduction=reduction)
+    dx = pullback(y.detach() if isinstance(y, torch.Tensor) else y._with_data(y.data.detach()))
+    assert dx.data.requires_grad
+
+
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Masked])
+def test_targets_that_change_before_the_gradient(kind):
+    """They are not looked at again, and so no class is beyond the scores."""
+    rows = torch.randn(ROWS, 3, requires_grad=True)
+    for _ in range(4):
+        targets = torch.arange(ROWS) % 3
+        x = sf.convert(sf.Ragged(rows, LENGTHS), kind)
+        y = sf.cross_entropy(x, targets, reduction="mean")
+        (wanted,) = torch.autograd.grad(y, rows, retain_graph=True)
+        targets[:] = 1 << 40
+        assert torch.equal(torch.autograd.grad(y, rows)[0], wanted)
+
+
+def test_scores_that_change_before_the_gradient():
+    rows = torch.randn(ROWS, 3, requires_grad=True)
+    for _ in range(4):
+        scores = rows * 1
+        y = loss_of(scores, torch.arange(ROWS) % 3)
+        with torch.no_grad():
+            scores.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+
+
+def test_graphs_of_losses_go():
+    for _ in range(4):
+        rows = torch.randn(ROWS, 3, requires_grad=True)
+        y = loss_of(rows * 1, torch.arange(ROWS) % 3, reduction="none")
+        y.sum().backward()
+        gone = weakref.ref(y), weakref.ref(y.grad_fn), weakref.ref(rows)
+        del rows, y
+        assert [ref() for ref in gone] == [None] * 3
+
+
+def test_pullbacks_of_what_is_in_a_graph_are_in_it():
+    x = batch("float64")
+    for _ in range(3):
+        y, pullback = sf.vjp(sf.softmax, x)
+        pullback(y)
+    _, pullback = sf.vjp(sf.softmax, x._with_data(x.data.clone().requires_grad_()))
+    assert pullback(y).data.requires_grad
 
 
 def test_gradients_need_not_be_on():

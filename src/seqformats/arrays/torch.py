@@ -158,6 +158,8 @@ class Torch(Library):
     def shown(self, x: Tensor) -> Array:
         """The memory of the plain tensor in one that `torch.func.grad` or `jvp` has wrapped, for what has no gradient.
 
+        It may be a plain one that is beside such.
+
         TypeError where there is none: several stand behind one that `vmap` has wrapped, and none behind a fake one.
         """
         inside, given = self.torch._C._functorch, x
@@ -169,7 +171,7 @@ class Torch(Library):
             )
         if self.wrapped(x):
             raise TypeError("what is asked for depends on the items themselves, and a fake tensor has none")
-        if x is given:
+        if x is given and not self.transforms_are_active():
             raise TypeError("the memory of this tensor cannot be read")
         with importlib.import_module("torch._functorch.pyfunctorch").temporarily_clear_interpreter_stack():
             host: Array = x.detach().numpy()  # which else would be wrapped again

@@ -263,9 +263,18 @@ class Comparing(OfKernel):
 
 
 class Losing(OfKernel):
-    """The door of the loss of scores: ``enter(scores, targets, ignored, what, smoothing)``."""
+    """The door of the loss of scores: ``enter(scores, targets, ignored, what, smoothing)``.
+
+    One that `HOLDS` gives a pair, with what the gradient needs.
+    """
 
     page = "losses"
+
+
+class Sloping(OfKernel):
+    """The door of its gradient: ``enter(scores, dy, held)``."""
+
+    page = "slopes"
 
 
 class Masking(OfKernel):

@@ -141,7 +141,8 @@ class Call(NamedTuple, Generic[R]):
         y, back = self.rule(self.operands, True)
         assert back is not None
         like = without_data(y)
-        if wants_grad(self.operands):  # the result belongs to the caller's graph
+        in_graph = wants_grad(self.operands)
+        if in_graph:  # the result belongs to the caller's graph
             y = connected(self.rule, self.operands, self.second_order, by_column=self.by_column)
 
         def pullback(dy: object) -> Any:
@@ -152,7 +153,9 @@ class Call(NamedTuple, Generic[R]):
                 dx = back(dy)
             return dx if self.gradient is None else self.gradient(dx)
 
-        found = back.before(pullback) if type(back) is Back and self.gradient is None else pullback
+        found: Pullback = pullback
+        if type(back) is Back and self.gradient is None and not (in_graph and self.second_order is not None):
+            found = back.before(pullback)
         return y if self.result is None else self.result(y), found
 
 

@@ -115,9 +115,11 @@ COMMON = TENSOR_NUMBERS + TENSOR_NUMBER * MOST_TENSOR_DTYPES
     LAID,  # bits: which of them are laid out as it, the others being one row a sequence
     # of `mask`
     NAMED,  # the type of its results
-) = range(17)
+    # of `losses`
+    HOLDS,  # does what the gradient needs come with a loss?
+) = range(18)
 MOST_ARRAYS = 3
-LOD = 17  # the words of a `LoD`, as those of `ENCODINGS`, and then:
+LOD = 18  # the words of a `LoD`, as those of `ENCODINGS`, and then:
 LEVELS = LOD + WIDE  # its slot of levels
 LEARNED = LEVELS + 1  # how many plans there are
 PLANS = LEARNED + 1

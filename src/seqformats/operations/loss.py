@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
-import numpy as np
-
-from ..arrays import NUMPY, Array, Library, adopt, frozen, is_array, library_of, to_host
-from ..arrays.dtypes import HALF, differentiable, in_floats
-from ..converters.convert import convert, relaid, restored, rows_of, without_padding
-from ..doors.door import Losing, Plan
+from ..arrays import NUMPY, Array, adopt, is_array, library_of
+from ..converters.convert import convert
 from ..errors import ConversionError, DeviceError, StructureError, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.encoding import shown
-from ..formats.leaves import calculated, without_data
-from ..formats.structure import Structure
 from ..gradients.operation import Call, Pullback, operand, to_be_summed, with_rule
-from ..launch.kernel import Work, kernel, variant_of
 from .annotations import B, Batch, Flat, Nested
-from .options import label, share
-from .over import in_one_array, layout_for, rows_like, scratch
-from .reduction import operand_of_reduction, over_levels, rows_or_data
-from .spread import spread, summed, sums_of
+from .class_loss import HOLDING, ITEM, LOSING, ONE, SEQUENCE, UNSMOOTHED, call_of_held, loss_of
+from .reduction import operand_of_reduction
 
-check_targets = kernel("check_targets")
-class_losses, class_losses_back = kernel("class_losses"), kernel("class_losses_back")
-
-_ONE, _SEQUENCE, _ITEM = 0, 1, 2
-_REDUCTIONS = {"mean": _ONE, "sequence": _SEQUENCE, "none": _ITEM}
-"""What has a loss, as the kernels number it."""
-_UNSMOOTHED = 0.0
-_DOOR = Losing(())
-_DOOR.default = (_UNSMOOTHED,)
+_REDUCTIONS = {"mean": ONE, "sequence": SEQUENCE, "none": ITEM}
 
 
 @overload
@@ -78,7 +60,7 @@ def cross_entropy(
     targets: Batch | Integers,
     *,
     ignore: int | None = None,
-    label_smoothing: float = _UNSMOOTHED,
+    label_smoothing: float = UNSMOOTHED,
     reduction: Literal["sequence", "mean", "none"] = "sequence",
 ) -> Any:
     """The cross entropy of the scores of classes and the classes that are right: its logarithm of softmax, negative.
@@ -142,7 +124,7 @@ def cross_entropy(
     array([0.2877, 0.    , 0.2231])
     """
     each = _REDUCTIONS.get(reduction) if isinstance(reduction, str) else None
-    found = _DOOR.enter(logits, targets, ignore, each, label_smoothing)
+    found = LOSING.enter(logits, targets, ignore, each, label_smoothing)
     return _prepared(logits, targets, ignore, label_smoothing, reduction).run() if found is None else found
 
 
@@ -152,181 +134,28 @@ def _prepared(
     if not isinstance(reduction, str) or reduction not in _REDUCTIONS:
         raise ConversionError(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, not {said(reduction)}")
     each = _REDUCTIONS[reduction]
-    own, result, gradient = to_be_summed(operand(logits) if each == _ITEM else operand_of_reduction(logits))
+    held = HOLDING.enter(logits, targets, ignore, each, label_smoothing)
+    if held is not None:
+        return call_of_held(logits, held)  # type: ignore[arg-type]  # who has come through a door is an encoding
+    own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))
     right = _targets(targets, own)
-    loss = _loss_of(own, right, each, ignore, label_smoothing)
+    loss = loss_of(own, right, each, ignore, label_smoothing)
 
     def rule(x: Encoding, back: bool) -> tuple[Any, Pullback | None]:
+        def learn(y: Any, held: Array | None = None) -> None:
+            if label_smoothing is UNSMOOTHED:
+                loss.learn((x, right, ignore, each), y, held)
+
         if back:
-            return loss.with_pullback(x)
+            return loss.with_pullback(x, learn)
         y = loss.reduced(loss.losses(x)[1])
-        if label_smoothing is _UNSMOOTHED:
-            loss.learn((x, right, ignore, each), y)
+        learn(y)
         return y, None
 
     return Call(own, rule, result, gradient, loss.second_order)
 
 
 with_rule(cross_entropy, _prepared)
-
-
-class _Loss(NamedTuple):
-    """A loss whose targets are checked."""
-
-    shape: Encoding  # of the scores, without data
-    at: Encoding  # the same in one array
-    library: Library
-    name: str  # the dtype of the scores, and that of the kernels
-    kind: str
-    on: Library  # in whose arrays kernels write: NumPy's on the host, the quickest to make
-    each: int
-    targets: Array  # int64, laid out as `at`
-    scale: Array  # (n,) what the loss of an item is multiplied by, of each sequence
-    factors: Array  # see the kernel
-    ignored: tuple[int, int]
-
-    def losses(self, x: Encoding) -> tuple[Encoding, Encoding, Array]:
-        """The scores in one array, the losses of their items, and what the gradient needs."""
-        z, at, made = in_one_array(x), self.at, self.on.dtype(self.kind)
-        out = rows_like(self.on, at, (), made, z.data)
-        kept = rows_like(self.on, at, (2,), made, z.data)
-        structure = at._structure
-        if structure.rows:
-            inputs = (self.cast(z.data), self.targets, self.scale, self.factors)
-            args, width = (at._layout(), *self.ignored), int(z.item_shape[0])
-            class_losses.start(self.library, inputs, (out, kept), args, width, structure, self.work())
-        return z, at._with_data(out), kept
-
-    def cast(self, x: Array) -> Array:
-        """In the dtype of the kernels."""
-        return self.library.astype(x, self.kind)
-
-    def given(self, x: Array) -> Array:
-        """What kernels have written as an array of the caller's library, in the dtype of the scores if that is half."""
-        y = x if self.on is self.library else self.library.taken(x, NUMPY)
-        return self.library.astype(y, self.name) if self.name in HALF else y
-
-    def work(self) -> Work | None:
-        """On a GPU an item is a unit."""
-        rows = self.at._structure.rows
-        return None if self.on is NUMPY else Work(rows, rows)
-
-    def reduced(self, losses: Encoding) -> Any:
-        """The result, of the losses of items."""
-        if self.each == _ITEM:
-            return self.shape._with_data(self.given(losses.data))
-        y = summed(losses)
-        if self.each == _SEQUENCE:
-            return over_levels(self.given(y), self.shape)
-        return self.given(self.total(y))
-
-    def total(self, sums: Array) -> Array:
-        """The sum of those of all sequences, an array without an axis."""
-        return summed(Ragged._sealed(sums, _one_sequence(self.at._structure.n))).reshape(())
-
-    def with_pullback(self, x: Encoding) -> tuple[Any, Pullback]:
-        """The result and its pullback."""
-        differentiable(self.name, "a cross entropy")
-        z, losses, kept = self.losses(x)
-        scores = self.library.alias(z.data)
-        return self.reduced(losses), lambda dy: self.slopes_of(scores, kept, self.arrays_of(dy))
-
-    def learn(self, args: tuple[Any, ...], result: Any) -> None:
-        """Open the door for calls like this one, if nothing was cast."""
-        dtypes = args[0]._dtype, args[1]._dtype
-        plain = self.kind == self.name and self.library.dtype_name(dtypes[1]) == "int64"
-        if self.library.has_doors and plain and not _DOOR.knows(*dtypes):
-            losses = variant_of(self.name, "int64", *[self.name] * 4)
-            others = (
-                (check_targets, variant_of("int64", "int64")),
-                (sums_of[0].kernel, variant_of(self.name, self.name)),
-            )
-            _DOOR.learn(args, result, Plan(dtypes, class_losses, losses, dtypes[0], others))
-
-    def arrays_of(self, dy: Any) -> Array:
-        """The gradient of the result as the kernel takes it."""
-        if self.each == _ITEM:
-            slopes: Array = relaid(convert(dy, Ragged) if dy.keeps_levels else dy, self.at).data
-            return slopes
-        return rows_or_data(dy)
-
-    def slopes_of(self, scores: Array, kept: Array, slopes: Array) -> Any:
-        """The gradient of the scores."""
-        item = self.shape.item_shape
-        out = rows_like(self.on, self.at, item, self.on.dtype(self.kind), kept)
-        structure = self.at._structure
-        if structure.rows:
-            inputs = (self.cast(scores), self.targets, self.scale, self.factors, self.cast(slopes), kept)
-            args = (self.at._layout(), self.each, *self.ignored)
-            class_losses_back.start(self.library, inputs, (out,), args, int(item[0]), structure, self.work())
-        return self.shape._with_data(self.library.astype(self.given(out), self.name))
-
-    def second_order(self, x: Encoding, dy: Any) -> Any:
-        """The pullback, made of operations that have gradients themselves."""
-        z = x if x._in_one_array else convert(x, Ragged)
-        library, scores = self.library, z.data
-        if not self.at.rows:
-            return restored(z._with_data(scores * 0), self.shape)
-        kept = self.given(self.losses(self.at._with_data(library.alias(scores)))[2])
-        if self.ignored[1]:  # no infinity may come from items without a loss, since that times 0 is NaN
-            counts = (self.targets != self.ignored[0])[..., None]
-            scores = library.where(counts, scores, 0.0)
-        powers = library.exp(scores - library.astype(kept[..., :1], self.name))
-        own, _, share = self.factors.tolist()
-        classes = library.from_host(np.arange(int(self.shape.item_shape[0])), scores)
-        right = library.astype(self.targets[..., None] == classes, self.name)
-        slopes = powers / powers.sum(-1)[..., None] - right * own - share
-        if self.ignored[1]:
-            slopes = slopes * library.astype(counts, self.name)
-        scale = library.astype(library.from_host(self.scale, scores), self.name)
-        if self.each == _ITEM:
-            weights = self.arrays_of(dy)
-        elif self.each == _SEQUENCE:
-            weights = spread(rows_or_data(dy) * scale, without_data(self.at)).data
-        else:
-            weights = dy * scale[0]
-        return restored(without_padding(self.at._with_data(slopes * weights[..., None])), self.shape)
-
-
-@functools.lru_cache(maxsize=64)
-def _one_sequence(n: int) -> Structure:
-    """Of so many items."""
-    return Structure(frozen(np.array([n])), frozen(np.array([0, n])), n)
-
-
-def _loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing: object) -> _Loss:
-    """The loss, its targets checked, and laid out as the scores."""
-    item, structure, sample = own.item_shape, own._structure, own._sample()
-    if len(item) != 1:
-        raise StructureError(f"logits are items of one axis, the scores of all classes, but they have shape {item}")
-    library = library_of(sample)
-    classes, name = int(item[0]), library.dtype_name(own._dtype)
-    part = share(smoothing, "label_smoothing")
-    ignored = (0, 0) if ignore is None else (label(ignore), 1)
-    kind = in_floats(name, "a cross entropy")[0]
-    counts = _counts(right, classes, ignored)
-    if type(counts) is not np.ndarray:
-        scale = _scale_in_program(library, counts, each, kind)
-    elif each == _SEQUENCE:
-        scale = (1.0 / np.maximum(counts, 1)).astype(kind)
-    else:
-        scale = np.empty(structure.n, kind)
-        scale.fill(1.0 / max(int(np.add.reduce(counts)), 1) if each == _ONE else 1.0)
-    factors = np.array([1 - part, part, part / max(classes, 1)], kind)
-    shape = without_data(own)
-    at = layout_for(shape, item, own._dtype)
-    laid = library.astype(relaid(right, at).data, "int64")
-    on = NUMPY if library.kind(sample) == "cpu" else library
-    return _Loss(shape, at, library, name, kind, on, each, laid, scale, factors, ignored)
-
-
-def _scale_in_program(library: Library, counts: Array, each: int, kind: str) -> Array:
-    """What the loss of an item is multiplied by, of each sequence, where counts are values of a program."""
-    if each == _ONE:
-        counts = counts * 0 + counts.sum()
-    elif each == _ITEM:
-        counts = counts * 0
-    return library.astype(1.0 / library.where(counts > 0, counts, 1), kind)
 
 
 def _targets(given: Any, own: Encoding) -> Encoding:
@@ -368,28 +197,3 @@ def _targets(given: Any, own: Encoding) -> Encoding:
     if len(right._shape) > right._lead:
         right = right._with_data(right.data.reshape(right._shape[: right._lead]))
     return right
-
-
-def _counts(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
-    """How many targets of each sequence count, on the host; IndexError where one is no class.
-
-    Where a program is traced, nobody can look at targets, and how many count is a value of the program.
-    """
-    library, structure = library_of(right.data), right._structure
-    if not structure.rows:
-        return np.zeros(structure.n, np.int64)
-    if library.functional and library.wants_grad((right.data,)):
-        if not ignored[1]:
-            return structure.lengths
-        kept: Array = calculated(summed, right._with_data(library.astype(right.data != ignored[0], "int32")))
-        return kept
-    out = scratch(library, (structure.n,), "int64", right.data)
-    check_targets.start(library, (right.data,), (out,), (right._layout(), classes, *ignored), 1, structure)
-    counts = out if type(out) is np.ndarray else library.to_numpy(out)
-    if np.minimum.reduce(counts) < 0:
-        i = int((counts < 0).argmax())
-        t = -1 - int(counts[i])
-        target = to_host(rows_of(right))[structure.offsets[i] + t]
-        hint = "" if ignored[1] else "; ignore=, if it stands for none"
-        raise IndexError(f"the target of item {t} of sequence {i} is {target}, but there are {classes} classes{hint}")
-    return counts

@@ -88,16 +88,39 @@ def seen(common: int, x: int, room: int) -> int:
 
     `room`, which has to live as long as the array, is for `ROOM` bytes.
     """
-    array = shown(common, x, room)
-    if array != room:
+    return _unwatched(common, shown(common, x, room))
+
+
+@shared
+def seen_number(common: int, x: int, room: int) -> int:
+    """The same, where a tensor may be one number, without an axis."""
+    kind = peek(x + TYPE_OF)
+    if kind == at(common, TENSOR):
+        return _unwatched(common, _tensor(common, x, room, 0))
+    return seen(common, x, room)
+
+
+@shared
+def _unwatched(common: int, array: int) -> int:
+    """An array, if no graph or transformation is to hear of it; else 0."""
+    if array == 0 or not is_tensor(array) or not (_wants_grad(common, array) or has_tangent(common, array)):
         return array
+    return 0
+
+
+@shared
+def _wants_grad(common: int, array: int) -> bool:
+    """Is what is done with a tensor to be written down, for its gradient?"""
+    wants = call(at(common, WANTS_GRAD), peek(array + DIMENSIONS) - at(common, INSIDE), 0) & BYTE
+    return wants != 0 and call(at(common, GRAD_IS_ON), 0, 0) & BYTE != 0
+
+
+@shared
+def has_tangent(common: int, array: int) -> bool:
+    """Has a tensor one, in forward mode?"""
     tensor = stack(1)
-    poke(tensor, peek(room + DIMENSIONS) - at(common, INSIDE))  # the C++ object, and here a C++ tensor
-    if call(at(common, WANTS_GRAD), peek(tensor), 0) & BYTE and call(at(common, GRAD_IS_ON), 0, 0) & BYTE:
-        return 0
-    if peek(call_with_three(at(common, TANGENT), peek(tensor), 0, tensor)) != at(common, NO_TANGENT):
-        return 0
-    return array
+    poke(tensor, peek(array + DIMENSIONS) - at(common, INSIDE))  # the C++ object, and here a C++ tensor
+    return peek(call_with_three(at(common, TANGENT), peek(tensor), 0, tensor)) != at(common, NO_TANGENT)
 
 
 @shared
@@ -107,13 +130,13 @@ def shown(common: int, x: int, room: int) -> int:
     if kind == at(common, NDARRAY):
         return x if peek_int(x + FLAGS) & PLAIN == PLAIN else 0
     if kind == at(common, TENSOR) or kind == at(common, PARAMETER):
-        return _tensor(common, x, room)
+        return _tensor(common, x, room, 1)
     return 0
 
 
 @shared
-def _tensor(common: int, x: int, room: int) -> int:
-    """A tensor whose items lie in its memory on the host one after the other."""
+def _tensor(common: int, x: int, room: int, least: int) -> int:
+    """A tensor of so many axes, or more, whose items lie in its memory on the host one after the other."""
     words = stack(2)
     for k in range(KEYS):
         if call(at(common, IS_INCLUDED), at(common, KEY + k), 0) & BYTE:
@@ -127,7 +150,7 @@ def _tensor(common: int, x: int, room: int) -> int:
         place = common + 8 * (TENSOR_NUMBERS + TENSOR_NUMBER * k)
         if at(place, NUMBER_KIND) == kind:
             number = place
-    if number == 0 or at(words, 1) != CPU or not 1 <= axes <= MOST_AXES_OF_TENSORS:
+    if number == 0 or at(words, 1) != CPU or not least <= axes <= MOST_AXES_OF_TENSORS:
         return 0
     items, contiguous = 1, True
     for j in range(axes):

@@ -20,7 +20,7 @@ from ...native.words import (
     WIDE,
 )
 from ..parts import clear
-from .arrays import ARRAY, DESCR, DIMENSIONS, drop, has_shape, owner, seen
+from .arrays import ARRAY, DESCR, DIMENSIONS, drop, has_shape, has_tangent, is_tensor, owner, seen, shown
 from .language import TYPE_OF, at, inside, keep, let_go, new_object, peek, poke, shared
 
 
@@ -54,7 +54,19 @@ def kind_to_fill(common: int, x: int) -> int:
 @shared
 def data_of(common: int, about: int, x: int, room: int) -> int:
     """The array of an encoding that is still what was validated, and plain, see `arrays.seen`; else 0."""
-    data = seen(common, peek(x + at(about, DATA)), room)
+    return _valid(common, about, x, seen(common, peek(x + at(about, DATA)), room))
+
+
+@shared
+def data_in_graph(common: int, about: int, x: int, room: int) -> int:
+    """The same, where a graph may hear of it later."""
+    data = shown(common, peek(x + at(about, DATA)), room)
+    return _valid(common, about, x, data) if data == 0 or not is_tensor(data) or not has_tangent(common, data) else 0
+
+
+@shared
+def _valid(common: int, about: int, x: int, data: int) -> int:
+    """An array, if it is what was validated; else 0."""
     if data == 0 or peek(data + DESCR) != peek(x + at(about, DTYPE)):
         return 0
     if not has_shape(common, peek(x + at(about, SHAPE)), data):
