@@ -211,6 +211,13 @@ def test_interleave_of_sequences_alike(arrays, kind, width):
             assert np.array_equal(rows(dx), rows(x))
 
 
+def test_interleave_of_arrays_that_overlap():
+    """Each begins as many bytes after the one before as that has items."""
+    words = np.arange(9, dtype="i2")
+    parts = [sf.List([words[k : k + 2] for k in range(5)]), sf.List([words[k + 3 : k + 5] for k in range(5)])]
+    assert sf.interleave(parts).to_nested() == [[k, k + 3, k + 1, k + 4] for k in range(5)]
+
+
 def test_interleave_of_bare_lists():
     assert sf.interleave([[[1, 2, 3], []], [[7], [8, 9]], [[5, 5], []]]) == [[1, 7, 5, 2, 5, 3], [8, 9]]
 
