@@ -7,7 +7,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from checks import assert_result, assert_slopes, mapped, noise
+from checks import assert_padding_is_zero, assert_result, assert_slopes, mapped, noise, rows
 from conftest import INTERPRETED
 from hypothesis import given
 from hypothesis import strategies as st
@@ -203,6 +203,23 @@ def test_labels_and_decoder_inputs():
     ids = [[5, 6, 7], [], [8]]
     assert sf.shift(ids, -1, fill=-100) == [[6, 7, -100], [], [-100]]
     assert sf.shift(ids, 1, fill=1) == [[1, 5, 6], [], [1]]
+
+
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Masked], ids=oracle.format_name)
+@pytest.mark.parametrize("width", [1, 4, 33])
+def test_shift_of_many_short_sequences(kind, width):
+    """They are moved some at a time, beside long ones: nothing of a neighbour is left."""
+    lengths = np.array([*[3, 0, 1, 5] * 40, 700, *[2] * 90, 0, 0, 1300, 4])
+    x = sf.Ragged(np.arange(1.0, lengths.sum() * width + 1).reshape(-1, width), lengths)
+    for by in (1, -1, 2, -3, 0, 1299, -5000, 2**62, -(2**63)):
+        given_ = np.split(x.data, x.offsets[1:-1])
+        parts = [np.zeros_like(own) for own in given_]
+        for own, part in zip(given_, parts, strict=True):
+            away = min(abs(by), len(part))
+            part[max(by, 0) :][: len(part) - away] = own[away:] if by < 0 else own[: len(part) - away]
+        found = sf.shift(sf.convert(x, kind), by)
+        assert np.array_equal(rows(found), np.concatenate(parts))
+        assert_padding_is_zero(found)
 
 
 @pytest.mark.usefixtures("threads_for_all")

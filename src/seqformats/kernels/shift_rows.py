@@ -23,21 +23,48 @@ from .parts import (
     move_row,
     move_run,
     pointer,
+    shared,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import find, gpu, move_word
 
 
+@shared
+def moved_together(src: int, out: int, at: Layout, by: int, row: int, lo: int, hi: int) -> int:
+    """Move some short sequences that lie one after the other as if they were one; how many, 0 for none.
+
+    What comes to a sequence from its neighbour is to be written over.
+    """
+    _, first, rows = locate(at, lo)
+    u = lo + 1
+    while u < hi and rows * row < 4096:
+        _, begin, length = locate(at, u)
+        if begin != first + rows:
+            break
+        rows += length
+        u += 1
+    if u < lo + 2:
+        return 0
+    shift = at_least(at_most(by, rows), -rows)
+    to, come = at_least(shift, 0), at_least(-shift, 0)
+    move(out, (first + to) * row, src, (first + come) * row, (rows - to - come) * row)
+    return u - lo
+
+
 @compiled
 def cpu(src: int, out: int, at: Layout, by: Integers, own: int, part: int, row: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
     at = pointer(at)
+    together = lo  # up to which they have been moved
     for u in range(lo, hi):
+        if u == together and part == 0 and own == 0 and at.step == 1:
+            together += moved_together(src, out, at, by[0], row, u, hi)
         i, first, length = locate(at, u)
         shift = at_least(at_most(by[i * own], length), -length)
         begin, end = at_least(shift, 0), length + at_most(shift, 0)  # of the items that there are
-        if part != 2:
+        if part != 2 and u >= together:
+            together = u + 1
             if at.step == 1:
                 move(out, (first + begin) * row, src, (first + begin - shift) * row, (end - begin) * row)
             elif at.step != 0:
@@ -49,6 +76,9 @@ def cpu(src: int, out: int, at: Layout, by: Integers, own: int, part: int, row: 
         if part != 1:
             t = 0 if shift > 0 else end
             stop = begin if shift > 0 else length
+            if part == 0 and at.step == 1:
+                clear(out, (first + t) * row, (stop - t) * row)
+                t = stop
             while t < stop:
                 d = (first + along(at, t)) * row
                 if part == 2:
