@@ -619,6 +619,7 @@ def test_dtypes_that_come_and_go_teach_nothing():
 
 def test_a_large_batch_is_left_to_the_general_way():
     world, x = common(), batch()
+    first, wanted = spread.items_at_end[0].door, sf.reduce_first(x)
     sf.reduce_sum(x)
     most = int(world[MOST])
     try:
@@ -626,6 +627,9 @@ def test_a_large_batch_is_left_to_the_general_way():
         assert reduce.SUM.door.enter(x, reduce.SUM.default) is not None
         world[MOST] = x.data.nbytes - 1
         assert reduce.SUM.door.enter(x, reduce.SUM.default) is None
+        assert first.enter(x, reduce.FIRST.default) is not None  # which is not large
+        world[MOST] = wanted.nbytes - 1
+        assert first.enter(x, reduce.FIRST.default) is None
     finally:
         world[MOST] = most
 

@@ -71,7 +71,8 @@ def door(own: int, args: int, count: int) -> Any:
     for k in range(lead):
         places *= at(dimensions, k)
     items = places * width
-    if n * items == 0 or items * given > most_of(common, data):
+    all_bytes = (items if by_item or not at(own, MOVES) else n * width) * given  # a move to a sequence is of one item
+    if n * items == 0 or all_bytes > most_of(common, data):
         return none(common)
     before, after = 0, 0
     if widens:
@@ -116,7 +117,7 @@ def door(own: int, args: int, count: int) -> Any:
         put_flat(words, out_at, peek(out + ARRAY), items if by_item else n * width)
     put_rest(own, words, place, width * given if moves else width, n)
     hold(data)
-    work_over(common, about, x, at(plan, KERNEL), words, items * given)
+    work_over(common, about, x, at(plan, KERNEL), words, all_bytes)
     drop(data)
     if not by_item:
         return owner(out)
