@@ -498,6 +498,47 @@ def test_no_gradient():
     assert decoder.sources.tolist() == [0, 1]
 
 
+def test_what_an_error_cuts_short():
+    """Nobody goes on with what is half done."""
+
+    class Fails:
+        def __call__(self, scores, state):
+            return scores
+
+        def follow(self, parents):
+            if (parents < 0).any() or parents.size < 2:
+                raise KeyboardInterrupt
+
+    for change in (lambda decoder: decoder.add(None, start=[2]), lambda decoder: decoder.take(0)):
+        decoder = sf.BeamDecoder(None, **BASE, on_scores=Fails())
+        with pytest.raises(KeyboardInterrupt):
+            change(decoder)
+        with pytest.raises(sf.StructureError, match="start a new search"):
+            decoder.step(np.zeros((2, WORDS)))
+        with pytest.raises(sf.StructureError, match="start a new search"):
+            decoder.add(None, start=[2])
+        with pytest.raises(sf.StructureError, match="start a new search"):
+            decoder.take()
+
+
+def test_only_rows_that_go_move_others():
+    """A model need not move its cache because a source that is done is taken."""
+    first = np.full((2, WORDS), -5.0)
+    first[0, 0], first[1, 2] = 5, 5
+    decoder = sf.BeamDecoder(None, **BASE | {"beam_size": 1, "rule": "greedy"})
+    decoder.step(first)
+    assert decoder.take()[0].tolist() == [0]
+    decoder.step(first[1:])
+    assert not decoder.state.moved
+    assert decoder.take()[0].size == 0
+    decoder.add(None, start=[3])
+    assert decoder.state.moved
+    decoder.step(np.concatenate([first[:1], first[1:]]))
+    moved = decoder.state.moved
+    assert decoder.take()[0].tolist() == [1]
+    assert decoder.state.moved == moved
+
+
 def test_what_cannot_take_in_others():
     class Tells:
         def follow(self, parents):

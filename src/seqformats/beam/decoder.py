@@ -285,12 +285,14 @@ class BeamDecoder:
             told = check_memory(before, rows, place)
             memory = joined(before, memory, "memory")
             self._memories.rows = rows + sources.n
+        self._cut = True
         search.add(sources)
         self._selection.add(begun, search.live)
         self._known += sources.n
         added = np.arange(self._known - sources.n, self._known)
         self._changed(np.append(self._numbers, added), memory, shared)
         self._selection.hooks.tell(np.append(np.arange(rows), np.full(sources.n, -1)), place, told)
+        self._cut = False
         return added
 
     def take(self, sources: object = None) -> tuple[Array, BeamResult]:
@@ -329,8 +331,8 @@ class BeamDecoder:
         self._check_changing()
         search, numbers, memory, shared = self._search, self._numbers, self.state.memory, self._shared
         out = np.flatnonzero(search.done) if sources is None else places_of(sources, numbers)
-        best = search.best(self._coverage, self._paths)
-        found = hypotheses(search, self._paths, best.among(out), out, self._place)
+        best = search.best(self._coverage, self._paths, out)
+        found = hypotheses(search, self._paths, best, out, self._place)
         if not out.size:
             return numbers[out], found
         live, nodes, told = search.live, search.nodes, None
@@ -339,6 +341,7 @@ class BeamDecoder:
                 self._memories.rows = live.source.size  # also of sources that were added without one
             told = check_memory(memory, self._memories.rows, self._place)
         kept = np.setdiff1d(np.arange(numbers.size), out)
+        self._cut = True
         rows = search.keep(kept)
         self._selection.keep(kept, rows)
         dropped = search.nodes.dropped - nodes.dropped
@@ -348,6 +351,7 @@ class BeamDecoder:
         self._changed(numbers[kept], memory, rows_of(shared, kept, "shared"))
         if told is not None:
             self._selection.hooks.tell(rows, self._place, told)
+        self._cut = False
         return numbers[out], found
 
     def _check_changing(self) -> None:
@@ -365,9 +369,7 @@ class BeamDecoder:
     def _check_whole(self) -> None:
         """StructureError where a step is under way, or was cut short."""
         if self._cut:
-            raise StructureError(
-                "a step of this search is under way, or an error has cut one short; start a new search"
-            )
+            raise StructureError("a step is under way, or an error has cut one short; start a new search")
 
     def _set_prompt(self) -> None:
         """Show the prompts of the sources that are there."""

@@ -132,7 +132,8 @@ class Search:
         rows = Rows(*[x[left] for x in live.rows])
         rows = rows._replace(source=new[rows.source], nodes=rows.nodes.copy())
         self._forget(rows)
-        self.live = Live(live.t, Rows(*map(frozen, rows)), self.nodes, self.sources, self.begun)
+        moved = live.moved or left.size < live.source.size
+        self.live = Live(live.t, Rows(*map(frozen, rows)), self.nodes, self.sources, self.begun, moved=moved)
         return left
 
     def _forget(self, rows: Rows) -> None:
@@ -167,9 +168,9 @@ class Search:
 
     # --- what is found -----------------------------------------------------------------------------------------------
 
-    def best(self, coverage: Coverage, paths: Paths) -> Found:
-        """The best finished hypotheses of each source, and their scores."""
-        found = self._finished()
+    def best(self, coverage: Coverage, paths: Paths, sources: Array | None = None) -> Found:
+        """The best finished hypotheses of each source, or of some, and their scores."""
+        found = self._finished() if sources is None else self._finished().among(sources)
         if coverage.weight:
             found = coverage.counted(found, self.trail(found), self.nodes.tree(), paths)
         first = np.arange(found.source.size) - np.searchsorted(found.source, found.source) < self._n_best
