@@ -90,7 +90,7 @@ class BeamDecoder:
         self._paths, self._coverage = Paths(traced=bool(options.trace)), options.made_coverage()
         self._memories = Memories(sources.n)
         self._cut = False  # is a step under way, or cut short?
-        self._like: Array = np.empty(0)  # scores, where no array of a memory says where things are
+        self._like: Array = np.empty(0, np.float64)  # scores, where no array of a memory says where things are
         self._numbers = frozen(np.arange(sources.n))
         self._known = sources.n  # how many sources there have been
         self._set_prompt()

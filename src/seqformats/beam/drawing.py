@@ -187,9 +187,9 @@ class _Rooms:
         """What is drawn, beside the scores; where nothing is, the log-probabilities that would be drawn from."""
         library, x, running, form = query[:4]
         rows, width = x.shape
-        count = draws.seeds.size
-        on_host = library.kind(x) == "cpu"
-        tokens = np.empty(2 * count) if on_host else library.empty((2 * count,), library.dtype("float64"), x)
+        count, on_host = draws.seeds.size, library.kind(x) == "cpu"
+        size = (2 * count,)
+        tokens = np.empty(size, np.float64) if on_host else library.empty(size, library.dtype("float64"), x)
         warped = library.empty((0 if count else rows, width), x.dtype, x)
         out, args = Drawn(tokens, warped), (query.limits, draws, warp)
         if on_host:
@@ -212,7 +212,7 @@ class _Rooms:
             blocks = -(-width // (16 if width <= 1024 else 128))
             size = rows * width
             floats = [np.empty(size, np.float32) for _ in range(5)]
-            best, bins = np.empty(rows * blocks, np.float32), np.empty(rows * 256)
+            best, bins = np.empty(rows * blocks, np.float32), np.empty(rows * 256, np.float64)
             self._room = _room(floats, np.empty(size, np.int64), best, bins)
         return self._room
 
