@@ -7,6 +7,7 @@ names those that crash, or take longer than `PATIENCE`.  A word ``torch`` behind
 
 import contextlib
 import faulthandler
+import io
 import linecache
 import os
 import pathlib
@@ -405,6 +406,7 @@ CALLS = {
     "convert": lambda rng: sf.convert(given(rng, batch), given(rng, target), **options(rng)),
     "convert_like": lambda rng: sf.convert_like(given(rng, batch), given(rng, batch)),
     "explain": lambda rng: sf.explain(given(rng, target), given(rng, target), given(rng, lambda rng: "cpu")),
+    "show": lambda rng: sf.show(given(rng, batch), file=given(rng, lambda rng: io.StringIO())),
     "getitem": lambda rng: sf.convert(batch(rng), pick(rng, ENCODINGS))[given(rng, index)],
     "select": lambda rng: sf.select(given(rng, batch), given(rng, index), given(rng, small)),
     "reduce": lambda rng: sf.reduce(

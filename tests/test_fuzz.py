@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import decimal
 import fractions
+import io
 import itertools
 import os
 import pathlib
@@ -968,6 +969,8 @@ ONE_ARGUMENT = {
     "nested levels": lambda junk: sf.LoD.from_nested([[1]], levels=junk),
     "explain": lambda junk: sf.explain(junk, sf.Ragged),
     "explain device": lambda junk: sf.explain(sf.Ragged, sf.Masked, junk),
+    "show": lambda junk: sf.show(junk, file=io.StringIO()),
+    "show file": lambda junk: sf.show(sample(), file=io.StringIO() if junk is None else junk),
     "register": lambda junk: sf.conversion(junk, junk),
     "to_device": lambda junk: sf.to_device(sample(), junk),
     "move": lambda junk: sf.to_device(junk, "cpu"),

@@ -96,6 +96,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.risk import minimum_bayes_risk
     from .operations.scatter import scatter
     from .operations.select import select
+    from .operations.show import show
     from .operations.shuffle import shuffle
     from .operations.softmax import cumsum, log_softmax, softmax
     from .operations.steps import TensorArray, shrink
@@ -242,6 +243,7 @@ __all__ = [
     "select",
     "set_num_threads",
     "shift",
+    "show",
     "shrink",
     "shuffle",
     "slice",
@@ -388,6 +390,7 @@ _LATER = {
     "segment_ids": "operations.attention",
     "select": "operations.select",
     "shift": "operations.cut",
+    "show": "operations.show",
     "shrink": "operations.steps",
     "shuffle": "operations.shuffle",
     "slice": "operations.rearrange",

@@ -236,11 +236,24 @@ class Encoding(Movable, InPyTorch, Generic[Data]):
         return type(self)(*self._values())
 
     def __repr__(self) -> str:
-        leaves = self._leaves()
-        if leaves and not all(map(is_array, leaves)):  # what a function of leaves has made of them
+        if self._made_of_others():
+            leaves = self._leaves()
             held = said(leaves[0] if self._in_one_array else tuple(leaves))
             return f"{type(self).__name__}({held} in place of items, {self._structure.n} sequences)"
         return f"{type(self).__name__}({self._about()}, {self._summary()})"
+
+    def _repr_html_(self) -> str | None:
+        """The layout, drawn to scale, for notebooks; no item is read."""
+        if self._made_of_others():
+            return None
+        from .pictures import html, picture  # which nothing else needs
+
+        return html(picture(self))
+
+    def _made_of_others(self) -> bool:
+        """Has a function of leaves put something else in the place of its arrays?"""
+        leaves = self._leaves()
+        return bool(leaves) and not all(map(is_array, leaves))
 
     def _values(self) -> list[Any]:
         """What its constructor takes."""

@@ -1,0 +1,96 @@
+"""A look at a batch in a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ..converters.convert import as_own
+from ..errors import said
+from ..formats import Pairs
+from ..formats.bare import as_encoding
+from ..formats.pictures import STYLES, lines_of_groups, picture, rows_of_letters
+from .annotations import Batch
+
+if TYPE_CHECKING:
+    from ..formats.pictures import Picture
+
+
+def show(x: Batch | Mapping[Any, Any], *, file: TextIO | None = None) -> None:
+    """Print where the sequences of a batch lie in memory, drawn to scale.
+
+    A letter is an item of a sequence, "a" of the first one, or several items where the layout is wider or higher than
+    the drawing; "·" is padding.  Below a `LoD` each line is an outer level.  With the package ``rich`` sequences have
+    colours.  Notebooks draw an encoding by themselves.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays, nested lists, a column, or a dict of them
+        No item is read, also on a GPU.
+    file : text stream, optional
+        Standard output by default.
+
+    Raises
+    ------
+    TypeError
+        For what is no batch, and for a file that cannot be written to.
+
+    See Also
+    --------
+    explain : How one layout becomes another.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.arange(7), [2, 4, 1])
+    >>> sf.show(x)
+    Ragged: 3 sequences of 1 to 4 items, int64, cpu
+      aabbbbc
+    >>> sf.show(sf.convert(x, sf.Masked))
+    Masked: 3 sequences of 1 to 4 items, int64, cpu, 42 % padding
+      aa··
+      bbbb
+      c···
+    >>> sf.show(sf.LoD(np.arange(7), [[0, 2, 3], [0, 2, 6, 7]]))
+    LoD: 3 sequences of 1 to 4 items, 2 levels, int64, cpu
+      aabbbbc
+      └────┘│
+    """
+    stream = sys.stdout if file is None else file
+    if not callable(getattr(stream, "write", None)):
+        raise TypeError(f"file must be a text stream, not {said(file)}")
+    for name, member in _members(x, ""):
+        _write(name, picture(as_own(as_encoding(member))), stream)
+
+
+def _members(x: Any, name: str) -> list[tuple[str, Any]]:
+    """The encodings in it, each with its name."""
+    if isinstance(x, Mapping):
+        return [found for key, member in x.items() for found in _members(member, f"{name}{key} ")]
+    if isinstance(x, Pairs):
+        return [found for key in ("one", "two") for found in _members(getattr(x, key), f"{name}{key} ")]
+    return [(name, x)]
+
+
+def _write(name: str, of: Picture, stream: TextIO) -> None:
+    lines = rows_of_letters(of)
+    below = [f"  {line}" for line in lines_of_groups(of)]
+    head = f"{name}{of.title}: {of.note}"
+    try:
+        from rich.console import Console
+        from rich.text import Text
+    except ImportError:
+        drawn = [f"  {''.join(letter for letter, _ in line)}".rstrip() for line in lines]
+        stream.write("\n".join([head, *drawn, *below]) + "\n")
+        return
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    console.print(Text(head))
+    for line in lines:
+        text = Text("  ")
+        for letter, sequence in line:
+            text.append(letter, STYLES[sequence % len(STYLES)] if sequence >= 0 else None)
+        console.print(text)
+    for level in below:
+        console.print(Text(level))
