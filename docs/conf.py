@@ -18,6 +18,7 @@ extensions = [
     "myst_parser",
     "names",
     "numpydoc",
+    "pictures",
     "places",
     "quantities",
     "sphinx.ext.autodoc",

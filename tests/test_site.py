@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import seqformats as sf
+from seqformats.formats import Encoding
 
 pytestmark = pytest.mark.passes("compiled", reason="it reads pages")
 
@@ -101,6 +102,17 @@ def test_every_example_of_the_pages_runs_in_a_test():
     with_code = {page for page, text in PAGES.items() if re.search(r"^```python$", text, re.MULTILINE)}
     assert "pipelines" in with_code
     assert [page for page in with_code if not re.search(rf'/ "{page}\.md"\)\.read_text', tests)] == []
+
+
+def test_every_picture_is_of_an_encoding():
+    """As the page is built: the blocks of a page share their names, and each ends with what is drawn."""
+    found = {page: [lines for _, _, lines in directives("batch", text)] for page, text in PAGES.items()}
+    assert len(found["layouts"]) > 5
+    for blocks in found.values():
+        names = {}
+        for *before, last in blocks:
+            exec("\n".join(before), names)
+            assert isinstance(eval(last, names), Encoding)
 
 
 def test_every_program_is_shown_with_its_first_sentence():
