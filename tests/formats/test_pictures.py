@@ -81,7 +81,7 @@ def test_levels_are_lines_below(plain):
 
 
 def test_members_have_names(plain):
-    x = {"ids": [[1, 2], []], "pair": sf.Pairs(whose([1, 2]), whose([2, 0]))}
+    x = {"ids": [[1, 2], []], "label": np.zeros(2), "pair": sf.Pairs(whose([1, 2]), whose([2, 0]))}
     assert [line for line in drawn(x) if ":" in line] == [
         "ids LoD: 2 sequences of 0 to 2 items, int64, cpu",
         "pair one Ragged: 2 sequences of 1 to 2 items, int64, cpu",
@@ -142,6 +142,13 @@ def test_what_is_not_drawn():
 def test_what_is_no_batch(wrong):
     with pytest.raises(TypeError, match="no encoding"):
         sf.show(wrong)
+
+
+def test_nothing_is_printed_before_what_is_refused():
+    stream = io.StringIO()
+    with pytest.raises(TypeError, match="no encoding"):
+        sf.show({"ids": [[1]], "wrong": 3}, file=stream)
+    assert not stream.getvalue()
 
 
 def test_a_file_that_is_none():

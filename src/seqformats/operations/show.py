@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ..arrays import is_array
 from ..converters.convert import as_own
 from ..errors import said
 from ..formats import Pairs
@@ -27,7 +28,7 @@ def show(x: Batch | Mapping[Any, Any], *, file: TextIO | None = None) -> None:
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, a column, or a dict of them
-        No item is read, also on a GPU.
+        No item of an encoding is read, also on a GPU.  Arrays in a dict, which have a row a sequence, are left out.
     file : text stream, optional
         Standard output by default.
 
@@ -61,17 +62,17 @@ def show(x: Batch | Mapping[Any, Any], *, file: TextIO | None = None) -> None:
     stream = sys.stdout if file is None else file
     if not callable(getattr(stream, "write", None)):
         raise TypeError(f"file must be a text stream, not {said(file)}")
-    for name, member in _members(x, ""):
-        _write(name, picture(as_own(as_encoding(member))), stream)
+    found = [(name, picture(as_own(as_encoding(member)))) for name, member in _members(x, "")]
+    for name, of in found:  # once nothing can be refused any more
+        _write(name, of, stream)
 
 
 def _members(x: Any, name: str) -> list[tuple[str, Any]]:
-    """The encodings in it, each with its name."""
-    if isinstance(x, Mapping):
-        return [found for key, member in x.items() for found in _members(member, f"{name}{key} ")]
-    if isinstance(x, Pairs):
-        return [found for key in ("one", "two") for found in _members(getattr(x, key), f"{name}{key} ")]
-    return [(name, x)]
+    """The encodings in it, each with its name; arrays beside them have a row a sequence, and no layout to draw."""
+    if not isinstance(x, (Mapping, Pairs)):
+        return [(name, x)]
+    members = x.items() if isinstance(x, Mapping) else (("one", x.one), ("two", x.two))
+    return [found for key, member in members if not is_array(member) for found in _members(member, f"{name}{key} ")]
 
 
 def _write(name: str, of: Picture, stream: TextIO) -> None:
