@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import transformers
 from ctranslate2.specs import transformer_spec
+from hf_models import cache_name
 from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
 
 import seqformats as sf
@@ -222,8 +223,10 @@ class Network:
 
     def run(self, shared, sources, prefixes, cache=None):
         """The logits after the last token of every prefix (the start token included), and the cache."""
-        out = self.model(**self.inputs(shared, sources, prefixes), past_key_values=cache, use_cache=cache is not None)
-        return out.logits[:, -1], out.past_key_values
+        name = cache_name(self.model)
+        given = self.inputs(shared, sources, prefixes) | {name: cache}
+        out = self.model(**given, use_cache=cache is not None)
+        return out.logits[:, -1], getattr(out, name)
 
     def inputs(self, shared, sources, prefixes):
         """What the model is given for rows of these sources."""

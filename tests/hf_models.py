@@ -1,5 +1,7 @@
 """Tiny models of transformers with random weights, and their `generate`; nothing is downloaded."""
 
+import inspect
+
 import numpy as np
 import torch
 import transformers
@@ -8,6 +10,11 @@ transformers.logging.set_verbosity_error()
 
 WORDS = 40
 PADDING, END = 0, 1
+
+
+def cache_name(model):
+    """What a model calls its cache; transformers 5.24 renamed it."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 def gpt2():

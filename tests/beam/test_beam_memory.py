@@ -358,9 +358,10 @@ def gpt2():
 def searched(gpt2, form, **options):
     import torch
     import transformers
+    from hf_models import cache_name
 
     model, prompts, seen = gpt2
-    cache = transformers.DynamicCache()
+    cache, name = transformers.DynamicCache(), cache_name(model)
     lengths = seen.sum(1)
     devices = []
 
@@ -373,16 +374,15 @@ def searched(gpt2, form, **options):
         ones = torch.ones((len(state.source), state.t + 1), dtype=torch.int64)
         mask = torch.cat([seen[state.source][:, :-1], ones], 1)
         places = (lengths[state.source] - 1 + state.t)[:, None]
-        out = model(state.tokens[:, None], past_key_values=known, attention_mask=mask, position_ids=places)
+        out = model(state.tokens[:, None], **{name: known}, attention_mask=mask, position_ids=places)
         devices.append(type(state.tokens))
-        memory = out.past_key_values
+        memory = getattr(out, name)
         return out.logits[:, -1], {"cache": memory, "sum": out.logits[:, 0, :2]} if "array" in form else memory
 
     def first():
         places = (seen.cumsum(1) - 1).clamp(min=0)[:, :-1]
-        return model(
-            prompts[:, :-1], past_key_values=cache, attention_mask=seen[:, :-1], position_ids=places
-        ).past_key_values
+        out = model(prompts[:, :-1], **{name: cache}, attention_mask=seen[:, :-1], position_ids=places)
+        return getattr(out, name)
 
     with torch.no_grad():
         memory = None if form == "none at first" else first()
@@ -411,6 +411,8 @@ def test_a_dynamic_cache_follows(gpt2, form, early_stopping):
 @pytest.mark.peers
 def test_the_cache_of_an_encoder_and_a_decoder():
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from hf_models import cache_name
+
     torch.manual_seed(2)
     config = transformers.T5Config(
         vocab_size=30, d_model=24, d_kv=8, d_ff=32, num_layers=1, num_heads=3, decoder_start_token_id=0, eos_token_id=1,
@@ -418,16 +420,16 @@ def test_the_cache_of_an_encoder_and_a_decoder():
     )  # fmt: skip
     model = transformers.T5ForConditionalGeneration(config).eval()
     words = torch.randint(2, 30, (3, 6))
-    seen = torch.ones_like(words)
+    seen, name = torch.ones_like(words), cache_name(model)
 
     def step(state):
         out = model(
             encoder_outputs=(state.shared[state.source],),
             attention_mask=seen[state.source],
             decoder_input_ids=state.tokens[:, None],
-            past_key_values=state.memory,
+            **{name: state.memory},
         )
-        return out.logits[:, -1], out.past_key_values
+        return out.logits[:, -1], getattr(out, name)
 
     with torch.no_grad():
         encoded = model.encoder(words, attention_mask=seen).last_hidden_state

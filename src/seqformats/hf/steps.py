@@ -24,7 +24,7 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        A decoder with a head for the next token, whose ``forward`` takes ``input_ids`` and ``past_key_values``.
+        A decoder with a head for the next token, whose ``forward`` takes ``input_ids`` and a cache.
     keep : callable, optional
         Of what the model returns, what is kept along the hypotheses: see ``BeamResult.kept``.
     **options
@@ -68,6 +68,7 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
     """
     torch = needed("torch", "hf")
     takes = inspect.signature(model.forward).parameters
+    cache = _cache(takes)
     fixed = {"use_cache": True, **options}
     if "logits_to_keep" in takes:
         fixed["logits_to_keep"] = 1
@@ -78,8 +79,8 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
             given["attention_mask"] = seen
             if "position_ids" in takes:
                 given["position_ids"] = _positions(seen) if memory.cache is None else seen.sum(1, keepdim=True) - 1
-        out = model(input_ids=ids, past_key_values=memory.cache, **given)
-        memory.keep(model, out, len(ids))
+        out = model(input_ids=ids, **{cache: memory.cache}, **given)
+        memory.keep(model, getattr(out, cache, None), len(ids))
         return out
 
     def step(state: BeamState) -> tuple[Any, ...]:
@@ -109,8 +110,7 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        One with ``get_encoder()``, whose ``forward`` takes ``encoder_outputs``, ``decoder_input_ids`` and
-        ``past_key_values``.
+        One with ``get_encoder()``, whose ``forward`` takes ``encoder_outputs``, ``decoder_input_ids`` and a cache.
     keep : callable, optional
         Of what the model returns, what is kept along the hypotheses: see ``BeamResult.kept``.
     **options
@@ -154,6 +154,7 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     (2, 2)
     """
     torch = needed("torch", "hf")
+    cache = _cache(inspect.signature(model.forward).parameters)
     fixed = {"use_cache": True, **options}
 
     def step(state: BeamState) -> tuple[Any, ...]:
@@ -171,11 +172,9 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
             ids = _tokens(torch, state, model.device)
             if memory is None or memory.rows != len(ids):
                 raise ConversionError("sources cannot be added to a search of a model with an encoder")
-        mask = {} if memory.mask is None else {"attention_mask": memory.mask}
-        out = model(
-            encoder_outputs=memory.encoded, decoder_input_ids=ids, past_key_values=memory.cache, **mask, **fixed
-        )
-        memory.keep(model, out, len(ids))
+        rest = {cache: memory.cache} if memory.mask is None else {cache: memory.cache, "attention_mask": memory.mask}
+        out = model(encoder_outputs=memory.encoded, decoder_input_ids=ids, **rest, **fixed)
+        memory.keep(model, getattr(out, cache, None), len(ids))
         scores = out.logits[:, -1]
         return (scores, memory) if keep is None else (scores, memory, keep(out))
 
@@ -198,12 +197,12 @@ class _Memory:
         if self.seen is not None:
             self.seen = _beside(self.seen)
 
-    def keep(self, model: Any, out: Any, rows: int) -> None:
-        """The model has returned this for so many rows."""
-        self.cache, self.rows = getattr(out, "past_key_values", None), rows
+    def keep(self, model: Any, cache: Any, rows: int) -> None:
+        """The model has returned this cache for so many rows."""
+        self.cache, self.rows = cache, rows
         if not hasattr(self.cache, "reorder_cache"):
             raise TypeError(
-                f"{type(model).__name__} returns no past_key_values that can follow the rows; "
+                f"{type(model).__name__} returns no cache that can follow the rows; "
                 "give `beam_search` a step of your own, with what the model remembers as its memory"
             )
 
@@ -255,6 +254,11 @@ class _Memory:
             name: part.index_select(0, parents) for name, part in self.encoded.items() if hasattr(part, "index_select")
         }
         self.encoded = type(self.encoded)(**moved)
+
+
+def _cache(takes: Mapping[str, object]) -> str:
+    """What a model calls its cache, in its arguments as in what it returns: transformers 5.24 renamed it."""
+    return "cache" if "cache" in takes and "past_key_values" not in takes else "past_key_values"
 
 
 def _beside(seen: Any) -> Any:
