@@ -3,6 +3,7 @@
 import doctest
 import itertools
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -232,18 +233,31 @@ def test_the_ids_as_labels(tokenizer, left, seed, n, columns, multiple, tensors)
 )
 def test_flattening(seed, n, labels, way, options):
     columns = {"attention_mask", "labels"} if labels else {"attention_mask"}
-    features = rows(np.random.default_rng(seed), n, columns, way)
-    theirs = transformers.DataCollatorWithFlattening(**options)(features)
-    ours = sf.hf.Collator(flatten=True, **options)(features)
-    if any(len(row["input_ids"]) == 0 for row in features):  # theirs has a label more for each, which no token has
-        kept = np.ones(theirs["labels"].shape[1], bool)
-        at = 0
-        for row in features:
-            kept[at] = len(row["input_ids"]) > 0
-            at += max(len(row["input_ids"]), 1)
-        theirs["labels"] = theirs["labels"][:, kept]
+    features = rows(np.random.default_rng(seed), n, columns, way, shortest=1)
+    ours, theirs = (
+        make(**options)(features)
+        for make in (partial(sf.hf.Collator, flatten=True), transformers.DataCollatorWithFlattening)
+    )
     assert ours["labels"].shape == ours["input_ids"].shape
     same(ours, theirs, order=True)
+
+
+@given(seed=st.integers(0, 2**32), n=st.integers(1, 7), labels=st.booleans())
+def test_flattening_empty_rows(seed, n, labels):
+    """They have no tokens, and keep their places in the boundaries and the numbers of the rows."""
+    features = rows(np.random.default_rng(seed), n, {"labels"} if labels else set(), longest=3)
+    collate = sf.hf.Collator(flatten=True, return_seq_idx=True, return_flash_attn_kwargs=True, return_tensors="np")
+    batch = dict(collate(features))
+    lengths = np.array([len(row["input_ids"]) for row in features])
+    assert batch["cu_seq_lens_q"].tolist() == batch["cu_seq_lens_k"].tolist() == [0, *lengths.cumsum().tolist()]
+    assert batch["seq_idx"].tolist() == [np.repeat(np.arange(n), lengths).tolist()]
+    kept = [row for row in features if row["input_ids"]]
+    if kept:
+        alone = collate(kept)
+        for name in ("input_ids", "labels", "position_ids"):
+            assert batch[name].tolist() == alone[name].tolist()
+    else:
+        assert batch["input_ids"].shape == batch["labels"].shape == batch["position_ids"].shape == (1, 0)
 
 
 def test_flattening_keeps_labels_of_texts():

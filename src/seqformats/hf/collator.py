@@ -104,10 +104,10 @@ class Collator:
     ``labels``; of ``label_ids`` every row has the same number.  Numbers, and vectors of one length, are stacked.
 
     With ``mlm=False`` the label of every token that equals the one that pads is `label_pad_token_id`, in transformers
-    too: where the end of a text pads, give ``labels`` instead.  `DataCollatorWithFlattening` gives an empty row a label
-    that no token has; here it has none.  With ``flatten=True, mlm=True`` there are no separators in the labels, since
-    these are not shifted.  In workers of a `DataLoader` masks also depend on the seed of the worker, which is another
-    in each epoch.
+    too: where the end of a text pads, give ``labels`` instead.  With `flatten` an empty row keeps its number and its
+    place in ``cu_seq_lens_q``; `DataCollatorWithFlattening` leaves it out, and before transformers 5.24 gives a label
+    to it.  With ``flatten=True, mlm=True`` there are no separators in the labels, since these are not shifted.  In
+    workers of a `DataLoader` masks also depend on the seed of the worker, which is another in each epoch.
 
     Examples
     --------
