@@ -187,6 +187,48 @@ def test_a_circle_would_be_found():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]
 
 
+def imports_in_order(name):
+    """The modules of this package that a module imports at its top."""
+    place = SOURCE.joinpath(*name.split("."))
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    own = path.relative_to(SOURCE).parts[:-1]
+    nodes = [node for node in tree(path).body if isinstance(node, ast.ImportFrom) and node.level]
+    return [".".join([*own[: len(own) - node.level + 1], *filter(None, [node.module])]) for node in nodes]
+
+
+def parts_before_packages(name, loaded, imports=imports_in_order):
+    """The parts that are asked for while their package, which asks for the same parts, is not there."""
+    if not name or name in loaded:
+        return []
+    package = name.rpartition(".")[0]
+    wrong = parts_before_packages(package, loaded, imports)
+    loaded.add(name)
+    for other in imports(name):
+        parent = other.rpartition(".")[0]
+        if parent and parent not in loaded:
+            parts_before_packages(parent, by_parent := set(loaded), imports)
+            if other in by_parent:
+                wrong.append(f"{name} imports {other} before {parent}")
+        wrong += parts_before_packages(other, loaded, imports)
+    return wrong
+
+
+LOADED_FIRST = set()
+parts_before_packages("__init__", LOADED_FIRST)
+
+
+@pytest.mark.parametrize("name", sorted(sf._MODULES))
+def test_packages_are_imported_before_their_parts(name):
+    """Else a thread that imports a part and one that imports the package may each hold what the other waits for."""
+    assert parts_before_packages(name, set(LOADED_FIRST)) == []
+
+
+def test_parts_before_packages_would_be_found():
+    imports = {"late": ["late.a"], "late.a": [], "first": ["late.a"], "second": ["late", "late.a"]}
+    assert parts_before_packages("first", set(), imports.get) == ["first imports late.a before late"]
+    assert parts_before_packages("second", set(), imports.get) == []
+
+
 def test_every_layer_is_there():
     """A line that speaks of no module is a leftover."""
     known = {layer_name for names in LAYERS for layer_name in names}
