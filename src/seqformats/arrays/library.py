@@ -264,6 +264,13 @@ class Library:
         flat.setflags(False)
         return flat
 
+    def floats(self, x: Any) -> Array | None:
+        """The memory of anything as a NumPy array of its shape, where that is quick, else None.
+
+        Of a plain C-contiguous array of this library, of float32 and on the host, that wants no gradient.
+        """
+        return None
+
     def result(self, x: Array) -> Array:
         """`native`, to be written: never a copy."""
         return self.native(x)

@@ -93,6 +93,9 @@ class NumPy(Library):
         flat = x.ravel()
         return flat.view(np.uint8) if x.dtype.kind == "b" else flat
 
+    def floats(self, x: Any) -> Array | None:
+        return x if type(x) is np.ndarray and x.dtype is DTYPES["float32"] and x.flags.carray else None
+
     def astype(self, x: Array, dtype: DType) -> Array:
         if type(dtype) is str and x.dtype is DTYPES.get(dtype) and x.flags.aligned:
             return x

@@ -46,7 +46,7 @@ class Torch(Library):
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]
         self.from_numpy = torch.from_numpy
-        self.plain = torch.Tensor
+        self.plain, self.float32 = torch.Tensor, torch.float32
         for name, dtype in DTYPES.items():
             if hasattr(torch, name):
                 _OF_NUMPY[getattr(torch, name)] = dtype
@@ -147,6 +147,15 @@ class Torch(Library):
             return NUMPY.native((x.detach() if x.requires_grad else x).numpy())
         except RuntimeError:
             return NUMPY.native(self.shown(x))
+
+    def floats(self, x: Any) -> Array | None:
+        if type(x) is not self.plain or x.dtype is not self.float32 or x.requires_grad or self._transforms():
+            return None
+        try:
+            found = x.numpy()
+        except (RuntimeError, TypeError):  # without memory, or of another device
+            return None
+        return found if found.flags.carray and self._has_memory(x) else None
 
     def unwrapped(self, x: Tensor) -> Tensor:
         """What `torch.func.grad` or `jvp` have wrapped, itself where they have not."""

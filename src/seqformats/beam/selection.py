@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,6 +59,8 @@ class Selection:
         self._lexical = cohort.lexical > 0
         self._check_ways(len(diverse), cohort.lexical)
         self.apart = self._lists_apart(sources)
+        self._at_once_below = candidates.threads_from() if self._in_one_call() else 0
+        """Below so many bytes of scores a step is one call."""
 
     def begun(self, options: Options, sources: Sources, first: int) -> Begun:
         """What the search of some sources needs, the first of which has this number; nothing has changed yet."""
@@ -144,8 +146,31 @@ class Selection:
         # with one end, a list of all is no longer than two, and costs a GPU less
         return on_host or bool((np.diff(sources.ends_at) > 1).any())
 
-    def choose(self, scores: object, search: Search, state: BeamState) -> Candidates:
-        """The best candidates of each beam, after all hooks."""
+    def _in_one_call(self) -> bool:
+        """May one kernel of the host choose and advance, since nobody looks at what is between?"""
+        hooks, place = self.hooks, self._place
+        looks = hooks.on_scores or hooks.on_candidates or hooks.on_selected
+        own = self._sample is not None or self._lexical or self._diverse is not None
+        on_host = place.like is None or place.library.kind(place.like) == "cpu"
+        return on_host and not (looks or own or self.prune.per_parent is not None)
+
+    def choose(self, scores: object, search: Search, state: BeamState) -> Candidates | Query:
+        """The best candidates of each beam, after all hooks.
+
+        Of a small step in which nobody looks at them, only what to choose them from: the search does it in the call in
+        which it advances.
+        """
+        query = self._query(scores, search, state)
+        rows, width = query.x.shape
+        if 4 * rows * width < self._at_once_below:
+            return query
+        found = self._found(query, search, state)
+        if self.hooks.on_selected:
+            found = self.hooks.selected(query, found, search.live, search.sources.n, state)
+        return found
+
+    def _query(self, scores: object, search: Search, state: BeamState) -> Query:
+        """What to choose from: scores, as hooks have changed them, and what may follow."""
         live = search.live
         library, x = self._scores(scores, live)
         plan = self._plan(state, live, x.shape[1])
@@ -159,11 +184,7 @@ class Selection:
             if plan is not None and first:
                 plan = plan.bans()
         wanted, longest, largest = search.wanted, search.longest, search.largest
-        query = Query(library, x, live.rows.values, form, plan, wanted, search.apart, longest, largest, live.uploaded)
-        found = self._found(query, search, state)
-        if self.hooks.on_selected:
-            found = self.hooks.selected(query, found, live, search.sources.n, state)
-        return found
+        return Query(library, x, live.rows.values, form, plan, wanted, search.apart, longest, largest, live.uploaded)
 
     def follow(self, live: Live) -> None:
         """The rows have become these."""
@@ -174,18 +195,13 @@ class Selection:
     # --- scores and limits -------------------------------------------------------------------------------------------
 
     def _scores(self, scores: object, live: Live) -> tuple[Library, Array]:
-        """The scores as float32, beside the memories."""
-        if type(scores) is np.ndarray and self._place.library is NUMPY:
-            library: Library = NUMPY
-            x: Array = scores if scores.flags.c_contiguous else adopt(scores, "scores")[1]
+        """The scores as float32, beside the memories; on the host as NumPy's where nobody looks at them."""
+        rows, library = live.source.size, self._place.library
+        x: Any = library.floats(scores) if self._at_once_below else None
+        if x is not None:
+            library = NUMPY
         else:
-            if not is_array(scores):
-                raise TypeError(f"scores must be an array (rows, vocabulary), not {type(scores).__name__}")
-            library, x = adopt(scores, "scores")
-            if library.autograd and library.wants_grad((x,)):
-                raise no_gradient_error()
-            self._place.check(library, x, "scores")
-        rows = live.source.size
+            library, x = self._adopted(scores)
         if len(x.shape) != 2 or x.shape[0] != rows or x.shape[1] == 0:
             raise StructureError(f"scores must have shape ({rows}, vocabulary), but have {tuple(x.shape)}")
         if not library.dtype_name(x.dtype).startswith(("float", "bfloat")):
@@ -193,6 +209,16 @@ class Selection:
         if self._last_end >= x.shape[1]:
             raise StructureError(f"end is {self._last_end}, but scores have {x.shape[1]} columns")
         return library, library.astype(x, "float32")
+
+    def _adopted(self, scores: object) -> tuple[Library, Array]:
+        """An array of scores that wants no gradient, where the memories are."""
+        if not is_array(scores):
+            raise TypeError(f"scores must be an array (rows, vocabulary), not {type(scores).__name__}")
+        library, x = adopt(scores, "scores")
+        if library.autograd and library.wants_grad((x,)):
+            raise no_gradient_error()
+        self._place.check(library, x, "scores")
+        return library, x
 
     def _changed_scores(self, given: object, library: Library, x: Array, live: Live) -> Array:
         """What a hook has made of the log-probabilities."""
