@@ -6,6 +6,7 @@ See `convert` for conversions, `with_padded` for wrappers, `vjp` for gradients.
 import importlib
 from typing import TYPE_CHECKING
 
+from . import hints as _hints
 from .arrays.memory import keep_memory, kept_memory
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .converters.convert import convert
@@ -429,7 +430,9 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
     def __getattr__(name):
         """What is loaded when it is first asked for."""
         if name not in _LATER and name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            hint = _hints.for_attribute(name, (*__all__, *_MODULES))
+            # with a name of its own, or Python would look for a near one too
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
         module = importlib.import_module(f".{_LATER.get(name, name)}", __name__)
         globals()[name] = found = module if name in _MODULES else getattr(module, name)
         return found

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import DeviceError
+from ..errors import KERNEL
 from . import cpu, objects, store
 from .digest import digest
 from .loading import ALWAYS, NEVER, SMALL, function_at, load, world_of_entries
@@ -121,7 +121,7 @@ def spec_of(name: str) -> Any:
     try:
         return importlib.import_module(f"..kernels.{name}", __package__).KERNEL
     except (ModuleNotFoundError, AttributeError):
-        raise DeviceError(f"no kernel is called {name}") from None
+        raise KERNEL(f"no kernel is called {name}") from None
 
 
 loaded: dict[str, Code] = {}
@@ -252,7 +252,7 @@ def stamp(name: str) -> str:
     try:
         own = [path.read_bytes() for path in paths]
     except FileNotFoundError:
-        raise DeviceError(f"no kernel is called {name}") from None
+        raise KERNEL(f"no kernel is called {name}") from None
     return digest(_stamp_of_parts(), *own).hex()
 
 
