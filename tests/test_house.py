@@ -42,6 +42,7 @@ LAYERS = [
     ["arrow", "awkward"],
     ["loading"],
     ["engines", "hf", "jax", "thinc", "torch"],
+    ["health"],
     ["__init__", "__main__"],
 ]
 # Modules that speak to other libraries, which they import when they are called.
@@ -305,7 +306,7 @@ NAMES_A_LIBRARY = {
     "hf/collator.py": {"torch"},
     "hf/steps.py": {"torch"},
     "__init__.py": {"torch", "jax"},
-    "__main__.py": {"torch", "cupy"},
+    "health.py": {"torch", "cupy", "jax"},
 }
 
 

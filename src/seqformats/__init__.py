@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .ctc import CTCAlignment, CTCResult, CTCState, ctc_align, ctc_beam_search, ctc_greedy
     from .gradients.own import operation
     from .gradients.vjp import vjp
+    from .health import doctor
     from .loading import batches
     from .operations.attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
     from .operations.batch import (
@@ -181,6 +182,7 @@ __all__ = [
     "cu_seqlens",
     "cumsum",
     "cut",
+    "doctor",
     "equal",
     "erase",
     "expand",
@@ -333,6 +335,7 @@ _LATER = {
     "cu_seqlens": "operations.attention",
     "cumsum": "operations.softmax",
     "cut": "operations.cut",
+    "doctor": "health",
     "equal": "operations.questions",
     "erase": "operations.rearrange",
     "expand": "operations.expand",
