@@ -42,7 +42,7 @@ LAYERS = [
     ["arrow", "awkward"],
     ["loading"],
     ["engines", "hf", "jax", "thinc", "torch"],
-    ["health"],
+    ["health", "plot"],
     ["__init__", "__main__"],
 ]
 # Modules that speak to other libraries, which they import when they are called.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from . import hf as hf
     from . import jax as jax
     from . import loading as loading
+    from . import plot as plot
     from . import thinc as thinc
     from . import torch as torch
     from .arrow import from_arrow, from_table, to_arrow
@@ -426,7 +427,7 @@ _LATER = {
     "with_padded": "wrap",
     "with_ragged": "wrap",
 }
-_MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "thinc", "torch")
+_MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "plot", "thinc", "torch")
 
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
