@@ -1,5 +1,6 @@
 """Decoding of what is trained by connectionist temporal classification."""
 
+from .. import beam as _beam  # noqa: F401  whole, before parts of it: else two threads may wait for each other
 from .align import CTCAlignment, ctc_align
 from .fusion import CTCState
 from .greedy import ctc_greedy
