@@ -42,7 +42,7 @@ LAYERS = [
     ["arrow", "awkward"],
     ["loading"],
     ["engines", "hf", "jax", "thinc", "torch"],
-    ["health", "plot"],
+    ["bench", "health", "plot"],
     ["__init__", "__main__"],
 ]
 # Modules that speak to other libraries, which they import when they are called.
@@ -306,6 +306,7 @@ NAMES_A_LIBRARY = {
     "hf/collator.py": {"torch"},
     "hf/steps.py": {"torch"},
     "__init__.py": {"torch", "jax"},
+    "bench/": {"torch"},
     "health.py": {"torch", "cupy", "jax"},
 }
 

@@ -2,6 +2,8 @@
 
 ``python -m seqformats doctor``: whether all that runs as it should, a line a check; the status 1 says that it does not.
 
+``python -m seqformats bench --like my.parquet --column ids``: operations on sequences as long as those, beside others.
+
 ``python -m seqformats kernels``: the kernels, by what each says of itself.
 
 ``python -m seqformats compile``: compile all kernels, or those named, for this CPU into the cache of this user; with
@@ -74,12 +76,33 @@ def _compile(names: Sequence[str], processes: int | None) -> int:
     return 0 if done else 1
 
 
+def _bench(options: argparse.Namespace) -> int:
+    """Times go to stdout; the exit status says whether the file could be read."""
+    from seqformats.bench import files, race
+
+    try:
+        lengths = files.lengths_in(options.like, options.column)
+    except (seqformats.SeqFormatError, TypeError, OSError, ModuleNotFoundError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    how = {name: getattr(options, name) for name in ("batch", "width", "rounds", "seed")}
+    sys.stdout.write(race.report(lengths, **how) + "\n")
+    return 0
+
+
 def _arguments(given: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m seqformats", description="What is installed, and how it runs.")
     commands = parser.add_subparsers(dest="command", metavar="")
     commands.add_parser("kernels", help="list the kernels")
     checking = commands.add_parser("doctor", help="look whether all of it runs as it should")
     checking.add_argument("--cuda", action="store_true", help="open the GPUs and calculate there")
+    racing = commands.add_parser("bench", help="measure operations on sequences as long as yours, beside others")
+    racing.add_argument("--like", required=True, metavar="FILE", help="lengths, or a column of lists or of text")
+    racing.add_argument("--column", metavar="NAME", help="which one, where the file has several")
+    racing.add_argument("--batch", type=_count, default=256, metavar="N", help="sequences of the batch (256)")
+    racing.add_argument("--width", type=_count, default=16, metavar="N", help="numbers of an item (16)")
+    racing.add_argument("--rounds", type=_count, default=15, metavar="N", help="turns of each (15)")
+    racing.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
     filling = commands.add_parser("compile", help="compile kernels for this CPU into the cache of this user")
     filling.add_argument("names", nargs="*", metavar="kernel", help="one to compile; all if none is named")
     filling.add_argument("--processes", type=_count, metavar="N", help="compile in so many processes at a time")
@@ -102,6 +125,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         found = health.doctor(cuda=options.cuda)
         sys.stdout.write(f"{found!r}\n")
         return 1 if found.problems else 0
+    if options.command == "bench":
+        return _bench(options)
     if options.command == "compile":
         return _compile(options.names, options.processes)
     lines = [
