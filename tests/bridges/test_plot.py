@@ -154,6 +154,7 @@ def test_bars_of_batches():
     filled, items = ax.containers
     assert [bar.get_height() for bar in filled] == [10, 6]
     assert [bar.get_height() for bar in items] == [10, 4]
+    assert len(plot.buckets([1, 5], [[0], [1]]).patches) == 4
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -225,7 +226,8 @@ WRONG = [
     (lambda: plot.lengths([1], bins=0), sf.ConversionError, "bins must be at least 1"),
     (lambda: plot.padding([3], max_items=2), sf.StructureError, "more than max_items=2"),
     (lambda: plot.padding([3], multiple_of=0), sf.ConversionError, "multiple_of must be at least 1"),
-    (lambda: plot.buckets([3], [[0]]), TypeError, "batches must be a Ragged of positions"),
+    (lambda: plot.buckets([3], [[0.5]]), TypeError, "batches must hold positions, integers on the host"),
+    (lambda: plot.buckets([3], 5), TypeError, "is no encoding"),
     (lambda: plot.buckets([3], sf.Ragged(np.array([1]), [1])), sf.StructureError, "but there are 1 lengths"),
     (lambda: plot.buckets([3], sf.Ragged(np.zeros((1, 2), int), [1])), sf.StructureError, "one position an item"),
     (lambda: plot.mask(np.zeros((2, 2))), TypeError, "a mask must hold bools, not float64"),

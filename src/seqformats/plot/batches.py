@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, is_array
-from ..converters.convert import as_own
+from ..converters.convert import as_own, convert
 from ..converters.layouts import at_least
-from ..errors import COUNTS, KIND, SHAPE, needed, said
+from ..errors import COUNTS, KIND, SHAPE, WHOLE, needed, said
 from ..formats import Pairs, Ragged
 from ..formats.bare import as_encoding
 from ..formats.pictures import COLOURS, picture
@@ -241,14 +241,14 @@ def _rectangles(given: Array, cuts: Array, step: int) -> tuple[Array, Array]:
     return sums, -(-widest // step) * step * np.diff(cuts)
 
 
-def buckets(x: Lengths, batches: Ragged, *, multiple_of: int = 1, ax: Axes | None = None) -> Axes:
+def buckets(x: Lengths, batches: Batch, *, multiple_of: int = 1, ax: Axes | None = None) -> Axes:
     """What is in each batch: items, and padding beside them.
 
     Parameters
     ----------
     x : n integers, or an encoding
         Lengths, or a batch that has them.
-    batches : Ragged of int64
+    batches : encoding of int64, or nested lists
         Positions, one sequence a batch, as `seqformats.buckets` and `seqformats.pack_bins` give them.  The first 128
         batches are drawn.
     multiple_of : int
@@ -266,7 +266,7 @@ def buckets(x: Lengths, batches: Ragged, *, multiple_of: int = 1, ax: Axes | Non
     StructureError
         For what are no lengths, and for positions that are none of theirs.
     TypeError
-        Where `batches` is no `Ragged` of integers.
+        Where `batches` are none, or hold no integers.
     ConversionError
         For a multiple below 1.
     ModuleNotFoundError
@@ -286,18 +286,17 @@ def buckets(x: Lengths, batches: Ragged, *, multiple_of: int = 1, ax: Axes | Non
     """
     step = at_least(multiple_of, "multiple_of", 1)
     given = _lengths(x)
-    if (
-        not isinstance(batches, Ragged)
-        or not isinstance(batches.data, np.ndarray)
-        or batches.data.dtype.kind not in "iu"
-    ):
-        raise KIND(f"batches must be a Ragged of positions, as sf.buckets gives it, not {said(batches)}")
-    if batches.data.ndim != 1:
-        raise SHAPE(f"batches must hold one position an item, but has item shape {batches.item_shape}")
-    places = batches.data
+    found = convert(as_own(as_encoding(batches)), Ragged)
+    if not isinstance(found.data, np.ndarray) or found.data.dtype.kind not in "iu":
+        raise WHOLE(
+            f"batches must hold positions, integers on the host, but have dtype {found.dtype} on {found.device}"
+        )
+    if found.item_shape:
+        raise SHAPE(f"batches must hold one position an item, but have item shape {found.item_shape}")
+    places = found.data
     if places.size and (places.min() < 0 or places.max() >= given.size):
         raise COUNTS(f"batches have the positions {places.min()} to {places.max()}, but there are {given.size} lengths")
-    items, filled = _rectangles(given[places], batches.offsets, step)
+    items, filled = _rectangles(given[places], found.offsets, step)
     shown = min(items.size, _BATCHES)
     ax = axes(ax)
     at = np.arange(shown)
