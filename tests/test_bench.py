@@ -184,8 +184,20 @@ def test_the_command(tmp_path, capsys):
 
 
 def test_no_items_at_all():
-    text = race.report(np.zeros(3, np.int64), batch=2, width=1, rounds=1, seed=0)
+    _, text = race.report(np.zeros(3, np.int64), batch=2, width=1, rounds=1, seed=0)
     assert "nothing to pad" in text
+
+
+def test_a_rectangle_that_is_too_large(tmp_path, capsys):
+    path = write(tmp_path / "a.txt", "1 100000000")
+    assert main(["bench", "--like", str(path)]) == 2
+    assert "would take 12.8 GB in a rectangle; give a smaller --batch or --width [SF207]" in capsys.readouterr().err
+
+
+def test_a_picture_needs_matplotlib(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["bench", "--like", str(write(tmp_path / "a.txt", "1 2")), "--picture", "a.svg"]) == 2
+    assert "matplotlib" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--batch", "--width", "--rounds"])

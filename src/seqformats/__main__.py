@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import seqformats
 from seqformats import health, registry
+from seqformats.errors import needed
 from seqformats.launch.kernel import kernel
 from seqformats.native import code, store
 
@@ -77,16 +78,20 @@ def _compile(names: Sequence[str], processes: int | None) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    """Times go to stdout; the exit status says whether the file could be read."""
+    """Times go to stdout; the exit status says whether the file could be read, and the picture written."""
     from seqformats.bench import files, race
 
+    how = {name: getattr(options, name) for name in ("batch", "width", "rounds", "seed")}
     try:
-        lengths = files.lengths_in(options.like, options.column)
-    except (seqformats.SeqFormatError, TypeError, OSError, ModuleNotFoundError) as error:
+        if options.picture is not None:
+            needed("matplotlib", "plot")
+        found = race.report(files.lengths_in(options.like, options.column), **how)
+        sys.stdout.write(f"{found.text}\n")
+        if options.picture is not None:
+            seqformats.plot.times(found.times).figure.savefig(options.picture)
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    how = {name: getattr(options, name) for name in ("batch", "width", "rounds", "seed")}
-    sys.stdout.write(race.report(lengths, **how) + "\n")
     return 0
 
 
@@ -102,6 +107,7 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     racing.add_argument("--batch", type=_count, default=256, metavar="N", help="sequences of the batch (256)")
     racing.add_argument("--width", type=_count, default=16, metavar="N", help="numbers of an item (16)")
     racing.add_argument("--rounds", type=_count, default=15, metavar="N", help="turns of each (15)")
+    racing.add_argument("--picture", metavar="FILE", help="draw the times too, into an image such as times.svg")
     racing.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
     filling = commands.add_parser("compile", help="compile kernels for this CPU into the cache of this user")
     filling.add_argument("names", nargs="*", metavar="kernel", help="one to compile; all if none is named")

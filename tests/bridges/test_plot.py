@@ -58,6 +58,7 @@ DRAW = {
     "block_mask": lambda **more: plot.block_mask(X, **more),
     "lattice": lambda **more: plot.lattice(search(), **more),
     "prefixes": lambda **more: plot.prefixes(labels(), **more),
+    "times": lambda **more: plot.times([("mean", "NumPy", 1, 3), ("mean", "PyTorch", 2.0, 1.0)], **more),
 }
 every_picture = pytest.mark.parametrize("name", DRAW)
 
@@ -86,7 +87,7 @@ def test_what_are_no_axes(name, ax):
         DRAW[name](ax=ax)
 
 
-@pytest.mark.parametrize("module", ["plot", "plot.batches", "plot.searches"])
+@pytest.mark.parametrize("module", ["plot", "plot.batches", "plot.searches", "plot.races"])
 def test_the_examples_run(module):
     assert doctest.testmod(importlib.import_module(f"seqformats.{module}")).failed == 0
 
@@ -212,6 +213,23 @@ def test_labels_stand_at_their_frames():
     assert plot.prefixes(sf.ctc_greedy(sf.Ragged(TABLE, [3]))).get_title(loc="left") == "source 0: 1 label"
 
 
+def test_times_are_ratios():
+    ax = DRAW["times"]()
+    assert [bar.get_width() for bar in ax.patches] == [3.0, 0.5]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["NumPy", "PyTorch"]
+    assert len(plot.times([("mean", "NumPy", 1, 2)] * 1000).patches) == 64
+
+
+def test_the_command_draws_what_it_has_measured(tmp_path):
+    from seqformats.__main__ import main
+
+    (tmp_path / "lengths.txt").write_text("3 1 2")
+    given = ["bench", "--like", str(tmp_path / "lengths.txt"), "--rounds", "1", "--picture"]
+    assert main([*given, str(tmp_path / "times.svg")]) == 0
+    assert "<svg" in (tmp_path / "times.svg").read_text(encoding="utf-8")
+    assert main([*given, str(tmp_path / "times.nonsense")]) == 2
+
+
 @pytest.mark.parametrize("words", [str, {1: "a"}, ["a"], lambda token: "a long name of a token"])
 def test_words(words):
     for text in plot.lattice(search(), words=words).texts:
@@ -240,6 +258,10 @@ WRONG = [
     (lambda: plot.lattice(search(), 1.0), TypeError, "source must be an integer"),
     (lambda: plot.lattice(search(), copy=None), TypeError, "copy must be True or False"),
     (lambda: plot.prefixes(search()), TypeError, "the result of sf.ctc_beam_search"),
+    (lambda: plot.times([]), sf.StructureError, "there are no times"),
+    (lambda: plot.times([5]), TypeError, "times are (operation, arrays, own, other)"),
+    (lambda: plot.times([("mean", "NumPy", "a", 1)]), TypeError, "seconds as numbers"),
+    (lambda: plot.times([("mean", "NumPy", 0, 1)]), sf.ConversionError, "seconds must be above 0"),
     (lambda: plot.prefixes(labels(), -1), IndexError, "there is no source -1; there are 2"),
 ]
 

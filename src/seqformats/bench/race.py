@@ -18,6 +18,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.convert import convert
+from ..errors import MEMORY
 from ..formats import List, Masked, Ragged
 from ..operations.batch import buckets
 from ..operations.expand import expand_as
@@ -27,6 +28,7 @@ from ..operations.softmax import softmax
 
 _SECONDS = 2e-3  # of a turn, at least
 _MOST = 1000  # calls in a turn
+_LARGEST = 1 << 30  # bytes of a rectangle
 
 
 class Contender(NamedTuple):
@@ -196,10 +198,24 @@ def _turn(call: Callable[[], Any], count: int) -> float:
 # --- the report ------------------------------------------------------------------------------------------------------
 
 
-def report(lengths: Array, *, batch: int, width: int, rounds: int, seed: int) -> str:
-    """Times on a batch of so many sequences, drawn among all, and what buckets of all save, as text."""
+class Report(NamedTuple):
+    """What was measured, and as text."""
+
+    times: list[Time]
+    text: str
+
+
+def report(lengths: Array, *, batch: int, width: int, rounds: int, seed: int) -> Report:
+    """Times on a batch of so many sequences, drawn among all, and what buckets of all save.
+
+    OutOfMemory where a rectangle around the batch would take more than a gigabyte.
+    """
     drawn = np.random.default_rng(seed).permutation(lengths.size)[:batch]
     own = np.ascontiguousarray(lengths[np.sort(drawn)])
+    size = 4 * width * own.size * int(own.max())
+    if size > _LARGEST:
+        what = f"{own.size} sequences of {own.max()} items of {width} float32"
+        raise MEMORY(f"{what} would take {size / 1e9:.3g} GB in a rectangle; give a smaller --batch or --width")
     mean = lengths.sum() / lengths.size
     lines = [
         f"{lengths.size} sequences of {lengths.min()} to {lengths.max()} items, {mean:.1f} on average",
@@ -215,7 +231,7 @@ def report(lengths: Array, *, batch: int, width: int, rounds: int, seed: int) ->
     if not any(one.arrays == "PyTorch" for one in found):
         lines.append("PyTorch is not installed, so NumPy is all that is beside it")
     lines.append(f"medians of {rounds} rounds, in which all take turns in an order that is drawn")
-    return "\n".join(lines)
+    return Report(found, "\n".join(lines))
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pictures of batches, padding, masks and searches, by matplotlib; ``pip install 'seqformats[plot]'``.
+"""Pictures of batches, padding, masks, searches and times, by matplotlib; ``pip install 'seqformats[plot]'``.
 
 Every function draws on the axes `ax`, or on a new figure, and returns the axes.  A picture is bounded whatever the
 batch.  What lies on a GPU is not read, unless ``copy=True`` says so: lengths are on the host anyway.
@@ -14,6 +14,7 @@ Examples
 """
 
 from .batches import block_mask, buckets, layout, lengths, mask, padding
+from .races import times
 from .searches import lattice, prefixes
 
-__all__ = ["block_mask", "buckets", "lattice", "layout", "lengths", "mask", "padding", "prefixes"]
+__all__ = ["block_mask", "buckets", "lattice", "layout", "lengths", "mask", "padding", "prefixes", "times"]
