@@ -42,6 +42,7 @@ LAYERS = [
     ["arrow", "awkward"],
     ["loading"],
     ["engines", "hf", "jax", "thinc", "torch"],
+    ["bench", "health", "plot"],
     ["__init__", "__main__"],
 ]
 # Modules that speak to other libraries, which they import when they are called.
@@ -347,7 +348,8 @@ NAMES_A_LIBRARY = {
     "hf/collator.py": {"torch"},
     "hf/steps.py": {"torch"},
     "__init__.py": {"torch", "jax"},
-    "__main__.py": {"torch", "cupy"},
+    "bench/": {"torch"},
+    "health.py": {"torch", "cupy", "jax"},
 }
 
 

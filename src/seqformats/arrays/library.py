@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..errors import said
+from ..errors import DTYPE, said
 from ..limits import remember
 
 Shape: TypeAlias = tuple[int, ...]
@@ -368,7 +368,7 @@ class Library:
         except (TypeError, NotImplementedError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "not implemented" not in str(error):
                 raise
-            raise TypeError(f"{self.name} has no matrix product of {x.dtype}") from None
+            raise DTYPE(f"{self.name} has no matrix product of {x.dtype}") from None
         return out
 
     def exp(self, x: Array) -> Array:

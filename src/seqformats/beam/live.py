@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..arrays import Array, frozen
+from ..errors import NAN
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
 from .candidates import Uploaded
@@ -195,7 +196,7 @@ class Live:
 
     def bad(self, row: int) -> ValueError:
         """What to say of a row with scores that are none."""
-        return ValueError(f"the scores of source {self.source[row]} at step {self.t}, row {row}, hold NaN or +inf")
+        return NAN(f"the scores of source {self.source[row]} at step {self.t}, row {row}, hold NaN or +inf")
 
     def part(self, rows: slice, parents: Array, source: Array, sources: Sources, begun: int) -> Live:
         """Some rows, with these parents and of these sources, as if no others had ever been."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ..arrays import Array, has_items
-from ..errors import StructureError, said
+from ..errors import BEYOND, said
 from ..formats import Ragged
 from ..formats.structure import integers
 from ..operations.batch import join_batches
@@ -70,5 +70,5 @@ def places_of(asked: object, numbers: Array) -> Array:
     wanted = np.unique(integers(asked if has_items(asked) else [asked], "the sources"))
     unknown = wanted[~np.isin(wanted, numbers)]
     if unknown.size:
-        raise StructureError(f"there is no source {unknown[0]}; there are {said(numbers.tolist())}")
+        raise BEYOND(f"there is no source {unknown[0]}; there are {said(numbers.tolist())}")
     return np.searchsorted(numbers, wanted)

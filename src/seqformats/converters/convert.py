@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
-from ..errors import StructureError, said
+from ..errors import BATCH, COUNTS, KIND, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
@@ -180,7 +180,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         elif kind is To and isinstance(x, Encoding):
             return x
     if not isinstance(copy, (bool, np.bool_)):
-        raise TypeError(f"copy must be True or False, not {said(copy)}")
+        raise KIND(f"copy must be True or False, not {said(copy)}")
     kind = type(x)
     if not registry.is_encoding_type(kind):
         if kind is not list and is_tree(x):
@@ -310,7 +310,7 @@ def check_target(To: object) -> None:
                 kind for kind in (List, Ragged, Padded, Packed, Masked, LoD) if kind.__name__.lower() == To.lower()
             ]
             what = f"a name; give {f'sf.{named[0].__name__}' if named else 'the class itself'}"
-        raise TypeError(f"the target of a conversion must be a type such as Ragged, not {what}")
+        raise KIND(f"the target of a conversion must be a type such as Ragged, not {what}")
 
 
 def _kind_of(x: object) -> type:
@@ -331,7 +331,7 @@ def no_encoding(x: object, what: str = "no encoding") -> TypeError:
         hint = "; x.tolist() is a list of what it holds"
     elif not hint:
         hint = f"; give it lengths, Ragged(data, lengths), or a list of {'such ' * is_array(x)}arrays"
-    return TypeError(f"{registry.label(type(x))} is {what}{hint}")
+    return BATCH(f"{registry.label(type(x))} is {what}{hint}")
 
 
 def device_kind(x: object) -> str:
@@ -419,7 +419,7 @@ def resized(x: Ragged, structure: Structure) -> Ragged:
     """Every sequence cut, or filled up with zeros, at its end, to the lengths of `structure`."""
     own = x._structure
     if own.n != structure.n:
-        raise StructureError(f"{structure.n} sequences were expected, but there are {own.n}")
+        raise COUNTS(f"{structure.n} sequences were expected, but there are {own.n}")
     if wants_grad(x):
         y: Ragged = connected(lambda z, _: (resized(z, structure), lambda dz: resized(dz, own)), x, by_column=True)
         return y
