@@ -1,4 +1,5 @@
 # make demo   the library at work:  make demo TEXT=some/file.txt WORDS='words to pronounce'
+# make smoke  a quick pass, two minutes: the tests that notice most mistakes, compiled
 # make test   lint, then three passes over the tests: compiled, interpreted with coverage, with bounds checks
 # make docs   the documentation as a site, into .cache/docs/html
 # make bench  the library beside its peers, into docs/benchmarks.md:  make bench ONLY=reduce (a family, or operations)
@@ -22,7 +23,7 @@ WORKERS ?= 2
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
 
-.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges test-jax test-wheel docs bench constraints pinned clean
+.PHONY: help demo smoke test lint jit interpreted bounds test-peers test-bridges test-jax test-wheel docs bench constraints pinned clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -105,6 +106,12 @@ demo: .venv/demo.stamp
 	@.venv/bin/python examples/pipeline.py
 	@echo
 	@.venv/bin/python examples/pronounce.py --n-best 2 --beam-size 10 --threshold 2.5 $(WORDS)
+
+# One file of each kind: the oracle over every operation, errors, encodings, conversions, gradients, wrappers, search.
+SMOKE = test_oracle test_errors test_registry test_everyday test_readme test_pages formats/test_formats \
+	converters/test_nested gradients/test_grad test_wrap beam/test_beam
+smoke: .venv/test.stamp
+	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv/bin/python -m $(PYTEST) --quiet -m '$(ALONE)' $(SMOKE:%=tests/%.py)
 
 test: lint jit interpreted bounds
 

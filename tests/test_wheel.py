@@ -10,11 +10,12 @@ import textwrap
 import zipfile
 
 import pytest
-from test_readme import BLOCKS
+from pages import DOCS, blocks_of
 
 pytestmark = pytest.mark.wheel
 ROOT = pathlib.Path(__file__).parents[1]
 LARGEST = 5_000_000  # bytes
+BLOCKS = [*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")]
 
 
 def run(*command, **options):
@@ -125,15 +126,8 @@ def test_operations_load_no_numba(python, alone, tmp_path):
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_the_readme_loads_no_numba(python, alone, tmp_path):
-    """But the blocks that name it."""
-    blocks = [block for block in BLOCKS if "numba" not in block]
-    assert len(blocks) > len(BLOCKS) / 2
-    said(python, "import sys\n" + "\n".join(blocks) + NO_NUMBA + NOT_EVEN_LLVM, alone, tmp_path)
-
-
-def test_the_readme(python, alone, tmp_path):
-    said(python, "\n".join(BLOCKS), alone, tmp_path)
+def test_the_readme_and_the_tour_load_no_numba(python, alone, tmp_path):
+    said(python, "import sys\n" + "\n".join(BLOCKS) + NO_NUMBA + NOT_EVEN_LLVM, alone, tmp_path)
 
 
 def test_the_check_above_can_fail(python, alone, tmp_path):
