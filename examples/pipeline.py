@@ -32,8 +32,8 @@ MAX_WORDS = 100_000  # a longer text is cut here, which keeps the tour short
 RUNS = 5  # times are medians of so many
 LIMIT = 1e-5  # largest difference allowed between encodings, in float32
 EXPLAINED = f"""
-Each row is an encoding that holds the words, {WIDTH} numbers of float32 each, with the shape of its data, its size, and how
-much of it is padding.  Each column behind "to" is an encoding that it is converted into: the milliseconds of a call
+Each row is an encoding that holds the words, {WIDTH} numbers of float32 each, with the shape of its data, its size, and
+how much of it is padding.  Each column behind "to" is an encoding that it is converted into: the milliseconds of a call
 (the median of {RUNS}), and below GB/s, each word counted as read once and written once; "view" means that nothing is
 copied.  The third line has the times of the layers, called with the encoding of the row.
 """

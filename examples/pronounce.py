@@ -241,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "max_new_tokens": args.max_phonemes,
         "prune": None if args.threshold is None else sf.Prune(absolute=args.threshold),
     }
-    width = max((len(word) for word in ["word", *words]))
+    width = max(len(word) for word in ["word", *words])
     rows, seconds = 0, 0.0
     if words:  # the first call loads the kernels, which the time below is not about
         decode(model, model.encode(words[:1]), **options)
