@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Generic, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 import numpy as np
 
@@ -91,6 +91,10 @@ class Encoding(Movable, InPyTorch, Generic[Data]):
     The constructor checks what it is given, since kernels check nothing, and fills `_structure`, `_shape` and `_dtype`
     beside its own fields.  The other questions have answers here for every encoding with its data in one array.
     """
+
+    if TYPE_CHECKING:  # tells encodings of this library from others, see `converters.annotations.OtherDataclass`
+
+        def __sizeof__(self, own: None) -> int: ...  # type: ignore[override]
 
     __slots__ = ("__weakref__", "_dtype", "_shape", "_structure")
 

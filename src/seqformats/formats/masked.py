@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array, adopt, is_array, shape_of
 from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LENGTHS, LONG, SHAPE, said
 from ..layout import Layout
-from .annotations import Data, Integers, Shaped
+from .annotations import Data, Integers, Shaped, Side
 from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, with_axes
 from .rows import Room, mask_beside
 from .structure import Structure, integers
@@ -54,14 +54,14 @@ class Masked(Encoding[Data]):
 
     data: Data
     lengths: Array
-    side: str = "right"
+    side: Side = "right"
 
     if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
 
         @overload  # NumPy's types of arrays tell the number of axes, which conversions change
-        def __init__(self: Masked[np.ndarray], data: np.ndarray, lengths: Integers, side: str = "right") -> None: ...
+        def __init__(self: Masked[np.ndarray], data: np.ndarray, lengths: Integers, side: Side = "right") -> None: ...
         @overload
-        def __init__(self, data: Data, lengths: Integers, side: str = "right") -> None: ...
+        def __init__(self, data: Data, lengths: Integers, side: Side = "right") -> None: ...
         def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
@@ -140,11 +140,12 @@ class Masked(Encoding[Data]):
             where = where.astype(bool)
         lengths = where.sum(1, dtype=np.int64)
         place = np.arange(where.shape[1])
-        for side, right in (
+        sides: tuple[tuple[Side, np.ndarray], ...] = (
             ("right", place < lengths[:, None]),
             ("left", place >= where.shape[1] - lengths[:, None]),
-        ):
-            if np.array_equal(where, right):
+        )
+        for side, expected in sides:
+            if np.array_equal(where, expected):
                 return cls(batch, lengths, side)
         i = int((where != (place < lengths[:, None])).any(1).argmax())
         raise LENGTHS(

@@ -76,7 +76,8 @@ def operand(x: object, what: str = "take x.one and x.two") -> Operand:
             BATCH(f"Pairs are no single batch; {what}") if isinstance(x, Pairs) else no_encoding(x, "no single batch")
         )
     own = as_own(x)
-    kind, is_own = type(x), type(own)
+    kind: Any = type(x)
+    is_own = type(own)
     return Operand(own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx))
 
 
