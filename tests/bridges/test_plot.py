@@ -213,6 +213,16 @@ def test_labels_stand_at_their_frames():
     assert plot.prefixes(sf.ctc_greedy(sf.Ragged(TABLE, [3]))).get_title(loc="left") == "source 0: 1 label"
 
 
+def test_a_path_goes_from_parent_to_child():
+    """The same token follows two others."""
+    from seqformats.plot.searches import _Node, _path
+
+    steps = [[_Node(1, 0)], [_Node(5, 0), _Node(6, 0)], [_Node(7, 0), _Node(7, 1)]]
+    assert _path(steps, [6, 7]) == [0, 1, 1]
+    assert _path(steps, [5, 7]) == [0, 0, 0]
+    assert _path(steps, [6, 8]) == [0, 1]
+
+
 def test_times_are_ratios():
     ax = DRAW["times"]()
     assert [bar.get_width() for bar in ax.patches] == [3.0, 0.5]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from ..arrays import Array, has_items
 from ..errors import BEYOND, said
 from ..formats import Ragged
 from ..formats.structure import integers
+from ..once import once
 from ..operations.batch import join_batches
 from .prompts import side_by_side
 
@@ -32,17 +32,17 @@ class Sources:
         """How many there are."""
         return int(self.start.size)
 
-    @cached_property
+    @once
     def ends_at(self) -> Array:
         """Where the ends of each source begin among all."""
         return np.cumsum([0, *[e.size for e in self.ends]]).astype(np.int64)
 
-    @cached_property
+    @once
     def all_ends(self) -> Array:
         """The ends of all."""
         return np.concatenate([np.empty(0, np.int64), *self.ends])
 
-    @cached_property
+    @once
     def before(self) -> Array | None:
         """The prompts ``(n, longest)``, at the right end of rows that begin with -1."""
         return None if self.prompts is None else side_by_side(self.prompts)

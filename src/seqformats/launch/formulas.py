@@ -9,7 +9,6 @@ along an axis; else by the number of the sequence of each item.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from types import ModuleType
@@ -20,6 +19,7 @@ import numpy as np
 from ..arrays.library import Array, DType, Operand
 from ..errors import NO_GRADIENT
 from ..layout import Layout
+from ..once import once
 
 Value = Any  # an array of JAX, or what a cell holds
 Values = tuple[Any, ...]
@@ -71,12 +71,12 @@ class Sequences:
             items = items[back]
         return items.reshape(out.shape)
 
-    @functools.cached_property
+    @once
     def square(self) -> bool:
         """Is the rectangle of all sequences small enough?"""
         return self.n * self.longest <= _ROOM * self.rows + 1024
 
-    @functools.cached_property
+    @once
     def there(self) -> Array:
         """Where the rectangle holds an item."""
         return np.arange(self.longest) < self.lengths[:, None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from ..arrays import Array
 from ..converters.layouts import at_least, one_of
 from ..errors import KIND, RANGE, RETURNED, TOGETHER, said
 from ..formats.structure import Structure
+from ..once import once
 from ..operations.annotations import Lengths
 from ..operations.options import key_of
 from ..operations.questions import lengths_given
@@ -221,7 +221,7 @@ class BucketSampler:
         epoch, taken = at_least(state["epoch"], "epoch", 0), at_least(state["taken"], "taken", 0)
         self._epoch, self._resume, self._state = epoch, taken, (epoch, taken)
 
-    @functools.cached_property
+    @once
     def _digest(self) -> int:
         """A number that differs where batches do; loaders that save their state ask for it in every step."""
         options = repr((self._options, self._shuffle, self._seed, self._drop))
