@@ -54,10 +54,10 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=[str(k) for k in range(len(OPTIONS))])
 @pytest.mark.parametrize("impossible", [False, True])
 def test_at_once_is_what_two_calls_give(calls, monkeypatch, options, impossible):
-    scores = table(len(str(options)), impossible)
+    scores = table(OPTIONS.index(options), impossible)
     found = parts(searched(scores, **options))
     assert calls
     calls.clear()
@@ -68,20 +68,19 @@ def test_at_once_is_what_two_calls_give(calls, monkeypatch, options, impossible)
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"on_scores": lambda scores, state: scores},
-        {"on_candidates": lambda ids, scores, state: (ids, scores)},
-        {"on_selected": lambda ids, scores, parents, state: (ids, scores, parents)},
-        {"sampling": sf.Sample(seed=1)},
-        {"sampling": sf.Stochastic(1)},
-        {"rule": "greedy", "beam_size": 1},
-        {"prune": sf.Prune(per_parent=2)},
-        {"constraints": [sf.DiverseGroups(1, 0.5)]},
-    ],
-    ids=str,
-)
+LOOKING = {
+    "on_scores": {"on_scores": lambda scores, state: scores},
+    "on_candidates": {"on_candidates": lambda ids, scores, state: (ids, scores)},
+    "on_selected": {"on_selected": lambda ids, scores, parents, state: (ids, scores, parents)},
+    "Sample": {"sampling": sf.Sample(seed=1)},
+    "Stochastic": {"sampling": sf.Stochastic(1)},
+    "greedy": {"rule": "greedy", "beam_size": 1},
+    "per_parent": {"prune": sf.Prune(per_parent=2)},
+    "DiverseGroups": {"constraints": [sf.DiverseGroups(1, 0.5)]},
+}
+
+
+@pytest.mark.parametrize("options", LOOKING.values(), ids=LOOKING)
 def test_what_looks_at_candidates_has_them(calls, options):
     searched(table(1), **options)
     assert not calls
