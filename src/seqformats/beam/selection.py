@@ -194,19 +194,16 @@ class Selection:
 
     def _scores(self, scores: object, live: Live) -> tuple[Library, Array]:
         """The scores as float32, beside the memories; on the host as NumPy's where nobody looks at them."""
-        rows, library = live.source.size, self._place.library
-        x: Any = library.floats(scores) if self._at_once_below else None
-        if x is not None:
-            library = NUMPY
-        else:
-            library, x = self._adopted(scores)
+        rows = live.source.size
+        read: Any = self._place.library.floats(scores) if self._at_once_below else None
+        library, x = self._adopted(scores) if read is None else (NUMPY, read)
         if len(x.shape) != 2 or x.shape[0] != rows or x.shape[1] == 0:
             raise SHAPE(f"scores must have shape ({rows}, vocabulary), but have {tuple(x.shape)}")
-        if not library.dtype_name(x.dtype).startswith(("float", "bfloat")):
+        if read is None and not library.dtype_name(x.dtype).startswith(("float", "bfloat")):
             raise DTYPE(f"scores must be floats, not {library.dtype_name(x.dtype)}")
         if self._last_end >= x.shape[1]:
             raise BEYOND(f"end is {self._last_end}, but scores have {x.shape[1]} columns")
-        return library, library.astype(x, "float32")
+        return library, library.astype(x, "float32") if read is None else x
 
     def _adopted(self, scores: object) -> tuple[Library, Array]:
         """An array of scores that wants no gradient, where the memories are."""
