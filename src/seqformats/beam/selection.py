@@ -145,12 +145,11 @@ class Selection:
         return on_host or bool((np.diff(sources.ends_at) > 1).any())
 
     def _in_one_call(self) -> bool:
-        """May one kernel of the host choose and advance, since nobody looks at what is between?"""
-        hooks, place = self.hooks, self._place
+        """May one kernel choose and advance, where the scores are on the host, since nobody looks at what is between?"""
+        hooks = self.hooks
         looks = hooks.on_scores or hooks.on_candidates or hooks.on_selected
         own = self._sample is not None or self._lexical or self._diverse is not None
-        on_host = place.like is None or place.library.kind(place.like) == "cpu"
-        return on_host and not (looks or own or self.prune.per_parent is not None)
+        return not (looks or own or self.prune.per_parent is not None)
 
     def choose(self, scores: object, search: Search, state: BeamState) -> Candidates | Query:
         """The best candidates of each beam, after all hooks.
@@ -160,7 +159,7 @@ class Selection:
         """
         query = self._query(scores, search, state)
         rows, width = query.x.shape
-        if 4 * rows * width < self._at_once_below:
+        if 4 * rows * width < self._at_once_below and query.library.kind(query.x) == "cpu":
             return query
         found = self._found(query, search, state)
         if self.hooks.on_selected:
