@@ -145,7 +145,7 @@ class Selection:
         return on_host or bool((np.diff(sources.ends_at) > 1).any())
 
     def _in_one_call(self) -> bool:
-        """May one kernel choose and advance, where the scores are on the host, since nobody looks at what is between?"""
+        """May one kernel choose and advance, where scores are on the host, since nobody looks at what is between?"""
         hooks = self.hooks
         looks = hooks.on_scores or hooks.on_candidates or hooks.on_selected
         own = self._sample is not None or self._lexical or self._diverse is not None
