@@ -24,6 +24,8 @@ _ARRAY, _PAIRS = "array", "Pairs"
 _MEMBERS = ("one", "two")
 _HEAD = ("format", "version")
 
+_WORDS = ("str", "Side")  # the types of fields that are stored as letters
+
 
 def to_arrays(x: Batch | Shaped, prefix: str = "") -> dict[str, Array]:
     """A batch as arrays under names, of which `from_arrays` makes it again.
@@ -191,7 +193,7 @@ def _read(found: dict[str, Any], prefix: str, depth: int = 8) -> Any:
         wanted += names
     _check_names(found, wanted, prefix)
     for field in fields(source):
-        if field.type == "str":
+        if field.type in _WORDS:
             given[field.name] = _text(given[field.name], prefix + field.name)
     x = source(**given)
     return x if source is kind else convert(x, kind)
