@@ -2,7 +2,7 @@
 # make smoke  a quick pass, two minutes: the tests that notice most mistakes, compiled
 # make test   lint, then three passes over the tests: compiled, interpreted with coverage, with bounds checks
 # make docs   the documentation as a site, into .cache/docs/html
-# make release  sdist and wheel, into dist/
+# make release  sdist and wheel, into dist/, tested with each Python here:  make release PYTHONS='python3.12 python3.13'
 # make bench  the library beside its peers, into docs/benchmarks.md:  make bench ONLY=reduce (a family, or operations)
 #
 # Needs make and Python 3.11 or later (PYTHON=...); each target makes the environment it runs in.
@@ -168,11 +168,17 @@ test-jax: .venv-jax/test.stamp
 test-wheel: .venv-wheel/test.stamp
 	.venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
-# The sdist, and the wheel that is built from it.
-release: .venv-release/release.stamp
+# Every Python that a release is for and that is here, by its name or in pyenv, the newest of each minor version.
+PYTHONS ?= $(shell for minor in 11 12 13 14; do \
+	for found in python3.$$minor $$(ls -dr $$HOME/.pyenv/versions/3.$$minor.*/bin/python 2>/dev/null); do \
+	"$$found" -c '' 2>/dev/null && echo "$$found" && break; done; done; true)
+
+# The sdist, and the wheel that is built from it, installed and tested with each Python.
+release: .venv-release/release.stamp .venv-wheel/test.stamp
 	rm -rf dist
 	.venv-release/bin/python -m build --quiet --outdir dist .
 	.venv-release/bin/python -m twine check --strict dist/*
+	WHEEL="$$(echo dist/*.whl)" PYTHONS='$(PYTHONS)' .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
 # A link that leads nowhere, like everything that Sphinx warns of, is an error.  What a page was before does not count.
 docs: .venv-docs/docs.stamp

@@ -1,4 +1,8 @@
-"""The wheel: built by pip, installed beside NumPy and Numba, and used by one who has no compiler and no cache."""
+"""The wheel: built by pip, installed beside NumPy and Numba, and used by one who has no compiler and no cache.
+
+A release is tested by the same: ``WHEEL`` in the environment names a wheel that is tested instead of one that is built
+here, and ``PYTHONS`` the Pythons that it is installed for, with spaces between them.
+"""
 
 import os
 import pathlib
@@ -7,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import textwrap
 import zipfile
 
@@ -15,6 +20,8 @@ from pages import DOCS, blocks_of
 
 pytestmark = pytest.mark.wheel
 ROOT = pathlib.Path(__file__).parents[1]
+GIVEN = os.environ.get("WHEEL")
+PYTHONS = os.environ.get("PYTHONS", "").split() or [sys.executable]
 LARGEST = 5_000_000  # bytes
 VERSION = re.search(r'__version__ = "(.*)"', (ROOT / "src/seqformats/__init__.py").read_text(encoding="utf-8"))[1]
 BLOCKS = [*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")]
@@ -45,14 +52,16 @@ def built(folder, **environment):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
+    if GIVEN:
+        return pathlib.Path(GIVEN).resolve(strict=True)
     return built(tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(scope="module")
-def python(wheel, tmp_path_factory):
+@pytest.fixture(scope="module", params=PYTHONS, ids=lambda name: pathlib.Path(name).name)
+def python(wheel, tmp_path_factory, request):
     """The Python of a new environment, in which the wheel is installed."""
     folder = tmp_path_factory.mktemp("environment")
-    run(sys.executable, "-m", "venv", str(folder))
+    run(request.param, "-m", "venv", str(folder))
     found = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     run(str(found), "-m", "pip", "install", "--quiet", str(wheel))
     return found
@@ -92,6 +101,16 @@ def test_a_wheel_without_code(tmp_path):
     assert found.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(found) as file:
         assert not [name for name in file.namelist() if "/shipped/" in name]
+
+
+@pytest.mark.skipif(not GIVEN or not (ROOT / ".git").exists(), reason="no sdist is beside the wheel, or no repository")
+def test_the_sdist_has_every_file(wheel):
+    """All that is kept, but what serves the repository alone, and nothing else."""
+    tracked = set(run("git", "ls-files", cwd=ROOT).stdout.splitlines())
+    with tarfile.open(wheel.with_name(f"seqformats-{VERSION}.tar.gz")) as file:
+        names = {name.split("/", 1)[1] for name in file.getnames()}
+    assert {name for name in tracked if not name.startswith(".")} <= names
+    assert names - tracked == {"PKG-INFO"}
 
 
 # --- used ------------------------------------------------------------------------------------------------------------

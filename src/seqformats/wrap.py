@@ -8,104 +8,44 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, overload
 
 from .errors import KIND
 from .formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
 from .formats.annotations import Shaped
+from .wrapping.annotations import P, Wrapping, WrappingMasked, WrappingPadded, WrappingRows, X
 from .wrapping.flatten import flattening
 from .wrapping.trees import TreeWrapper
 from .wrapping.wrapper import Function, is_asked
 
-# --- what a type checker sees ----------------------------------------------------------------------------------------
-# A wrapped function takes any batch X where the function itself wants its own, its first argument or the one behind
-# `self`, and gives back what it was called with; what follows stays as it was.  Of a tuple and of gradients no more is
-# said than that something comes back.
-
-P = ParamSpec("P")
-X = TypeVar("X")
-Self_ = TypeVar("Self_")
-Seen = TypeVar("Seen", covariant=True)
-Rows = TypeVar("Rows", bound=Shaped)
-Returned: TypeAlias = Encoding | Shaped | list[Any]
-Several: TypeAlias = Callable[..., tuple[Any, ...]]
+# --- what a type checker sees, see wrapping/annotations.py -----------------------------------------------------------
 
 
-class _Decorator(Protocol[Seen]):
-    """A wrapper that has its options and waits for the function."""
-
-    @overload
-    def __call__(self, fn: Callable[Concatenate[Seen, P], Returned], /) -> Callable[Concatenate[X, P], X]: ...
-    @overload
-    def __call__(
-        self, fn: Callable[Concatenate[Self_, Seen, P], Returned], /
-    ) -> Callable[Concatenate[Self_, X, P], X]: ...
-    @overload
-    def __call__(self, fn: Several, /) -> Any: ...
-
-
-class _Wrapping(Protocol[Seen]):
-    """A wrapper of functions that see a batch as `Seen`."""
-
-    @overload
-    def __call__(
-        self, fn: Callable[Concatenate[Seen, P], Returned], *, like: Shaped | None = ..., **options: Any
-    ) -> Callable[Concatenate[X, P], X]: ...
-    @overload
-    def __call__(
-        self, fn: Callable[Concatenate[Self_, Seen, P], Returned], *, like: Shaped | None = ..., **options: Any
-    ) -> Callable[Concatenate[Self_, X, P], X]: ...
-    @overload
-    def __call__(self, fn: Several, *, backprop: bool = ..., like: Shaped | None = ..., **options: Any) -> Any: ...
-    @overload
-    def __call__(
-        self, fn: None = ..., *, backprop: bool = ..., like: Shaped | None = ..., **options: Any
-    ) -> _Decorator[Seen]: ...
-
-
-class _RowsDecorator(Protocol):
-    """`with_array` that has its options and waits for the function."""
-
-    @overload
-    def __call__(self, fn: Callable[Concatenate[Rows, P], Shaped], /) -> Callable[Concatenate[X, P], X]: ...
-    @overload
-    def __call__(
-        self, fn: Callable[Concatenate[Self_, Rows, P], Shaped], /
-    ) -> Callable[Concatenate[Self_, X, P], X]: ...
-    @overload
-    def __call__(self, fn: Several, /) -> Any: ...
-
-
-class _WrappingRows(Protocol):
-    """`with_array`, whose functions see an array of whatever library."""
-
-    @overload
-    def __call__(
-        self, fn: Callable[Concatenate[Rows, P], Shaped], *, like: Shaped | None = ...
-    ) -> Callable[Concatenate[X, P], X]: ...
-    @overload
-    def __call__(
-        self, fn: Callable[Concatenate[Self_, Rows, P], Shaped], *, like: Shaped | None = ...
-    ) -> Callable[Concatenate[Self_, X, P], X]: ...
-    @overload
-    def __call__(self, fn: Several, *, backprop: bool = ..., like: Shaped | None = ...) -> Any: ...
-    @overload
-    def __call__(self, fn: None = ..., *, backprop: bool = ..., like: Shaped | None = ...) -> _RowsDecorator: ...
-
-
-def _seen_as(kind: type[X]) -> Callable[[Function], _Wrapping[X]]:  # noqa: ARG001  for type checkers alone
+def _seen_as(kind: type[X]) -> Callable[[Function], Wrapping[X]]:  # noqa: ARG001  for type checkers alone
     """Say how the functions of a wrapper see a batch."""
 
-    def same(wrapper: Any) -> _Wrapping[X]:
-        seen: _Wrapping[X] = wrapper
+    def same(wrapper: Any) -> Wrapping[X]:
+        seen: Wrapping[X] = wrapper
         return seen
 
     return same
 
 
-def _seen_as_rows(wrapper: Any) -> _WrappingRows:
+def _seen_as_rows(wrapper: Any) -> WrappingRows:
     """The same for an array."""
-    seen: _WrappingRows = wrapper
+    seen: WrappingRows = wrapper
+    return seen
+
+
+def _seen_padded(wrapper: Any) -> WrappingPadded:
+    """The same for a `Padded`, with the options that it has."""
+    seen: WrappingPadded = wrapper
+    return seen
+
+
+def _seen_masked(wrapper: Any) -> WrappingMasked:
+    """The same for a `Masked`."""
+    seen: WrappingMasked = wrapper
     return seen
 
 
@@ -161,7 +101,7 @@ def with_ragged(
     return _with("with_ragged", Ragged, fn, options, backprop=backprop, like=like)
 
 
-@_seen_as(Padded)
+@_seen_padded
 def with_padded(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:
@@ -238,7 +178,7 @@ def with_packed(
     return _with("with_packed", Packed, fn, options, backprop=backprop, like=like)
 
 
-@_seen_as(Masked)
+@_seen_masked
 def with_masked(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:

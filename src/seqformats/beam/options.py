@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ Whole: TypeAlias = int | Sequence[int] | Array
 """A whole number, or one for each source."""
 Real: TypeAlias = float | Sequence[float] | Array
 """A number, or one for each source."""
+RuleName: TypeAlias = Literal["hf", "ct2", "fairseq", "marian", "gnmt", "paddle", "greedy"]
+"""The rules, for type checkers."""
 OnMask: TypeAlias = Callable[[BeamState], Array]
 OnScores: TypeAlias = Callable[[Array, BeamState], Array]
 OnCandidates: TypeAlias = Callable[[LoD, LoD, BeamState], tuple[LoD, LoD]]
@@ -50,11 +52,11 @@ class Options:
     beam_size: Whole
     max_new_tokens: Whole
     prompt: object = None
-    rule: str = "hf"
+    rule: RuleName = "hf"
     n_best: int = 1
     length_penalty: Real = 1.0
     coverage: float = 0.0
-    early_stopping: bool | str = False
+    early_stopping: bool | Literal["never"] = False
     patience: float = 1.0
     min_new_tokens: Whole = 0
     prune: Prune | None = None
