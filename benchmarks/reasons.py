@@ -48,27 +48,29 @@ def _repeats(cell: Cell) -> bool:
 SAME = (
     Reason(
         "Wrappers with nothing to convert",
-        """A `with_*` whose function wants what the caller holds. There is no work: ours look at the batch, at a list's
-        arrays one by one, and at the result; Thinc's call the function. At `tiny` they have a goal of their own.""",
+        """A `with_*` wrapper whose function takes the layout that the caller has. There is no work to do: ours checks
+        the batch, the arrays of a list one by one, and the result, while Thinc's just calls the function. At `tiny`
+        these have goals of their own.""",
         _nothing_to_convert,
     ),
     Reason(
         "Lists of tensors",
-        """`torch.split` makes the views of ragged -> list here too; a view for each sequence that shares its version
-        counter is what takes the time. `unsafe_split_with_sizes` took 0.7 of it, but its views do not share the
-        counter.""",
+        """The views of ragged -> list are made by `torch.split` here too; making a view for each sequence that shares
+        its version counter is what takes the time. `unsafe_split_with_sizes` took 0.7 of the time, but its views do not
+        share the counter.""",
         lambda cell: (cell["operation"], cell["arrays"]) == ("ragged -> list", "PyTorch"),
     ),
     Reason(
-        "Functions of the caller's",
-        """`map_sequences` calls it once a sequence, and it takes nearly all of the time. The one that is measured, the
-        largest number less the least, took 31 of 38 µs at `tiny` in a loop compiled by Numba alone, and 99 of 100 at
-        2,000 sequences: Numba's `max` and `min` of an array look at one number at a time, NumPy's at several.""",
+        "Functions of the caller",
+        """`map_sequences` calls the function once per sequence, and the function takes nearly all of the time. The
+        function measured here, the largest number minus the smallest, took 31 of 38 µs at `tiny` in a loop compiled by
+        Numba alone, and 99 of 100 at 2,000 sequences: Numba's `max` and `min` of an array compare one number at a time,
+        NumPy's several.""",
         lambda cell: cell["operation"].startswith("map_sequences"),
     ),
     Reason(
         "First and last items of wide",
-        """One row of each sequence, 180 KB apart: the same gather, which waits for the memory, whoever makes it.""",
+        """One row of each sequence, 180 KB apart: both do the same gather, which waits for the memory.""",
         lambda cell: cell["shape"] == "wide" and cell["operation"] in ("reduce_first", "reduce_last"),
     ),
 )
@@ -77,117 +79,120 @@ SAME = (
 LOST = (
     Reason(
         "With autograd",
-        """A sum of a tiny tensor and its gradient take 135 µs, `segment_reduce` 90, and an operation in Python that
-        does nothing 53, since PyTorch takes that long for any; the rest are some 120 functions, on both ways a look at
-        the tensor and the encodings built around it, of which no single one dominates.""",
+        """A sum of a tiny tensor and its gradient take 135 µs, `segment_reduce` takes 90, and an operation in Python
+        that does nothing takes 53, which is what PyTorch needs for any such operation. The rest is spent in some 120
+        functions, forwards and backwards, which check the tensor and build the encodings around it; no single one
+        dominates.""",
         lambda cell: "autograd" in cell["operation"],
     ),
     Reason(
         "Wrappers that give a list of tensors",
-        """`with_ragged` of a list of tensors gives such a list back, whose views are made by `torch.split` too.""",
+        """`with_ragged` of a list of tensors returns such a list, whose views are made by `torch.split` here too.""",
         lambda cell: (cell["operation"], cell["arrays"]) == ("with_ragged on List", "PyTorch"),
     ),
     Reason(
         "A step of the decoder with a small vocabulary",
-        """On tensors. Its kernels take about 100 µs of it; the rest is calls of PyTorch, 1 to 3 µs each, for the small
-        arrays of a step.""",
+        """On tensors. Its kernels take about 100 µs of the time; the rest is calls of PyTorch, 1 to 3 µs each, for the
+        small arrays of a step.""",
         lambda cell: cell["family"] == "beam" and cell["arrays"] == "PyTorch",
     ),
     Reason(
         "Tiny and small batches",
-        """What has no door before it (`kernels/doors`) is decided by Python: looking whether the data is still what was
-        validated and whether it wants a gradient, finding the kernel, allocating, building a valid result; 10 to 65
-        functions, which `tests/test_costs.py` counts. A peer that is one C function, checks nothing and knows no
-        structure has none of that. What has one takes 1 to 3 µs, of which the kernel is half and more: list -> ragged
-        copies for 1 of 2 µs, as `np.concatenate` does.""",
+        """An operation without a door (`kernels/doors`) is prepared in Python: it checks whether the data is still what
+        was validated and whether it requires a gradient, finds the kernel, allocates, and builds a valid result; these
+        are 10 to 65 functions, which `tests/test_costs.py` counts. A peer that is one C function, checks nothing and
+        knows no structure does none of that. An operation with a door takes 1 to 3 µs, at least half of which is the
+        kernel: list -> ragged copies for 1 of 2 µs, as `np.concatenate` does.""",
         lambda cell: cell["shape"] in ("tiny", "small"),
     ),
     Reason(
         "First and last items",
-        """One item of each sequence is read, or written. The peer is one C function, checks nothing and is given the
-        positions; no trial has said more.""",
+        """One item of each sequence is read or written. The peer is one C function, checks nothing and is given the
+        positions; trials have shown no more than that.""",
         _ends,
     ),
     Reason(
         "Repeated rows",
-        """Rows of 16 bytes and less are repeated in vectors, in 0.2 to 0.8 of the time that they took. Wider ones are
-        written at the speed that `np.repeat` has too: with one thread the kernel took 0.93 to 1.0 of its time for rows
-        of 224, 240, 272 and 384 bytes, but 1.4 for rows of 256, and eight stores without a loop did not change that;
-        where nothing of it is in the cache, `np.repeat` is ahead by a fifth to a third.""",
+        """Rows of up to 16 bytes are repeated in vectors, in 0.2 to 0.8 of the time before. Wider rows are written at
+        the speed of `np.repeat`: with one thread the kernel took 0.93 to 1.0 of its time for rows of 224, 240, 272 and
+        384 bytes, but 1.4 for rows of 256, and eight stores without a loop did not change that; if none of the data is
+        in the cache, `np.repeat` is ahead by a fifth to a third.""",
         _repeats,
     ),
     Reason(
         "Short sequences",
-        """A read of the batch `short` takes 5 ns a sequence, a sum 17, of which 6 are the end that no CPU foresees:
-        with equal lengths it took 11. Repeating took 8, and 3.5 with equal lengths.""",
+        """Reading the batch `short` takes 5 ns per sequence and a sum 17, of which 6 are for the end of the sequence,
+        which the CPU cannot predict: with equal lengths it took 11. Repeating took 8, and 3.5 with equal lengths.""",
         lambda cell: cell["shape"] == "short",
     ),
     Reason(
         "A second thread",
-        """13 MB (`wide`) are moved in 0.4 to 1 ms by one thread. In a trace on a busy machine, dividing the work and
-        waking a second thread took 130 µs of that, and then two wrote at little more than the speed of one. So what
-        only reads, or only writes, less than 16 MB stays with one thread (two took up to 1.5 times as long for 8 to
-        13 MB), and other work below 4 MB. In the hour of these figures the other core was free, and PyTorch's two
-        threads wrote `wide` in half the time of one: what is right there is wrong where others work. A second thread
-        that looks for work for 0.2 ms before it sleeps did not change it. At `many` both gain; but where they write new
-        memory, the same call took two threads 17 ms in one minute and 60 in another, in turns with one thread, which
-        took 25 in both (list -> ragged).""",
+        """One thread moves 13 MB (`wide`) in 0.4 to 1 ms. In a trace on a busy machine, dividing the work and waking a
+        second thread took 130 µs of that, and then two threads wrote hardly faster than one. So operations that only
+        read or only write less than 16 MB stay in one thread (two took up to 1.5 times as long for 8 to 13 MB), and so
+        does other work below 4 MB. When these figures were measured, the other core was free, and PyTorch's two threads
+        wrote `wide` in half the time of one: what is best on a free machine is wrong on a busy one. A second thread
+        that looks for work for 0.2 ms before it sleeps did not change this. At `many` both libraries gain; but for
+        results in new memory, the same call took two threads 17 ms in one minute and 60 in another, in turns with one
+        thread, which took 25 in both (list -> ragged).""",
         lambda cell: cell["threads"] != 1,
     ),
-    Reason("Not looked into", "No trial has been made for these yet.", lambda _: True),
+    Reason("Not examined", "These have not been profiled yet.", lambda _: True),
 )
 
 OTHERS = (
     (
         "list -> ragged, expand, expand_as of tiny",
-        """They write 46 KB, which is most of their time: a copy of as many bytes takes 1.7 µs of the 2.3 of list ->
-        ragged (with `np.concatenate` and lengths 4.4), and the kernel of `expand`, into memory that is there already,
-        1.3 of 1.5 (with `np.repeat` 2.8).""",
+        """They write 46 KB, which takes most of the time: a copy of as many bytes takes 1.7 µs of the 2.3 of list ->
+        ragged (with `np.concatenate` and lengths 4.4), and the kernel of `expand`, into existing memory, takes 1.3 of
+        1.5 (with `np.repeat` 2.8).""",
     ),
     (
         "ids, many, by time steps",
-        """Ahead of every peer, but not at the limit. With stores that go past the cache the move of ids took as long as
-        the copy, so what is missing is the reading of each line of the result before it is written. What is written
-        past the cache is not there for whoever reads it next, so such stores are not used.""",
+        """Faster than every peer, but not at the limit. With stores that bypass the cache, moving `ids` took as long as
+        the copy, so the difference is that each line of the result is read before it is written. But results written
+        past the cache are not there for the next reader, so such stores are not used.""",
     ),
     (
         "short, by time steps",
-        """Sequences of 80 bytes in the order of their lengths are reads from anywhere: where they lay in that order
-        already, to Packed took 2.8 ms instead of 4.1. With equal lengths, and so without padding, to Padded took 2.5 ms
-        instead of 11.4, of which the zeros are most.""",
+        """Sequences of 80 bytes, taken in the order of their lengths, are reads from random places: when they already
+        lay in that order, conversion to Packed took 2.8 ms instead of 4.1. With equal lengths, and so without padding,
+        conversion to Padded took 2.5 ms instead of 11.4; most of the difference is writing zeros.""",
     ),
     (
         "reduce_max of wide and many",
-        """A plain read of the batch was 7.7 and 8.6 times as fast as Thinc, so 8 is about the limit; ours reads at 0.61
-        and 0.75 of it, with a row of maxima that is read and written once for four rows.""",
+        """A plain read of the batch was 7.7 and 8.6 times as fast as Thinc, so a factor of 8 is about the limit. Ours
+        reads at 0.61 and 0.75 of that speed, with a row of maxima that is read and written once for four rows.""",
     ),
     (
         "softmax, logsumexp, topk_mean",
-        """The first two and their gradients take 0.7 to 2 ns a number for the exponential, more than memory does; the
-        last compares every item with each of the largest so far, in vectors: k passes over what is in the cache.""",
+        """The first two and their gradients take 0.7 to 2 ns per number for the exponential, more than the memory does.
+        The last one compares every item with each of the largest so far, in vectors: k passes over what is in the
+        cache.""",
     ),
     (
         "Compiling",
-        """An installed wheel brings the machine code of all kernels and compiles nothing. A checkout compiles each
-        kernel once on a machine, some seconds for ten operations, of which Numba's own passes take three quarters;
-        `python -m seqformats compile` does it before.""",
+        """An installed wheel contains the machine code of all kernels and compiles nothing. A checkout compiles each
+        kernel once per machine, which takes some seconds for ten operations, three quarters of it in Numba's own
+        passes; `python -m seqformats compile` does it in advance.""",
     ),
     (
         "Import",
-        """The package adds 32 ms to NumPy's 84, and the first conversion, which loads a kernel and a door, 4 to 6 more:
-        shipped code is put into memory without LLVM, whose binding took 20 to 26.""",
+        """The package adds 32 ms to NumPy's 84, and the first conversion, which loads a kernel and a door, adds 4 to 6
+        more: shipped code is put into memory without LLVM, whose binding took 20 to 26.""",
     ),
     (
         "Growth",
-        """`select` picks sequences in random order, so with a million each is a read from memory, and with ten thousand
-        from the cache. The rectangle of `masked` is as wide as the longest, which grows with the batch. list -> ragged
-        of a million arrays takes 50 ns a sequence, or 500 where its memory is new: 414 of 497 ms of a traced call were
-        the system's, which made the pages, and the next call, which got them again, took 58.""",
+        """`select` picks sequences in random order, so with a million sequences each one is read from memory, and with
+        ten thousand from the cache. The rectangle of `masked` is as wide as the longest sequence, which grows with the
+        batch. list -> ragged of a million arrays takes 50 ns per sequence, or 500 if its memory is new: the operating
+        system took 414 of the 497 ms of a traced call to make the pages, and the next call, which reused them, took
+        58.""",
     ),
     (
         "Eight callers",
-        """A call that lets other Python threads run waits for its turn after that, and below some 100 µs that costs
-        more than it brings. So kernels and doors keep the interpreter below 256 KB.""",
+        """A call that releases the GIL must wait to get it back, and below some 100 µs this costs more than it gains.
+        So kernels and doors keep the GIL below 256 KB.""",
     ),
 )
 

@@ -15,7 +15,7 @@ from .data import SHAPES, SPREAD
 from .goals import middle
 from .goals import rows as goals
 from .markdown import listed, ratio, span, spread, table, threads_of
-from .reasons import EVEN, OTHERS, bullet, grouped, lost, spared
+from .reasons import EVEN, OTHERS, bullet, grouped, lost, same_work, spared
 
 KEY = ("family", "operation", "shape", "arrays", "device", "threads")
 TITLES = {
@@ -42,22 +42,22 @@ SAME = "Where a peer does the same work"
 
 METHOD = """\
 Each cell is one operation on one batch. This library, its peers and a plain pass over the same bytes take turns in one
-process, in an order that is drawn anew in each round: in a fixed one, the same candidate would always follow one that
-leaves the caches cold. A turn is one call, or as many as take 1 ms. Times are minima; then medians, with the quartiles
-in brackets. **Ratios are of minima for tiny and small batches**, whose calls take microseconds, which whatever else
-runs can only lengthen, **and of medians for the others**. Results are compared before anything is timed. Tensors are
-compared with PyTorch; arrays with Thinc, Awkward, pyarrow and what NumPy users write. Cells are measured with one
-thread and, where there is much to do, with as many threads as each library takes by default.
+process, in an order that is drawn anew in each round: in a fixed order, the same candidate would always follow the one
+that leaves the caches cold. A turn is one call, or as many as take 1 ms. Times are minima; then medians, with the
+quartiles in brackets. **Ratios are of minima for tiny and small batches**, whose calls take microseconds and can only
+be made longer by other programs, **and of medians for the others**. Results are compared before anything is timed.
+Tensors are compared with PyTorch; arrays with Thinc, Awkward, pyarrow and the code that NumPy users write. Cells are
+measured with one thread and, for large batches, with the number of threads that each library uses by default.
 
-- **peer / ours** is the time of the fastest peer over ours: 1 and more is as fast or faster.
-- **limit / ours** is the time of a plain pass over ours: what is both read and written is copied once into new memory,
-  what is only written is zeroed, what is only read is summed. Above 32 MB the C library asks the system for the memory
-  of each result anew, and a pass copies into memory as new as that of the operation, whose pages are made while it is
-  written. No limit is given where nothing is moved.
-- **roof / ours** adds to that pass one call of a compiled function that does nothing.
+- **peer / ours** is the time of the fastest peer divided by ours: 1 or more means that we are as fast or faster.
+- **limit / ours** is the time of a plain pass over the same memory divided by ours: what is both read and written is
+  copied once into new memory, what is only written is zeroed, what is only read is summed. Above 32 MB the C library
+  asks the operating system for new memory for each result, whose pages are made while it is written; the plain pass
+  then writes into new memory too. No limit is given for operations that move nothing.
+- **roof / ours** adds to that pass the time of one call of a compiled function that does nothing.
 
-A mean of ratios is the geometric one. Some peers are given more than they get in use (offsets, the longest length, a
-mask); the files in `benchmarks/` say what."""
+Means of ratios are geometric. Some peers are given more information than they would have in practice (offsets, the
+longest length, a mask); the files in `benchmarks/` say which."""
 
 
 def line(cell: dict[str, Any]) -> str:
@@ -80,8 +80,10 @@ def shapes() -> list[str]:
         if name == "text":
             what = "words of the sentences in the docstrings of the standard library"
         rows.append([name, f"{shape.n:,}", what, item, shape.dtype])
-    text = f"Lengths are log-normal (sigma = {SPREAD}, at most twice the mean) unless said; seeds are fixed."
-    return [*table(["batch", "sequences", "items a sequence", "item", "dtype"], rows, 5), "", text]
+    text = (
+        f"Lengths are log-normal (sigma = {SPREAD}, at most twice the mean) unless stated otherwise; seeds are fixed."
+    )
+    return [*table(["batch", "sequences", "items per sequence", "item", "dtype"], rows, 5), "", text]
 
 
 def family(cells: list[dict[str, Any]], threads: object) -> list[str]:
@@ -174,9 +176,10 @@ def defeats(cells: list[dict[str, Any]], folder: str, explained: bool) -> list[s
     some = lost(cells)
     if not some:
         return ["No cell is below 0.95 of its best peer."]
-    least, count = ratio(some[0]["ratio"]), sum("ratio" in cell for cell in cells)
+    least, count = ratio(some[0]["ratio"]), sum("ratio" in cell and not same_work(cell) for cell in cells)
     text = (
-        f"{len(some)} of {count} cells with a peer, the least at {least}. [All of them]({folder}/lost.md), one by one."
+        f"{len(some)} of {count} cells with a peer, the lowest ratio at {least}; [all of them]({folder}/lost.md) are"
+        " listed. The next section has the cells in which the peer does the same work."
     )
     if not explained:
         return [text]
@@ -190,7 +193,7 @@ def defeats(cells: list[dict[str, Any]], folder: str, explained: bool) -> list[s
         for reason, group in grouped(cells)
     ]
     lines = [text, "", *table(["why", "cells", "least", "peer / ours, mean"], rows), ""]
-    lines += ["What is known of them, each by a profile or a trial on such a machine:", ""]
+    lines += ["The known reasons, each found by a profile or a trial on such a machine:", ""]
     for reason, group in grouped(cells):
         where = listed([cell["operation"] for cell in group]), listed([cell["shape"] for cell in group])
         lines += bullet(reason.title, f"{reason.text} Cells: {where[0]}; batches: {where[1]}.")
@@ -330,7 +333,7 @@ def page(results: dict[str, Any], device: str, folder: str, pictures: list[str])
     lines += [*table(["wanted", "measured", "reached"], wanted), ""]
     lines += [f"## {LOST}", "", *defeats(cells, folder, device == "cpu"), ""]
     if spared(cells):
-        text = "No goal for all cells counts these: the peer makes the same call of C, or there is no work to do."
+        text = "The goals for all cells leave these out: the peer makes the same call of C, or there is no work to do."
         lines += [f"## {SAME}", "", text, "", *same(cells), ""]
     if device == "cpu":
         lines += ["## What else is not reached", ""]
