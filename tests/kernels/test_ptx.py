@@ -211,7 +211,7 @@ def arithmetic():
 @needs_compiler
 @pytest.mark.parametrize(("name", "kinds", "compute"), list(arithmetic()))
 def test_arithmetic(name, kinds, compute):
-    from seqformats.launch.cuda import SUM_THREADS
+    from seqformats.launch.grids import SUM_THREADS
 
     spec = KERNELS[name]
     code = ptx_of(spec.cuda, kinds_of(spec.cuda, kinds), compute)

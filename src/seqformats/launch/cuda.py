@@ -15,17 +15,8 @@ from ..arrays import Array, Library, size_of
 from ..kernels.parts.gpu import compiled, gpu, simulated
 from ..kernels.parts.record import MOVES
 from ..layout import Layout
+from .grids import geometry
 from .kernel import Kernel, Work
-
-# Threads of a block, and how many of them lie side by side in a row.  The simulator takes 0.07 ms a thread.
-THREADS, _ACROSS = (16, 4) if simulated else (256, 128)
-# Kernels over sequences have shared memory for 128; the order of sums depends on the number.
-SUM_THREADS, _SUM_ACROSS = (16, 4) if simulated else (128, 128)
-# Kernels loop over what the grid does not cover.
-_MOST_BLOCKS = 4 if simulated else 1 << 16
-_MOST_RUNS = 4 if simulated else 65535
-# Numba warns of every grid with fewer blocks than this; blocks without work end at once.
-_LEAST_BLOCKS = 1 if simulated else 128
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
 WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
@@ -219,21 +210,8 @@ def start(
         begin = Start(library, out, structure, spec.takes)
         prepare = _moved if spec.does == MOVES else _calculated
         data, size = prepare(begin, inputs, outputs, args, size)
-        grid: tuple[int, int]
-        block: tuple[int, int]
-        if spec.over == "runs":
-            grid, block = _blocks(int(-(-work.rows // work.units)), size, work.units)
-            code[grid, block, begin.stream](*data, size, work.units)
-            return
-        if spec.over == "blocks":
-            grid, block = (between(work.units), 1), (_SUM_ACROSS, 1)
-        elif spec.over == "sequences":
-            across = _power(size, _SUM_ACROSS)
-            grid = (between(work.units), min(-(-size // across), _MOST_RUNS))
-            block = (across, SUM_THREADS // across)
-        else:
-            grid, block = _blocks(int(work.rows if spec.over == "rows" else work.units), size)
-        code[grid, block, begin.stream](*data, size)
+        grid, block, more = geometry(spec.over, work, size)
+        code[grid, block, begin.stream](*data, size, *more)
 
 
 Prepared = tuple[list[Any], int]
@@ -312,21 +290,3 @@ def _with(args: tuple[Any, ...], arrays: Iterable[Any]) -> list[Any]:
 
 def _bytes(library: Library, x: Array) -> int:
     return library.itemsize(x.dtype) * size_of(x.shape)
-
-
-def _power(size: int, most: int) -> int:
-    """The least power of two that is not below `size`, but at most `most`."""
-    return min(1 << (size - 1).bit_length(), most)
-
-
-def between(blocks: int, least: int = _LEAST_BLOCKS) -> int:
-    """A number of blocks that a grid may have."""
-    return max(min(blocks, _MOST_BLOCKS), least)
-
-
-def _blocks(rows: int, row: int, runs: int = 1) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Grid and block: along x threads for the words of a row, along y for rows; the grid's y for `runs` of rows."""
-    across = _power(row, _ACROSS)
-    down = min(THREADS // across, _power(rows, THREADS))
-    runs = min(runs, _MOST_RUNS)
-    return (between(-(-rows // down), -(-_LEAST_BLOCKS // runs)), runs), (across, down)
