@@ -77,7 +77,7 @@ FOREIGN = {
 # What takes something from kernels: their starters, Numba's own arrays, what compiled functions of users call, and the
 # command that says what is installed.
 IN_COMPILED = {"numba_types.constructors", "numba_types.lists", "numba_types.sequences", "numba_types.types"}
-NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda", "launch.grids", *IN_COMPILED}
+NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda", *IN_COMPILED}
 
 # The longest file; the most arguments by place, and how many kernels may take more; how often encodings may be told
 # apart outside formats; and the part of annotated arguments that may be anything.
@@ -217,11 +217,11 @@ def test_parts_of_kernels_import_nothing_above_them():
 
 
 def test_launch_imports_no_kernel():
-    """But the launcher of CUDA and its grids, which are imported where a kernel is started there."""
+    """But the launcher of CUDA, for the simulator."""
     for path in (SOURCE / "launch").glob("*.py"):
         typing = {name for node in ast.walk(tree(path)) if is_for_types(node) for name in imports_of(node)}
         for name in set(imports(path, everywhere=True)) - typing:
-            assert path.stem in ("cuda", "grids") or not re.search(r"kernels|cuda", name), f"{path.stem} imports {name}"
+            assert path.stem == "cuda" or not re.search(r"kernels|cuda", name), f"{path.stem} imports {name}"
 
 
 def is_for_types(node):

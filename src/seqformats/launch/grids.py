@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ..kernels.parts.gpu import simulated
+from .driver import SIMULATED
 from .kernel import Work
 
 # Threads of a block, and how many of them lie side by side in a row.  The simulator takes 0.07 ms a thread.
-THREADS, _ACROSS = (16, 4) if simulated else (256, 128)
+THREADS, _ACROSS = (16, 4) if SIMULATED else (256, 128)
 # Kernels over sequences have shared memory for 128; the order of sums depends on the number.
-SUM_THREADS, _SUM_ACROSS = (16, 4) if simulated else (128, 128)
+SUM_THREADS, _SUM_ACROSS = (16, 4) if SIMULATED else (128, 128)
 # Kernels loop over what the grid does not cover.
-_MOST_BLOCKS = 4 if simulated else 1 << 16
-_MOST_RUNS = 4 if simulated else 65535
+_MOST_BLOCKS = 4 if SIMULATED else 1 << 16
+_MOST_RUNS = 4 if SIMULATED else 65535
 # Numba warns of every grid with fewer blocks than this; blocks without work end at once.
-_LEAST_BLOCKS = 1 if simulated else 128
+_LEAST_BLOCKS = 1 if SIMULATED else 128
 
 Pair = tuple[int, int]
 
