@@ -9,8 +9,8 @@ Importing it loads neither Numba nor a driver.  What Numba's simulator cannot se
 - shared memory that still has what another block has left there: in the simulator it is new for each block, so a kernel
   writes what it reads, ``--tool initcheck`` looks;
 - two constants that must agree, where the simulator has smaller ones: how many threads a block has and how many places
-  its shared memory, how many blocks a grid has and how much room for work its caller took: the test of the code for
-  GPUs compares what PTX says with `grids`, and `_room_is_enough` what is started with what was taken;
+  its shared memory, which the test of the code for GPUs compares with `grids`; how many blocks a grid has and how much
+  room for work its caller took, which nothing compares yet;
 - a parameter that is packed as another one than the compiler expects: the simulator is given the same words, and checks
   each against the signature that the code is compiled for.
 """

@@ -56,8 +56,9 @@ class Place:
         if self.captured:
             raise DeviceError(
                 f"{what} would go to {self.library.device(self.like)} in each replay of the graph that is captured "
-                "here, from memory of the host which is another's by then; before the capture, bring a structure there "
-                "by x.structure_to(device), numbers as arrays, and call once what pads with another item than zero"
+                "here, from memory of the host which is another's by then; run the same calls on the same batches once "
+                "before the capture, so that structures and items of a padding are there, and give numbers as arrays "
+                "of the device"
             )
         return self.library.upload(packed, self.like)
 
