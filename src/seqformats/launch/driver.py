@@ -20,7 +20,7 @@ from ctypes import c_char_p, c_int, c_size_t, c_uint, c_void_p
 from struct import Struct
 from typing import Any, NamedTuple
 
-from ..errors import DeviceError
+from ..errors import DEVICE, MEMORY
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 """Do kernels for CUDA run in Numba's simulator?"""
@@ -94,9 +94,7 @@ class Driver:
                 function.argtypes = kinds
                 setattr(self, name[2:].partition("_")[0], function)
         except (OSError, AttributeError) as error:
-            raise DeviceError(
-                f"no GPU can be used: {error}; kernels for CUDA want a driver of CUDA 12 or later"
-            ) from None
+            raise DEVICE(f"no GPU can be used: {error}; kernels for CUDA want a driver of CUDA 12 or later") from None
         self._contexts: dict[int, int] = {}
         self._pools: dict[int, bool] = {}
         self.check(self.Init(0), "the driver")
@@ -119,8 +117,8 @@ class Driver:
             text = c_char_p()
             function(result, ctypes.byref(text))
             words.append((text.value or b"error %d" % result).decode())
-        kind = MemoryError if result == _OUT_OF_MEMORY else DeviceError
-        return kind(f"{what}: {words[0]}, {words[1]}")
+        mistake = MEMORY if result == _OUT_OF_MEMORY else DEVICE
+        return mistake(f"{what}: {words[0]}, {words[1]}")
 
     # --- devices and contexts ---
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays.library import Array, Library
-from ..errors import DeviceError
+from ..errors import DEVICE
 from ..layout import Layout
 from .driver import DEFAULT_STREAMS, Driver, Event
 
@@ -54,7 +54,7 @@ class Place:
     def brought(self, packed: Array, what: str) -> Array:
         """Bytes on the device; DeviceError in a capture."""
         if self.captured:
-            raise DeviceError(
+            raise DEVICE(
                 f"{what} would go to {self.library.device(self.like)} in each replay of the graph that is captured "
                 "here, from memory of the host which is another's by then; run the same calls on the same batches once "
                 "before the capture, so that structures and items of a padding are there, and give numbers as arrays "

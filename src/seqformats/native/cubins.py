@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..errors import DeviceError
+from ..errors import KERNEL
 from . import store
 from .code import compiler, stamp
 from .digest import digest
@@ -74,7 +74,7 @@ def image_of(
         nearest = _nearest(name, signature, capability) if kept else None
         if nearest is not None:
             return _image(nearest, "kept")
-        raise DeviceError(
+        raise KERNEL(
             f"the kernel {name} is not compiled yet for GPUs of compute capability {_dotted(capability)}, and "
             f'numba-cuda, which compiles it, is not there ({error}); pip install "seqformats[cuda13]" (or cuda12)'
         ) from None
@@ -85,9 +85,12 @@ def image_of(
 
 def compiled(name: str, function: Callable[..., Any], signature: Signature, capability: Capability) -> store.Entry:
     """Compile a kernel now, which imports Numba's package for CUDA."""
-    made = importlib.import_module("..kernels.parts.cubins", __package__).compiled(
-        function, signature, capability, name
-    )
+    parts = importlib.import_module("..kernels.parts.cubins", __package__)
+    try:
+        made = parts.compiled(function, signature, capability, name)
+    except ValueError as error:
+        where = f"GPUs of compute capability {_dotted(capability)}"
+        raise KERNEL(f"the kernel {name} cannot be compiled for {where}: {error}") from error
     return store.Entry(made.cubin, {"entry": made.entry, "ptx": made.ptx})
 
 
