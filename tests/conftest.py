@@ -167,7 +167,7 @@ def without_limits():
 
 @pytest.fixture
 def elsewhere(monkeypatch):
-    """A library of memory that pretends to be on a GPU, and the log of its events."""
+    """A library of memory that pretends to be on a GPU."""
     from elsewhere import elsewhere
 
     with elsewhere(monkeypatch) as found:

@@ -260,7 +260,7 @@ def test_parts_of_kernels_import_nothing_above_them():
 
 
 def test_launch_imports_no_kernel():
-    """But the launcher of CUDA, which is imported where a kernel is started there."""
+    """But the launcher of CUDA, for the simulator."""
     for path in (SOURCE / "launch").glob("*.py"):
         typing = {name for node in ast.walk(tree(path)) if is_for_types(node) for name in imports_of(node)}
         for name in set(imports(path, everywhere=True)) - typing:

@@ -211,7 +211,7 @@ def arithmetic():
 @needs_compiler
 @pytest.mark.parametrize(("name", "kinds", "compute"), list(arithmetic()))
 def test_arithmetic(name, kinds, compute):
-    from seqformats.launch.cuda import SUM_THREADS
+    from seqformats.launch.grids import SUM_THREADS
 
     spec = KERNELS[name]
     code = ptx_of(spec.cuda, kinds_of(spec.cuda, kinds), compute)
@@ -279,3 +279,49 @@ def spilling(x, out):
 def test_the_check_sees_what_it_looks_for(function):
     with pytest.raises(AssertionError):
         assert_clean(ptx_of(function, ["f4", "f4"], (8, 0)), ["f32"])
+
+
+def assembled():
+    """A variant of each kernel, for GPUs that differ in registers."""
+    for name in ON_CUDA:
+        kinds = (["c16", "c16"] if name in MOVES else KERNELS[name].takes[0],)
+        for compute in [(8, 0), (9, 0)]:
+            yield pytest.param(name, *kinds, compute, id=f"{name}-{compute[0]}.{compute[1]}")
+
+
+def assert_fits(log):
+    """What the assembler says: nothing is kept in memory for want of registers."""
+    found = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    assert found, log
+    assert {number for numbers in found for number in numbers} == {"0"}, log
+
+
+@needs_compiler
+@pytest.mark.parametrize(("name", "kinds", "compute"), list(assembled()))
+def test_kernels_fit_the_registers(name, kinds, compute):
+    from seqformats.kernels.parts import cubins
+
+    function = KERNELS[name].cuda
+    code, entry = cubins.named(ptx_of(function, kinds_of(function, kinds), compute), name)
+    assert entry == name
+    cubin, log = cubins.linked(code, compute, name)
+    assert cubin.startswith(b"\x7fELF")
+    assert name.encode() in cubin
+    assert_fits(log)
+
+
+def overflowing(x, out):
+    """More than there are registers: eight numbers the assembler finds room for."""
+    room = gpu.local.array(512, x.dtype)
+    for i in range(x.size):
+        room[i & 511] = x[i]
+    out[0] = room[x.size & 511]
+
+
+@needs_compiler
+def test_what_does_not_fit_is_seen():
+    from seqformats.kernels.parts import cubins
+
+    code, _ = cubins.named(ptx_of(overflowing, ["f4", "f4"], (9, 0)), "overflowing")
+    with pytest.raises(AssertionError):
+        assert_fits(cubins.linked(code, (9, 0), "overflowing")[1])

@@ -480,16 +480,16 @@ def test_words_are_as_wide_as_rows_and_addresses_allow(From, dtype, item, shift,
     flat = sf.to_device(strategies.counting(np.dtype(dtype), (count + shift,)), "cuda")
     x = sf.convert(sf.Ragged(flat[shift:].reshape(6, *item), [2, 0, 4]), From)
     seen = []
-    view = cuda.Start.view
+    start = cuda._Simulated.start
 
-    def watched(self, x, size, dtype, offset=0):
-        seen.append(dtype)
-        return view(self, x, size, dtype, offset)
+    def watched(self, grid, block, stream, words):
+        seen.append(self.signature[:2])
+        return start(self, grid, block, stream, words)
 
-    monkeypatch.setattr(cuda.Start, "view", watched)
+    monkeypatch.setattr(cuda._Simulated, "start", watched)
     sf.convert(x, sf.Packed)
-    assert cuda.WORDS[size] in seen
-    assert {found.itemsize for found in seen if found != np.int64} == {size}
+    word = cuda.WORDS[size].str[1:]
+    assert seen == [("i" if From is sf.List else word, word)]
 
 
 @from_each
@@ -507,27 +507,6 @@ def test_memory_of_another_library_is_met_by_address(elsewhere, From):
             for leaf, wanted in zip(leaves(one), leaves(other), strict=True):
                 assert type(leaf) is There
                 assert_near(np.array(leaf), wanted)
-
-
-@pytest.mark.parametrize("bound", [False, True], ids=["shared", "bound"])
-def test_another_stream_waits_for_the_copy_of_the_structure(elsewhere, bound):
-    library, log = elsewhere
-    library.stream_bound = bound
-    x = sf.Ragged(example().data.view(There), example().lengths)
-    sf.convert(x, sf.Packed)
-    assert log == [("record", 1)]
-    sf.convert(x, sf.Packed)
-    assert set(log[1:]) == ({("wait", 1)} if bound else set())
-    log.clear()
-    library.current = 2
-    sf.convert(x, sf.Packed)
-    if bound:  # a copy of its own
-        assert log[0] == ("record", 2)
-        assert 2 not in {stream for _, stream in library.shared}
-    else:
-        assert ("wait", 2) in log
-        assert not any(what == "record" for what, _ in log)
-        assert {stream for _, stream in library.shared} == {2}
 
 
 # ------------------------------------------------------------------------------------------- the devices

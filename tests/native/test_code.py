@@ -484,7 +484,7 @@ def test_what_keeps_code_apart(shipped, monkeypatch):
     keys.add(code.key_of("check_lengths", "a"))
     monkeypatch.setattr(cpu, "host", lambda: "another")
     keys.add(code.key_of("check_lengths", "a"))
-    monkeypatch.setattr(code, "_compiler", lambda: "another")
+    monkeypatch.setattr(code, "compiler", lambda _: "another")
     keys.add(code.key_of("check_lengths", "a"))
     assert len(keys) == 7
     assert all(len(key) == 64 for key in keys)

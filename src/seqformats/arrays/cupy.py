@@ -29,6 +29,9 @@ class CuPy(Library):
     def device(self, x: CuPyArray) -> str:
         return f"cuda:{x.device.id}"
 
+    def index(self, x: CuPyArray) -> int:
+        return int(x.device.id)
+
     def contiguous(self, x: CuPyArray) -> bool:
         return bool(x.flags.c_contiguous)
 

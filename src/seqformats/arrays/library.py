@@ -190,6 +190,10 @@ class Library:
         """The device by name: "cpu", "cuda:0", ..."""
         raise NotImplementedError
 
+    def index(self, x: Array) -> int:
+        """The number of the device among those of its kind."""
+        return int(self.device(x).partition(":")[2] or 0)
+
     # --- dtypes ---
 
     def itemsize(self, dtype: DType) -> int:

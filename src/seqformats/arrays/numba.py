@@ -35,6 +35,9 @@ class NumbaDevice(Library):
     def device(self, x: DeviceArray) -> str:
         return f"cuda:{index_of(x)}"
 
+    def index(self, x: DeviceArray) -> int:
+        return index_of(x)
+
     def contiguous(self, x: DeviceArray) -> bool:
         return bool(x.is_c_contiguous())
 

@@ -82,6 +82,10 @@ class Torch(Library):
     def device(self, x: Tensor) -> str:
         return "cpu" if x.is_cpu else str(x.device)
 
+    def index(self, x: Tensor) -> int:
+        index: int = x.get_device()
+        return index
+
     def contiguous(self, x: Tensor) -> bool:
         return (x.is_contiguous() or self.wrapped(x)) and self._has_memory(x)
 
@@ -384,10 +388,13 @@ class Torch(Library):
         return bool(torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind))
 
     def stream(self, like: Tensor) -> int:
-        return int(self.torch.cuda.current_stream(like.device).cuda_stream)
+        handle = getattr(self.torch._C, "_cuda_getCurrentRawStream", None)  # a tenth of what a stream object takes
+        if handle is None:
+            return int(self.torch.cuda.current_stream(like.device).cuda_stream)
+        return int(handle(like.get_device()))
 
     def upload(self, packed: Array, like: Tensor) -> Tensor:
-        # torch takes pinned memory again only after the copy
+        # torch takes pinned memory again only after the copy, which it cannot know of the replays of a graph
         pinned = self.torch.empty(packed.size, dtype=self.torch.uint8, pin_memory=True)
         pinned.numpy()[:] = packed
         return pinned.to(like.device, non_blocking=True)

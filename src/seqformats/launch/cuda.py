@@ -1,199 +1,62 @@
-"""Starting kernels on CUDA: copies of structure arrays on the device, grids, streams.
+"""Starting kernels on CUDA: their code, once a device, and their arguments, as words of memory.
 
-Importing it loads the package for CUDA but opens no context on a GPU.
+Importing it loads neither Numba nor a driver.  What Numba's simulator cannot see, each with what sees it:
+
+- a barrier that some threads of a block never reach: loops around one go by what is the same for the whole block, and
+  ``compute-sanitizer --tool synccheck`` counts, where there is a GPU;
+- an address that does not suit a machine word, which ends the process on a GPU: `_word` looks at every address and at
+  the size of a row, `Library.aligned` at what is calculated with, and in the simulator every array is looked at;
+- shared memory that still has what another block has left there: in the simulator it is new for each block, so a kernel
+  writes what it reads, ``--tool initcheck`` looks;
+- two constants that must agree, where the simulator has smaller ones: how many threads a block has and how many places
+  its shared memory, which the test of the code for GPUs compares with `grids`; how many blocks a grid has and how much
+  room for work its caller took, which nothing compares yet;
+- a parameter that is packed as another one than the compiler expects: the simulator is given the same words, and checks
+  each against the signature that the code is compiled for.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Library, size_of
-from ..kernels.parts.gpu import compiled, gpu, simulated
-from ..kernels.parts.record import MOVES
+from ..arrays import Array, Library
+from ..errors import DeviceError
 from ..layout import Layout
+from ..native import cubins
+from ..native.signature import Signature, Word
+from .driver import SIMULATED, Driver, driver
+from .grids import geometry
 from .kernel import Kernel, Work
-
-# Threads of a block, and how many of them lie side by side in a row.  The simulator takes 0.07 ms a thread.
-THREADS, _ACROSS = (16, 4) if simulated else (256, 128)
-# Kernels over sequences have shared memory for 128; the order of sums depends on the number.
-SUM_THREADS, _SUM_ACROSS = (16, 4) if simulated else (128, 128)
-# Kernels loop over what the grid does not cover.
-_MOST_BLOCKS = 4 if simulated else 1 << 16
-_MOST_RUNS = 4 if simulated else 65535
-# Numba warns of every grid with fewer blocks than this; blocks without work end at once.
-_LEAST_BLOCKS = 1 if simulated else 128
+from .resident import Place, Resident, begins_at, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
 WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
-BYTE = WORDS[1]
-Kinds = tuple[tuple[str, ...], ...]
-"""The `takes` of a kernel."""
+_CODES = {size: dtype.str[1:] for size, dtype in WORDS.items()}
+
+WAITS = os.environ.get("SEQFORMATS_CUDA_SYNC", "0") not in ("", "0")
+"""Is every kernel waited for, so that an error comes up where it was made?"""
+
+_NOTHING: tuple[int, ...] = words_of(0, 0, 8)
 
 
 def devices() -> list[str]:
     """The names of the GPUs; none where there is no driver."""
+    if SIMULATED:
+        return ["simulator"]
     try:
-        names = [getattr(device, "name", "simulator") for device in gpu.gpus]
-    except Exception:  # whatever a package without a driver raises
+        found = driver()
+        return [found.name(index) for index in range(found.count())]
+    except DeviceError:
         return []
-    return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
 
 
 # --- starting a kernel -----------------------------------------------------------------------------------------------
-
-
-class _Copy(NamedTuple):
-    """A structure array on a device."""
-
-    host: Array  # what was copied; while it lives, its address means it
-    array: Any  # int64, for kernels
-    buffer: Array  # what keeps the memory, an array of the caller's library
-    event: Any  # comes when the copy is there
-    pointer: int  # the stream that copied it
-
-
-class Start:
-    """One start of a kernel: the stream it goes to, and host arrays brought there first."""
-
-    def __init__(self, library: Library, like: Array, structure: Any, takes: Kinds = ()) -> None:
-        self.library, self.like, self.structure, self.takes = library, like, structure, takes
-        self.pointer = library.stream(like)
-        self.stream = _stream(_index(library, like), self.pointer)
-
-    def view(self, x: Array, size: int, dtype: Any, offset: int = 0) -> Any:
-        """`size` items of another dtype in the memory of `x`, from byte `offset` on, as kernels take them."""
-        if simulated:
-            return x.reshape(-1).view(BYTE)[offset : offset + size * dtype.itemsize].view(dtype)
-        return gpu.as_cuda_array(_Memory(x, self.library.address(x) + offset, size, dtype), sync=False)
-
-    def typed(self, x: Array) -> Any:
-        """All items of an array, flat, in a dtype that kernels calculate with."""
-        if not getattr(x.dtype, "isnative", True):  # of another order of bytes, which Numba's arrays may have
-            x = self.library.astype(x, x.dtype.newbyteorder("="))
-        dtype, parts = self.kind_of(x)
-        return self.view(x, size_of(x.shape) * parts, dtype)
-
-    def kind_of(self, x: Array) -> tuple[Any, int]:
-        """The dtype in which the kernel calculates with the items of an array, and how many of it an item has."""
-        name = self.library.dtype_name(x.dtype)
-        if name == "bool":
-            return BYTE, 1
-        dtype = np.dtype(name)
-        if dtype.kind == "c" and not any(dtype.str[1:] in kinds for kinds in self.takes):
-            return np.dtype(f"f{dtype.itemsize // 2}"), 2
-        return dtype, 1
-
-    def uploaded(self, arrays: Sequence[Array], item: Array | None = None) -> tuple[list[Any], Array | None]:
-        """Arrays of the host on the device, and a buffer that begins with `item`, bytes.
-
-        What is missing goes up in one copy.  Arrays of the structure stay there, the others live as long as the call.
-        """
-        copies, own = self.resident()
-        missing: dict[int, Array] = {}
-        for array in arrays:
-            if not array.size:
-                continue
-            address = array.ctypes.data
-            # an array of the structure goes up whole, where this may be only its beginning
-            whole: Any = own.get(address, array)
-            if address not in copies and (address not in missing or whole.size > missing[address].size):
-                missing[address] = whole
-        parts: list[Array] = [*([] if item is None else [item]), *missing.values()]
-        offsets, packed = _packed(parts)
-        buffer: Any = self.library.upload(packed, self.like) if parts else None
-        event: Any = None
-        ready: dict[int, Any] = {}
-        for (address, array), offset in zip(missing.items(), offsets[len(parts) - len(missing) :], strict=True):
-            ready[address] = self.view(buffer, array.size, array.dtype, offset)
-            if address in own:
-                if event is None:
-                    event = new_event()
-                    event.record(self.stream)
-                copies[address] = _Copy(array, ready[address], buffer, event, self.pointer)
-        found = []
-        for array in arrays:
-            if not array.size:
-                found.append(self.view(self.like, 0, array.dtype))
-                continue
-            address = array.ctypes.data
-            if address not in ready:
-                ready[address] = self.met(copies[address])
-            there = ready[address]
-            found.append(there if there.size == array.size else there[: array.size])
-        return found, buffer
-
-    def resident(self) -> tuple[dict[int, _Copy], dict[int, Array]]:
-        """What the structure has on this device already, and what it may have there, by address on the host."""
-        structure = self.structure
-        if structure is None:
-            return {}, {}
-        key = (self.library.name, self.library.device(self.like), self.pointer if self.library.stream_bound else None)
-        own = [structure.offsets]
-        if (order := structure.known_order()) is not None:
-            own += [order.indices, order.steps]
-        return structure.device.setdefault(key, {}), {array.ctypes.data: array for array in own if array.size}
-
-    def met(self, copy: _Copy) -> Any:
-        """A copy that an earlier call has made, safe to use on this call's stream."""
-        if copy.pointer != self.pointer or self.library.stream_bound:
-            copy.event.wait(self.stream)
-            self.library.share(copy.buffer, self.like)
-        return copy.array
-
-
-@functools.lru_cache(maxsize=128)
-def _stream(index: int, pointer: int) -> Any:  # noqa: ARG001  a handle belongs to a device
-    return 0 if simulated else gpu.external_stream(pointer)
-
-
-def new_event() -> Any:
-    """An event of the package, which measures no time."""
-    return gpu.event() if simulated else gpu.event(timing=False)
-
-
-class _Memory:
-    """Memory of any array library, as the CUDA array interface shows it."""
-
-    def __init__(self, owner: Array, address: int, size: int, dtype: Any) -> None:
-        self.owner = owner
-        self.__cuda_array_interface__ = {
-            "shape": (size,),
-            "strides": None,
-            "typestr": dtype.str,
-            "data": (address, False),
-            "version": 2,
-        }
-
-
-def sent(library: Library, arrays: Sequence[Array], like: Array) -> list[Array]:
-    """Arrays of the host beside `like`, after one copy."""
-    offsets, packed = _packed(arrays)
-    if not packed.size:
-        return [library.empty(array.shape, library.dtype(array.dtype.name), like) for array in arrays]
-    buffer = library.upload(packed, like)
-    dtypes = [library.dtype(array.dtype.name) for array in arrays]
-    parts = zip(arrays, offsets, dtypes, strict=True)
-    return [buffer[offset : offset + array.nbytes].view(dtype) for array, offset, dtype in parts]
-
-
-def _packed(parts: Sequence[Array]) -> tuple[list[int], Array]:
-    """Where each array begins, at a multiple of 16 bytes, and all of them one after the other as bytes."""
-    offsets, end = [], 0
-    for part in parts:
-        offsets.append(end)
-        end += -(-part.nbytes // 16) * 16
-    packed = np.zeros(end, np.uint8)
-    for part, offset in zip(parts, offsets, strict=True):
-        packed[offset : offset + part.nbytes] = part.view(np.uint8)
-    return offsets, packed
-
-
-def _index(library: Library, x: Array) -> int:
-    return int(library.device(x).partition(":")[2] or 0)
 
 
 def start(
@@ -210,123 +73,270 @@ def start(
 
     See `Kernel.start` and `Kernel.start_named`.
     """
-    spec = kernel.load()
-    if work.units == 0 or size == 0 or (spec.does == MOVES and work.rows == 0):
+    traits = kernel.traits or kernel.known()
+    if work.units == 0 or size == 0 or (traits.does == "moves" and work.rows == 0):
         return
-    code = compiled(kernel.on("cuda"))
     out = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
-    with gpu.gpus[_index(library, out)]:
-        begin = Start(library, out, structure, spec.takes)
-        prepare = _moved if spec.does == MOVES else _calculated
-        data, size = prepare(begin, inputs, outputs, args, size)
-        grid: tuple[int, int]
-        block: tuple[int, int]
-        if spec.over == "runs":
-            grid, block = _blocks(int(-(-work.rows // work.units)), size, work.units)
-            code[grid, block, begin.stream](*data, size, work.units)
-            return
-        if spec.over == "blocks":
-            grid, block = (between(work.units), 1), (_SUM_ACROSS, 1)
-        elif spec.over == "sequences":
-            across = _power(size, _SUM_ACROSS)
-            grid = (between(work.units), min(-(-size // across), _MOST_RUNS))
-            block = (across, SUM_THREADS // across)
-        else:
-            grid, block = _blocks(int(work.rows if spec.over == "rows" else work.units), size)
-        code[grid, block, begin.stream](*data, size)
-
-
-Prepared = tuple[list[Any], int]
-"""Data and arguments as a kernel takes them, and the size."""
-
-
-def _moved(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Array, ...], args: Any, size: int) -> Prepared:
-    """For a kernel that moves rows: machine words, as wide as the rows and every address allow.
-
-    Arrays among `args` may be on the device.
-    """
-    library, src, out = begin.library, inputs[0], outputs[0]
-    item = None
-    if type(src) is np.ndarray and src.any():
-        item = src
-    elif type(src) is np.ndarray or (type(src) is tuple and not src):  # zeros
-        src = library.zeros((size // library.itemsize(out.dtype),), out.dtype, out)
-    given = _arrays_of(args)
-    sent, buffer = begin.uploaded([x for x in given if type(x) is np.ndarray], item)
-    host = iter(sent)
-    there = [next(host) if type(x) is np.ndarray else begin.typed(x) for x in given]
-    if item is not None:
-        src = buffer
-    bits = 16 | size | library.address(out)
-    if type(src) is tuple:
-        bits |= int(np.bitwise_or.reduce(args[0].starts if type(args[0]) is Layout else args[0]))
+    index = library.index(out)
+    given = inputs, outputs, args
+    if SIMULATED:
+        _started(None, Place(None, library, out, index), kernel, given, size, work, structure)
+        return
+    found = driver()
+    if found.current() == index:
+        _started(found, Place(found, library, out, index), kernel, given, size, work, structure)
     else:
-        bits |= library.address(src)
-    word = WORDS[bits & -bits]
-    source = 0 if type(src) is tuple else begin.view(src, _bytes(library, src) // word.itemsize, word)
-    target = begin.view(out, _bytes(library, out) // word.itemsize, word)
-    return [source, target, *_with(args, there)], size // word.itemsize
+        with found.on(index):
+            _started(found, Place(found, library, out, index), kernel, given, size, work, structure)
 
 
-def _calculated(begin: Start, inputs: tuple[Any, ...], outputs: tuple[Any, ...], args: Any, size: int) -> Prepared:
-    """For a kernel that calculates: flat arrays; complex numbers are pairs of floats where it does not take them.
+def _started(
+    driver: Driver | None,
+    place: Place,
+    kernel: Kernel,
+    given: tuple[Any, Any, Any],
+    size: int,
+    work: Work,
+    structure: Any,
+) -> None:
+    """The same where a context of the device is current; `given` are inputs, outputs and arguments."""
+    inputs, outputs, args = given
+    traits = kernel.known()
+    moves = traits.does == "moves"
+    call = _Call(place, structure, traits.complexes)
+    size = call.moving(inputs[0], place.like, args, size) if moves else call.calculating(inputs, outputs, args, size)
+    grid, block, more = geometry(traits.over, work, size)
+    words = call.words
+    words.append(size)
+    words += more
+    key = place.index, *call.codes
+    code = kernel.on_gpus.get(key)
+    if code is None:
+        kinds = _kinds((0, 0, *args) if moves else (*inputs, *outputs, *args), call.codes, 2 if moves else 0)
+        code = _prepared(kernel, driver, place.index, (*kinds, *["i"] * (1 + len(more))), len(words))
+        kernel.on_gpus[key] = code
+    code.start(grid, block, place.stream, words)
+    if WAITS and driver is not None and not place.captured:
+        driver.check(driver.StreamSynchronize(place.stream), f"the kernel {kernel.name}, which was waited for")
 
-    Inputs may be on the host, and arrays among `args` on the device.
+
+def _prepared(kernel: Kernel, driver: Driver | None, index: int, signature: Signature, words: int) -> Any:
+    """The code of a kernel for arguments of these types, which a device has loaded."""
+    if driver is None:
+        return _Simulated(kernel.on("cuda"), signature)
+    own = kernel.functions.get("cuda")
+    image = cubins.image_of(
+        kernel.name, functools.partial(kernel.on, "cuda"), signature, driver.capability(index), own is None
+    )
+    return driver.load(image.data, image.entry, words, kernel.name)
+
+
+class _Simulated:
+    """A kernel in the simulator."""
+
+    def __init__(self, function: Callable[..., Any], signature: Signature) -> None:
+        self.function, self.signature = function, signature
+
+    def start(self, grid: tuple[int, int], block: tuple[int, int], stream: int, words: Sequence[int]) -> None:
+        from ..kernels.parts.simulator import run
+
+        run(self.function, self.signature, grid, block, words)
+
+
+class _Call:
+    """The arguments of one start, as words.
+
+    `codes` are the dtypes of the arrays outside of layouts, by which code is found: all else is the same in each call
+    of a kernel.
     """
-    library = begin.library
-    given, results = _arrays_of((*inputs, *args)), _arrays_of(outputs)
-    host = iter(begin.uploaded([x for x in given if type(x) is np.ndarray])[0])
-    views = [next(host) if type(x) is np.ndarray else begin.typed(library.aligned(x)) for x in given]
-    data = _with((*inputs, *args), views)
-    data[len(inputs) : len(inputs)] = _with(outputs, [begin.typed(x) for x in results])
-    return data, size * begin.kind_of(results[0])[1]
 
+    __slots__ = ("_codes", "_complexes", "_host", "_kept", "_place", "_resident", "_structure", "codes", "words")
 
-def _arrays_of(args: tuple[Any, ...]) -> list[Array]:
-    """The arrays among arguments, those in layouts and other named tuples too."""
-    found: list[Array] = []
-    for x in args:
-        if type(x) is Layout:
-            found += x[:3]
-        elif isinstance(x, tuple):
-            found += _arrays_of(x)
-        elif not isinstance(x, (int, np.integer)):
-            found.append(x)
-    return found
+    def __init__(self, place: Place, structure: Any, complexes: tuple[str, ...]) -> None:
+        self.words: list[int] = []
+        self.codes: list[str] = []
+        self._place, self._complexes = place, complexes
+        self._structure = structure
+        self._resident = None if structure is None else Resident.of(structure, place)
+        self._host: dict[int, int] = {}
+        self._kept: list[Any] = []
 
-
-def _with(args: tuple[Any, ...], arrays: Iterable[Any]) -> list[Any]:
-    """The arguments with others in place of these arrays, and whole numbers as Python's."""
-    left = iter(arrays)
-    made: list[Any] = []
-    for x in args:
-        if type(x) is Layout:
-            made.append(Layout(next(left), next(left), next(left), *map(int, x[3:])))
-        elif isinstance(x, tuple):
-            kind: Any = type(x)
-            made.append(kind(*_with(x, left)))
+    def moving(self, src: Any, out: Array, args: tuple[Any, ...], size: int) -> int:
+        """For a kernel that moves rows: machine words, as wide as the rows and every address allow."""
+        library, place = self._place.library, self._place
+        target, source, filling = library.address(out), 0, False
+        bits = size | target
+        if type(src) is tuple and src:  # arrays at the addresses in the first of `args`
+            first = args[0]
+            bits |= int(np.bitwise_or.reduce(first.starts if type(first) is Layout else first))
+            self.codes.append("i")
         else:
-            made.append(int(x) if isinstance(x, (int, np.integer)) else next(left))
-    return made
+            if type(src) is np.ndarray:
+                filling, source = True, constant(src, place) if src.any() else self._zeros(size)
+            elif type(src) is tuple:
+                filling, source = True, self._zeros(size)
+            else:
+                source = library.address(src)
+            bits |= source
+        word = _word(bits)
+        code = _CODES[word]
+        if self.codes:
+            self.words.append(0)
+        else:
+            self.codes.append(code)
+            self.words += words_of(source, (size if filling else _bytes(library, src)) // word, word)
+        self.codes.append(code)
+        self.words += words_of(target, _bytes(library, out) // word, word)
+        self._arguments(args)
+        return size // word
+
+    def _zeros(self, size: int) -> int:
+        address, kept = zeros(size, self._place)
+        self._kept.append(kept)
+        return address
+
+    def calculating(self, inputs: tuple[Any, ...], outputs: tuple[Any, ...], args: tuple[Any, ...], size: int) -> int:
+        """For a kernel that calculates: flat arrays; complex numbers are pairs of floats where it does not take them.
+
+        Inputs may be on the host, and arrays among `args` on the device.
+        """
+        self._bring((*inputs, *args))
+        for x in inputs:
+            self._add(x, False)
+        for x in outputs:
+            self._add(x, True)
+        for x in args:
+            self._add(x, False)
+        first = outputs[0]
+        while isinstance(first, tuple):
+            first = first[0]
+        library = self._place.library
+        return size * _kind(library, first.dtype, self._complexes)[2]
+
+    def _arguments(self, args: tuple[Any, ...]) -> None:
+        self._bring(args)
+        for x in args:
+            self._add(x, False)
+
+    def _bring(self, args: tuple[Any, ...]) -> None:
+        """Have on the device what these arguments are of: what is kept there, and the rest for this call."""
+        resident, place = self._resident, self._place
+        unknown: list[Array] = []
+        if not self._find(args, unknown):
+            sent, self._host = bring(unknown, self._structure, resident, place)
+            self._kept.append(sent)
+        if resident is not None:
+            resident.meet(place)
+
+    def _find(self, args: tuple[Any, ...], unknown: list[Array]) -> bool:
+        """Is everything there?  What is on the host, and is no layout that has been asked for, goes to `unknown`."""
+        resident = self._resident
+        for x in args:
+            if type(x) is Layout:
+                if resident is None or resident.layout(x) is None:
+                    unknown += x[:3]
+            elif isinstance(x, tuple):
+                self._find(x, unknown)
+            elif type(x) is np.ndarray:
+                unknown.append(x)
+        return not unknown
+
+    def _add(self, x: Any, written: bool) -> None:
+        """Put an argument behind the others."""
+        if type(x) is int:
+            self.words.append(x)
+        elif type(x) is Layout:
+            self.words += self._layout(x)
+        elif isinstance(x, tuple):
+            for part in x:
+                self._add(part, written)
+        elif type(x) is np.ndarray:
+            self.codes.append("u1" if x.dtype.kind == "b" else x.dtype.str[1:])
+            self.words += self._sent(x)
+        elif isinstance(x, np.integer):
+            self.words.append(int(x))
+        else:
+            self._add_there(x, written)
+
+    def _add_there(self, x: Array, written: bool) -> None:
+        """The same for an array that is on the device."""
+        library = self._place.library
+        code, itemsize, parts, swapped = _kind(library, x.dtype, self._complexes)
+        if swapped:
+            x = library.astype(x, x.dtype.newbyteorder("="))
+        if not written:
+            x = library.aligned(x)
+        self._kept.append(x)  # until the kernel is started
+        self.codes.append(code)
+        self.words += words_of(library.address(x), math.prod(x.shape) * parts, itemsize)
+
+    def _layout(self, at: Layout) -> tuple[int, ...]:
+        resident = self._resident
+        if resident is not None:
+            found = resident.layout(at)
+            if found is not None:
+                return found
+        words = *self._sent(at[0]), *self._sent(at[1]), *self._sent(at[2]), *map(int, at[3:])
+        if resident is not None and all(resident.address(x) for x in at[:3] if x.size):
+            resident.remember(at, words)
+        return words
+
+    def _sent(self, x: Array) -> tuple[int, ...]:
+        """An array of the host, as a copy of it is on the device."""
+        if not x.size:
+            return words_of(0, 0, x.itemsize)
+        address = 0 if self._resident is None else self._resident.address(x)
+        return words_of(address or self._host[begins_at(x)], x.size, x.itemsize)
+
+
+def _kinds(args: Sequence[Any], codes: Sequence[str], known: int) -> tuple[Word, ...]:
+    """The types of arguments; `codes` are those of so many `known`, which come first, and of arrays."""
+    left = iter(codes)
+
+    def kind(x: Any) -> Word:
+        if type(x) is Layout:
+            return ("Layout", "i8", "i8", "i8", "i", "i", "i", "i")
+        if isinstance(x, tuple) and hasattr(x, "_fields"):
+            return (type(x).__name__, *[kind(part) for part in x])
+        return "i" if isinstance(x, (int, np.integer)) else next(left)
+
+    return (*[next(left) for _ in range(known)], *[kind(x) for x in args[known:]])
+
+
+def _word(bits: int) -> int:
+    """The largest machine word, in bytes, of which addresses and sizes with these bits are multiples."""
+    bits |= 16
+    return bits & -bits
+
+
+@functools.lru_cache(maxsize=1024)
+def _kind(library: Library, dtype: Any, complexes: tuple[str, ...]) -> tuple[str, int, int, bool]:
+    """Of a dtype: in which the kernel calculates, its bytes, how many an item has; is it in another order of bytes?"""
+    name = library.dtype_name(dtype)
+    plain = np.dtype("u1" if name == "bool" else name)
+    code = plain.str[1:]
+    swapped = not getattr(dtype, "isnative", True)
+    if plain.kind == "c" and code not in complexes:
+        return f"f{plain.itemsize // 2}", plain.itemsize // 2, 2, swapped
+    return code, plain.itemsize, 1, swapped
 
 
 def _bytes(library: Library, x: Array) -> int:
-    return library.itemsize(x.dtype) * size_of(x.shape)
+    return library.itemsize(x.dtype) * math.prod(x.shape)
 
 
-def _power(size: int, most: int) -> int:
-    """The least power of two that is not below `size`, but at most `most`."""
-    return min(1 << (size - 1).bit_length(), most)
-
-
-def between(blocks: int, least: int = _LEAST_BLOCKS) -> int:
-    """A number of blocks that a grid may have."""
-    return max(min(blocks, _MOST_BLOCKS), least)
-
-
-def _blocks(rows: int, row: int, runs: int = 1) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Grid and block: along x threads for the words of a row, along y for rows; the grid's y for `runs` of rows."""
-    across = _power(row, _ACROSS)
-    down = min(THREADS // across, _power(rows, THREADS))
-    runs = min(runs, _MOST_RUNS)
-    return (between(-(-rows // down), -(-_LEAST_BLOCKS // runs)), runs), (across, down)
+def sent(library: Library, arrays: Sequence[Array], like: Array) -> list[Array]:
+    """Arrays of the host beside `like`, after one copy."""
+    offsets, packed = packed_of(arrays)
+    if not packed.size:
+        return [library.empty(array.shape, library.dtype(array.dtype.name), like) for array in arrays]
+    index = library.index(like)
+    if SIMULATED:
+        buffer = library.upload(packed, like)
+    else:
+        found = driver()
+        with found.on(index):
+            buffer = Place(found, library, like, index).brought(packed, "an array of the host")
+    dtypes = [library.dtype(array.dtype.name) for array in arrays]
+    parts = zip(arrays, offsets, dtypes, strict=True)
+    return [buffer[offset : offset + array.nbytes].view(dtype) for array, offset, dtype in parts]

@@ -63,7 +63,7 @@ Change = Callable[[Array], Array]
 class Kernel:
     """A kernel of the table, by name.  Its file is imported when it is first needed, which loads Numba."""
 
-    __slots__ = ("by_words", "code", "doors", "freely", "functions", "name", "run", "spec", "traits")
+    __slots__ = ("by_words", "code", "doors", "freely", "functions", "name", "on_gpus", "run", "spec", "traits")
 
     code: dict[Any, Callable[..., Any]]
     """What runs on the host, by the numbers of the dtypes of what it calculates with: machine code, see `native`."""
@@ -77,6 +77,8 @@ class Kernel:
 
     by_words: dict[Any, int]
     """The address of the same for doors, by the same numbers."""
+    on_gpus: dict[Any, Any]
+    """What a GPU has loaded, by its number and the dtypes of what it calculates with."""
     doors: list[Callable[[], None]]
     """What closes those that have learned one of these addresses."""
 
@@ -91,7 +93,7 @@ class Kernel:
 
     def forget(self) -> None:
         """Look for the code on the host anew."""
-        self.code, self.by_words = {}, {}
+        self.code, self.by_words, self.on_gpus = {}, {}, {}
         self.run = self.freely = functools.partial(self._first, None)
         while self.doors:
             self.doors.pop()()
@@ -327,6 +329,7 @@ def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
     found.functions[device] = function
     if device == "cpu":
         found.forget()
+    found.on_gpus = {}
 
 
 def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | None, over: str) -> Kernel:
@@ -335,6 +338,8 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
     with loading:
         made.spec = importlib.import_module("..kernels.parts.own", __package__).spec_of(cpu, cuda, over)
         made.functions["cpu"] = made.spec.cpu
+        if made.spec.cuda is not None:
+            made.functions["cuda"] = made.spec.cuda
     return made
 
 

@@ -22,7 +22,7 @@ from .signature import Signature, names_in, text_of
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = Path(__file__).parent / "shipped"
-FORMAT = 1
+FORMAT = 2
 """Of what a file holds, changed when it is to be read otherwise."""
 
 
@@ -88,17 +88,23 @@ def _note(what: str, error: Exception) -> None:
 
 
 class Traits(NamedTuple):
-    """What one has to know of a kernel to start it on the host; see `kernels.parts.record.KernelSpec`."""
+    """What one has to know of a kernel to start it; see `kernels.parts.record.KernelSpec`."""
 
     does: str
     threads_from: int
     several: bool
     """Does it work on the host, and do calls differ in the types of its arrays?"""
+    over: str
+    """What the grid of a GPU counts."""
+    complexes: tuple[str, ...]
+    """The complex dtypes that it takes as they are on a GPU."""
 
     @classmethod
     def of(cls, spec: Any) -> Traits:
         """Those of a kernel whose file is imported."""
-        return cls(spec.does, spec.threads_from, spec.does == "host" and len(spec.takes) > 1)
+        complexes = tuple(sorted({kind for kinds in spec.takes for kind in kinds if kind[0] == "c"}))
+        several = spec.does == "host" and len(spec.takes) > 1
+        return cls(spec.does, spec.threads_from, several, spec.over, complexes)
 
 
 def traits_of(name: str) -> Traits:
@@ -238,20 +244,27 @@ def _entry_of(name: str, built: Any, **facts: object) -> store.Entry:
 
 def key_of(name: str, text: str) -> str:
     """What code depends on, as a number in hexadecimal digits."""
-    parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host(), _compiler())
+    parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host(), compiler("numba"))
     return digest("\0".join(parts).encode()).hex()
 
 
 @functools.cache
-def _compiler() -> str:
-    """The version of Numba, as a digest of the file that says it: Numba itself takes long to import."""
-    found = importlib.util.find_spec("numba")
+def compiler(package: str) -> str:
+    """The version of Numba, or of its package for CUDA, as a digest of the file that says it: it takes long to import.
+
+    "" where it is not there.
+    """
+    found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
         return ""
     try:
-        return digest(Path(found.origin).with_name("_version.py").read_bytes()).hex()
+        return digest(Path(found.origin).with_name(_VERSIONS[package]).read_bytes()).hex()
     except OSError:
-        return importlib.import_module("importlib.metadata").version("numba")  # type: ignore[no-any-return]
+        name = package.replace("_", "-")
+        return importlib.import_module("importlib.metadata").version(name)  # type: ignore[no-any-return]
+
+
+_VERSIONS = {"numba": "_version.py", "numba_cuda": "VERSION"}
 
 
 @functools.cache

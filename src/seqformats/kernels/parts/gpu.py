@@ -295,9 +295,3 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
 @functools.cache
 def _inlined(function: Item) -> Any:
     return gpu.jit(device=True, inline="always")(bound(function))
-
-
-@functools.cache
-def compiled(function: Callable[..., Any]) -> Any:
-    """The kernel, compiled for the types and the GPU of each first call."""
-    return gpu.jit(bound(function))

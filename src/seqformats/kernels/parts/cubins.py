@@ -1,0 +1,113 @@
+"""How kernels become code for a GPU: Numba makes PTX of them, and nvJitLink what a GPU runs; neither needs one.
+
+Importing it imports the package for CUDA, so only what compiles a kernel does.
+"""
+
+import functools
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...layout import Layout
+from ...native.signature import Signature, Word
+from .gpu import bound, gpu
+
+
+class Compiled(NamedTuple):
+    """A kernel as code for a GPU."""
+
+    cubin: bytes
+    """For GPUs of this capability; nothing where only a driver can make it of PTX."""
+    ptx: str
+    """For GPUs of this capability and later ones."""
+    entry: str
+    """What the kernel is called there."""
+    log: str
+    """What the assembler says of registers, and of memory for what does not fit them."""
+
+
+def compiled(function: Callable[..., Any], signature: Signature, capability: tuple[int, int], name: str) -> Compiled:
+    """Compile a kernel for arguments of these types and GPUs of this compute capability.
+
+    A GPU that is newer than the compiler gets the PTX of the latest that this knows.
+    """
+    known = supported()
+    newer = capability not in known
+    if newer:
+        capability = max([one for one in known if one <= capability], default=max(known))
+    arguments = gpu.types.void(*[kind_of(word) for word in signature])
+    ptx, _ = gpu.compile_ptx(bound(function), arguments, cc=capability)
+    ptx, entry = named(ptx, name)
+    cubin, log = (b"", "") if newer else linked(ptx, capability, name)
+    return Compiled(cubin, ptx, entry, log)
+
+
+def supported() -> list[tuple[int, int]]:
+    """The compute capabilities that the compiler makes code for."""
+    found: list[tuple[int, int]] = importlib.import_module("numba.cuda.cudadrv.nvrtc").get_supported_ccs()
+    return sorted(found)
+
+
+def named(ptx: str, name: str) -> tuple[str, str]:
+    """The code with a short name for its kernel, which profilers show, in place of one that has all types in it."""
+    entry = re.sub(r"\W", "_", name)
+    found = re.findall(r"\.entry\s+([\w$]+)", ptx)
+    if len(found) != 1:
+        raise ValueError(f"{name} became {len(found)} kernels")
+    return re.sub(rf"{re.escape(found[0])}(?=_param_|\b)", entry, ptx), entry
+
+
+def linked(ptx: str, capability: tuple[int, int], name: str) -> tuple[bytes, str]:
+    """The code of a GPU, and what the assembler says of it."""
+    linker = importlib.import_module("cuda.bindings.nvjitlink")
+    options = [f"-arch=sm_{capability[0]}{capability[1]}", "-O3", "-Xptxas=-v"]
+    handle = linker.create(len(options), options)
+    try:
+        text = ptx.encode()
+        try:
+            linker.add_data(handle, linker.InputType.PTX, text, len(text), name)
+            linker.complete(handle)
+        except linker.nvJitLinkError as error:
+            raise ValueError(f"{name} is no code for {options[0][6:]}: {_log(linker, handle, 'error')}") from error
+        cubin = bytearray(linker.get_linked_cubin_size(handle))
+        linker.get_linked_cubin(handle, cubin)
+        return bytes(cubin), _log(linker, handle, "info")
+    finally:
+        linker.destroy(handle)
+
+
+def _log(linker: Any, handle: int, kind: str) -> str:
+    size = getattr(linker, f"get_{kind}_log_size")(handle)
+    text = bytearray(size)
+    if size > 1:
+        getattr(linker, f"get_{kind}_log")(handle, text)
+    return bytes(text).rstrip(b"\0").decode()
+
+
+def kind_of(word: Word) -> Any:
+    """The type that the package has for an argument."""
+    if isinstance(word, tuple):
+        name, *parts = word
+        return gpu.types.BaseTuple.from_types([kind_of(part) for part in parts], tuples()[name])
+    if word == "i":
+        return gpu.types.int64
+    return getattr(gpu.types, _NAMES[word])[::1]
+
+
+@functools.cache
+def tuples() -> dict[str, Any]:
+    """The named tuples that kernels take, by their names."""
+    modules = [importlib.import_module(f"...{name}.rows", __package__) for name in ("beam", "ctc")]
+    found = {name: kind for module in modules for name, kind in vars(module).items() if hasattr(kind, "_fields")}
+    return {"Layout": Layout, **found}
+
+
+_NAMES = {
+    **{f"{kind}{size}": f"{name}{8 * size}" for kind, name in (("i", "int"), ("u", "uint")) for size in (1, 2, 4, 8)},
+    "f2": "float16",
+    "f4": "float32",
+    "f8": "float64",
+    "c8": "complex64",
+    "c16": "complex128",
+}

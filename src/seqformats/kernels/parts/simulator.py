@@ -1,0 +1,49 @@
+"""Kernels for CUDA in Numba's simulator, which takes them as a GPU does: as words in memory."""
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...native.signature import Signature, Word
+from .cubins import tuples
+from .gpu import bound, gpu
+
+_Shown: Any = gpu.to_device(np.empty(0)).__class__
+
+
+def run(
+    function: Callable[..., Any],
+    signature: Signature,
+    grid: tuple[int, int],
+    block: tuple[int, int],
+    words: Sequence[int],
+) -> None:
+    """Run a kernel on arguments of these types, which lie in these words."""
+    left = iter(words)
+    args = [_value(word, left) for word in signature]
+    assert next(left, None) is None, "more words than arguments"
+    _prepared(function)[grid, block](*args)
+
+
+@functools.cache
+def _prepared(function: Callable[..., Any]) -> Any:
+    return gpu.jit(bound(function))
+
+
+def _value(word: Word, left: Iterator[int]) -> Any:
+    if isinstance(word, tuple):
+        name, *parts = word
+        return tuples()[name](*[_value(part, left) for part in parts])
+    if word == "i":
+        return next(left)
+    meminfo, parent, size, itemsize, address, shape, stride = [next(left) for _ in range(7)]
+    dtype = np.dtype(word)
+    assert (meminfo, parent, shape, stride, itemsize) == (0, 0, size, itemsize, dtype.itemsize), word
+    assert address % dtype.alignment == 0 or dtype.kind == "c", f"address {address} of an array of {word}"
+    if size == 0:
+        return _Shown(np.empty(0, dtype))
+    memory: Any = (ctypes.c_char * (size * itemsize)).from_address(address)
+    return _Shown(np.frombuffer(memory, dtype))

@@ -1,0 +1,259 @@
+"""What kernels for CUDA read beside their data, on its way to a device: structures, which stay there, and numbers.
+
+A structure goes up once a device, and its offsets and order stay for as long as it lives.  A kernel takes them as
+words: seven for an array (see `words_of`), which are found by the array itself, not by where it lies on the host.  They
+cannot be parameters of the kernel, as a few numbers could: what Numba compiles reads an array at an address of global
+memory, and parameters have none.
+
+Copies are safe on every stream.  What goes up is followed by an event at once: one that were recorded when a second
+stream appears might be recorded in a stream that is gone by then, whose handle another has, or in one that is captured.
+Once the event is known to be over, nobody asks again.  Until then a stream waits for it even where its handle is that
+of the stream that made the copy; so handles that come back do no harm.
+
+A graph reads a copy at each replay, and nobody tells when it is gone.  So what a capture has seen stays for as long as
+the process; and nothing goes up while a stream is captured, since a graph would read the host's memory again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays.library import Array, Library
+from ..errors import DEVICE
+from ..layout import Layout
+from .driver import DEFAULT_STREAMS, Driver, Event
+
+Words = tuple[int, ...]
+
+_LAYOUTS = 16  # that are kept of a structure: a room for each width, and few of the others
+_CONSTANTS = 64  # items that are kept on a device
+
+_of_graphs: list[Any] = []
+"""What a capture has seen."""
+
+
+def words_of(address: int, size: int, itemsize: int) -> Words:
+    """A flat array of so many items, as Numba passes it: who keeps it, twice, sizes, address, shape and strides."""
+    return 0, 0, size, itemsize, address, size, itemsize
+
+
+class Place:
+    """Where a kernel is about to be started: the library of its arrays, the device, its stream."""
+
+    __slots__ = ("captured", "driver", "index", "library", "like", "stream")
+
+    def __init__(self, driver: Driver | None, library: Library, like: Array, index: int) -> None:
+        self.driver, self.library, self.like, self.index = driver, library, like, index
+        self.stream = library.stream(like)
+        self.captured = driver is not None and self.stream not in DEFAULT_STREAMS and driver.capturing(self.stream)
+
+    def brought(self, packed: Array, what: str) -> Array:
+        """Bytes on the device; DeviceError in a capture."""
+        if self.captured:
+            raise DEVICE(
+                f"{what} would go to {self.library.device(self.like)} in each replay of the graph that is captured "
+                "here, from memory of the host which is another's by then; run the same calls on the same batches once "
+                "before the capture, so that structures and items of a padding are there, and give numbers as arrays "
+                "of the device"
+            )
+        return self.library.upload(packed, self.like)
+
+    def sent(self, packed: Array, what: str) -> Sent:
+        """The same, for all streams."""
+        buffer = self.brought(packed, what)
+        event = None if self.driver is None else Event.after(self.driver, self.index, self.stream)
+        return Sent(buffer, self.library.address(buffer), event, self.stream)
+
+
+class Sent:
+    """Memory that was written once, on a stream."""
+
+    __slots__ = ("_events", "_kept", "_met", "address", "buffer", "stream")
+
+    def __init__(self, buffer: Array, address: int, event: Event | None, stream: int) -> None:
+        self.buffer, self.address, self.stream = buffer, address, stream
+        self._events = [] if event is None else [event]  # at most one, which one thread alone can take away
+        self._met: set[int] = {stream}
+        self._kept = False
+
+    def __del__(self) -> None:
+        """Others may use the event."""
+        self._over()
+
+    def meet(self, place: Place) -> None:
+        """Have it there before what comes next on the stream of a place, and for as long as that runs."""
+        stream = place.stream
+        if self._events and (stream != self.stream or stream not in DEFAULT_STREAMS):
+            self._after(place)
+        if place.captured:
+            if not self._kept:
+                _of_graphs.append(self.buffer)
+                self._kept = True
+        elif stream not in self._met:
+            place.library.share(self.buffer, place.like)
+            self._met.add(stream)
+
+    def _after(self, place: Place) -> None:
+        for event in self._events[:]:
+            with event.driver.beside_captures():
+                over = event.done()
+                if not over and place.captured:  # a graph may not wait for what is outside of it
+                    event.wait()
+                    over = True
+            if over:
+                self._over()
+            else:
+                event.met_by(place.stream)
+
+    def settle(self) -> None:
+        """Wait until it is there."""
+        for event in self._events[:]:
+            with event.driver.beside_captures():
+                event.wait()
+            self._over()
+
+    def _over(self) -> None:
+        """Nobody asks for the event any more."""
+        with contextlib.suppress(IndexError):
+            self._events.pop().give_back()
+
+
+class Resident:
+    """The copies of a structure's arrays that a device has, as words."""
+
+    __slots__ = ("_arrays", "_layouts", "parts")
+
+    def __init__(self) -> None:
+        self.parts: list[Sent] = []
+        self._arrays: dict[int, tuple[Array, int]] = {}
+        """By where an array begins on the host: it, and where its copy does."""
+        self._layouts: dict[int, tuple[Layout, Words]] = {}
+        """By their identity: those that were asked for, which therefore live."""
+
+    @classmethod
+    def of(cls, structure: Any, place: Place) -> Resident:
+        """That of a structure where a kernel is to be started."""
+        library = place.library
+        key = (library.name, place.index, place.stream if library.stream_bound else None)
+        found: Resident | None = structure.device.get(key)
+        return structure.device.setdefault(key, cls()) if found is None else found
+
+    def layout(self, at: Layout) -> Words | None:
+        """The words of a layout that has been asked for before."""
+        found = self._layouts.get(id(at))
+        return None if found is None else found[1]
+
+    def remember(self, at: Layout, words: Words) -> None:
+        """Find these words by the layout."""
+        if len(self._layouts) >= _LAYOUTS:
+            self._layouts.clear()
+        self._layouts[id(at)] = at, words
+
+    def address(self, host: Array) -> int:
+        """Where the copy of an array, or of its beginning, is; 0 if there is none."""
+        found = self._arrays.get(begins_at(host))
+        return 0 if found is None or found[0].size < host.size else found[1]
+
+    def missing(self, structure: Any) -> list[Array]:
+        """What of the structure is known and not there."""
+        return [x for x in known_of(structure) if x.size and begins_at(x) not in self._arrays]
+
+    def keep(self, arrays: Sequence[Array], sent: Sent, addresses: dict[int, int]) -> None:
+        """Find the copies of these arrays of the structure, which have been sent."""
+        for x in arrays:
+            self._arrays[begins_at(x)] = x, addresses[begins_at(x)]
+        self.parts.append(sent)
+
+    def meet(self, place: Place) -> None:
+        """Have all of it there for the stream of a place."""
+        for part in self.parts:
+            part.meet(place)
+
+
+def known_of(structure: Any) -> list[Array]:
+    """The arrays of a structure that kernels take, as far as they are known."""
+    order = structure.known_order()
+    return [structure.offsets] if order is None else [structure.offsets, order.indices, order.steps]
+
+
+def begins_at(x: Array) -> int:
+    """Where an array lies on the host, while it lives."""
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+def packed_of(parts: Sequence[Array]) -> tuple[list[int], Array]:
+    """Where each array begins, at a multiple of 16 bytes, and all of them one after the other as bytes."""
+    offsets, end = [], 0
+    for part in parts:
+        offsets.append(end)
+        end += -(-part.nbytes // 16) * 16
+    packed = np.zeros(end, np.uint8)
+    for part, offset in zip(parts, offsets, strict=True):
+        packed[offset : offset + part.nbytes] = part.reshape(-1).view(np.uint8)
+    return offsets, packed
+
+
+def bring(
+    arrays: Iterable[Array], structure: Any, resident: Resident | None, place: Place
+) -> tuple[Sent | None, dict[int, int]]:
+    """Have arrays of the host on the device, those of the structure to stay: what is missing goes up in one piece.
+
+    What has gone up, and where each array of it is, by where it lies on the host.
+    """
+    own = [] if resident is None else resident.missing(structure)
+    missing = {begins_at(x): x for x in own}
+    for x in sorted(arrays, key=lambda x: -x.size):
+        if x.size and (resident is None or not resident.address(x)):
+            missing.setdefault(begins_at(x), x)
+    if not missing:
+        return None, {}
+    offsets, packed = packed_of(list(missing.values()))
+    sent = place.sent(packed, "the structure of a batch" if own else "an array of the host")
+    addresses = {begin: sent.address + offset for begin, offset in zip(missing, offsets, strict=True)}
+    if resident is not None and own:
+        resident.keep(own, sent, addresses)
+    return sent, addresses
+
+
+# --- items -----------------------------------------------------------------------------------------------------------
+
+_constants: dict[Any, Sent] = {}
+_zeros: dict[Any, tuple[int, Sent]] = {}
+
+
+def constant(item: Array, place: Place) -> int:
+    """Where the bytes of an item of a padding are on the device, at a multiple of 16; they stay there."""
+    key = *_where(place), item.tobytes()
+    found = _constants.get(key)
+    if found is None:
+        if len(_constants) >= _CONSTANTS:
+            _constants.clear()
+        found = _constants[key] = place.sent(packed_of([item])[1], "an item of a padding")
+    found.meet(place)
+    return found.address
+
+
+def zeros(size: int, place: Place) -> tuple[int, Any]:
+    """Where so many bytes of zeros are on the device, and what keeps them there while the caller has it."""
+    key = _where(place)
+    room, found = _zeros.get(key, (0, None))
+    if found is None or room < size:
+        if place.captured:  # in the graph itself, which writes them at each replay
+            library = place.library
+            made = library.zeros((size,), library.dtype("uint8"), place.like)
+            return library.address(made), made
+        room = max(1 << (size - 1).bit_length(), 1 << 12)
+        found = place.sent(np.zeros(room, np.uint8), "zeros")
+        _zeros[key] = room, found
+    found.meet(place)
+    return found.address, found
+
+
+def _where(place: Place) -> tuple[Any, ...]:
+    library = place.library
+    return library.name, place.index, place.stream if library.stream_bound else None
