@@ -37,7 +37,8 @@ from .parts import (
 from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import column_max, column_powers, gpu, ln
+    from .parts.device import column_max, column_powers
+    from .parts.gpu import gpu, ln
 
 
 @in_lanes
