@@ -28,7 +28,8 @@ def geometry(over: str, work: Work, size: int) -> tuple[Triple, Triple, tuple[in
     if over == "runs":
         return (*_blocks(int(-(-work.rows // work.units)), size, work.units), (work.units,))
     if over == "blocks":
-        return (between(work.units), 1, 1), (_SUM_ACROSS, 1, 1), ()
+        # not one more than there are units: for so many `best_tokens` has memory for the work
+        return (between(work.units, 1), 1, 1), (_SUM_ACROSS, 1, 1), ()
     if over == "sequences":
         across = _power(size, _SUM_ACROSS)
         grid = between(work.units), min(-(-size // across), _MOST_RUNS), 1

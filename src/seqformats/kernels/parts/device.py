@@ -131,6 +131,17 @@ def tree_max(parts: Array, place: int) -> None:
 
 
 @plain_on_cuda
+def four_of(x: Array, columns: Columns, t: int) -> Any:
+    """Item t of a column and the next three that are the thread's own, all on their way at a time."""
+    down = gpu.blockDim.y
+    a = x[natural(item_at(columns, t))]
+    b = x[natural(item_at(columns, t + down))]
+    c = x[natural(item_at(columns, t + 2 * down))]
+    d = x[natural(item_at(columns, t + 3 * down))]
+    return a, b, c, d
+
+
+@plain_on_cuda
 def column_max(x: Array, parts: Array, place: int, k: int, columns: Columns) -> Any:
     """The largest item of column k of a sequence, 0 where it is empty; all threads of the block come here.
 
@@ -139,12 +150,20 @@ def column_max(x: Array, parts: Array, place: int, k: int, columns: Columns) -> 
     parts[place] = 0
     if columns.length != 0 and k < columns.width:
         parts[place] = x[columns.begin]
+        best = parts[place]
         t = gpu.threadIdx.y
+        while t + 3 * gpu.blockDim.y < columns.length:
+            a, b, c, d = four_of(x, columns, t)
+            best = a if beyond(a, best, 0) else best
+            best = b if beyond(b, best, 0) else best
+            best = c if beyond(c, best, 0) else best
+            best = d if beyond(d, best, 0) else best
+            t += 4 * gpu.blockDim.y
         while t < columns.length:
-            value = x[item_at(columns, t)]
-            if beyond(value, parts[place], 0):
-                parts[place] = value
+            a = x[natural(item_at(columns, t))]
+            best = a if beyond(a, best, 0) else best
             t += gpu.blockDim.y
+        parts[place] = best
     tree_max(parts, place)
     top = parts[gpu.threadIdx.x]
     gpu.syncthreads()  # before the memory is used again
@@ -160,8 +179,19 @@ def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns, 
     if k < columns.width:
         t = gpu.threadIdx.y
         taken = 0
+        while t + 3 * gpu.blockDim.y < columns.length:
+            a, b, c, d = four_of(x, columns, t)
+            total += exp(a - top)
+            total += exp(b - top)
+            total += exp(c - top)
+            total += exp(d - top)
+            t += 4 * gpu.blockDim.y
+            taken += 4
+            if taken & 7 == 0:
+                blocks += wide(total)
+                total = parts[place]
         while t < columns.length:
-            total += exp(x[item_at(columns, t)] - top)
+            total += exp(x[natural(item_at(columns, t))] - top)
             t += gpu.blockDim.y
             taken += 1
             if taken & 7 == 0:
@@ -201,6 +231,7 @@ SHARED = {
         find,
         tree_sum,
         tree_max,
+        four_of,
         column_max,
         column_powers,
         frame_powers,
