@@ -18,6 +18,7 @@ E = TypeVar("E")  # an encoding; these import this file
 
 copy_blocks = kernel("copy_blocks")
 pad_blocks = kernel("pad_blocks")
+pad_rows = kernel("pad_rows")  # both of these at once
 # Between blocks and time steps: by the width of a row, and the way.
 words_to_steps, blocks_to_steps = kernel("words_to_steps"), kernel("blocks_to_steps")
 steps_to_words, steps_to_blocks = kernel("steps_to_words"), kernel("steps_to_blocks")
@@ -92,7 +93,7 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
     dtype = sample.dtype
     row = math.prod(item) * dtype.itemsize
     zeros = type(fill) is int and fill == 0
-    padding = () if zeros else library.item(fill, dtype, item)  # which is checked where nothing is filled, too
+    padding: Any = () if zeros else library.item(fill, dtype, item)  # which is checked where nothing is filled, too
     shape = lead + item
     make, free = library.empty, 0
     if gaps is not None:
@@ -104,12 +105,29 @@ def lay_out(x: Readable | tuple[Any, ...], kind: type[E], form: tuple[Any, ...] 
         out = make(shape, dtype, sample)
     except NO_ROOM as error:
         raise no_room(shape, error) from None
-    if row:
+    if row and free and library.kind(sample) == "cuda":
+        source = Source(library, data, at, structure, sample, item, begins)
+        move_and_pad(source, out, to, _NO_ITEM if zeros else padding, runs * width)
+    elif row:
         move(library, data, out, at, to, row, structure, begins)
         if free:
             pad_blocks.start(library, (padding,), (out,), (cum, width, left), row, structure, Work(runs, free))
     made: E = target._sealed(out, structure, *form)
     return made
+
+
+def move_and_pad(source: Source, out: Array, to: Layout, padding: Array, places: int) -> None:
+    """Move all rows of `source` to `out`, a rectangle of so many places, and the bytes of an item into what is left.
+
+    It is one kernel for all; zeros where there are no bytes.
+    """
+    library, data, at, structure, _, _, begins = source
+    row = math.prod(source.item) * source.sample.dtype.itemsize
+    runs = structure.n if to.step == 1 else places // structure.n  # steps of a single column are a block
+    if begins is None:
+        begins = at.starts if at.step == 1 else at.steps
+    args = (begins, at, to, padding, places // runs, runs)
+    pad_rows.start(library, (data,), (out,), args, row, structure, Work(runs, places))
 
 
 def move(
@@ -188,4 +206,4 @@ def mask_beside(library: Library, like: Array, lengths: Array, width: int, side:
     return out
 
 
-_TRUE = frozen(np.ones(1, np.uint8))
+_TRUE, _NO_ITEM = frozen(np.ones(1, np.uint8)), frozen(np.empty(0, np.uint8))

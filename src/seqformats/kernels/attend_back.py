@@ -45,7 +45,8 @@ from .parts import (
 from .parts import exp as exponential
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import exp, find, gpu
+    from .parts.device import find
+    from .parts.gpu import exp, gpu
 
 
 class Given(NamedTuple):

@@ -4,7 +4,7 @@
 steps begin, whose columns are a prefix.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     MOVES,
@@ -17,11 +17,13 @@ from .parts import (
     compiled,
     move_row,
     pointer,
+    shared,
     will_read,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word, search
+    from .parts.device import first_of_line, move_four, run_on
+    from .parts.gpu import search
 
 
 @compiled
@@ -52,21 +54,30 @@ def cpu(src: int, out: int, read: Layout, write: Layout, row: int, lo: int, hi: 
         t = end
 
 
+@shared
+def way_of_row(read: Layout, write: Layout, t: int, r: int, row: int, word: int) -> Any:
+    """Where row r of the steps, which is in step t, comes from and where it goes, in words."""
+    j = r - write.steps[t]
+    i = write.starts[j]
+    come = begin_of(read, i, read.cum[i + 1] - read.cum[i], row) + t * row * word
+    return come, (along(write, t) + j) * row
+
+
 def cuda(src: Array | int, out: Array, read: Layout, write: Layout, row: int) -> None:
-    """All columns, a line of threads a row, rows in the order in which they are written; `row` machine words a row."""
+    """All columns, a line of threads for four rows as they are written; `row` machine words a row."""
     word = out.itemsize if read.absolute else 1
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < write.steps[write.steps.size - 1]:
+    last = write.steps[write.steps.size - 1] - 1
+    r = first_of_line()
+    if r <= last:
         t = search(write.steps, r)
-        j = r - write.steps[t]
-        i = write.starts[j]
-        s = begin_of(read, i, read.cum[i + 1] - read.cum[i], row) + t * row * word
-        d = (along(write, t) + j) * row
-        w = gpu.threadIdx.x
-        while w < row:
-            move_word(out, d + w, src, s + w * word)
-            w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+        come0, to0 = way_of_row(read, write, t, r, row, word)
+        t = run_on(write.steps, t, at_most(r + 1, last))  # the last row is moved again where the line has fewer
+        come1, to1 = way_of_row(read, write, t, at_most(r + 1, last), row, word)
+        t = run_on(write.steps, t, at_most(r + 2, last))
+        come2, to2 = way_of_row(read, write, t, at_most(r + 2, last), row, word)
+        t = run_on(write.steps, t, at_most(r + 3, last))
+        come3, to3 = way_of_row(read, write, t, at_most(r + 3, last), row, word)
+        move_four(out, src, row, word, (to0, to1, to2, to3), (come0, come1, come2, come3))
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, over="rows")
+KERNEL = KernelSpec(cpu, cuda, MOVES, over="lines")

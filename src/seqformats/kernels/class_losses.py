@@ -29,7 +29,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import exp, find, gpu, ln, wide
+    from .parts.device import find
+    from .parts.gpu import exp, gpu, ln, wide
 
 
 @compiled

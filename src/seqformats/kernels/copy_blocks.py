@@ -3,7 +3,7 @@
 `read` and `write` say where the blocks begin on each side; both have the same `cum`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     MOVES,
@@ -15,11 +15,13 @@ from .parts import (
     compiled,
     move,
     pointer,
+    shared,
     will_read,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word, search
+    from .parts.device import first_of_line, move_four, run_on
+    from .parts.gpu import search
 
 
 @compiled
@@ -37,21 +39,29 @@ def cpu(src: int, out: int, read: Layout, write: Layout, row: int, lo: int, hi: 
         move(out, begin_of(write, i, length, row), src, begin_of(read, i, length, row), length * row)
 
 
+@shared
+def way_of_row(read: Layout, write: Layout, i: int, r: int, row: int, word: int) -> Any:
+    """Where row r, which is in sequence i, comes from and where it goes, in words."""
+    length = read.cum[i + 1] - read.cum[i]
+    t = r - read.cum[i]
+    return begin_of(read, i, length, row) + t * row * word, begin_of(write, i, length, row) + t * row
+
+
 def cuda(src: Array | int, out: Array, read: Layout, write: Layout, row: int) -> None:
-    """All sequences, a line of threads a row; `src` and `out` are machine words, `row` words a row."""
+    """All sequences, a line of threads for four rows; `src` and `out` are machine words, `row` words a row."""
     word = out.itemsize if read.absolute else 1
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < read.cum[read.cum.size - 1]:
+    last = read.cum[read.cum.size - 1] - 1
+    r = first_of_line()
+    if r <= last:
         i = search(read.cum, r)
-        length = read.cum[i + 1] - read.cum[i]
-        t = r - read.cum[i]
-        s = begin_of(read, i, length, row) + t * row * word
-        d = begin_of(write, i, length, row) + t * row
-        w = gpu.threadIdx.x
-        while w < row:
-            move_word(out, d + w, src, s + w * word)
-            w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+        come0, to0 = way_of_row(read, write, i, r, row, word)
+        i = run_on(read.cum, i, at_most(r + 1, last))  # the last row is moved again where the line has fewer
+        come1, to1 = way_of_row(read, write, i, at_most(r + 1, last), row, word)
+        i = run_on(read.cum, i, at_most(r + 2, last))
+        come2, to2 = way_of_row(read, write, i, at_most(r + 2, last), row, word)
+        i = run_on(read.cum, i, at_most(r + 3, last))
+        come3, to3 = way_of_row(read, write, i, at_most(r + 3, last), row, word)
+        move_four(out, src, row, word, (to0, to1, to2, to3), (come0, come1, come2, come3))
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, over="rows")
+KERNEL = KernelSpec(cpu, cuda, MOVES, over="lines")

@@ -33,7 +33,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, tree_sum
+    from .parts.device import tree_sum
+    from .parts.gpu import gpu
 
 
 @shared

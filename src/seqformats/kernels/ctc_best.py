@@ -27,7 +27,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import frame_powers, gpu, ln
+    from .parts.device import frame_powers
+    from .parts.gpu import gpu, ln
 
 
 @shared

@@ -40,7 +40,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import column_max, column_powers, gpu, ln
+    from .parts.device import column_max, column_powers
+    from .parts.gpu import gpu, ln
 
 
 @in_lanes

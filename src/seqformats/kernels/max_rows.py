@@ -35,7 +35,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.device import four_of
+    from .parts.gpu import gpu, natural
 
 
 @in_lanes
@@ -118,11 +119,18 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
             if k < width and length != 0:
                 # threads with no row of their own begin with the first, which does no harm
                 best = x[(first + along(at, 0)) * width + k]
+                columns = Columns(first * width + k, length, width, at.steps, at.step)
                 t = gpu.threadIdx.y
+                while t + 3 * gpu.blockDim.y < length:
+                    a, b, c, d = four_of(x, columns, t)
+                    best = a if beyond(a, best, least) else best
+                    best = b if beyond(b, best, least) else best
+                    best = c if beyond(c, best, least) else best
+                    best = d if beyond(d, best, least) else best
+                    t += 4 * gpu.blockDim.y
                 while t < length:
-                    value = x[(first + along(at, t)) * width + k]
-                    if beyond(value, best, least):
-                        best = value
+                    a = x[natural(item_at(columns, t))]
+                    best = a if beyond(a, best, least) else best
                     t += gpu.blockDim.y
             values[place] = best
             gpu.syncthreads()

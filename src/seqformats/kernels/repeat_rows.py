@@ -11,6 +11,7 @@ from .parts import (
     Array,
     KernelSpec,
     Layout,
+    at_most,
     compiled,
     locate,
     move_row,
@@ -20,7 +21,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import find, gpu, move_word
+    from .parts.device import bounds_of, first_of_line, move_four, row_in, run_on
+    from .parts.gpu import search
 
 
 @compiled
@@ -40,15 +42,21 @@ def cpu(src: int, out: int, at: Layout, row: int, lo: int, hi: int) -> None:
 
 
 def cuda(src: Array, out: Array, at: Layout, row: int) -> None:
-    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
-        i, _, d = find(at, r)
-        w = gpu.threadIdx.x
-        while w < row:
-            move_word(out, d * row + w, src, i * row + w)
-            w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+    """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
+    bounds = bounds_of(at)
+    last = at.cum[at.cum.size - 1] - 1
+    r = first_of_line()
+    if r <= last:
+        run = search(bounds, r)
+        come0, _, to0 = row_in(at, run, r)
+        run = run_on(bounds, run, at_most(r + 1, last))  # the last row is moved again where the line has fewer
+        come1, _, to1 = row_in(at, run, at_most(r + 1, last))
+        run = run_on(bounds, run, at_most(r + 2, last))
+        come2, _, to2 = row_in(at, run, at_most(r + 2, last))
+        run = run_on(bounds, run, at_most(r + 3, last))
+        come3, _, to3 = row_in(at, run, at_most(r + 3, last))
+        come = (come0 * row, come1 * row, come2 * row, come3 * row)
+        move_four(out, src, row, 1, (to0 * row, to1 * row, to2 * row, to3 * row), come)
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "rows", threads_from=STREAMS)
+KERNEL = KernelSpec(cpu, cuda, MOVES, "lines", threads_from=STREAMS)

@@ -3,7 +3,7 @@
 `src` and `out` hold the sequences in the same layout, see `Layout`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     MOVES,
@@ -11,15 +11,18 @@ from .parts import (
     KernelSpec,
     Layout,
     along,
+    at_most,
     compiled,
     locate,
     move_row,
     move_run,
     pointer,
+    shared,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import find, gpu, move_word
+    from .parts.device import bounds_of, first_of_line, move_four, row_in, run_on
+    from .parts.gpu import search
 
 
 @compiled
@@ -38,17 +41,28 @@ def cpu(src: int, out: int, at: Layout, row: int, lo: int, hi: int) -> None:
                 move_row(out, d * row, src, s * row, row)
 
 
+@shared
+def way_of_row(at: Layout, found: tuple[int, int, int], row: int) -> Any:
+    """Where the row that was found comes from and where it goes, in words."""
+    i, t, d = found
+    return (d - along(at, t) + along(at, at.cum[i + 1] - at.cum[i] - 1 - t)) * row, d * row
+
+
 def cuda(src: Array, out: Array, at: Layout, row: int) -> None:
-    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
-        i, t, d = find(at, r)
-        s = d - along(at, t) + along(at, at.cum[i + 1] - at.cum[i] - 1 - t)
-        w = gpu.threadIdx.x
-        while w < row:
-            move_word(out, d * row + w, src, s * row + w)
-            w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+    """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
+    bounds = bounds_of(at)
+    last = at.cum[at.cum.size - 1] - 1
+    r = first_of_line()
+    if r <= last:
+        run = search(bounds, r)
+        come0, to0 = way_of_row(at, row_in(at, run, r), row)
+        run = run_on(bounds, run, at_most(r + 1, last))  # the last row is moved again where the line has fewer
+        come1, to1 = way_of_row(at, row_in(at, run, at_most(r + 1, last)), row)
+        run = run_on(bounds, run, at_most(r + 2, last))
+        come2, to2 = way_of_row(at, row_in(at, run, at_most(r + 2, last)), row)
+        run = run_on(bounds, run, at_most(r + 3, last))
+        come3, to3 = way_of_row(at, row_in(at, run, at_most(r + 3, last)), row)
+        move_four(out, src, row, 1, (to0, to1, to2, to3), (come0, come1, come2, come3))
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")
+KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")

@@ -27,7 +27,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import find, gpu, move_word
+    from .parts.device import find
+    from .parts.gpu import gpu, move_word
 
 
 @shared

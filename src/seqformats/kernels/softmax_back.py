@@ -38,7 +38,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, tree_sum, wide
+    from .parts.device import four_of, tree_sum
+    from .parts.gpu import gpu, natural, wide
 
 
 @in_lanes
@@ -192,12 +193,27 @@ def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> No
             parts[place] = 0
             total = parts[place]  # zero in the dtype of x
             blocks = wide(total)
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
             if k < width:
                 t = gpu.threadIdx.y
                 taken = 0
+                while t + 3 * gpu.blockDim.y < length:
+                    a, b, c, d = four_of(x, columns, t)
+                    if not log:
+                        e, f, g, h = four_of(y, columns, t)
+                        a, b, c, d = a * e, b * f, c * g, d * h
+                    total += a
+                    total += b
+                    total += c
+                    total += d
+                    t += 4 * gpu.blockDim.y
+                    taken += 4
+                    if taken & 7 == 0:
+                        blocks += wide(total)
+                        total = parts[place]
                 while t < length:
-                    d = (first + along(at, t)) * width + k
-                    total += x[d] if log else x[d] * y[d]
+                    p = natural(item_at(columns, t))
+                    total += x[p] if log else x[p] * y[p]
                     t += gpu.blockDim.y
                     taken += 1
                     if taken & 7 == 0:

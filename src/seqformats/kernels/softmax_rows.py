@@ -37,7 +37,8 @@ from .parts import (
 from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import column_max, column_powers, gpu, ln
+    from .parts.device import column_max, column_powers, four_of
+    from .parts.gpu import gpu, ln, natural
 
 
 @in_lanes
@@ -124,10 +125,18 @@ def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
             if k < width:
                 shift = ln(total) if log else total
                 t = gpu.threadIdx.y
+                down = gpu.blockDim.y
+                while t + 3 * down < length:
+                    a, b, c, d = four_of(x, columns, t)
+                    out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) / shift
+                    out[natural(item_at(columns, t + down))] = b - top - shift if log else exp(b - top) / shift
+                    out[natural(item_at(columns, t + 2 * down))] = c - top - shift if log else exp(c - top) / shift
+                    out[natural(item_at(columns, t + 3 * down))] = d - top - shift if log else exp(d - top) / shift
+                    t += 4 * down
                 while t < length:
-                    d = item_at(columns, t)
-                    out[d] = x[d] - top - shift if log else exp(x[d] - top) / shift
-                    t += gpu.blockDim.y
+                    a = x[natural(item_at(columns, t))]
+                    out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) / shift
+                    t += down
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
 

@@ -31,7 +31,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import find, gpu
+    from .parts.device import find
+    from .parts.gpu import gpu
 
 
 @in_lanes

@@ -4,7 +4,7 @@ Where the steps of `read` are packed, step t begins at ``begins[t]``: a row, or 
 `src` 0 (steps that are arrays of their own).  `write` says where the blocks begin.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     MOVES,
@@ -17,10 +17,12 @@ from .parts import (
     compiled,
     move_row,
     pointer,
+    shared,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word, search
+    from .parts.device import first_of_line, move_four, run_on
+    from .parts.gpu import search
 
 
 @compiled
@@ -42,22 +44,31 @@ def cpu(src: int, out: int, begins: Integers, read: Layout, write: Layout, row: 
                 move_row(out, d, src, begin + j * row, row)
 
 
-def cuda(src: Array | int, out: Array, begins: Integers, read: Layout, write: Layout, row: int) -> None:
-    """All columns, a line of threads a row, rows in the order in which they are read; `row` machine words a row."""
+@shared
+def way_of_row(begins: Integers, read: Layout, write: Layout, t: int, r: int, row: int, word: int) -> Any:
+    """Where row r of the steps, which is in step t, comes from and where it goes, in words."""
     unit = 1 if read.absolute else row
+    j = r - read.steps[t]
+    i = read.starts[j]
+    come = (begins[t] * unit if read.step == 0 else t * read.step * row) + j * row * word
+    return come, begin_of(write, i, read.cum[i + 1] - read.cum[i], row) + t * row
+
+
+def cuda(src: Array | int, out: Array, begins: Integers, read: Layout, write: Layout, row: int) -> None:
+    """All columns, a line of threads for four rows as they are read; `row` machine words a row."""
     word = out.itemsize if read.absolute else 1
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < read.steps[read.steps.size - 1]:
+    last = read.steps[read.steps.size - 1] - 1
+    r = first_of_line()
+    if r <= last:
         t = search(read.steps, r)
-        j = r - read.steps[t]
-        i = read.starts[j]
-        s = (begins[t] * unit if read.step == 0 else t * read.step * row) + j * row * word
-        d = begin_of(write, i, read.cum[i + 1] - read.cum[i], row) + t * row
-        w = gpu.threadIdx.x
-        while w < row:
-            move_word(out, d + w, src, s + w * word)
-            w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+        come0, to0 = way_of_row(begins, read, write, t, r, row, word)
+        t = run_on(read.steps, t, at_most(r + 1, last))  # the last row is moved again where the line has fewer
+        come1, to1 = way_of_row(begins, read, write, t, at_most(r + 1, last), row, word)
+        t = run_on(read.steps, t, at_most(r + 2, last))
+        come2, to2 = way_of_row(begins, read, write, t, at_most(r + 2, last), row, word)
+        t = run_on(read.steps, t, at_most(r + 3, last))
+        come3, to3 = way_of_row(begins, read, write, t, at_most(r + 3, last), row, word)
+        move_four(out, src, row, word, (to0, to1, to2, to3), (come0, come1, come2, come3))
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, over="rows")
+KERNEL = KernelSpec(cpu, cuda, MOVES, over="lines")

@@ -18,10 +18,10 @@ from .parts import (
     Columns,
     KernelSpec,
     Layout,
-    along,
     at_most,
     columns_at_once,
     compiled,
+    item_at,
     locate,
     pointer,
     room,
@@ -30,7 +30,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, tree_sum, wide
+    from .parts.device import four_of, tree_sum
+    from .parts.gpu import gpu, natural, wide
 
 
 @compiled
@@ -79,11 +80,23 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
             parts[place] = 0
             total = parts[place]  # zero in the dtype of out
             blocks = wide(total)
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
             if k < width:
                 t = gpu.threadIdx.y
                 taken = 0
+                while t + 3 * gpu.blockDim.y < length:
+                    a, b, c, d = four_of(x, columns, t)
+                    total += a
+                    total += b
+                    total += c
+                    total += d
+                    t += 4 * gpu.blockDim.y
+                    taken += 4
+                    if taken & 7 == 0:
+                        blocks += wide(total)
+                        total = parts[place]
                 while t < length:
-                    total += x[(first + along(at, t)) * width + k]
+                    total += x[natural(item_at(columns, t))]
                     t += gpu.blockDim.y
                     taken += 1
                     if taken & 7 == 0:

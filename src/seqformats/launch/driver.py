@@ -236,11 +236,11 @@ class Code:
         self._pack = Struct(f"{words}q").pack_into
         self.name = name
 
-    def start(self, grid: tuple[int, int], block: tuple[int, int], stream: int, words: Sequence[int]) -> None:
+    def start(self, grid: tuple[int, int, int], block: tuple[int, int, int], stream: int, words: Sequence[int]) -> None:
         """Put the kernel into a stream; nothing waits for it."""
         room = _room
         self._pack(room.words, 0, *words)
-        result = self._launch(self._kernel, *grid, 1, *block, 1, 0, stream, room.parameters, None)
+        result = self._launch(self._kernel, *grid, *block, 0, stream, room.parameters, None)
         if result:
             raise self._driver.error(result, f"the kernel {self.name}, grid {grid}, block {block}")
 

@@ -14,11 +14,13 @@ _MOST_BLOCKS = 4 if SIMULATED else 1 << 16
 _MOST_RUNS = 4 if SIMULATED else 65535
 # Numba warns of every grid with fewer blocks than this; blocks without work end at once.
 _LEAST_BLOCKS = 1 if SIMULATED else 128
+# Rows or places that a thread has on the way at a time: `move_four` and its like are written out for so many.
+FOUR = 4
 
-Pair = tuple[int, int]
+Triple = tuple[int, int, int]
 
 
-def geometry(over: str, work: Work, size: int) -> tuple[Pair, Pair, tuple[int, ...]]:
+def geometry(over: str, work: Work, size: int) -> tuple[Triple, Triple, tuple[int, ...]]:
     """Grid, block, and what the kernel takes after its size.
 
     `over` is what it goes over, see `KernelSpec`; `size` that of a row, in items or machine words.
@@ -26,11 +28,16 @@ def geometry(over: str, work: Work, size: int) -> tuple[Pair, Pair, tuple[int, .
     if over == "runs":
         return (*_blocks(int(-(-work.rows // work.units)), size, work.units), (work.units,))
     if over == "blocks":
-        return (between(work.units), 1), (_SUM_ACROSS, 1), ()
+        # not one more than there are units: for so many `best_tokens` has memory for the work
+        return (between(work.units, 1), 1, 1), (_SUM_ACROSS, 1, 1), ()
     if over == "sequences":
         across = _power(size, _SUM_ACROSS)
-        grid = between(work.units), min(-(-size // across), _MOST_RUNS)
-        return grid, (across, SUM_THREADS // across), ()
+        grid = between(work.units), min(-(-size // across), _MOST_RUNS), 1
+        return grid, (across, SUM_THREADS // across, 1), ()
+    if over == "lines":
+        return (*_lines(int(work.rows), size), ())
+    if over == "rooms":
+        return (*_rooms(work.units, int(work.rows) // work.units, size), ())
     return (*_blocks(int(work.rows if over == "rows" else work.units), size), ())
 
 
@@ -44,9 +51,38 @@ def between(blocks: int, least: int = _LEAST_BLOCKS) -> int:
     return max(min(blocks, _MOST_BLOCKS), least)
 
 
-def _blocks(rows: int, row: int, runs: int = 1) -> tuple[Pair, Pair]:
+def _blocks(rows: int, row: int, runs: int = 1) -> tuple[Triple, Triple]:
     """Grid and block: along x threads for the words of a row, along y for rows; the grid's y for `runs` of rows."""
     across = _power(row, _ACROSS)
     down = min(THREADS // across, _power(rows, THREADS))
     runs = min(runs, _MOST_RUNS)
-    return (between(-(-rows // down), -(-_LEAST_BLOCKS // runs)), runs), (across, down)
+    return (between(-(-rows // down), -(-_LEAST_BLOCKS // runs)), runs, 1), (across, down, 1)
+
+
+def _side_by_side(row: int) -> int:
+    """Threads for the words of a row: a power of two that leaves few of them without a word."""
+    if row <= _ACROSS // 4:
+        return _power(row, _ACROSS)
+    return min((_ACROSS, _ACROSS // 2, _ACROSS // 4), key=lambda across: -(-row // across) * across)
+
+
+def _lines(rows: int, row: int) -> tuple[Triple, Triple]:
+    """Lines of threads along x, each for `FOUR` rows; along the grid's y and z all words of a row."""
+    across = _side_by_side(row)
+    down = min(THREADS // across, _power(-(-rows // FOUR), THREADS))
+    return (-(-rows // (FOUR * down)), *_tiles(-(-row // across))), (across, down, 1)
+
+
+def _tiles(count: int) -> tuple[int, int]:
+    """So many blocks along y and z, or some more."""
+    deep = -(-count // _MOST_RUNS)
+    return -(-count // deep), deep
+
+
+def _rooms(runs: int, room: int, row: int) -> tuple[Triple, Triple]:
+    """Lines of threads along x, each for `FOUR` places of a run along y, and runs along z; x has all words of a row."""
+    across = _side_by_side(row)
+    down = min(THREADS // across, _power(-(-room // FOUR), THREADS))
+    deep = min(THREADS // (across * down), _power(runs, THREADS), 64)
+    grid = -(-row // across), min(-(-room // (FOUR * down)), _MOST_RUNS), min(-(-runs // deep), _MOST_RUNS)
+    return grid, (across, down, deep)

@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
-from ...layout import Layout
-from .code import Builder, Context, Item, Kind, Signature, Values
-from .common import Columns, along, beyond, item_at, locate
-from .options import shared
+from .code import Builder, Context, Item, Kind, Signature, Value, Values
+from .device import SHARED
 from .record import Array
 
 gpu: Any = cuda
@@ -50,15 +48,14 @@ _with_all_names()
 
 def _search(cum: Array, row: int) -> int:
     """The last i with ``cum[i] <= row``: the sequence that holds a row.  `cum` begins with 0 and ends above `row`."""
-    low = 0
-    high = cum.size - 1
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if cum[middle] <= row:
-            low = middle
-        else:
-            high = middle
-    return low
+    low = np.uint32(0)
+    left = np.uint32(cum.size - 1)
+    while left > 1:
+        half = np.uint32(left >> np.uint32(1))
+        if cum[low + half] <= row:
+            low = np.uint32(low + half)
+        left = np.uint32(left - half)
+    return int(low)
 
 
 def _move_word(out: Item, d: int, src: Array | int, s: int) -> None:
@@ -67,6 +64,30 @@ def _move_word(out: Item, d: int, src: Array | int, s: int) -> None:
         ctypes.memmove(out.ctypes.data + int(d) * out.itemsize, int(s), out.itemsize)
     else:
         out[d] = src[s]
+
+
+def _load_word(out: Item, src: Array | int, s: int) -> Any:
+    """The machine word at place `s` of `src`, counted in words of `out`; where `src` is an integer, at address `s`."""
+    if isinstance(src, int):
+        return np.ndarray(1, out.dtype, (ctypes.c_char * out.itemsize).from_address(int(s)))[0]
+    if src.itemsize != out.itemsize:
+        return src[s * out.itemsize : (s + 1) * out.itemsize].view(out.dtype)[0]
+    return src[s]
+
+
+def _store_word(out: Item, d: int, word: Item) -> None:
+    """``out[d] = word``, in one access."""
+    out[d] = word
+
+
+def _no_word(out: Item) -> Any:
+    """A machine word of zeros."""
+    return out.dtype.type(0)
+
+
+def _natural(number: int) -> Any:
+    """The number, which is not negative, as an index that is not looked at for counting from the end."""
+    return number
 
 
 def _bits_of(value: Item) -> Any:
@@ -84,29 +105,81 @@ def _wide(value: Item) -> Any:
     return np.float64(value) if isinstance(value, np.float32) else value
 
 
-def _intrinsics() -> tuple[Any, Any, Any, Any, Any]:
+def _intrinsics() -> tuple[Any, ...]:
     """These as code: an intrinsic is part of the kernel, and needs no GPU to be compiled."""
     from llvmlite import ir
     from numba.cuda.extending import intrinsic
 
+    def memory_word(kind: Kind) -> Any:
+        """A pair of 64-bit integers is one 16-byte access, which two fields of a complex number are not."""
+        size = kind.dtype.bitwidth // 8
+        return ir.VectorType(ir.IntType(64), 2) if size == 16 else ir.IntType(8 * size)
+
+    def place_of_word(context: Context, builder: Builder, kind: Kind, array: Value, place: Value, word: Value) -> Any:
+        """Where a word of an array lies, or that at an address."""
+        if not isinstance(kind, types.Array):
+            return builder.inttoptr(place, word.as_pointer(1))  # address space 1 is global memory
+        return builder.gep(
+            builder.bitcast(context.make_array(kind)(context, builder, array).data, word.as_pointer()), [place]
+        )
+
+    def word_kind(out: Kind) -> Any:
+        return types.UniTuple(types.uint64, 2) if out.dtype.bitwidth == 128 else out.dtype
+
     @intrinsic
     def move_word(typingctx: Context, out: Kind, d: Kind, src: Kind, s: Kind) -> Any:
         def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
-            size = sig.args[0].dtype.bitwidth // 8
-            # a pair of 64-bit integers is one 16-byte access, which two fields of a complex number are not
-            word = ir.VectorType(ir.IntType(64), 2) if size == 16 else ir.IntType(8 * size)
-            to = builder.gep(context.make_array(sig.args[0])(context, builder, args[0]).data, [args[1]])
-            if isinstance(sig.args[2], types.Array):
-                come = builder.gep(context.make_array(sig.args[2])(context, builder, args[2]).data, [args[3]])
-                come = builder.bitcast(come, word.as_pointer())
-            else:
-                come = builder.inttoptr(args[3], word.as_pointer(1))  # address space 1 is global memory
+            word, size = memory_word(sig.args[0]), sig.args[0].dtype.bitwidth // 8
+            come = place_of_word(context, builder, sig.args[2], args[2], args[3], word)
             value = builder.load(come, align=size)
-            builder.store(value, builder.bitcast(to, word.as_pointer()), align=size)
+            builder.store(value, place_of_word(context, builder, sig.args[0], args[0], args[1], word), align=size)
             return context.get_dummy_value()
 
         base = src if isinstance(src, types.Array) else types.int64
         return types.void(out, types.int64, base, types.int64), generate
+
+    @intrinsic
+    def load_word(typingctx: Context, out: Kind, src: Kind, s: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            word, size = memory_word(sig.args[0]), sig.args[0].dtype.bitwidth // 8
+            value = builder.load(place_of_word(context, builder, sig.args[1], args[1], args[2], word), align=size)
+            if size != 16:
+                return value
+            parts = [builder.extract_element(value, ir.Constant(ir.IntType(32), half)) for half in range(2)]
+            return context.make_tuple(builder, sig.return_type, parts)
+
+        base = src if isinstance(src, types.Array) else types.int64
+        return word_kind(out)(out, base, types.int64), generate
+
+    @intrinsic
+    def store_word(typingctx: Context, out: Kind, d: Kind, value: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            word, size = memory_word(sig.args[0]), sig.args[0].dtype.bitwidth // 8
+            value = args[2]
+            if size == 16:
+                pair = ir.Constant(word, ir.Undefined)
+                for half in range(2):
+                    part = builder.extract_value(value, half)
+                    pair = builder.insert_element(pair, part, ir.Constant(ir.IntType(32), half))
+                value = pair
+            builder.store(value, place_of_word(context, builder, sig.args[0], args[0], args[1], word), align=size)
+            return context.get_dummy_value()
+
+        return types.void(out, types.int64, word_kind(out)), generate
+
+    @intrinsic
+    def no_word(typingctx: Context, out: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            return context.get_constant_null(sig.return_type)
+
+        return word_kind(out)(out), generate
+
+    @intrinsic
+    def natural(typingctx: Context, number: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            return args[0]
+
+        return types.uint64(types.int64), generate
 
     @intrinsic
     def search(typingctx: Context, cum: Kind, row: Kind) -> Any:
@@ -136,119 +209,24 @@ def _intrinsics() -> tuple[Any, Any, Any, Any, Any]:
 
         return (types.float64 if value == types.float32 else value)(value), generate
 
-    return move_word, search, bits_of, float_of, wide
+    return move_word, load_word, store_word, no_word, natural, search, bits_of, float_of, wide
 
 
 move_word: Any
+load_word: Any
+store_word: Any
+no_word: Any
+natural: Any
 search: Any
 bits_of: Any
 float_of: Any
 wide: Any
-move_word, search, bits_of, float_of, wide = (
-    (_move_word, _search, _bits_of, _float_of, _wide) if simulated else _intrinsics()
+move_word, load_word, store_word, no_word, natural, search, bits_of, float_of, wide = (
+    (_move_word, _load_word, _store_word, _no_word, _natural, _search, _bits_of, _float_of, _wide)
+    if simulated
+    else _intrinsics()
 )
 
-
-def _find(at: Layout, r: int) -> Any:
-    """For the r-th row that is no padding: its sequence, its place in there, and the row of the data where it lies.
-
-    Rows are counted sequence by sequence, or step by step in a time-major layout.
-    """
-    if at.step == 1:
-        i = search(at.cum, r)
-        t = r - at.cum[i]
-        _, first, _ = locate(at, i)
-    else:
-        t = search(at.steps, r)
-        first = r - at.steps[t]
-        i = at.starts[first]
-    return i, t, first + along(at, t)
-
-
-def _tree_sum(parts: Array, place: int) -> None:
-    """Add up the parts of each column of threads, in pairs, into its first one; all threads of the block come here."""
-    gpu.syncthreads()
-    half = gpu.blockDim.y >> 1
-    while half > 0:
-        if gpu.threadIdx.y < half:
-            parts[place] += parts[place + half * gpu.blockDim.x]
-        gpu.syncthreads()
-        half >>= 1
-
-
-def _tree_max(parts: Array, place: int) -> None:
-    """The same for the largest part."""
-    gpu.syncthreads()
-    half = gpu.blockDim.y >> 1
-    while half > 0:
-        if gpu.threadIdx.y < half and beyond(parts[place + half * gpu.blockDim.x], parts[place], 0):
-            parts[place] = parts[place + half * gpu.blockDim.x]
-        gpu.syncthreads()
-        half >>= 1
-
-
-def _column_max(x: Array, parts: Array, place: int, k: int, columns: Columns) -> Any:
-    """The largest item of column k of a sequence, 0 where it is empty; all threads of the block come here.
-
-    The threads of a column share its items; `parts` keeps what each has found, `place` is the thread's own.
-    """
-    parts[place] = 0
-    if columns.length != 0 and k < columns.width:
-        parts[place] = x[columns.begin]
-        t = gpu.threadIdx.y
-        while t < columns.length:
-            value = x[item_at(columns, t)]
-            if beyond(value, parts[place], 0):
-                parts[place] = value
-            t += gpu.blockDim.y
-    tree_max(parts, place)
-    top = parts[gpu.threadIdx.x]
-    gpu.syncthreads()  # before the memory is used again
-    return top
-
-
-def _column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns, top: Item) -> Any:
-    """The sum of ``exp(item - top)`` over column k of a sequence, in the same way; see `sum_rows` for the order."""
-    parts[place] = 0
-    total = parts[place]  # zero in the dtype of x
-    blocks = wide(total)
-    if k < columns.width:
-        t = gpu.threadIdx.y
-        taken = 0
-        while t < columns.length:
-            total += exp(x[item_at(columns, t)] - top)
-            t += gpu.blockDim.y
-            taken += 1
-            if taken & 7 == 0:
-                blocks += wide(total)
-                total = parts[place]
-    parts[place] = blocks + wide(total)
-    tree_sum(parts, place)
-    total = parts[gpu.threadIdx.x]
-    gpu.syncthreads()
-    return total
-
-
-def _frame_powers(x: Array, begin: int, width: int, top: Item) -> Any:
-    """The sum of ``exp(x[begin:begin + width] - top)``, by 8 and these in float64."""
-    none = x.dtype.type(0)
-    total = wide(none)
-    k = 0
-    while k < width:
-        few = none
-        for j in range(k, min(k + 8, width)):
-            few += exp(x[begin + j] - top)
-        total += wide(few)
-        k += 8
-    return x.dtype.type(total)
-
-
-find: Any = shared(_find)
-tree_sum: Any = shared(_tree_sum)
-tree_max: Any = shared(_tree_max)
-column_max: Any = shared(_column_max)
-column_powers: Any = shared(_column_powers)
-frame_powers: Any = shared(_frame_powers)
 
 # Python's own raise where a GPU gives infinity.
 exp, ln = (np.exp, np.log) if simulated else (math.exp, math.log)
@@ -256,18 +234,17 @@ exp, ln = (np.exp, np.log) if simulated else (math.exp, math.log)
 _NAMES = {
     "gpu": gpu,
     "move_word": move_word,
+    "load_word": load_word,
+    "store_word": store_word,
+    "no_word": no_word,
+    "natural": natural,
     "search": search,
     "bits_of": bits_of,
     "float_of": float_of,
     "wide": wide,
-    "find": find,
-    "tree_sum": tree_sum,
-    "tree_max": tree_max,
-    "column_max": column_max,
-    "column_powers": column_powers,
-    "frame_powers": frame_powers,
     "exp": exp,
     "ln": ln,
+    **SHARED,
 }
 
 _HOUSE = __name__.removesuffix("parts.gpu")

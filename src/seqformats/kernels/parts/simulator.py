@@ -17,8 +17,8 @@ _Shown: Any = gpu.to_device(np.empty(0)).__class__
 def run(
     function: Callable[..., Any],
     signature: Signature,
-    grid: tuple[int, int],
-    block: tuple[int, int],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
     words: Sequence[int],
 ) -> None:
     """Run a kernel on arguments of these types, which lie in these words."""

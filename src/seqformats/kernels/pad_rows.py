@@ -1,0 +1,126 @@
+"""Move sequences into a rectangle, and pad what they leave free of it: on a GPU one kernel is faster than two.
+
+The rectangle has `runs` runs of `room` rows each.  Where `write` is in blocks a run is a sequence, else a time step,
+whose columns are a prefix of its room.  `read` says where the rows are; where its steps are packed, step t begins at
+``begins[t]``: a row, or an address where `read` is absolute and `src` 0.  ``item`` are the bytes of a row of padding;
+none for zeros.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import (
+    MOVES,
+    Array,
+    Bytes,
+    Integers,
+    KernelSpec,
+    Layout,
+    begin_of,
+    clear,
+    compiled,
+    move,
+    shared,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, load_word, no_word, store_word
+
+
+@shared
+def run_of(read: Layout, write: Layout, k: int) -> Any:
+    """Of run k: the sequence that it has, or else k; how many rows it has; and how many are free before them."""
+    if write.step != 1:
+        return k, write.steps[k + 1] - write.steps[k] if k + 1 < write.steps.size else 0, 0
+    i = k if read.step == 1 else read.starts[k]
+    length = read.cum[i + 1] - read.cum[i]
+    return i, length, write.left * (write.stride - length)
+
+
+@shared
+def source_of(begins: Integers, read: Layout, write: Layout, k: int, p: int, unit: int) -> Any:
+    """Where row p of those of run k begins, in rows, or at which address, where `unit` is the bytes of a row."""
+    t, j = (p, k) if write.step == 1 else (k, p)
+    if read.step != 1:
+        return (begins[t] if read.step == 0 else t * read.step) + j * unit
+    i = j if write.step == 1 else write.starts[j]
+    return begin_of(read, i, read.cum[i + 1] - read.cum[i], 1) + t * unit
+
+
+@compiled
+def cpu(
+    src: int,
+    out: int,
+    begins: Integers,
+    read: Layout,
+    write: Layout,
+    item: Bytes,
+    room: int,
+    runs: int,  # noqa: ARG001  of the grid
+    row: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Runs `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row."""
+    scale, unit = (1, row) if read.absolute else (row, 1)
+    for k in range(lo, hi):
+        i, used, before = run_of(read, write, k)
+        for p in range(room):
+            to = (i * room + p) * row
+            if p >= before and p < before + used:
+                move(out, to, src, source_of(begins, read, write, k, p - before, unit) * scale, row)
+            elif item.size == 0:
+                clear(out, to, row)
+            else:
+                move(out, to, item, 0, row)
+
+
+def cuda(
+    src: Array | int,
+    out: Array,
+    begins: Integers,
+    read: Layout,
+    write: Layout,
+    item: Bytes,
+    room: int,
+    runs: int,
+    row: int,
+) -> None:
+    """All runs, a line of threads for four places; `src` and `out` are machine words, `row` words a row."""
+    word = out.itemsize if read.absolute else 1
+    scale, unit = (1, row * word) if read.absolute else (row, 1)
+    down = gpu.blockDim.y
+    w = gpu.blockIdx.x * gpu.blockDim.x + gpu.threadIdx.x
+    k = gpu.blockIdx.z * gpu.blockDim.z + gpu.threadIdx.z
+    while w < row and k < runs:
+        free = no_word(out)
+        if item.size != 0:
+            free = load_word(out, item, w)
+        i, used, before = run_of(read, write, k)
+        p = gpu.blockIdx.y * 4 * down + gpu.threadIdx.y
+        while p < room:
+            t0 = p - before
+            t1, t2, t3 = t0 + down, t0 + 2 * down, t0 + 3 * down
+            in0, in1 = t0 >= 0 and t0 < used, t1 >= 0 and t1 < used
+            in2, in3 = t2 >= 0 and t2 < used, t3 >= 0 and t3 < used
+            s0 = source_of(begins, read, write, k, t0, unit) * scale if in0 else 0
+            s1 = source_of(begins, read, write, k, t1, unit) * scale if in1 else 0
+            s2 = source_of(begins, read, write, k, t2, unit) * scale if in2 else 0
+            s3 = source_of(begins, read, write, k, t3, unit) * scale if in3 else 0
+            a = load_word(out, src, s0 + w * word) if in0 else free
+            b = load_word(out, src, s1 + w * word) if in1 else free
+            c = load_word(out, src, s2 + w * word) if in2 else free
+            d = load_word(out, src, s3 + w * word) if in3 else free
+            to = (i * room + p) * row + w
+            step = down * row
+            store_word(out, to, a)
+            if p + down < room:
+                store_word(out, to + step, b)
+            if p + 2 * down < room:
+                store_word(out, to + 2 * step, c)
+            if p + 3 * down < room:
+                store_word(out, to + 3 * step, d)
+            p += gpu.gridDim.y * 4 * down
+        k += gpu.gridDim.z * gpu.blockDim.z
+
+
+KERNEL = KernelSpec(cpu, cuda, MOVES, "rooms")

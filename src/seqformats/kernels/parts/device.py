@@ -1,0 +1,239 @@
+"""Functions that CUDA kernels share.
+
+As in the kernels themselves, what is special to CUDA is put among the globals before they are compiled, see `gpu`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ...layout import Layout
+from .code import Item
+from .common import Columns, along, beyond, item_at, locate
+from .options import plain_on_cuda
+from .record import Array, Integers
+
+if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
+    exp: Any = None
+    gpu: Any = None
+    load_word: Any = None
+    natural: Any = None
+    search: Any = None
+    store_word: Any = None
+    wide: Any = None
+
+
+# --- moves -----------------------------------------------------------------------------------------------------------
+
+
+@plain_on_cuda
+def first_of_line() -> Any:
+    """The first of the four rows that a line of threads moves."""
+    return (gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y) * 4
+
+
+@plain_on_cuda
+def word_of_line() -> Any:
+    """The word of a row, or item, that is this thread's own."""
+    return (gpu.blockIdx.z * gpu.gridDim.y + gpu.blockIdx.y) * gpu.blockDim.x + gpu.threadIdx.x
+
+
+@plain_on_cuda
+def bounds_of(at: Layout) -> Any:
+    """The rows before each run in which a layout counts rows: a sequence, or a time step."""
+    return at.cum if at.step == 1 else at.steps
+
+
+@plain_on_cuda
+def run_on(cum: Integers, run: int, r: int) -> Any:
+    """The run that holds row r, which is not before `run`."""
+    while cum[natural(run + 1)] <= r:
+        run += 1
+    return run
+
+
+@plain_on_cuda
+def row_in(at: Layout, run: int, r: int) -> Any:
+    """What `find` says of row r, which is in this run."""
+    if at.step == 1:
+        _, first, _ = locate(at, run)
+        t = r - at.cum[natural(run)]
+        return run, t, first + t
+    first = r - at.steps[natural(run)]
+    return at.starts[natural(first)], run, first + along(at, run)
+
+
+@plain_on_cuda
+def move_four(
+    out: Array,
+    src: Item,
+    row: int,
+    word: int,
+    to: tuple[int, int, int, int],
+    come: tuple[int, int, int, int],
+) -> None:
+    """Move four rows: from word `come` to word `to` on, all on their way at a time; `word` 1, or bytes at addresses.
+
+    In the grid there is a thread for each word of a row.
+    """
+    w = word_of_line()
+    if w < row:
+        a = load_word(out, src, come[0] + w * word)
+        b = load_word(out, src, come[1] + w * word)
+        c = load_word(out, src, come[2] + w * word)
+        d = load_word(out, src, come[3] + w * word)
+        store_word(out, to[0] + w, a)
+        store_word(out, to[1] + w, b)
+        store_word(out, to[2] + w, c)
+        store_word(out, to[3] + w, d)
+
+
+# --- sums ------------------------------------------------------------------------------------------------------------
+
+
+@plain_on_cuda
+def find(at: Layout, r: int) -> Any:
+    """For the r-th row that is no padding: its sequence, its place in there, and the row of the data where it lies.
+
+    Rows are counted sequence by sequence, or step by step in a time-major layout.
+    """
+    if at.step == 1:
+        i = search(at.cum, r)
+        t = r - at.cum[i]
+        _, first, _ = locate(at, i)
+    else:
+        t = search(at.steps, r)
+        first = r - at.steps[t]
+        i = at.starts[first]
+    return i, t, first + along(at, t)
+
+
+@plain_on_cuda
+def tree_sum(parts: Array, place: int) -> None:
+    """Add up the parts of each column of threads, in pairs, into its first one; all threads of the block come here."""
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half:
+            parts[place] += parts[place + half * gpu.blockDim.x]
+        gpu.syncthreads()
+        half >>= 1
+
+
+@plain_on_cuda
+def tree_max(parts: Array, place: int) -> None:
+    """The same for the largest part."""
+    gpu.syncthreads()
+    half = gpu.blockDim.y >> 1
+    while half > 0:
+        if gpu.threadIdx.y < half and beyond(parts[place + half * gpu.blockDim.x], parts[place], 0):
+            parts[place] = parts[place + half * gpu.blockDim.x]
+        gpu.syncthreads()
+        half >>= 1
+
+
+@plain_on_cuda
+def four_of(x: Array, columns: Columns, t: int) -> Any:
+    """Item t of a column and the next three that are the thread's own, all on their way at a time."""
+    down = gpu.blockDim.y
+    a = x[natural(item_at(columns, t))]
+    b = x[natural(item_at(columns, t + down))]
+    c = x[natural(item_at(columns, t + 2 * down))]
+    d = x[natural(item_at(columns, t + 3 * down))]
+    return a, b, c, d
+
+
+@plain_on_cuda
+def column_max(x: Array, parts: Array, place: int, k: int, columns: Columns) -> Any:
+    """The largest item of column k of a sequence, 0 where it is empty; all threads of the block come here.
+
+    The threads of a column share its items; `parts` keeps what each has found, `place` is the thread's own.
+    """
+    parts[place] = 0
+    if columns.length != 0 and k < columns.width:
+        parts[place] = x[columns.begin]
+        best = parts[place]
+        t = gpu.threadIdx.y
+        while t + 3 * gpu.blockDim.y < columns.length:
+            a, b, c, d = four_of(x, columns, t)
+            best = a if beyond(a, best, 0) else best
+            best = b if beyond(b, best, 0) else best
+            best = c if beyond(c, best, 0) else best
+            best = d if beyond(d, best, 0) else best
+            t += 4 * gpu.blockDim.y
+        while t < columns.length:
+            a = x[natural(item_at(columns, t))]
+            best = a if beyond(a, best, 0) else best
+            t += gpu.blockDim.y
+        parts[place] = best
+    tree_max(parts, place)
+    top = parts[gpu.threadIdx.x]
+    gpu.syncthreads()  # before the memory is used again
+    return top
+
+
+@plain_on_cuda
+def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns, top: Item) -> Any:
+    """The sum of ``exp(item - top)`` over column k of a sequence, in the same way; see `sum_rows` for the order."""
+    parts[place] = 0
+    total = parts[place]  # zero in the dtype of x
+    blocks = wide(total)
+    if k < columns.width:
+        t = gpu.threadIdx.y
+        taken = 0
+        while t + 3 * gpu.blockDim.y < columns.length:
+            a, b, c, d = four_of(x, columns, t)
+            total += exp(a - top)
+            total += exp(b - top)
+            total += exp(c - top)
+            total += exp(d - top)
+            t += 4 * gpu.blockDim.y
+            taken += 4
+            if taken & 7 == 0:
+                blocks += wide(total)
+                total = parts[place]
+        while t < columns.length:
+            total += exp(x[natural(item_at(columns, t))] - top)
+            t += gpu.blockDim.y
+            taken += 1
+            if taken & 7 == 0:
+                blocks += wide(total)
+                total = parts[place]
+    parts[place] = blocks + wide(total)
+    tree_sum(parts, place)
+    total = parts[gpu.threadIdx.x]
+    gpu.syncthreads()
+    return total
+
+
+@plain_on_cuda
+def frame_powers(x: Array, begin: int, width: int, top: Item) -> Any:
+    """The sum of ``exp(x[begin:begin + width] - top)``, by 8 and these in float64."""
+    none = x.dtype.type(0)
+    total = wide(none)
+    k = 0
+    while k < width:
+        few = none
+        for j in range(k, min(k + 8, width)):
+            few += exp(x[begin + j] - top)
+        total += wide(few)
+        k += 8
+    return x.dtype.type(total)
+
+
+SHARED = {
+    function.__name__: function
+    for function in (
+        first_of_line,
+        word_of_line,
+        bounds_of,
+        run_on,
+        row_in,
+        move_four,
+        find,
+        tree_sum,
+        tree_max,
+        four_of,
+        column_max,
+        column_powers,
+        frame_powers,
+    )
+}

@@ -1,0 +1,89 @@
+"""What the simulator cannot see of grids and of kernels for CUDA: constants that must agree, and barriers."""
+
+import ast
+import pathlib
+
+import pytest
+
+from seqformats import kernels
+from seqformats.launch.kernel import Work
+
+grids = pytest.importorskip("seqformats.launch.grids", reason="numba-cuda compiles the kernels")
+
+FOLDER = pathlib.Path(kernels.__file__).parent
+FILES = [*sorted(FOLDER.glob("*.py")), FOLDER / "parts" / "device.py"]
+# What waits for all threads of a block.
+BARRIERS = {"syncthreads", "tree_sum", "tree_max", "column_max", "column_powers"}
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 127, 128, 1000, 1 << 20])
+def test_no_block_without_a_unit(units):
+    """`best_tokens` has memory for as many blocks as there are units."""
+    grid, _, _ = grids.geometry("blocks", Work(units, units), 5)
+    assert grid[0] <= units
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 63, 1000, 260_000])
+@pytest.mark.parametrize("row", [1, 3, 16, 33, 192, 768, 9_000_000])
+def test_lines_cover_all_rows_and_words(rows, row):
+    grid, block, _ = grids.geometry("lines", Work(2, rows), row)
+    assert grid[0] * block[1] * grids.FOUR >= rows
+    assert grid[1] * grid[2] * block[0] >= row
+    assert grid[1] <= 65535
+    assert block[0] * block[1] * block[2] <= grids.THREADS
+    if grids.THREADS == 256:  # the simulator has no such limit, and narrow blocks
+        assert grid[2] <= 65535
+
+
+@pytest.mark.parametrize(("runs", "room"), [(1, 1), (3, 7), (20_000, 25), (64, 60), (2, 1_000_000)])
+@pytest.mark.parametrize("row", [1, 3, 16, 192, 9_000_000])
+def test_rooms_cover_all_words(runs, room, row):
+    grid, block, _ = grids.geometry("rooms", Work(runs, runs * room), row)
+    assert grid[0] * block[0] >= row
+    assert block[0] * block[1] * block[2] <= grids.THREADS
+    assert block[2] <= 64
+    assert max(grid[1:]) <= 65535
+
+
+def called(node):
+    """The name of what a node calls."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def test_four_rows_are_written_out():
+    tree = ast.parse((FOLDER / "parts" / "device.py").read_text(encoding="utf-8"))
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    names = [called(node) for node in ast.walk(functions["move_four"])]
+    assert names.count("load_word") == names.count("store_word") == grids.FOUR
+    pad = ast.parse((FOLDER / "pad_rows.py").read_text(encoding="utf-8"))
+    assert [called(node) for node in ast.walk(pad)].count("store_word") == grids.FOUR
+
+
+# Conditions that are the same for all threads of a block: of the arguments, or of the item that the block has.
+UNIFORM = {"begins.size != 0", "smoothing != 0", "counts"}
+
+
+def barriers_in_branches(tree):
+    """The barriers that only some threads may reach: those in an `if`, or behind a `return`."""
+    found = []
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            for branch in ast.walk(function):
+                if isinstance(branch, (ast.If, ast.IfExp)) and ast.unparse(branch.test) not in UNIFORM:
+                    found += [node.lineno for node in ast.walk(branch) if called(node) in BARRIERS]
+            waits = [node.lineno for node in ast.walk(function) if called(node) in BARRIERS]
+            ends = [node.lineno for node in ast.walk(function) if isinstance(node, ast.Return)]
+            found += [line for line in waits if any(end < line for end in ends)]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_all_threads_of_a_block_come_to_each_barrier(path):
+    assert barriers_in_branches(ast.parse(path.read_text(encoding="utf-8"))) == []
+
+
+def test_the_check_sees_what_it_looks_for():
+    assert barriers_in_branches(ast.parse("def f():\n    if gpu.threadIdx.x == 0:\n        gpu.syncthreads()")) == [3]
+    assert barriers_in_branches(ast.parse("def f():\n    if a:\n        return\n    tree_sum(parts, 1)")) == [4]
