@@ -1,6 +1,8 @@
 # make demo   the library at work:  make demo TEXT=some/file.txt WORDS='words to pronounce'
+# make smoke  a quick pass, two minutes: the tests that notice most mistakes, compiled
 # make test   lint, then three passes over the tests: compiled, interpreted with coverage, with bounds checks
 # make docs   the documentation as a site, into .cache/docs/html
+# make release  sdist and wheel, into dist/
 # make bench  the library beside its peers, into docs/benchmarks.md:  make bench ONLY=reduce (a family, or operations)
 #
 # Needs make and Python 3.11 or later (PYTHON=...); each target makes the environment it runs in.
@@ -22,7 +24,7 @@ WORKERS ?= 2
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
 
-.PHONY: help demo test lint jit interpreted bounds test-peers test-bridges test-jax test-wheel docs bench constraints pinned clean
+.PHONY: help demo smoke test lint jit interpreted bounds test-peers test-bridges test-jax test-wheel release docs bench constraints pinned clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -71,6 +73,11 @@ endef
 	@.venv-wheel/bin/python $(PIP) 'pytest>=8.3' 'hypothesis>=6.100'
 	@touch $@
 
+.venv-release/release.stamp: $(MADE_OF)
+	$(new_environment)
+	@.venv-release/bin/python $(PIP) 'build>=1.2' 'twine>=6.0'
+	@touch $@
+
 .venv-docs/docs.stamp: $(MADE_OF)
 	$(new_environment)
 	@.venv-docs/bin/python $(PIP) --editable '.[docs]'
@@ -105,6 +112,12 @@ demo: .venv/demo.stamp
 	@.venv/bin/python examples/pipeline.py
 	@echo
 	@.venv/bin/python examples/pronounce.py --n-best 2 --beam-size 10 --threshold 2.5 $(WORDS)
+
+# One file of each kind: the oracle over every operation, errors, encodings, conversions, gradients, wrappers, search.
+SMOKE = test_oracle test_errors test_registry test_everyday test_readme test_pages formats/test_formats \
+	converters/test_nested gradients/test_grad test_wrap beam/test_beam
+smoke: .venv/test.stamp
+	NUMBA_CACHE_DIR="$$PWD/.cache/jit" .venv/bin/python -m $(PYTEST) --quiet -m '$(ALONE)' $(SMOKE:%=tests/%.py)
 
 test: lint jit interpreted bounds
 
@@ -155,6 +168,12 @@ test-jax: .venv-jax/test.stamp
 test-wheel: .venv-wheel/test.stamp
 	.venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
+# The sdist, and the wheel that is built from it.
+release: .venv-release/release.stamp
+	rm -rf dist
+	.venv-release/bin/python -m build --quiet --outdir dist .
+	.venv-release/bin/python -m twine check --strict dist/*
+
 # A link that leads nowhere, like everything that Sphinx warns of, is an error.  What a page was before does not count.
 docs: .venv-docs/docs.stamp
 	rm -rf .cache/docs
@@ -167,5 +186,5 @@ bench: .venv-bench/wheel.stamp
 	NUMBA_CACHE_DIR="$$PWD/.cache/bench" .venv-bench/bin/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
 clean:
-	rm -rf .venv .venv-peers .venv-bridges .venv-jax .venv-wheel .venv-docs .venv-bench .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .venv-peers .venv-bridges .venv-jax .venv-wheel .venv-docs .venv-bench .venv-release .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 	find src tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

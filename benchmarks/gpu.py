@@ -255,7 +255,8 @@ def shown(step: str, rows: list[dict[str, Any]]) -> list[str]:
             lines.append([row["batch"], row["call"], said(row), "", "", ""])
             continue
         copy = copies.get(row["batch"])
-        rate = f"{2 * row['bytes'] / row['kernels'] / 1e12:.2f}" if row["call"] == "copy" else ""
+        moved = row["call"] == "copy" and row["kernels"]  # a stand-in takes no time
+        rate = f"{2 * row['bytes'] / row['kernels'] / 1e12:.2f}" if moved else ""
         kernels = span(row["kernels"]) + (" with the host's" if row["waited"] else "")
         of = ratio(copy / row["kernels"]) if copy and row["kernels"] else ""
         lines.append([row["batch"], row["call"], kernels, of, rate, span(row["host"])])

@@ -39,6 +39,9 @@ PAD, UNKNOWN, START, END = range(4)
 MAX_PHONEMES = 20
 WORDS = ["activationist", "beam", "knight", "numba", "paddle", "ragged", "seqformats", "tensor", "translation"]
 BATCH = 1000  # words at a time
+HEADER = """ARPAbet, with the stress behind each vowel: 1 main, 2 secondary, 0 none.
+score: mean log-probability of a phoneme, 0 is certain.  decoder rows: hypotheses that the model computed.
+"""
 BLOCK = 512  # rows at a time: what the GRU writes stays in the processor's cache
 
 
@@ -238,10 +241,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "max_new_tokens": args.max_phonemes,
         "prune": None if args.threshold is None else sf.Prune(absolute=args.threshold),
     }
-    width = max((len(word) for word in words), default=0)
+    width = max(len(word) for word in ["word", *words])
     rows, seconds = 0, 0.0
     if words:  # the first call loads the kernels, which the time below is not about
         decode(model, model.encode(words[:1]), **options)
+        print(HEADER)
+        print(f"{'word':<{width}}    score  phonemes")
     for first in range(0, len(words), BATCH):
         show_progress(first, len(words))
         part = words[first : first + BATCH]

@@ -5,6 +5,16 @@ import oracle
 
 import seqformats as sf
 
+# ---------------------------------------------------------------------------------------- errors
+
+
+def words_of(error):
+    """The sentence of an error without the code of its mistake, which it must have."""
+    words, code = str(error).removesuffix("]").rsplit(" [", 1)
+    assert code == error.code
+    return words
+
+
 # ---------------------------------------------------------------------------------------- parts of encodings
 
 

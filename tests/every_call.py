@@ -23,7 +23,7 @@ from seqformats.operations.reduce import REDUCTIONS
 FLAT = oracle.FLAT
 WITHOUT_ITEMS = {  # public names that no call here needs
     *("conversion", "conversions", "explain", "is_valid_lod", "show", "to_device"),
-    *("keep_memory", "kept_memory", "num_threads", "set_num_threads"),
+    *("doctor", "keep_memory", "kept_memory", "num_threads", "set_num_threads"),
     *(
         "batches",
         "from_arrow",

@@ -2,10 +2,12 @@
 
 import collections
 import dataclasses
+import traceback
 import types
 
 import numpy as np
 import pytest
+from checks import words_of
 
 import seqformats as sf
 from seqformats import registry
@@ -17,7 +19,7 @@ def sentence(kind, use):
     with pytest.raises(kind) as caught:
         use()
     assert caught.type is kind
-    return str(caught.value)
+    return words_of(caught.value)
 
 
 def foreign(module, name, *bases):
@@ -223,3 +225,52 @@ def test_a_function_that_pools(wrapper):
     said = sentence(sf.StructureError, lambda: wrapper(lambda m: np.zeros((3, 2)))(x))
     assert f"called without {wrapper.__name__}, on sf.convert(x, sf." in said
     assert "reduce_sum" not in sentence(sf.StructureError, lambda: wrapper(lambda m: np.zeros((2, 2)))(x))
+
+
+# -------------------------------------------------------------------------------------------------- did you mean
+
+MISSPELT = [
+    (TypeError, lambda: sf.convert(X, sf.Masked, widht=3), "'width'"),
+    (TypeError, lambda: sf.convert(X, sf.Masked, Truncate=True), "'truncate'"),
+    (TypeError, lambda: sf.with_masked(lambda m: m, multipleof=8), "'multiple_of'"),
+    (TypeError, lambda: X.to(dytpe="f4"), "'dtype'"),
+    (TypeError, lambda: sf.beam_search(None, None, start=0, end=1, beam_sise=2, max_new_tokens=3), "'beam_size'"),
+    (sf.ConversionError, lambda: sf.reduce(X, "men"), "'mean'"),
+    (
+        sf.ConversionError,
+        lambda: sf.beam_search(
+            lambda state: None, np.zeros(1), start=0, end=1, beam_size=2, max_new_tokens=3, rule="fairsec"
+        ),
+        "'fairseq'",
+    ),
+    (AttributeError, lambda: sf.converts, "'convert'"),
+    (AttributeError, lambda: sf.ragged, "'Ragged'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "use", "meant"), MISSPELT)
+def test_a_misspelt_name_is_told_which_is_meant(kind, use, meant):
+    with pytest.raises(kind) as caught:
+        use()
+    assert f"; did you mean {meant}?" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "use", [lambda: sf.convert(X, sf.Masked, quux=3), lambda: sf.reduce(X, "zzz"), lambda: sf.quux, lambda: sf.__quux__]
+)
+def test_nothing_is_suggested_where_nothing_is_near(use):
+    with pytest.raises((TypeError, sf.ConversionError, AttributeError)) as caught:
+        use()
+    assert "did you mean" not in str(caught.value)
+
+
+def test_what_is_called_so_elsewhere():
+    with pytest.raises(AttributeError, match=r"no attribute 'pad_sequence'; sf\.convert does what that does$"):
+        _ = sf.pad_sequence
+    assert not hasattr(sf, "flip")
+
+
+def test_python_suggests_no_name_of_its_own_beside():
+    with pytest.raises(AttributeError) as caught:
+        _ = sf.converts
+    assert "".join(traceback.format_exception(caught.value)).count("convert'") == 1

@@ -22,7 +22,7 @@ PUBLIC = sorted(set(sf.__all__) - {"__version__"})
 # A module imports what stands above it here, or beside it; a name stands for all modules in it that have no line of
 # their own.  Kernels and their parts have laws of their own.
 LAYERS = [
-    ["errors", "hints", "layout", "limits", "native", "when_imported"],
+    ["errors", "hints", "layout", "limits", "native", "once", "when_imported"],
     ["arrays.dtypes", "arrays.library", "arrays.memory", "arrays.numpy"],
     ["launch"],
     ["arrays"],
@@ -42,6 +42,7 @@ LAYERS = [
     ["arrow", "awkward"],
     ["loading"],
     ["engines", "hf", "jax", "thinc", "torch"],
+    ["bench", "health", "plot"],
     ["__init__", "__main__"],
 ]
 # Modules that speak to other libraries, which they import when they are called.
@@ -81,7 +82,7 @@ NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda", *IN_COMPILED}
 
 # The longest file; the most arguments by place, and how many kernels may take more; how often encodings may be told
 # apart outside formats; and the part of annotated arguments that may be anything.
-LINES, PARAMETERS, LONG_KERNELS, TYPE_TESTS, ANY = 500, 8, 25, 10, 0.10
+LINES, PARAMETERS, LONG_KERNELS, TYPE_TESTS, ANY = 500, 8, 26, 10, 0.10
 
 every_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 every_kernel = pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
@@ -185,6 +186,48 @@ def test_no_import_circle():
 
 def test_a_circle_would_be_found():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]
+
+
+def imports_in_order(name):
+    """The modules of this package that a module imports at its top."""
+    place = SOURCE.joinpath(*name.split("."))
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    own = path.relative_to(SOURCE).parts[:-1]
+    nodes = [node for node in tree(path).body if isinstance(node, ast.ImportFrom) and node.level]
+    return [".".join([*own[: len(own) - node.level + 1], *filter(None, [node.module])]) for node in nodes]
+
+
+def parts_before_packages(name, loaded, imports=imports_in_order):
+    """The parts that are asked for while their package, which asks for the same parts, is not there."""
+    if not name or name in loaded:
+        return []
+    package = name.rpartition(".")[0]
+    wrong = parts_before_packages(package, loaded, imports)
+    loaded.add(name)
+    for other in imports(name):
+        parent = other.rpartition(".")[0]
+        if parent and parent not in loaded:
+            parts_before_packages(parent, by_parent := set(loaded), imports)
+            if other in by_parent:
+                wrong.append(f"{name} imports {other} before {parent}")
+        wrong += parts_before_packages(other, loaded, imports)
+    return wrong
+
+
+LOADED_FIRST = set()
+parts_before_packages("__init__", LOADED_FIRST)
+
+
+@pytest.mark.parametrize("name", sorted(sf._MODULES))
+def test_packages_are_imported_before_their_parts(name):
+    """Else a thread that imports a part and one that imports the package may each hold what the other waits for."""
+    assert parts_before_packages(name, set(LOADED_FIRST)) == []
+
+
+def test_parts_before_packages_would_be_found():
+    imports = {"late": ["late.a"], "late.a": [], "first": ["late.a"], "second": ["late", "late.a"]}
+    assert parts_before_packages("first", set(), imports.get) == ["first imports late.a before late"]
+    assert parts_before_packages("second", set(), imports.get) == []
 
 
 def test_every_layer_is_there():
@@ -305,7 +348,8 @@ NAMES_A_LIBRARY = {
     "hf/collator.py": {"torch"},
     "hf/steps.py": {"torch"},
     "__init__.py": {"torch", "jax"},
-    "__main__.py": {"torch", "cupy"},
+    "bench/": {"torch"},
+    "health.py": {"torch", "cupy", "jax"},
 }
 
 

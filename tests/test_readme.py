@@ -1,41 +1,43 @@
-"""The README's examples run, one after the other as a reader would type them, and its links lead somewhere."""
+"""The README's examples run, it is short, and its links lead somewhere."""
 
 import re
 import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from pages import ROOT, blocks_of, broken, run_blocks
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-
-def run_blocks(blocks):
-    names = {"__name__": "readme"}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+BLOCKS = blocks_of(ROOT / "README.md")
 
 
 def test_examples_run():
-    assert BLOCKS
-    assert README.count("```python") == len(BLOCKS)
-    run_blocks(BLOCKS)
+    run_blocks(BLOCKS, "README.md")
 
 
 def test_a_wrong_example_would_be_seen():
-    wrong = BLOCKS[0].replace("[3.0, 1.0, 7.0]", "[1.0, 3.0, 7.0]")
-    assert wrong != BLOCKS[0]
     with pytest.raises(AssertionError):
-        run_blocks([wrong])
+        run_blocks(broken(BLOCKS, "[3.0, 5.0, 4.0]", "[3.0, 4.0, 5.0]"))
 
 
-def test_the_type_checker_reads_the_same_examples():
+def test_it_is_a_screen_and_a_half():
+    assert len(README.splitlines()) <= 90
+
+
+def test_the_commands_are_in_the_makefile():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = re.findall(r"make ([\w-]+)", README)
+    assert {"demo", "smoke", "test", "docs"} <= set(commands)
+    assert [name for name in commands if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md"])
+def test_the_type_checker_reads_the_same_examples(page):
     code_of = runpy.run_path(str(ROOT / "tests" / "typing" / "check.py"))["code_of"]
-    read, lines = code_of(README).splitlines(), README.splitlines()
-    assert [line for line in read if line] == [line for block in BLOCKS for line in block.splitlines() if line]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    read, lines = code_of(text).splitlines(), text.splitlines()
+    assert [x for x in read if x] == [x for block in blocks_of(ROOT / page) for x in block.splitlines() if x]
     assert all(line in ("", lines[k]) for k, line in enumerate(read))  # on the lines where they stand
 
 

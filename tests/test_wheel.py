@@ -3,6 +3,7 @@
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -10,11 +11,13 @@ import textwrap
 import zipfile
 
 import pytest
-from test_readme import BLOCKS
+from pages import DOCS, blocks_of
 
 pytestmark = pytest.mark.wheel
 ROOT = pathlib.Path(__file__).parents[1]
 LARGEST = 5_000_000  # bytes
+VERSION = re.search(r'__version__ = "(.*)"', (ROOT / "src/seqformats/__init__.py").read_text(encoding="utf-8"))[1]
+BLOCKS = [*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")]
 
 
 def run(*command, **options):
@@ -77,7 +80,7 @@ def test_the_wheel_has_code_for_every_level(wheel):
     levels = ["x86-64-v3", "x86-64-v4"] if platform.machine() in ("x86_64", "AMD64") else ["aarch64"]
     with zipfile.ZipFile(wheel) as file:
         names = [name for name in file.namelist() if "/shipped/" in name]
-        assert "Root-Is-Purelib: false" in file.read("seqformats-0.1.0.dist-info/WHEEL").decode()
+        assert "Root-Is-Purelib: false" in file.read(f"seqformats-{VERSION}.dist-info/WHEEL").decode()
     assert sorted(names) == [f"seqformats/native/shipped/{level}.{end}" for level in levels for end in ("bin", "table")]
     assert "-py3-none-" in wheel.name
     assert not wheel.name.endswith("-any.whl")
@@ -125,15 +128,8 @@ def test_operations_load_no_numba(python, alone, tmp_path):
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_the_readme_loads_no_numba(python, alone, tmp_path):
-    """But the blocks that name it."""
-    blocks = [block for block in BLOCKS if "numba" not in block]
-    assert len(blocks) > len(BLOCKS) / 2
-    said(python, "import sys\n" + "\n".join(blocks) + NO_NUMBA + NOT_EVEN_LLVM, alone, tmp_path)
-
-
-def test_the_readme(python, alone, tmp_path):
-    said(python, "\n".join(BLOCKS), alone, tmp_path)
+def test_the_readme_and_the_tour_load_no_numba(python, alone, tmp_path):
+    said(python, "import sys\n" + "\n".join(BLOCKS) + NO_NUMBA + NOT_EVEN_LLVM, alone, tmp_path)
 
 
 def test_the_check_above_can_fail(python, alone, tmp_path):

@@ -6,6 +6,7 @@ See `convert` for conversions, `with_padded` for wrappers, `vjp` for gradients.
 import importlib
 from typing import TYPE_CHECKING
 
+from . import hints as _hints
 from .arrays.memory import keep_memory, kept_memory
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .converters.convert import convert
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from . import hf as hf
     from . import jax as jax
     from . import loading as loading
+    from . import plot as plot
     from . import thinc as thinc
     from . import torch as torch
     from .arrow import from_arrow, from_table, to_arrow
@@ -58,6 +60,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .ctc import CTCAlignment, CTCResult, CTCState, ctc_align, ctc_beam_search, ctc_greedy
     from .gradients.own import operation
     from .gradients.vjp import vjp
+    from .health import doctor
     from .loading import batches
     from .operations.attention import block_mask, cu_seqlens, mask, position_ids, segment_ids
     from .operations.batch import (
@@ -180,6 +183,7 @@ __all__ = [
     "cu_seqlens",
     "cumsum",
     "cut",
+    "doctor",
     "equal",
     "erase",
     "expand",
@@ -332,6 +336,7 @@ _LATER = {
     "cu_seqlens": "operations.attention",
     "cumsum": "operations.softmax",
     "cut": "operations.cut",
+    "doctor": "health",
     "equal": "operations.questions",
     "erase": "operations.rearrange",
     "expand": "operations.expand",
@@ -422,14 +427,16 @@ _LATER = {
     "with_padded": "wrap",
     "with_ragged": "wrap",
 }
-_MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "thinc", "torch")
+_MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "plot", "thinc", "torch")
 
 if not TYPE_CHECKING:  # else a checker would believe in every name
 
     def __getattr__(name):
         """What is loaded when it is first asked for."""
         if name not in _LATER and name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            hint = _hints.for_attribute(name, (*__all__, *_MODULES))
+            # with a name of its own, or Python would look for a near one too
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
         module = importlib.import_module(f".{_LATER.get(name, name)}", __name__)
         globals()[name] = found = module if name in _MODULES else getattr(module, name)
         return found

@@ -1,5 +1,9 @@
 """``python -m seqformats``: versions, devices, threads, where machine code comes from, the conversion table.
 
+``python -m seqformats doctor``: whether all that runs as it should, a line a check; the status 1 says that it does not.
+
+``python -m seqformats bench --like my.parquet --column ids``: operations on sequences as long as those, beside others.
+
 ``python -m seqformats kernels``: the kernels, by what each says of itself.
 
 ``python -m seqformats compile``: compile all kernels, or those named, for this CPU into the cache of this user; with
@@ -8,42 +12,15 @@
 
 import argparse
 import importlib
-import importlib.metadata
 import pkgutil
-import platform
 import sys
 from collections.abc import Sequence
 
 import seqformats
-from seqformats import registry
+from seqformats import health, registry
+from seqformats.errors import needed
 from seqformats.launch.kernel import kernel
 from seqformats.native import code, store
-
-_PACKAGES = ("numpy", "numba", "numba-cuda", "torch", "cupy", "ml_dtypes")
-
-
-def _versions() -> str:
-    found = [f"seqformats {seqformats.__version__}", f"Python {platform.python_version()}"]
-    for name in _PACKAGES:
-        try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(found)
-
-
-def _gpus() -> str:
-    try:
-        from seqformats.launch.cuda import devices
-    except Exception as error:  # whatever a CUDA package without a driver raises
-        return f"none ({error})"
-    names = devices()
-    return ", ".join(names) or "none"
-
-
-def _cache() -> str:
-    reason = store.why_not()
-    return f"none ({reason})" if reason else str(store.user_folder())
 
 
 def _table() -> str:
@@ -96,14 +73,42 @@ def _compile(names: Sequence[str], processes: int | None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; what has been compiled is kept\n")
         return 130
-    sys.stdout.write(f"kernel cache: {_cache()}\n")
+    sys.stdout.write(f"kernel cache: {health.cache()}\n")
     return 0 if done else 1
+
+
+def _bench(options: argparse.Namespace) -> int:
+    """Times go to stdout; the exit status says whether the file could be read, and the picture written."""
+    from seqformats.bench import files, race
+
+    how = {name: getattr(options, name) for name in ("batch", "width", "rounds", "seed")}
+    try:
+        if options.picture is not None:
+            needed("matplotlib", "plot")
+        found = race.report(files.lengths_in(options.like, options.column), **how)
+        sys.stdout.write(f"{found.text}\n")
+        if options.picture is not None:
+            seqformats.plot.times(found.times).figure.savefig(options.picture)
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
 
 
 def _arguments(given: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m seqformats", description="What is installed, and how it runs.")
     commands = parser.add_subparsers(dest="command", metavar="")
     commands.add_parser("kernels", help="list the kernels")
+    checking = commands.add_parser("doctor", help="look whether all of it runs as it should")
+    checking.add_argument("--cuda", action="store_true", help="open the GPUs and calculate there")
+    racing = commands.add_parser("bench", help="measure operations on sequences as long as yours, beside others")
+    racing.add_argument("--like", required=True, metavar="FILE", help="lengths, or a column of lists or of text")
+    racing.add_argument("--column", metavar="NAME", help="which one, where the file has several")
+    racing.add_argument("--batch", type=_count, default=256, metavar="N", help="sequences of the batch (256)")
+    racing.add_argument("--width", type=_count, default=16, metavar="N", help="numbers of an item (16)")
+    racing.add_argument("--rounds", type=_count, default=15, metavar="N", help="turns of each (15)")
+    racing.add_argument("--picture", metavar="FILE", help="draw the times too, into an image such as times.svg")
+    racing.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
     filling = commands.add_parser("compile", help="compile kernels for this CPU into the cache of this user")
     filling.add_argument("names", nargs="*", metavar="kernel", help="one to compile; all if none is named")
     filling.add_argument("--processes", type=_count, metavar="N", help="compile in so many processes at a time")
@@ -122,14 +127,20 @@ def main(arguments: Sequence[str] = ()) -> int:
     if options.command == "kernels":
         sys.stdout.write(_kernels() + "\n")
         return 0
+    if options.command == "doctor":
+        found = health.doctor(cuda=options.cuda)
+        sys.stdout.write(f"{found!r}\n")
+        return 1 if found.problems else 0
+    if options.command == "bench":
+        return _bench(options)
     if options.command == "compile":
         return _compile(options.names, options.processes)
     lines = [
-        _versions(),
-        f"GPUs: {_gpus()}",
+        health.versions(),
+        f"GPUs: {health.gpus()}",
         f"threads: {seqformats.num_threads()}",
         f"machine code: {code.whence()}",
-        f"kernel cache: {_cache()}",
+        f"kernel cache: {health.cache()}",
         "conversions, from a row to a column:",
         _table(),
     ]

@@ -8,7 +8,20 @@ import numpy as np
 
 from .arrays import NUMPY, Array, library_of
 from .converters.convert import convert
-from .errors import DeviceError, SeqFormatError, StructureError, needed, said
+from .errors import (
+    BATCH,
+    BROKEN,
+    DEVICE,
+    DTYPE,
+    ITEMS,
+    KIND,
+    LEAVES,
+    NULLS,
+    SHAPE,
+    SeqFormatError,
+    needed,
+    said,
+)
 from .formats import LoD, Pairs, Ragged
 from .operations.annotations import Batch
 from .operations.library import to
@@ -62,9 +75,9 @@ def from_awkward(x: object, *, missing: str = "raise", items: object = "raise") 
     [[2, 1], [2, 2, 2]]
     """
     if missing not in ("raise", "empty"):
-        raise TypeError(f'missing must be "raise" or "empty", not {said(missing)}')
+        raise KIND(f'missing must be "raise" or "empty", not {said(missing)}')
     if isinstance(items, str) and items != "raise":
-        raise TypeError(f'items must be "raise" or a number, not {said(items)}')
+        raise KIND(f'items must be "raise" or a number, not {said(items)}')
     node = _layout_of(x)
     _check_plain(node)
     levels: list[Array] = []
@@ -76,7 +89,7 @@ def from_awkward(x: object, *, missing: str = "raise", items: object = "raise") 
     except SeqFormatError:
         raise
     except (IndexError, ValueError) as error:  # of what is looked into
-        raise StructureError(f"the array is not valid: {str(error).partition(chr(10))[0]}") from None
+        raise BROKEN(f"the array is not valid: {str(error).partition(chr(10))[0]}") from None
     return Ragged.from_offsets(data, levels[0]) if len(levels) == 1 else LoD(data, levels)
 
 
@@ -113,17 +126,15 @@ def to_awkward(x: Batch) -> Any:
     """
     ak = needed("awkward", "awkward")
     if isinstance(x, Pairs):
-        raise TypeError("to_awkward takes one batch, and no Pairs; give its members one by one")
+        raise BATCH("to_awkward takes one batch, and no Pairs; give its members one by one")
     whole: Any = convert(x, LoD)
     if library_of(whole.data).kind(whole.data) != "cpu":
-        raise DeviceError(
-            f'to_awkward takes batches on the CPU, not on {whole.device}; sf.to_device(x, "cpu") moves one'
-        )
+        raise DEVICE(f'to_awkward takes batches on the CPU, not on {whole.device}; sf.to_device(x, "cpu") moves one')
     whole = to(whole, "numpy")
     try:
         node = ak.contents.NumpyArray(whole.data)
     except TypeError as error:
-        raise TypeError(f"Awkward Array has no such items: {str(error).partition(chr(10))[0]}") from None
+        raise DTYPE(f"Awkward Array has no such items: {str(error).partition(chr(10))[0]}") from None
     for offsets in reversed(whole.lod):
         node = ak.contents.ListOffsetArray(ak.index.Index64(offsets), node)
     return ak.Array(node)
@@ -133,12 +144,10 @@ def _layout_of(x: object) -> Content:
     """The outermost node of an array on the CPU."""
     ak = needed("awkward", "awkward")
     if not isinstance(x, (ak.Array, ak.contents.Content)):
-        raise TypeError(
-            f"from_awkward takes an awkward.Array, not {type(x).__name__}; sf.convert takes lists and arrays"
-        )
+        raise KIND(f"from_awkward takes an awkward.Array, not {type(x).__name__}; sf.convert takes lists and arrays")
     backend = ak.backend(x)
     if backend != "cpu":
-        raise DeviceError(f'from_awkward takes arrays on the CPU, not {backend}; ak.to_backend(x, "cpu") moves one')
+        raise DEVICE(f'from_awkward takes arrays on the CPU, not {backend}; ak.to_backend(x, "cpu") moves one')
     return x.layout if isinstance(x, ak.Array) else x
 
 
@@ -149,10 +158,10 @@ def _check_plain(node: Content) -> None:
             names = [said(name) for name in node.fields[:8]]
             known = f"the fields {', '.join(names)}" if names else "no fields"
             example = f"; take one of them, x[{names[0]}]" if names else ""
-            raise TypeError(f"the array holds records with {known}, which are no batch of one dtype{example}")
+            raise ITEMS(f"the array holds records with {known}, which are no batch of one dtype{example}")
         if node.is_union:
             kinds = " or ".join(str(part.form.type) for part in node.contents[:4])
-            raise TypeError(f"the array holds {kinds}, which have no common dtype")
+            raise LEAVES(f"the array holds {kinds}, which have no common dtype")
         node = node.content
 
 
@@ -181,7 +190,7 @@ def _level(node: Content, missing: str, level: int) -> tuple[Array, Content]:
         starts = stops = np.zeros(node.length, np.int64)
     elif not node.is_list:
         kind = node.form.type
-        raise StructureError(f"the array holds no lists, but {kind}; one sequence alone is x[np.newaxis]")
+        raise SHAPE(f"the array holds no lists, but {kind}; one sequence alone is x[np.newaxis]")
     elif node.is_regular:
         starts = np.arange(node.length, dtype=np.int64) * node.size
         stops = starts + node.size
@@ -198,7 +207,7 @@ def _given(node: Content, missing: str, level: int) -> Array:
     index = np.asarray(node.to_IndexedOptionArray64().index.data)
     absent = np.flatnonzero(index < 0)
     if absent.size and missing == "raise":
-        raise StructureError(
+        raise NULLS(
             f"{absent.size} lists of level {level} are None, the first is list {absent[0]}; "
             'missing="empty" makes them empty'
         )
@@ -218,7 +227,7 @@ def _in_order(starts: Array, stops: Array, content: Content) -> tuple[Array, Con
     lengths = stops[: starts.size] - starts
     full = lengths > 0
     if lengths.size and (lengths.min() < 0 or starts[full].min(initial=0) < 0):
-        raise StructureError("the array is not valid: a list ends before it begins, or begins before 0")
+        raise BROKEN("the array is not valid: a list ends before it begins, or begins before 0")
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     where, wanted = starts[full], offsets[:-1][full]
@@ -250,7 +259,7 @@ def _filled(given: Array, valid: Array, fill: object) -> Array:
     if not absent:
         return given
     if isinstance(fill, str):
-        raise StructureError(f"{absent} items are None; items=0, say, puts zeros there")
+        raise NULLS(f"{absent} items are None; items=0, say, puts zeros there")
     out = np.empty((valid.size, *given.shape[1:]), given.dtype)
     out[valid] = given
     out[~valid] = NUMPY.item(fill, given.dtype, given.shape[1:]).view(given.dtype).reshape(given.shape[1:])

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrow.job import Function, Job, Shapes, check_name, column_of, found, job_of, single
-from .errors import SeqFormatError, StructureError, needed, said
+from .errors import COLUMNS, KIND, SeqFormatError, needed, said
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,9 +172,7 @@ def spark(
 
     parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(parsed, StructType):
-        raise TypeError(
-            f"schema must be a StructType or its words, such as 'id long, x array<float>', not {said(schema)}"
-        )
+        raise KIND(f"schema must be a StructType or its words, such as 'id long, x array<float>', not {said(schema)}")
     types = to_arrow_schema(parsed)
     job = job_of(fn, columns, missing=missing, items=items, shapes=shapes)
 
@@ -199,7 +197,7 @@ def _in_schema(job: Job, table: pa.Table, types: pa.Schema) -> pa.Table:
         try:
             columns.append(column.cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise StructureError(f"column {field.name!r} is {column.type}, not {field.type}: {error}") from error
+            raise COLUMNS(f"column {field.name!r} is {column.type}, not {field.type}: {error}") from error
     return pa.table(columns, names=types.names)
 
 

@@ -1,18 +1,33 @@
-"""The error kinds of the library; all of them are ValueErrors.
+"""The error kinds of the library, all of them ValueErrors, and the mistakes that they tell of, each with its code.
 
 A wrong type or an unknown option raises TypeError and a wrong index IndexError, as everywhere in Python; and any call
 may end in a MemoryError, where the system has less than it takes.
 """
 
 import importlib
+import re
 import reprlib
 from types import ModuleType
+from typing import Generic, TypeVar
 
 import numpy as np
+
+_CODE = re.compile(r" \[(SF\d{3})\]$")
+
+
+def code_of(error: BaseException) -> str:
+    """The code at the end of a message; "" where there is none."""
+    found = _CODE.search(str(error))
+    return found[1] if found else ""
 
 
 class SeqFormatError(ValueError):
     """Base of every error that this library defines."""
+
+    @property
+    def code(self) -> str:
+        """The code of the mistake, as "SF102"; docs/reference/error-codes.md describes each."""
+        return code_of(self)
 
 
 class StructureError(SeqFormatError):
@@ -35,6 +50,86 @@ class OutOfMemory(ConversionError, MemoryError):
 
 class DeviceError(SeqFormatError):
     """Arrays on different devices, or a device that has no kernel."""
+
+
+Kind = TypeVar("Kind", bound=Exception)
+Other = TypeVar("Other", bound=Exception)
+
+
+class Mistake(Generic[Kind]):
+    """A kind of mistake: called with a sentence it makes the error, which ends in the code and has it as `code`."""
+
+    def __init__(self, code: str, kind: type[Kind], title: str) -> None:
+        self.code, self.kind, self.title = code, kind, title
+
+    def __call__(self, words: object) -> Kind:
+        """The error, to be raised."""
+        return self.of(self.kind, words)
+
+    def of(self, kind: type[Other], words: object) -> Other:
+        """The same mistake as an error of another class, one that callers of another library expect."""
+        told = str(words)
+        found = _CODE.search(told)  # the words of an error that has been caught have one
+        return _with_code(kind(told if found else f"{told} [{self.code}]"), found[1] if found else self.code)
+
+
+def again(error: Exception, words: str) -> Exception:
+    """An error of the same class in more words, which end in its own and so in its code."""
+    return _with_code(type(error)(words), code_of(error))
+
+
+def _with_code(error: Other, code: str) -> Other:
+    if code and not isinstance(error, SeqFormatError):
+        vars(error)["code"] = code
+    return error
+
+
+# The kinds of mistakes.  Nothing in the library raises an error without one, and each has a section, under its title,
+# in docs/reference/error-codes.md; a test holds both.
+LENGTHS = Mistake("SF101", StructureError, "Lengths, offsets or an order that none can be")
+ROWS = Mistake("SF102", StructureError, "Lengths that do not add up to the rows")
+COUNTS = Mistake("SF103", StructureError, "More of one than of the other")
+UNLIKE = Mistake("SF104", StructureError, "Sequences of other lengths than those beside them")
+SHAPE = Mistake("SF105", StructureError, "Axes or items of another shape than asked for")
+MIXED = Mistake("SF106", StructureError, "Items of different dtypes or shapes in one batch")
+OVERFLOW = Mistake("SF107", StructureError, "A number that is too large to be counted with")
+CHANGED = Mistake("SF108", StructureError, "Data that was changed after it was checked")
+EMPTY = Mistake("SF109", StructureError, "Nothing where there must be something")
+LEVELS = Mistake("SF110", StructureError, "Levels that do not fit each other")
+COLUMNS = Mistake("SF111", StructureError, "Columns that are missing, or do not go together")
+NULLS = Mistake("SF112", StructureError, "Nulls where items or sequences must be")
+BROKEN = Mistake("SF113", StructureError, "Stored data that cannot be read")
+BEYOND = Mistake("SF114", StructureError, "A place, token or row that is not there")
+RESULT = Mistake("SF115", StructureError, "A result of your function that does not fit its batch")
+SLOPE = Mistake("SF116", StructureError, "A gradient that does not fit its result")
+TURN = Mistake("SF117", StructureError, "A call at the wrong time")
+LONG = Mistake("SF118", StructureError, "A sequence that is longer than there is room")
+ARGUMENT = Mistake("SF119", StructureError, "An argument that no structure has")
+ROUTE = Mistake("SF201", ConversionError, "No conversion between two encodings")
+RANGE = Mistake("SF202", ConversionError, "An option out of its range")
+CHOICE = Mistake("SF203", ConversionError, "An option that is none of its choices")
+ROOM = Mistake("SF204", ConversionError, "A width or number of places that is too small")
+EXACT = Mistake("SF205", ConversionError, "A value that its dtype cannot hold")
+TOGETHER = Mistake("SF206", ConversionError, "Options that do not go together, or lack another")
+MEMORY = Mistake("SF207", OutOfMemory, "More than memory can hold")
+KIND = Mistake("SF301", TypeError, "An argument of the wrong type")
+OPTION = Mistake("SF302", TypeError, "An option that there is not")
+BATCH = Mistake("SF303", TypeError, "Something that is no batch")
+DTYPE = Mistake("SF304", TypeError, "A dtype that cannot be calculated with or moved")
+WHOLE = Mistake("SF305", TypeError, "Numbers that must be integers")
+ITEMS = Mistake("SF306", TypeError, "An array without plain items")
+LEAVES = Mistake("SF307", TypeError, "Nested lists whose items fit no array")
+NO_GRADIENT = Mistake("SF308", TypeError, "A gradient that there is not")
+LOST = Mistake("SF309", TypeError, "A gradient that would be lost")
+RETURNED = Mistake("SF310", TypeError, "A function of yours that returned something else")
+TRACED = Mistake("SF311", TypeError, "Values that are not there while a program is traced")
+LIBRARY = Mistake("SF312", TypeError, "Arrays of another library than asked for")
+INDEX = Mistake("SF401", IndexError, "An index out of range")
+LEVEL = Mistake("SF402", IndexError, "A level that there is not")
+DEVICE = Mistake("SF501", DeviceError, "A device that cannot be reached")
+DEVICES = Mistake("SF502", DeviceError, "Arrays on different devices, or of different libraries")
+KERNEL = Mistake("SF503", DeviceError, "No kernel for a device")
+NAN = Mistake("SF601", ValueError, "Scores that are no numbers")
 
 
 class _Words(reprlib.Repr):

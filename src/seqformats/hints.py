@@ -3,7 +3,7 @@
 Tables of names alone.  No library is imported; a class is known by where its module is and what it is called.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # The first part of a module and the name of a class, or "*" -> how its batches come in.
 _BATCHES = {
@@ -87,9 +87,26 @@ def for_batch(x: object) -> str:
     return ""
 
 
-def for_option(name: str) -> str:
-    """What does what an unknown option would do, as the end of an error's sentence."""
-    return f"; {_OPTIONS[name]}" if name in _OPTIONS else ""
+def near(name: object, known: Iterable[str]) -> str:
+    """The name that is meant by a misspelt one, as the end of an error's sentence; "" where none is near."""
+    import difflib  # for errors alone
+
+    by_lower = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, 1) if isinstance(name, str) and len(name) < 100 else []
+    return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
+
+
+def for_option(name: str, known: Iterable[str]) -> str:
+    """What does what an unknown option would do, else the known one that it is like: the end of an error's sentence."""
+    return f"; {_OPTIONS[name]}" if name in _OPTIONS else near(name, known)
+
+
+def for_attribute(name: str, known: Iterable[str]) -> str:
+    """What is called so elsewhere, else the name that it is like: the end of an error's sentence."""
+    if name.startswith("_"):
+        return ""
+    found = _OPERATIONS.get(name)
+    return f"; sf.{found} does what that does" if found else near(name, known)
 
 
 def for_operation(name: str, known: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .errors import OutOfMemory, SeqFormatError, StructureError, said
+from .errors import LEVELS, MEMORY, SeqFormatError, said
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -23,7 +23,7 @@ def no_room(shape: Sequence[int], error: Exception) -> Exception:
     if isinstance(error, SeqFormatError):
         return error
     ours = not isinstance(error, RuntimeError) or math.prod([k for k in shape if k]) >= _ADDRESSES
-    return OutOfMemory(f"no memory can hold shape {said(tuple(shape))}: {error}") if ours else error
+    return MEMORY(f"no memory can hold shape {said(tuple(shape))}: {error}") if ours else error
 
 
 _ADDRESSES = 1 << 47  # bytes that a process can have
@@ -46,7 +46,7 @@ def check_room(count: int, each: int, what: str) -> None:
         try:
             np.empty((count, each), np.uint8)
         except NO_ROOM:
-            raise OutOfMemory(f"no memory can hold {count} {what}") from None
+            raise MEMORY(f"no memory can hold {count} {what}") from None
 
 
 _FEW = 1 << 20
@@ -91,7 +91,7 @@ def check_finite(lists: Sequence[object], depth: int = _DEEP, count: int = _MANY
                 continue
             known = id(item)
             if known in above:
-                raise StructureError(f"a {type(item).__name__} is among its own items, so there is no end to them")
+                raise LEVELS(f"a {type(item).__name__} is among its own items, so there is no end to them")
             if known not in sizes:
                 path.append((item, iter(item), [len(item)]))
                 above.add(known)

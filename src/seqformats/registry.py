@@ -13,7 +13,7 @@ from dataclasses import is_dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from . import hints
-from .errors import ConversionError, said
+from .errors import KIND, NO_GRADIENT, OPTION, ROUTE, said
 from .limits import remember
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -65,9 +65,9 @@ class Route(NamedTuple):
         for name, value in options.items():
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
-                raise TypeError(
+                raise OPTION(
                     f"no option {said(name)} on the way from {label(self.source)} to {label(self.target)}; "
-                    f"options there: {known}{hints.for_option(name)}"
+                    f"options there: {known}{hints.for_option(name, self.options)}"
                 )
             at = len(self.legs) - 1
             if name in OF_THE_SOURCE:
@@ -161,7 +161,7 @@ def conversion(
     """
     for kind in (source, target):
         if not (isinstance(kind, type) and (kind is list or is_dataclass(kind))):
-            raise TypeError(f"a conversion goes between dataclass types or list, not {said(kind)}")
+            raise KIND(f"a conversion goes between dataclass types or list, not {said(kind)}")
 
     def register(function: Function) -> Function:
         everywhere = devices is None and source is not target
@@ -215,7 +215,7 @@ def route(source: type, target: type, device: str = "cpu", options: Iterable[str
     """
     found = _routes.get((source, target, device if _bound_to_devices else "")) or find_route(source, target, device)
     if found is None:
-        raise ConversionError(_no_route(source, target, device))
+        raise ROUTE(_no_route(source, target, device))
     if options and source is not target and not OF_THE_SOURCE.union(found.options).issuperset(options):
         return Route(source, target, (*found.legs, *(_search(target, target, device) or ())))
     return found
@@ -321,7 +321,7 @@ def gradient_rule(operation: Callable[..., Any]) -> Rule:
         known = sorted(operation.__qualname__ for operation in own)
         name = getattr(operation, "__name__", None) or said(operation)
         hint = hints.for_operation(name, known)
-        raise TypeError(f"{name} has no gradient rule{hint}") from None
+        raise NO_GRADIENT(f"{name} has no gradient rule{hint}") from None
 
 
 def gradients() -> dict[Callable[..., Any], Rule]:

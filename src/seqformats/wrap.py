@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
+from .errors import KIND
 from .formats import Encoding, List, LoD, Masked, Packed, Padded, Ragged
 from .formats.annotations import Shaped
 from .wrapping.flatten import flattening
@@ -353,5 +354,5 @@ def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Funct
     if fn is None:
         return functools.partial(with_flatten, backprop=backprop)
     if not callable(fn):
-        raise TypeError(f"with_flatten wraps a function, not {type(fn).__name__}")
+        raise KIND(f"with_flatten wraps a function, not {type(fn).__name__}")
     return flattening(fn, backprop)

@@ -933,7 +933,7 @@ def test_what_does_not_fit(change, error, words):
 )
 def test_options_of_other_decoders(name, words):
     """What is missing besides is not what the error speaks of."""
-    told = f"{words}.*; the options are: start, end, beam_size, .*, trace$"
+    told = rf"{words}.*; the options are: start, end, beam_size, .*, trace\b"
     for options in (GOOD, {"memory": None}):
         options = options | {name: 3}
         memory = options.pop("memory")

@@ -10,6 +10,7 @@ import numpy as np
 import oracle
 import pytest
 import strategies
+from checks import words_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ def sentence(kind, use):
     with pytest.raises(kind) as caught:
         use()
     assert caught.type is kind
-    return str(caught.value)
+    return words_of(caught.value)
 
 
 def leaves(x):

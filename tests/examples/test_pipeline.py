@@ -62,6 +62,11 @@ def test_counts_what_it_read(done):
     assert done.stdout.splitlines()[0] == "3 documents, 6 sentences, 29 words (25 different)"
 
 
+def test_columns_are_explained(done):
+    explained = done.stdout.partition("\nencoding")[0]
+    assert all(word in explained for word in ("padding", '"to"', "GB/s", '"view"', "milliseconds", "layers"))
+
+
 def test_table_has_every_encoding_and_conversion(done):
     lines = done.stdout.splitlines()
     header = next(k for k, line in enumerate(lines) if line.startswith("encoding"))

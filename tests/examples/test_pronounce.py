@@ -122,8 +122,11 @@ def run(*arguments, **options):
 
 def lines_of(out):
     """(word, score, phonemes) of each line, and the last line."""
-    *lines, blank, last = out.splitlines()
+    explained, titles, table = out.partition(re.search(r"^word +score  phonemes\n", out, re.MULTILINE)[0])
+    assert explained == f"{pronounce.HEADER}\n"
+    *lines, blank, last = table.splitlines()
     assert blank == ""
+    assert titles.index("phonemes") == re.search(r" -\d+\.\d{3}  ", lines[0]).end()
     starts = {re.search(r" -\d+\.\d{3}  ", line).end() for line in lines}
     assert len(starts) == 1, "phonemes begin in one column"
     found = [re.fullmatch(r"(\w*) +(-\d+\.\d{3})  ([A-Z0-2 ]+?)( \.\.\.)?", line) for line in lines]

@@ -339,7 +339,7 @@ def test_what_is_no_operation():
             sf.vjp(function, x)
         assert " has no gradient rule; " in str(caught.value)
         assert f"sf.{nearest}" in str(caught.value)
-        assert str(caught.value).endswith("; sf.operation makes one of a function and its gradient")
+        assert str(caught.value).endswith("; sf.operation makes one of a function and its gradient [SF308]")
         assert "squared" not in str(caught.value)
 
 

@@ -5,6 +5,7 @@ import functools
 
 import numpy as np
 import pytest
+from checks import words_of
 
 import seqformats as sf
 
@@ -29,7 +30,7 @@ def ids():
 def sentence(kind, use):
     with pytest.raises(kind) as caught:
         use()
-    return str(caught.value)
+    return words_of(caught.value) if hasattr(caught.value, "code") else str(caught.value)  # of PyTorch
 
 
 def test_columns_come_in():

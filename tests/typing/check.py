@@ -1,9 +1,9 @@
-"""What a type checker tells users: ``mypy --strict`` over the README's code, the examples and `contract.py`.
+"""What a type checker tells users: ``mypy --strict`` over the code of README and tour, the examples and `contract.py`.
 
     python tests/typing/check.py
 
-The blocks of the README are one module, as a reader would type them one after the other.  Exits 1 where mypy finds
-something; it names the README's own lines.
+The blocks of a page are one module, as a reader would type them one after the other.  Exits 1 where mypy finds
+something; it names the page's own lines.
 """
 
 import re
@@ -15,8 +15,10 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 FENCE = re.compile(r"^```(python)?$", re.MULTILINE)
 
-# The README's own functions have no annotations.
-README = "# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators"
+PAGES = ("README.md", "docs/tour.md")
+# Functions on the pages have no annotations, and names are used again.
+ALLOWED = ("redefinition", "incomplete-defs", "untyped-defs", "untyped-calls", "untyped-decorators")
+LENIENT = "# mypy: " + ", ".join(f"allow-{name}" for name in ALLOWED)
 # Arithmetic on NumPy's arrays is Any to mypy: a function that returns it would be found instead of what this library
 # says.  The sources themselves are another run of mypy's, with a cache of its own.
 OPTIONS = ["--strict", "--no-warn-return-any", "--follow-imports", "silent", "--no-error-summary"]
@@ -34,16 +36,19 @@ def code_of(text: str) -> str:
 
 
 def main() -> int:
-    """Check all three; 0 where nothing is found."""
+    """Check all of them; 0 where nothing is found."""
     folder = ROOT / ".cache" / "typing"
     folder.mkdir(parents=True, exist_ok=True)
-    readme = folder / "readme.py"
-    readme.write_text(code_of((ROOT / "README.md").read_text(encoding="utf-8")) + README + "\n", encoding="utf-8")
-    files = [readme, *sorted((ROOT / "examples").glob("*.py")), HERE / "contract.py", HERE / "check.py"]
+    pages = {page: folder / Path(page).with_suffix(".py").name.lower() for page in PAGES}
+    for page, path in pages.items():
+        path.write_text(code_of((ROOT / page).read_text(encoding="utf-8")) + LENIENT + "\n", encoding="utf-8")
+    files = [*pages.values(), *sorted((ROOT / "examples").glob("*.py")), HERE / "contract.py", HERE / "check.py"]
     command = [sys.executable, "-m", "mypy", *OPTIONS, "--cache-dir", str(folder / "mypy"), *map(str, files)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    found = done.stdout.replace(str(readme.relative_to(ROOT)), "README.md")
-    print(found or "README.md, examples/ and tests/typing/contract.py: no issues found\n", end="")
+    found = done.stdout
+    for page, path in pages.items():
+        found = found.replace(str(path.relative_to(ROOT)), page)
+    print(found or "README.md, docs/tour.md, examples/ and tests/typing/contract.py: no issues found\n", end="")
     print(done.stderr, end="", file=sys.stderr)
     return done.returncode
 

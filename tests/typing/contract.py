@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 import numpy as np
 
@@ -81,7 +81,7 @@ def fields(x: sf.Ragged, y: sf.Masked, z: sf.LoD) -> None:
     assert_type(x.lengths, Array)
     assert_type(x.offsets, Array)
     assert_type(y.mask, Array)
-    assert_type(y.side, str)
+    assert_type(y.side, Literal["right", "left"])
     assert_type(z.lod, tuple[Array, ...])
     assert_type(z.lengths(), list[list[int]])
     assert_type(x.rows, int)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from ..errors import DeviceError, said
+from ..errors import DEVICE, DTYPE, said
 from .library import Array, DType, Library, Shape, device_name
 from .numpy import NUMPY
 
@@ -84,7 +84,7 @@ class CuPy(Library):
                 return self.cupy.asarray(source.to_numpy(x))
             return self.adopt(self.cupy.from_dlpack(x) if hasattr(x, "__dlpack__") else self.cupy.asarray(x), "x")
         except (ValueError, RuntimeError) as error:
-            raise TypeError(f"CuPy has no dtype for {x.dtype}: {error}") from None
+            raise DTYPE(f"CuPy has no dtype for {x.dtype}: {error}") from None
 
     def from_host(self, x: Array, like: CuPyArray) -> CuPyArray:
         with like.device:
@@ -93,7 +93,7 @@ class CuPy(Library):
     def to_device(self, x: CuPyArray, device: object) -> CuPyArray:
         kind, _, number = device_name(device).partition(":")
         if kind != "cuda":
-            raise DeviceError(f"CuPy arrays live on GPUs, not on {said(device)}; cupy.asnumpy(...) makes a NumPy array")
+            raise DEVICE(f"CuPy arrays live on GPUs, not on {said(device)}; cupy.asnumpy(...) makes a NumPy array")
         if not number or int(number) == x.device.id:
             return x
         with self.cupy.cuda.Device(int(number)):

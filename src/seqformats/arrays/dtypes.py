@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ..errors import DTYPE, NO_GRADIENT
+
 # dtype of the items -> dtype in which they are added up
 SUMS_IN = {
     "float16": "float32",
@@ -38,7 +40,7 @@ class Dtypes(NamedTuple):
 def sums_in(name: str) -> str:
     """The dtype in which items of this dtype are added up; TypeError where they cannot be."""
     if name not in SUMS_IN:
-        raise TypeError(f"items of dtype {name} cannot be added up; those that can: {', '.join(SUMS_IN)}")
+        raise DTYPE(f"items of dtype {name} cannot be added up; those that can: {', '.join(SUMS_IN)}")
     return SUMS_IN[name]
 
 
@@ -57,7 +59,7 @@ def means(name: str) -> Dtypes:
 def same(name: str) -> Dtypes:
     """What has an order stays what it is; half precision is compared in float32."""
     if name not in SUMS_IN or name.startswith("complex"):
-        raise TypeError(f"items of dtype {name} have no order; those that have one: {', '.join(ORDERED)}")
+        raise DTYPE(f"items of dtype {name} have no order; those that have one: {', '.join(ORDERED)}")
     return Dtypes("float32", "float32", name) if name in HALF else Dtypes(name, name, name)
 
 
@@ -74,7 +76,7 @@ def exponentials(what: str) -> Callable[[str], Dtypes]:
 def in_floats(name: str, what: str) -> tuple[str, str]:
     """In which dtype exponentials, say, are calculated, and which the result has; TypeError where there is none."""
     if name not in SUMS_IN or name.startswith("complex"):
-        raise TypeError(
+        raise DTYPE(
             f"items of dtype {name} have no order, and so {what} neither; those that have one: {', '.join(ORDERED)}"
         )
     if name in HALF:
@@ -85,4 +87,4 @@ def in_floats(name: str, what: str) -> tuple[str, str]:
 def differentiable(name: str, what: str) -> None:
     """TypeError for integers and bools."""
     if SUMS_IN.get(name) in INTEGERS:
-        raise TypeError(f"{what} of {name} has no gradient; give the items a float dtype")
+        raise NO_GRADIENT(f"{what} of {name} has no gradient; give the items a float dtype")

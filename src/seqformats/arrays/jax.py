@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import DeviceError, StructureError, said
+from ..errors import CHANGED, DEVICE, DEVICES, DTYPE, ITEMS, MIXED, TRACED, said
 from .library import Array, Differentiable, DType, Key, Library, Operand, Shape, device_name, size_of, with_autograd
 from .numpy import NUMPY
 
@@ -52,15 +52,15 @@ class Jax(Library):
         if isinstance(x, Cell):
             return x
         if self.jax.dtypes.issubdtype(x.dtype, self.jax.dtypes.extended):
-            raise TypeError(f"{what} has dtype {x.dtype}, which is no number; jax.random.key_data(keys) gives numbers")
+            raise ITEMS(f"{what} has dtype {x.dtype}, which is no number; jax.random.key_data(keys) gives numbers")
         if _NARROW.fullmatch(x.dtype.name):
-            raise TypeError(f"{what} has dtype {x.dtype}, whose items are less than a byte; give x.astype('int8')")
+            raise ITEMS(f"{what} has dtype {x.dtype}, whose items are less than a byte; give x.astype('int8')")
         if isinstance(x, self.tracer):
             return x
         if x.is_deleted():
-            raise TypeError(f"{what} is a JAX array that has been deleted or donated")
+            raise ITEMS(f"{what} is a JAX array that has been deleted or donated")
         if len(x.devices()) > 1:
-            raise TypeError(f"{what} is on {len(x.devices())} devices; give jax.device_put(x, one_device)")
+            raise ITEMS(f"{what} is on {len(x.devices())} devices; give jax.device_put(x, one_device)")
         return x if self._dense(x) else self._made(np.asarray(x), x)
 
     def kind(self, x: JaxArray) -> str:
@@ -75,9 +75,9 @@ class Jax(Library):
         if isinstance(x, (Cell, self.tracer)):
             return True
         if x.is_deleted():
-            raise StructureError("data is a JAX array that has been deleted or donated; build a new batch")
+            raise CHANGED("data is a JAX array that has been deleted or donated; build a new batch")
         if len(x.devices()) > 1:
-            raise StructureError(f"data is on {len(x.devices())} devices; give jax.device_put(x, one_device)")
+            raise MIXED(f"data is on {len(x.devices())} devices; give jax.device_put(x, one_device)")
         return self._dense(x)
 
     def _dense(self, x: JaxArray) -> bool:
@@ -116,7 +116,7 @@ class Jax(Library):
 
     def item(self, fill: object, dtype: DType, item_shape: Shape) -> Array:
         if isinstance(fill, self.tracer):
-            raise TypeError("fill must be a value, not what JAX traces; give a number")
+            raise TRACED("fill must be a value, not what JAX traces; give a number")
         return NUMPY.item(fill, dtype, item_shape)
 
     # --- memory ---
@@ -133,18 +133,16 @@ class Jax(Library):
             return Cell(self, zeros, np.dtype(dtype))
         self._check_values(like)
         if isinstance(like, self.jax.Array) and not self.on_host(like):
-            raise DeviceError(
-                f"this works on the host, not on {self.device(like)}; sf.to_device(x, 'cpu') brings it there"
-            )
+            raise DEVICE(f"this works on the host, not on {self.device(like)}; sf.to_device(x, 'cpu') brings it there")
         out = self._put(_aligned(make, shape, np.dtype(dtype)), like)
         if size_of(shape) and self._memory(out) is None:
-            raise DeviceError(f"JAX has copied what should be a result on {self.device(out)}, which cannot be written")
+            raise DEVICES(f"JAX has copied what should be a result on {self.device(out)}, which cannot be written")
         return out
 
     def _check_values(self, x: JaxArray) -> None:
         """TypeError for what only stands for values."""
         if isinstance(x, (Cell, self.tracer)):
-            raise TypeError(
+            raise TRACED(
                 "this works on the values of arrays, which are not there where JAX traces a program; call it outside "
                 "of jax.jit, jax.grad and jax.vmap"
             )
@@ -213,7 +211,7 @@ class Jax(Library):
             return nothing
         memory = self._memory(x)
         if memory is None:
-            raise DeviceError("this array is memory of JAX, into which nobody may write")
+            raise DEVICES("this array is memory of JAX, into which nobody may write")
         out: Array = memory.view(x.dtype).reshape(x.shape)
         return out
 
@@ -242,11 +240,11 @@ class Jax(Library):
             try:
                 return self.numpy.from_dlpack(x)
             except Exception as error:  # of either library
-                raise DeviceError(f"JAX cannot reach the device {source.device(x)}: {error}") from None
+                raise DEVICE(f"JAX cannot reach the device {source.device(x)}: {error}") from None
         host = source.to_numpy(x)
         dtype = self.dtype_like(host.dtype.newbyteorder("="))
         if dtype is None:
-            raise TypeError(f"JAX has no dtype for {host.dtype}; give items of another one")
+            raise DTYPE(f"JAX has no dtype for {host.dtype}; give items of another one")
         return self._made(host.astype(dtype, copy=False), None)
 
     def from_host(self, x: Array, like: JaxArray) -> JaxArray:
@@ -260,7 +258,7 @@ class Jax(Library):
             where = self.jax.devices(kind)[int(number or 0)] if isinstance(device, str) else device
             return self.jax.device_put(x, where)
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
-            raise DeviceError(f"JAX cannot reach the device {said(device)}: {error}") from None
+            raise DEVICE(f"JAX cannot reach the device {said(device)}: {error}") from None
 
     def _by(self, in_numpy: Callable[..., Array], in_jax: Callable[..., Any], *arrays: JaxArray) -> JaxArray:
         """A function of arrays: NumPy's where all have values on the host, else JAX's, of cells where one is one."""

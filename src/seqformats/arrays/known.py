@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from ..errors import ConversionError, DeviceError, said
+from ..errors import BATCH, CHOICE, DEVICE, DTYPE, ITEMS, KIND, TOGETHER, said
 from ..limits import check_finite, remember
 from .library import Array, DType, Library, Shape, part
 from .numpy import NUMPY
@@ -97,16 +97,16 @@ def library_of_type(kind: type) -> Library | None:
 def library_named(name: object) -> Library:
     """The library that a caller names, which is imported for it; ConversionError where there is none."""
     if not isinstance(name, str):
-        raise TypeError(f"library must be a name, not {said(name)}")
+        raise KIND(f"library must be a name, not {said(name)}")
     if name == NUMPY.name:
         return NUMPY
     if name not in _CLASSES:
-        raise ConversionError(f"library must be one of {', '.join([NUMPY.name, *_CLASSES])}, not {said(name)}")
+        raise CHOICE(f"library must be one of {', '.join([NUMPY.name, *_CLASSES])}, not {said(name)}")
     try:
         return _made(name, _CLASSES[name])
     except ImportError as error:
         package = "numba-cuda" if name == "numba" else name
-        raise ConversionError(f"{name} cannot be imported ({error}); pip install {package}") from None
+        raise TOGETHER(f"{name} cannot be imported ({error}); pip install {package}") from None
 
 
 def dtype_in(library: Library, given: object) -> DType:
@@ -124,10 +124,10 @@ def dtype_in(library: Library, given: object) -> DType:
     except Exception as error:  # NumPy calls what it finds there
         dtype, why = None, f": {error}"
     if dtype is not None and dtype.hasobject:
-        raise TypeError(f"dtype cannot be {dtype}, whose items are Python objects")
+        raise ITEMS(f"dtype cannot be {dtype}, whose items are Python objects")
     found = library.dtype_like(meant if dtype is None else dtype)
     if found is None:
-        raise TypeError(f"dtype must be a dtype of {_TITLES[library.name]}, not {said(given)}{why}")
+        raise DTYPE(f"dtype must be a dtype of {_TITLES[library.name]}, not {said(given)}{why}")
     return found
 
 
@@ -135,7 +135,7 @@ def library_of(x: Array) -> Library:
     """The library of an array that `adopt` has returned."""
     library = _by_type.get(type(x)) or library_of_type(type(x))
     if library is None:
-        raise TypeError(f"{type(x).__name__} is not an array of a library known here")
+        raise BATCH(f"{type(x).__name__} is not an array of a library known here")
     return library
 
 
@@ -233,10 +233,8 @@ def _imported(x: Array, what: str) -> Array:
             if cupy is not None:
                 array: Array = cupy.from_dlpack(x)
                 return array
-            raise DeviceError(
-                f"{what} of type {type(x).__name__} lives on a GPU; import cupy, or give a torch tensor of it"
-            )
-    raise TypeError(f"{what} must be an array, not {type(x).__name__}; np.asarray(...) makes one")
+            raise DEVICE(f"{what} of type {type(x).__name__} lives on a GPU; import cupy, or give a torch tensor of it")
+    raise KIND(f"{what} must be an array, not {type(x).__name__}; np.asarray(...) makes one")
 
 
 def _on_host(x: Any) -> Array:
@@ -255,7 +253,7 @@ def _taken_over(take: Callable[[X], T], x: X, what: str) -> T:
     try:
         return take(x)
     except Exception as error:  # foreign code may raise anything
-        raise TypeError(f"{what} of type {type(x).__name__} cannot be taken over: {error!r}") from None
+        raise ITEMS(f"{what} of type {type(x).__name__} cannot be taken over: {error!r}") from None
 
 
 def to_host(x: Any) -> Any:

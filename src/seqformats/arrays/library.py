@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..errors import said
+from ..errors import DTYPE, said
 from ..limits import remember
 
 Shape: TypeAlias = tuple[int, ...]
@@ -268,6 +268,13 @@ class Library:
         flat.setflags(False)
         return flat
 
+    def floats(self, x: Any) -> Array | None:
+        """The memory of anything as a NumPy array of its shape, where that is quick, else None.
+
+        Of a plain C-contiguous array of this library, of float32 and on the host, that wants no gradient.
+        """
+        return None
+
     def result(self, x: Array) -> Array:
         """`native`, to be written: never a copy."""
         return self.native(x)
@@ -365,7 +372,7 @@ class Library:
         except (TypeError, NotImplementedError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "not implemented" not in str(error):
                 raise
-            raise TypeError(f"{self.name} has no matrix product of {x.dtype}") from None
+            raise DTYPE(f"{self.name} has no matrix product of {x.dtype}") from None
         return out
 
     def exp(self, x: Array) -> Array:

@@ -18,7 +18,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from ..errors import ConversionError, said
+from ..errors import RANGE, WHOLE, said
 from .library import LAZY_ZEROS, Array, DType, Shape
 
 LEAST = LAZY_ZEROS
@@ -251,10 +251,10 @@ def keep_memory(limit: int | None) -> None:
     global _kept, empty, zeros
     if limit is not None:
         if isinstance(limit, (bool, np.bool_)) or not hasattr(limit, "__index__"):
-            raise TypeError(f"the memory to keep must be an integer, of bytes, or None, not {type(limit).__name__}")
+            raise WHOLE(f"the memory to keep must be an integer, of bytes, or None, not {type(limit).__name__}")
         limit = limit.__index__()
         if limit < 0:
-            raise ConversionError(f"the memory to keep must be at least 0 bytes, not {said(limit)}")
+            raise RANGE(f"the memory to keep must be at least 0 bytes, not {said(limit)}")
     if not limit:
         empty, zeros, _kept = np.empty, np.zeros, None
         return

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import DeviceError, said
+from ..errors import DEVICE, DTYPE, said
 from ..kernels.parts.gpu import gpu, simulated
 from ..launch.kernel import Work, kernel
 from ..layout import Layout
@@ -66,7 +66,7 @@ class NumbaDevice(Library):
         return out
 
     def product(self, x: DeviceArray, y: DeviceArray) -> DeviceArray:
-        raise TypeError("Numba's device arrays have no matrix product; give arrays of torch or CuPy")
+        raise DTYPE("Numba's device arrays have no matrix product; give arrays of torch or CuPy")
 
     def copy(self, x: DeviceArray) -> DeviceArray:
         return self.concatenate([x])
@@ -146,14 +146,14 @@ def at(device: object) -> int:
     """The number of a device from its name, "cuda" or "cuda:1"; DeviceError where there is none."""
     kind, _, number = device_name(device).partition(":")
     if kind != "cuda" or not (number.isdecimal() or not number):
-        raise DeviceError(f'there is no device {said(device)}; NumPy arrays go to "cuda" or "cuda:0" and back to "cpu"')
+        raise DEVICE(f'there is no device {said(device)}; NumPy arrays go to "cuda" or "cuda:0" and back to "cpu"')
     try:
         count = len(gpu.gpus)
     except Exception as error:  # whatever a package without a driver raises
-        raise DeviceError(f"no GPU can be used: {str(error).strip()}") from None
+        raise DEVICE(f"no GPU can be used: {str(error).strip()}") from None
     index = int(number) if number else _current()
     if index >= count:
-        raise DeviceError(f"there is no device {said(device)}; GPUs here: {count}")
+        raise DEVICE(f"there is no device {said(device)}; GPUs here: {count}")
     return index
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConversionError, DeviceError, said
+from ..errors import DEVICE, EXACT, ITEMS, ConversionError, said
 from ..limits import check_finite
 from . import memory
 from .library import Array, DType, Library, Shape, device_name, part
@@ -52,13 +52,11 @@ class NumPy(Library):
         if type(x) is not np.ndarray:
             if isinstance(x, np.ma.MaskedArray):
                 if np.frombuffer(np.ma.getmaskarray(x).tobytes(), bool).any():  # of each field, where there are some
-                    raise TypeError(f"{what} is a masked array with masked items; give x.filled(value) or x.data")
+                    raise ITEMS(f"{what} is a masked array with masked items; give x.filled(value) or x.data")
                 x = x.data
             x = np.asarray(x)
         if x.dtype.hasobject:
-            raise TypeError(
-                f"{what} has dtype {x.dtype}, whose items are Python objects; they cannot be moved as bytes"
-            )
+            raise ITEMS(f"{what} has dtype {x.dtype}, whose items are Python objects; they cannot be moved as bytes")
         return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
     def kind(self, x: Array) -> str:
@@ -93,6 +91,9 @@ class NumPy(Library):
         flat = x.ravel()
         return flat.view(np.uint8) if x.dtype.kind == "b" else flat
 
+    def floats(self, x: Any) -> Array | None:
+        return x if type(x) is np.ndarray and x.dtype is DTYPES["float32"] and x.flags.carray else None
+
     def astype(self, x: Array, dtype: DType) -> Array:
         if type(dtype) is str and x.dtype is DTYPES.get(dtype) and x.flags.aligned:
             return x
@@ -109,7 +110,7 @@ class NumPy(Library):
             with np.errstate(all="ignore"):
                 cast = value.astype(dtype) if value.dtype.kind != "c" or dtype.kind == "c" else value.real.astype(dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ConversionError(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
+            raise EXACT(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
         if not same_values(value, cast):
             raise not_exact(fill, dtype, cast.tolist())
         return np.ascontiguousarray(np.broadcast_to(cast, item_shape)).reshape(-1).view(np.uint8)
@@ -165,11 +166,11 @@ class NumPy(Library):
         if device_name(device) == "cpu":
             return x
         if not device_name(device).startswith("cuda"):
-            raise DeviceError(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {said(device)}')
+            raise DEVICE(f'NumPy arrays go to "cuda", as Numba device arrays, but not to {said(device)}')
         try:
             numba = part("numba")
         except ImportError as error:
-            raise DeviceError(f"NumPy arrays on {said(device)} are Numba device arrays; numba-cuda: {error}") from None
+            raise DEVICE(f"NumPy arrays on {said(device)} are Numba device arrays; numba-cuda: {error}") from None
         there: Array = numba.from_host(x, numba.at(device))
         return there
 
@@ -197,21 +198,19 @@ def host_value(value: object) -> Array:
     try:
         return np.asarray(value if isinstance(value, _ON_HOST) else part("known").to_host(value))
     except ValueError as error:
-        raise ConversionError(f"{said(value)} is neither one value nor one item: {error}") from None
+        raise EXACT(f"{said(value)} is neither one value nor one item: {error}") from None
 
 
 def not_exact(fill: object, dtype: DType, near: object) -> ConversionError:
     """The error for a padding value that the dtype cannot hold."""
-    return ConversionError(
+    return EXACT(
         f"fill={said(fill)} is not exact in {dtype} (it would become {said(near)}); give a value of that dtype"
     )
 
 
 def wrong_item(fill: object, given: Shape, item_shape: Shape) -> ConversionError:
     """The error for a padding value of a wrong shape."""
-    return ConversionError(
-        f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {said(fill)}"
-    )
+    return EXACT(f"fill must be one value or one item of shape {item_shape}, but has shape {given}: {said(fill)}")
 
 
 def same_values(value: Array, cast: Array) -> bool:

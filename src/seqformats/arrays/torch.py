@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import ConversionError, DeviceError, said
+from ..errors import DEVICE, DTYPE, EXACT, ITEMS, NO_GRADIENT, TRACED, said
 from ..limits import remember
 from ..reading import tensors
 from . import memory
@@ -46,7 +46,7 @@ class Torch(Library):
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]
         self.from_numpy = torch.from_numpy
-        self.plain = torch.Tensor
+        self.plain, self.float32 = torch.Tensor, torch.float32
         for name, dtype in DTYPES.items():
             if hasattr(torch, name):
                 _OF_NUMPY[getattr(torch, name)] = dtype
@@ -60,20 +60,20 @@ class Torch(Library):
     def adopt(self, x: Tensor, what: str) -> Tensor:
         torch = self.torch
         if x.is_nested:
-            raise TypeError(f"{what} is a nested tensor; sf.from_njt(x) takes one, sf.convert(x, sf.Ragged) too")
+            raise ITEMS(f"{what} is a nested tensor; sf.from_njt(x) takes one, sf.convert(x, sf.Ragged) too")
         if x.layout is not torch.strided:
-            raise TypeError(f"{what} is a tensor with layout {x.layout}; only dense tensors hold plain rows")
+            raise ITEMS(f"{what} is a tensor with layout {x.layout}; only dense tensors hold plain rows")
         if x.is_quantized:
-            raise TypeError(f"{what} is a quantized tensor; give x.dequantize() or x.int_repr()")
+            raise ITEMS(f"{what} is a quantized tensor; give x.dequantize() or x.int_repr()")
         if x.is_meta:
-            raise TypeError(f"{what} is a meta tensor, which has no items")
+            raise ITEMS(f"{what} is a meta tensor, which has no items")
         if x.dtype.is_complex and x.is_conj():
             x = x.resolve_conj()
         if x.is_neg():
             x = x.resolve_neg()
         x = x if x.is_contiguous() else x.contiguous()
         if not self._has_memory(x):
-            raise TypeError(f"{what} is a tensor without memory behind it")
+            raise ITEMS(f"{what} is a tensor without memory behind it")
         return x
 
     def kind(self, x: Tensor) -> str:
@@ -97,7 +97,7 @@ class Torch(Library):
         except RuntimeError:
             if self.wrapped(x):
                 return True
-            raise TypeError(
+            raise TRACED(
                 f"a {type(x).__name__} without items came to seqformats outside of a graph that it can be put into; "
                 "torch.compile(model) can, and torch.export.export(model, ..., strict=True)"
             ) from None
@@ -132,7 +132,7 @@ class Torch(Library):
             warnings.simplefilter("ignore")  # that nobody should ask
             if x.data_ptr():
                 return x
-        raise TypeError(
+        raise TRACED(
             f"PyTorch gives a {type(x).__name__} without memory for a result, since FakeTensorMode is active; call "
             "seqformats outside of it"
         )
@@ -152,6 +152,15 @@ class Torch(Library):
         except RuntimeError:
             return NUMPY.native(self.shown(x))
 
+    def floats(self, x: Any) -> Array | None:
+        if type(x) is not self.plain or x.dtype is not self.float32 or x.requires_grad or self._transforms():
+            return None
+        try:
+            found = x.numpy()
+        except (RuntimeError, TypeError):  # without memory, or of another device
+            return None
+        return found if found.flags.carray and self._has_memory(x) else None
+
     def unwrapped(self, x: Tensor) -> Tensor:
         """What `torch.func.grad` or `jvp` have wrapped, itself where they have not."""
         inside = self.torch._C._functorch
@@ -169,14 +178,14 @@ class Torch(Library):
         inside, given = self.torch._C._functorch, x
         x = self.unwrapped(x)
         if inside.is_functorch_wrapped_tensor(x):
-            raise TypeError(
+            raise TRACED(
                 "what is asked for depends on the items themselves, and torch.func.vmap has several tensors where one "
                 "is seen; do it before vmap, or in a loop"
             )
         if self.wrapped(x):
-            raise TypeError("what is asked for depends on the items themselves, and a fake tensor has none")
+            raise TRACED("what is asked for depends on the items themselves, and a fake tensor has none")
         if x is given and not self.transforms_are_active():
-            raise TypeError("the memory of this tensor cannot be read")
+            raise ITEMS("the memory of this tensor cannot be read")
         with importlib.import_module("torch._functorch.pyfunctorch").temporarily_clear_interpreter_stack():
             host: Array = x.detach().numpy()  # which else would be wrapped again
             return host
@@ -209,7 +218,7 @@ class Torch(Library):
         torch = self.torch
         if isinstance(fill, torch.Tensor):
             if self.wants_grad((fill,)):
-                raise TypeError("fill has no gradient; give fill.detach()")
+                raise NO_GRADIENT("fill has no gradient; give fill.detach()")
             value = fill.detach().cpu().resolve_conj().resolve_neg()
         else:
             given = host_value(fill)
@@ -220,7 +229,7 @@ class Torch(Library):
             whole = value if isinstance(value, torch.Tensor) else torch.from_numpy(value.reshape(-1))
             cast = (whole.real if whole.is_complex() and not dtype.is_complex else whole).to(dtype)
         except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise ConversionError(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
+            raise EXACT(f"fill={said(fill)} is not a value of {dtype}: {error}") from None
         before, after = value.reshape(-1).tolist(), cast.reshape(-1).tolist()
         if not all(a == b or (a != a and b != b) for a, b in zip(before, after, strict=True)):
             raise not_exact(fill, dtype, cast.tolist())
@@ -308,7 +317,7 @@ class Torch(Library):
                 raise
             return self.shown(x)
         except TypeError:
-            raise TypeError(f"NumPy has no dtype for {x.dtype}; give a tensor of another one") from None
+            raise DTYPE(f"NumPy has no dtype for {x.dtype}; give a tensor of another one") from None
         return host
 
     def taken(self, x: Array, source: Library) -> Tensor:
@@ -317,11 +326,11 @@ class Torch(Library):
             try:
                 return torch.as_tensor(x, device=source.device(x))
             except (TypeError, ValueError, RuntimeError, AssertionError) as error:
-                raise DeviceError(f"torch cannot reach the device {source.device(x)}: {error}") from None
+                raise DEVICE(f"torch cannot reach the device {source.device(x)}: {error}") from None
         host = source.to_numpy(x)
         dtype = self.dtype_like(host.dtype)
         if dtype is None:
-            raise TypeError(f"torch has no dtype for {host.dtype}; give items of another one")
+            raise DTYPE(f"torch has no dtype for {host.dtype}; give items of another one")
         if not (host.flags.carray and host.dtype.isnative):
             # torch warns of memory that nobody may write to, and knows no other order of bytes
             host = np.require(host, host.dtype.newbyteorder("="), ["C", "A", "W"])
@@ -339,7 +348,7 @@ class Torch(Library):
         try:
             return x.to(self.torch.device(device), non_blocking=non_blocking)
         except (TypeError, ValueError, RuntimeError, AssertionError, OverflowError) as error:
-            raise DeviceError(f"torch cannot reach the device {said(device)}: {error}") from None
+            raise DEVICE(f"torch cannot reach the device {said(device)}: {error}") from None
 
     def wants_grad(self, arrays: Sequence[Tensor]) -> bool:
         if self.torch.is_grad_enabled() and any(map(_requires_grad, arrays)):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, DType, Shape
-from ..errors import StructureError
+from ..errors import BROKEN, ITEMS
 from ..formats.ragged import gathered
 from ..formats.structure import Structure
 from ..limits import NO_ROOM, no_room
@@ -54,7 +54,7 @@ def numbers(buffer: Any, dtype: DType, first: int, count: int, what: str) -> Arr
     if first < 0 or count < 0 or (first + count) * dtype.itemsize > size:
         if count == 0:
             return np.empty(0, dtype)
-        raise StructureError(
+        raise BROKEN(
             f"the buffer of the {what} has {size} bytes, but {count} of {dtype.itemsize} bytes from {first} on need "
             f"{(first + count) * dtype.itemsize}"
         )
@@ -147,7 +147,7 @@ def storage_of(array: Column) -> Column:
     pa, shape = library(), array.type.shape
     order = array.type.permutation
     if order is not None and list(order) != sorted(order):
-        raise TypeError(f"tensors whose axes are permuted, {order}, are not read here; permute them after reading")
+        raise ITEMS(f"tensors whose axes are permuted, {order}, are not read here; permute them after reading")
     _check_fixed(storage)
     made, counts = storage.values, [storage.offset + len(storage)]
     for k in shape[:-1]:
@@ -164,4 +164,4 @@ def _check_fixed(array: Column) -> None:
     """StructureError where lists of one size have not the items that they need."""
     need = (array.offset + len(array)) * array.type.list_size
     if need > len(array.values):
-        raise StructureError(f"{need} items are needed, but there are {len(array.values)}")
+        raise BROKEN(f"{need} items are needed, but there are {len(array.values)}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import registry
-from ..errors import ConversionError, SeqFormatError, StructureError, said
+from ..errors import BATCH, BROKEN, CHOICE, COLUMNS, KIND, SeqFormatError, again, said
 from ..formats import LoD, Ragged
 from ..formats.encoding import Encoding
 from .kinds import STRUCT, Column, DataType, kind_of, library
@@ -80,7 +80,7 @@ def from_arrow(column: Any, *, missing: str = "raise", items: Any = "raise") -> 
         chunks, kind = _chunks(column)
         found = _read(chunks, kind, missing, items)
         if not found.levels:
-            raise TypeError(
+            raise KIND(
                 f"a column of {kind} has one item a row, and no sequences; from_table gives it as an array, "
                 "sf.Ragged(rows, lengths) makes sequences of its rows"
             )
@@ -138,10 +138,10 @@ def from_table(
     found: dict[str, Any] = {}
     for name in wanted:
         if not isinstance(name, str):
-            raise TypeError(f"columns must be names, not {said(name)}")
+            raise KIND(f"columns must be names, not {said(name)}")
         if names.count(name) != 1:
             have = f"has {names.count(name)} columns" if name in names else "has no column"
-            raise StructureError(f"the table {have} {name!r}; its columns are: {', '.join(names)}")
+            raise COLUMNS(f"the table {have} {name!r}; its columns are: {', '.join(names)}")
         found[name] = _column(table.column(name), name, missing, items)
     return found
 
@@ -171,9 +171,9 @@ def rows_or_sequences(column: Column, missing: str, items: Any) -> Any:
 
 def _check_missing(missing: object) -> None:
     if not isinstance(missing, str):
-        raise TypeError(f'missing must be "raise" or "empty", not {said(missing)}')
+        raise KIND(f'missing must be "raise" or "empty", not {said(missing)}')
     if missing not in (RAISE, EMPTY):
-        raise ConversionError(f'missing must be "raise" or "empty", not {said(missing)}')
+        raise CHOICE(f'missing must be "raise" or "empty", not {said(missing)}')
 
 
 def _chunks(column: Any) -> tuple[Sequence[Column], DataType]:
@@ -190,16 +190,16 @@ def _imported(x: Any) -> Column:
     """The chunked array behind the PyCapsules of an object."""
     pa = library()
     if isinstance(x, (type, pa.Table, pa.RecordBatch)):
-        raise TypeError(f"{registry.label(type(x))} is no column; from_table reads the columns of a table")
+        raise BATCH(f"{registry.label(type(x))} is no column; from_table reads the columns of a table")
     try:
         if hasattr(x, "__arrow_c_stream__"):
             return pa.chunked_array(x)
         if hasattr(x, "__arrow_c_array__"):
             return pa.chunked_array([pa.array(x)])
     except Exception as error:  # foreign code may raise anything
-        kind = StructureError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{registry.label(type(x))} cannot be read as a column: {error}") from None
-    raise TypeError(
+        mistake = BROKEN if isinstance(error, ValueError) else BATCH
+        raise mistake(f"{registry.label(type(x))} cannot be read as a column: {error}") from None
+    raise BATCH(
         f"{registry.label(type(x))} is no column of Arrow; what has __arrow_c_array__ or __arrow_c_stream__ is one, "
         "and pa.array(...) makes one of lists"
     )
@@ -216,9 +216,9 @@ def _table(x: Any) -> Any:
         if hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__") or isinstance(x, dict):
             return pa.table(x)
     except Exception as error:  # foreign code may raise anything
-        kind = StructureError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{registry.label(type(x))} cannot be read as a table: {error}") from None
-    raise TypeError(
+        mistake = BROKEN if isinstance(error, ValueError) else BATCH
+        raise mistake(f"{registry.label(type(x))} cannot be read as a table: {error}") from None
+    raise BATCH(
         f"{registry.label(type(x))} is no table of Arrow; what has __arrow_c_stream__ is one, "
         "and pa.table(...) makes one"
     )
@@ -229,7 +229,7 @@ def _validated(column: Column) -> None:
     try:
         column.validate()
     except Exception as error:
-        raise StructureError(f"its structs are broken: {error}") from None
+        raise BROKEN(f"its structs are broken: {error}") from None
 
 
 def _read(chunks: Sequence[Column], kind: DataType, missing: str, items: Any, shaped: bool = False) -> Part:
@@ -252,7 +252,7 @@ def _batch(part: Part) -> Ragged[Any] | LoD[Any]:
 
 def _named(error: Exception, name: str) -> Exception:
     """The error with the name of the column, where it has one."""
-    return error if not name else type(error)(f"column {name!r}: {error}")
+    return error if not name else again(error, f"column {name!r}: {error}")
 
 
 @registry.provides("from_arrow")

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from ..converters.convert import convert
-from ..errors import ConversionError, SeqFormatError, StructureError, said
+from ..errors import (
+    BATCH,
+    CHOICE,
+    COLUMNS,
+    KIND,
+    MIXED,
+    RESULT,
+    RETURNED,
+    SHAPE,
+    SeqFormatError,
+    again,
+    said,
+)
 from ..formats import LoD, Ragged
 from ..operations.library import to
 from ..registry import kind_of
@@ -95,7 +107,7 @@ class Job:
             wanted = rows if keep else len(next(iter(columns.values())))
             if len(column) != wanted:
                 beside = f"the batch has {wanted}; keep=False drops its columns" if keep else f"others have {wanted}"
-                raise StructureError(f"{self.name} gave column {name!r} with {len(column)} rows, but {beside}")
+                raise RESULT(f"{self.name} gave column {name!r} with {len(column)} rows, but {beside}")
         return columns
 
     def _taken(self, given: Sequence[Any]) -> list[Any]:
@@ -114,14 +126,14 @@ class Job:
             return cast(Mapping[str, object], made._asdict())
         if not isinstance(made, Mapping):
             if len(self.columns) > 1 and not alone:
-                raise TypeError(
+                raise RETURNED(
                     f"{self.name} takes {len(self.columns)} columns, so what it gives needs a name: "
                     f"return a dict, not {type(made).__name__}"
                 )
             return {alone or self.columns[0]: made}
         for name in made:
             if not isinstance(name, str):
-                raise TypeError(f"{self.name} gave a dict that must name columns, but {said(name)} is no name")
+                raise RETURNED(f"{self.name} gave a dict that must name columns, but {said(name)} is no name")
         return made
 
     def _given(self, name: str, value: object) -> Any:
@@ -129,18 +141,18 @@ class Job:
         try:
             return _written(value, self.large)
         except (SeqFormatError, TypeError) as error:
-            raise type(error)(f"{self.name} gave column {name!r}: {error}") from error
+            raise again(error, f"{self.name} gave column {name!r}: {error}") from error
 
 
 def job_of(fn: Function, columns: str | Sequence[str], keep: bool | Sequence[str] = False, **options: Any) -> Job:
     """Checked where it is made, before anything is sent."""
     if not callable(fn):
-        raise TypeError(f"fn must be a function of columns, not {said(fn)}")
+        raise KIND(f"fn must be a function of columns, not {said(fn)}")
     names = _names("columns", columns)
     if not names:
-        raise TypeError("columns must name at least one column")
+        raise KIND("columns must name at least one column")
     if len(set(names)) < len(names):
-        raise TypeError(f"columns must be different, not {listed(names)}")
+        raise KIND(f"columns must be different, not {listed(names)}")
     return Job(fn, names, keep if isinstance(keep, bool) else _names("keep", keep), **_options(names, **options))
 
 
@@ -149,13 +161,13 @@ def _options(
 ) -> dict[str, Any]:
     """How columns are read."""
     if missing not in ("raise", "empty"):
-        raise ConversionError(f"missing must be 'raise' or 'empty', not {said(missing)}")
+        raise CHOICE(f"missing must be 'raise' or 'empty', not {said(missing)}")
     if shapes is not None and not isinstance(shapes, Mapping):
-        raise TypeError(f"shapes must give item shapes by column, {{{names[0]!r}: (64,)}} say, not {said(shapes)}")
+        raise KIND(f"shapes must give item shapes by column, {{{names[0]!r}: (64,)}} say, not {said(shapes)}")
     for name, shape in (shapes or {}).items():
         check_name(name, names)
         if not isinstance(shape, Sequence) or not shape or not all(isinstance(k, int) and k > 0 for k in shape):
-            raise TypeError(f"the item shape of {name!r} must be numbers from 1 up, not {said(shape)}")
+            raise KIND(f"the item shape of {name!r} must be numbers from 1 up, not {said(shape)}")
     return {
         "missing": missing,
         "items": items,
@@ -165,11 +177,11 @@ def _options(
 
 def _names(option: str, given: str | Sequence[str]) -> tuple[str, ...]:
     if not isinstance(given, Sequence):
-        raise TypeError(f"{option} must be names of columns, not {said(given)}")
+        raise KIND(f"{option} must be names of columns, not {said(given)}")
     names = (given,) if isinstance(given, str) else tuple(given)
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"{option} must be names of columns, but {said(name)} is none")
+            raise KIND(f"{option} must be names of columns, but {said(name)} is none")
     return names
 
 
@@ -181,7 +193,7 @@ def listed(names: Sequence[str]) -> str:
 def check_name(name: str, names: Sequence[str]) -> None:
     """StructureError where a column is not there."""
     if name not in names:
-        raise StructureError(f"no column {name!r} here; there are {listed(names)}")
+        raise COLUMNS(f"no column {name!r} here; there are {listed(names)}")
 
 
 def found(table: pa.Table, name: str) -> Any:
@@ -195,7 +207,7 @@ def _told(name: str, step: Callable[..., Any], *given: Any) -> Any:
     try:
         return step(*given)
     except SeqFormatError as error:
-        raise type(error)(f"column {name!r}: {error}") from None
+        raise again(error, f"column {name!r}: {error}") from None
 
 
 def _known(column: Any) -> Any:
@@ -216,7 +228,7 @@ def _of_several_lengths(tensors: Any) -> Ragged[Any]:
     sizes = shapes.data.reshape(len(tensors), tensors.type.ndim)
     other = np.flatnonzero((sizes[:, 1:] != sizes[:1, 1:]).any(axis=1))
     if other.size:
-        raise StructureError(
+        raise MIXED(
             f"its items have several shapes, {tuple(sizes[0, 1:].tolist())} in row 0 and "
             f"{tuple(sizes[other[0], 1:].tolist())} in row {other[0]}"
         )
@@ -233,16 +245,16 @@ def _shaped(x: Any, shape: tuple[int, ...]) -> Any:
         data, levels = x.data, list(x.lod)
     for size in reversed(shape[: len(shape) - (data.ndim - 1)]):
         if not levels:
-            raise StructureError(f"it has no lists that could be items of shape {shape}")
+            raise SHAPE(f"it has no lists that could be items of shape {shape}")
         sizes = np.diff(levels.pop())
         wrong = np.flatnonzero(sizes != size)
         if wrong.size:
-            raise StructureError(
+            raise SHAPE(
                 f"of the lists that should be items of shape {shape}, number {wrong[0]} has {sizes[wrong[0]]} numbers"
             )
         data = data.reshape(-1, size, *data.shape[1:])
     if data.shape[1:] != shape:
-        raise StructureError(f"its items have shape {data.shape[1:]}, not {shape}")
+        raise SHAPE(f"its items have shape {data.shape[1:]}, not {shape}")
     if len(levels) > 1:
         return LoD(data, levels)
     return Ragged.from_offsets(data, levels[0]) if levels else data
@@ -260,7 +272,7 @@ def _written(value: object, large: bool) -> Any:
         return to_arrow(value, large=large)
     rows = value if isinstance(value, np.ndarray) else to(cast(Any, value), "numpy")
     if not isinstance(rows, np.ndarray) or not rows.ndim:
-        raise TypeError(f"it must be an encoding, or an array with one row for each, not {said(value)}")
+        raise BATCH(f"it must be an encoding, or an array with one row for each, not {said(value)}")
     return rows
 
 
@@ -274,12 +286,12 @@ def single(job: Job, given: Sequence[Any]) -> Any:
     import pyarrow as pa
 
     if len(given) != len(job.columns):
-        raise StructureError(f"{job.name} takes {listed(job.columns)}, but {len(given)} columns came")
+        raise COLUMNS(f"{job.name} takes {listed(job.columns)}, but {len(given)} columns came")
     rows = len(given[0])
     results = job.results(job.call(given, rows), rows, True, "result")
     made = {name: column_of(column) for name, column in results.items()}
     if not made:
-        raise StructureError(f"{job.name} gave no column")
+        raise RESULT(f"{job.name} gave no column")
     if len(made) == 1:
         return next(iter(made.values()))
     parts = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in made.values()]

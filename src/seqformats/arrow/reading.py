@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, DType, Shape, frozen
-from ..errors import ConversionError, StructureError, said
+from ..errors import BROKEN, DTYPE, EXACT, NULLS, ConversionError, StructureError, said
 from ..formats.ragged import Ragged
 from ..formats.rows import lay_out
 from ..formats.structure import Structure
@@ -99,7 +99,7 @@ class Reader:
             elif is_extension(array.type):
                 some = some._replace(array=storage_of(array))
             else:
-                raise TypeError(f"items of {array.type} are not read here{readable(array.type, bool(self.levels))}")
+                raise DTYPE(f"items of {array.type} are not read here{readable(array.type, bool(self.levels))}")
 
     @property
     def has_rows(self) -> bool:
@@ -170,9 +170,7 @@ class Reader:
         array = some.array
         present = self.without_nulls(some)
         if (array.offset + len(array)) * size > len(values):
-            raise StructureError(
-                f"{len(array)} lists of {size} items, from {array.offset} on, do not fit {len(values)} items"
-            )
+            raise BROKEN(f"{len(array)} lists of {size} items, from {array.offset} on, do not fit {len(values)} items")
         if some.in_one_piece and present is None:
             lengths = allocated(_sizes, (some.size,), np.int64, size)
             self.levels.append(Structure.of_lengths(lengths))
@@ -211,11 +209,11 @@ class Reader:
             ends = np.where(known, sizes[np.where(known, number, 0)], -1)
             if ((begin < 0) | (begin > ends - lengths[far])).any():
                 bad = np.flatnonzero(far)[(begin < 0) | (begin > ends - lengths[far])]
-                raise StructureError(f"{self.row(int(bad[0]))} is a view beyond the bytes that there are")
+                raise BROKEN(f"{self.row(int(bad[0]))} is a view beyond the bytes that there are")
             begins = np.array([NUMPY.address(part) for part in parts[1:]], np.int64)
             addresses[far] = begins[number] + begin
         if (lengths < 0).any():
-            raise StructureError(f"{self.row(int(np.flatnonzero(lengths < 0)[0]))} has a negative length")
+            raise BROKEN(f"{self.row(int(np.flatnonzero(lengths < 0)[0]))} has a negative length")
         structure = Structure.of_lengths(lengths)
         self.levels.append(structure)
         frozen(addresses)
@@ -237,7 +235,7 @@ class Reader:
             bad &= present
         if bad.any():
             i = int(bad.argmax())
-            raise StructureError(f"{self.row(i)} is value {where[i]} of a dictionary of {len(held)}")
+            raise BROKEN(f"{self.row(i)} is value {where[i]} of a dictionary of {len(held)}")
         if not len(held):
             held = library().array([None], held.type)
         return Some(held, 0, some.size, where=where.astype(np.int64), present=present)
@@ -267,7 +265,7 @@ class Reader:
             inner = array.values if what == FIXED else single_bytes(array)
             begin, count = (array.offset + begin) * size, count * size
             if begin + count > len(inner):
-                raise StructureError(f"{begin + count} items are needed, but there are {len(inner)}")
+                raise BROKEN(f"{begin + count} items are needed, but there are {len(inner)}")
             array = inner
             shape.append(size)
         item = tuple(shape)
@@ -298,7 +296,7 @@ class Reader:
         try:
             return NUMPY.item(self.items, dtype, item).view(dtype).reshape(item)
         except ConversionError as error:
-            raise ConversionError(str(error).replace("fill", "items", 1)) from None
+            raise EXACT(str(error).replace("fill", "items", 1)) from None
 
     def has_no_nulls(self, there: Array) -> None:
         """StructureError where items are null and nothing has been given for them."""
@@ -306,7 +304,7 @@ class Reader:
             i = int((~there).argmax())
             count = int((~there).sum())
             what = "items are" if count > 1 else "item is"
-            raise StructureError(
+            raise NULLS(
                 f"{count} {what} null, the first of them in {self.row(i)}; items=0, say, gives what they become"
             )
 
@@ -317,7 +315,7 @@ class Reader:
         self.has_no_nulls(np.zeros(some.size, bool))
         value = np.asarray(self.items)
         if value.shape not in ((), item) or value.dtype.hasobject:
-            raise ConversionError(f"items must be one value or one item of shape {item}, not {said(self.items)}")
+            raise EXACT(f"items must be one value or one item of shape {item}, not {said(self.items)}")
         return allocated(_full, (some.size, *item), value.dtype, value)
 
     # --- what is null ---
@@ -330,7 +328,7 @@ class Reader:
         if self.missing == RAISE:
             count = int((~present).sum())
             what = "sequences are" if count > 1 else "sequence is"
-            raise StructureError(
+            raise NULLS(
                 f'{count} {what} null, the first of them {self.row(int((~present).argmax()))}; missing="empty" makes '
                 "them empty"
             )
@@ -347,9 +345,7 @@ class Reader:
         bad = (starts < 0) | (ends > end) | (starts > ends)
         i = int(bad.argmax())
         where = f"from {starts[i]} to {ends[i]}"
-        return StructureError(
-            f"{self.row(i)} goes {where}, but there are {end} items; offsets must never fall nor leave them"
-        )
+        return BROKEN(f"{self.row(i)} goes {where}, but there are {end} items; offsets must never fall nor leave them")
 
 
 def _sizes(shape: Shape, dtype: DType, size: Any) -> Array:

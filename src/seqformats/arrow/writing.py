@@ -9,7 +9,7 @@ import numpy as np
 from .. import registry
 from ..arrays import NUMPY, Array, Library, adopt, is_array
 from ..converters.convert import as_own, convert
-from ..errors import ConversionError, StructureError, said
+from ..errors import BATCH, DTYPE, EXACT, KIND, LOST, SHAPE, said
 from ..formats import Pairs, Ragged
 from ..formats.structure import Structure
 from .kinds import BYTE_VIEWS, BYTES, FIXED, FIXED_BYTES, LISTS, VIEWS, Column, DataType, kind_of, library
@@ -70,16 +70,16 @@ def to_arrow(x: Any, *, large: bool = True, type: Any = None) -> Any:
     ['a', 'bc']
     """
     if not isinstance(large, (bool, np.bool_)):
-        raise TypeError(f"large must be True or False, not {said(large)}")
+        raise KIND(f"large must be True or False, not {said(large)}")
     pa = library()
     if type is not None and not isinstance(type, pa.DataType):
-        raise TypeError(f"type must be a type of pyarrow, not {said(type)}")
+        raise KIND(f"type must be a type of pyarrow, not {said(type)}")
     if isinstance(x, Pairs):
-        raise TypeError("Pairs are two columns; give x.one and x.two")
+        raise BATCH("Pairs are two columns; give x.one and x.two")
     if is_array(x):
         rows, array = adopt(x, "x")
         if not array.shape:
-            raise StructureError("x must have the axes (n, *item), but is a single number")
+            raise SHAPE("x must have the axes (n, *item), but is a single number")
         return _cast(_items(rows, array), type)
     own = as_own(x)
     flat: Any = own if own._flat else convert(own, Ragged)
@@ -110,9 +110,7 @@ def _lists(level: Structure, values: Column, large: bool) -> Column:
     offsets = level.offsets
     if not large:
         if level.rows > _MOST_INT32:
-            raise ConversionError(
-                f"{level.rows} items are more than a list with offsets of 32 bits can count; give large=True"
-            )
+            raise EXACT(f"{level.rows} items are more than a list with offsets of 32 bits can count; give large=True")
         offsets = offsets.astype(np.int32)
     made = pa.large_list(values.type) if large else pa.list_(values.type)
     return pa.Array.from_buffers(made, level.n, [None, pa.py_buffer(offsets)], children=[values])
@@ -121,7 +119,7 @@ def _lists(level: Structure, values: Column, large: bool) -> Column:
 def _host(rows: Library, data: Array) -> Array:
     """Data as an array of NumPy of native byte order, over the same memory where that is on the host."""
     if rows.autograd and rows.wants_grad((data,)):
-        raise TypeError(f"an array of {rows.name} that asks for a gradient would lose it in Arrow; give data.detach()")
+        raise LOST(f"an array of {rows.name} that asks for a gradient would lose it in Arrow; give data.detach()")
     host: Array = np.ascontiguousarray(rows.to_numpy(data)).reshape(data.shape)
     return host if host.dtype.isnative else host.astype(host.dtype.newbyteorder("="))
 
@@ -141,7 +139,7 @@ def _items(rows: Library, data: Array) -> Column:
     kind = getattr(data.dtype, "kind", "")
     if name not in _PLAIN and name != "bool" and (rows is not NUMPY or kind not in "mMSU"):
         instead = _INSTEAD.get(name, "sf.astype(x, dtype) makes something else of them")
-        raise TypeError(f"Arrow has no items of {name}; {instead}")
+        raise DTYPE(f"Arrow has no items of {name}; {instead}")
     host = _host(rows, data)
     shape = host.shape
     flat = host.reshape(-1)
@@ -167,13 +165,13 @@ def _times(data: Array) -> Column:
     kind = data.dtype.kind
     unit, step = np.datetime_data(data.dtype)
     if unit == "generic" or (kind == "m" and unit in "YM"):
-        raise TypeError(f"Arrow has no items of {data.dtype}; sf.astype(x, '{kind}8[s]') counts seconds")
+        raise DTYPE(f"Arrow has no items of {data.dtype}; sf.astype(x, '{kind}8[s]') counts seconds")
     null = np.isnat(data)
     if kind == "M" and unit in ("Y", "M", "W", "D"):
         days = data.astype("datetime64[D]").view(np.int64)
         inside = np.where(null, 0, days)
         if inside.size and (inside.min() < -(2**31) or inside.max() > _MOST_INT32):
-            raise ConversionError("a date is further away than the days of Arrow count; sf.astype(x, 'M8[s]') fits")
+            raise EXACT("a date is further away than the days of Arrow count; sf.astype(x, 'M8[s]') fits")
         numbers: Array = inside.astype(np.int32)
         type = pa.date32()
     else:
@@ -202,7 +200,7 @@ def _cast(column: Column, type: DataType) -> Column:
     try:
         return column.cast(type)
     except Exception as error:  # by pyarrow, several kinds
-        raise ConversionError(f"a column of {column.type} does not fit {type}: {error}") from None
+        raise EXACT(f"a column of {column.type} does not fit {type}: {error}") from None
 
 
 @registry.provides("to_capsules")

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array, library_of
 from ..arrays.dtypes import HALF
 from ..converters.layouts import at_least
-from ..errors import StructureError, said
+from ..errors import BATCH, COUNTS, EMPTY, SHAPE, said
 from ..formats import LoD
 from ..formats.structure import Structure
 from ..operations.join import check_alike
@@ -90,10 +90,10 @@ def beam_backtrace(
     for part in (*steps, *values):
         no_gradient(part.data)
     if len(steps) != len(values):
-        raise StructureError(f"there are {len(steps)} steps of ids, but {len(values)} of scores")
+        raise COUNTS(f"there are {len(steps)} steps of ids, but {len(values)} of scores")
     for t, (step, value) in enumerate(zip(steps, values, strict=True)):
         if value.rows != step.rows:
-            raise StructureError(f"scores[{t}] has {value.rows} rows, but ids[{t}] has {step.rows}")
+            raise COUNTS(f"scores[{t}] has {value.rows} rows, but ids[{t}] has {step.rows}")
     library, like = library_of(steps[0].data), steps[0].data
     score_library, score_like = library_of(values[0].data), values[0].data
     tokens = [library.to_numpy(step.data) for step in steps]
@@ -130,17 +130,17 @@ def beam_backtrace(
 def _steps(given: object, what: str) -> tuple[LoD, ...]:
     steps = given.steps if isinstance(given, TensorArray) else given
     if not isinstance(steps, Sequence) or not all(isinstance(step, LoD) for step in steps):
-        raise TypeError(f"{what} must be LoDs, one a step")
+        raise BATCH(f"{what} must be LoDs, one a step")
     if not steps:
-        raise StructureError(f"{what} has no step; the first holds the start tokens")
+        raise EMPTY(f"{what} has no step; the first holds the start tokens")
     for t, step in enumerate(steps):
         step._look()
         if len(step.lod) != 2 or step.item_shape not in ((), (1,)):
-            raise StructureError(f"{what}[{t}] must hold one number a row and have 2 levels, but it is {said(step)}")
+            raise SHAPE(f"{what}[{t}] must hold one number a row and have 2 levels, but it is {said(step)}")
         if len(step) != len(steps[0]):
-            raise StructureError(f"{what}[{t}] has {len(step)} sources, but {what}[0] has {len(steps[0])}")
+            raise COUNTS(f"{what}[{t}] has {len(step)} sources, but {what}[0] has {len(steps[0])}")
         if t and step._structure.n != steps[t - 1].rows:
-            raise StructureError(
+            raise COUNTS(
                 f"{what}[{t}] has {step._structure.n} prefixes, but {what}[{t - 1}] has {steps[t - 1].rows} rows"
             )
     return tuple([LoD._over(step.data.reshape(step.rows), step._levels) if step.item_shape else step for step in steps])

@@ -91,16 +91,19 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
     return out
 
 
+def threads_from() -> int:
+    """From how many bytes of scores on several threads choose."""
+    return kernel("best_tokens").known().threads_from
+
+
 def select(query: Query) -> Candidates:
     """The best candidates of every beam."""
     apart = query.apart.begin.size > 0
     if query.library.kind(query.x) != "cpu":
-        lists = row_lists(query, None)
-        return _with_apart(query, lists) if apart else merged(query, lists)
-    width = query.x.shape[1]
-    places = query.places(width) * (3 if apart else 1)  # see the kernel
-    values, ids, counts, places = _best_tokens(query, query.wanted, places)
-    return Candidates(values, values, ids, counts, places, width)
+        of_rows = row_lists(query, None)
+        return _with_apart(query, of_rows) if apart else merged(query, of_rows)
+    lists = _best_tokens(query, query.wanted)
+    return Candidates(lists.values, lists.values, lists.ids, lists.counts, lists.places, query.x.shape[1])
 
 
 def _with_apart(query: Query, lists: RowLists) -> Candidates:
@@ -157,17 +160,30 @@ def _each_row(wanted: Wanted, rows: int, places: int) -> Wanted:
     return Wanted(begin, begin + (most > 0), most)
 
 
-def _best_tokens(query: Query, wanted: Wanted, places: int) -> Lists:
+def _best_tokens(query: Query, wanted: Wanted, places: int = 0) -> Lists:
     """A list for each beam, on the host."""
-    library, x, running, form = query[:4]
-    beams, (rows, width) = wanted.begin.size, x.shape
-    values, ids = np.empty(beams * places, np.float32), np.empty(beams * places, np.int64)
-    lists = Lists(values, ids, np.empty(beams, np.int64), places)
-    block = 16 if width <= 1024 else 128
-    blocks = np.empty(rows * (-(-width // block) + 2), np.float32)
-    args = (Scores(library.operand(x), running, form), lists, blocks, query.limits, wanted, query.apart, width)
-    kernel("best_tokens").run_over(args, Work(beams, rows), 4 * rows * width)
+    rows, width = query.x.shape
+    lists, blocks = work(query, wanted, None, places)
+    scores = Scores(query.library.operand(query.x), query.running, query.form)
+    args = (scores, lists, blocks, query.limits, wanted, query.apart, width)
+    kernel("best_tokens").run_over(args, Work(wanted.begin.size, rows), 4 * rows * width)
     return lists
+
+
+def work(query: Query, wanted: Wanted, before: tuple[Lists, Array] | None, places: int = 0) -> tuple[Lists, Array]:
+    """Lists for each beam, and what the kernels need beside them, on the host: those of `before`, if they do.
+
+    So many `places` for each, or as many as it asks for.
+    """
+    beams, (rows, width) = wanted.begin.size, query.x.shape
+    places = places or query.places(width) * (3 if query.apart.begin.size else 1)  # see the kernel
+    size = rows * (-(-width // (16 if width <= 1024 else 128)) + 2)
+    if before is not None:
+        lists, blocks = before
+        if lists.places == places and lists.counts.size == beams and blocks.size >= size:
+            return before
+    values, ids = np.empty(beams * places, np.float32), np.empty(beams * places, np.int64)
+    return Lists(values, ids, np.empty(beams, np.int64), places), np.empty(size, np.float32)
 
 
 def merged(query: Query, found: RowLists) -> Candidates:

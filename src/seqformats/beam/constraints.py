@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array, is_array
 from ..converters.convert import convert
 from ..converters.layouts import at_least
-from ..errors import ConversionError, StructureError, said
+from ..errors import BEYOND, COUNTS, EMPTY, KIND, RANGE, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import whole
 from ..limits import remember
@@ -65,7 +65,7 @@ class AllowedTokens(Constraint):
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """What one search needs of it."""
         if self._each and len(self._batches) != n:
-            raise StructureError(f"there are allowed sequences for {len(self._batches)} sources, but {n} sources")
+            raise COUNTS(f"there are allowed sequences for {len(self._batches)} sources, but {n} sources")
         if not self._each and all(np.array_equal(ends[0], other) for other in ends):
             key = tuple(ends[0].tolist()) if n else ()
             trie = self._ended.get(key)
@@ -101,7 +101,7 @@ class _Allowed(Running):
 
     def limit(self, live: Live, plan: Plan) -> None:
         if self.trie.largest >= plan.width:
-            raise StructureError(f"token {self.trie.largest} is allowed, but scores have {plan.width} columns")
+            raise BEYOND(f"token {self.trie.largest} is allowed, but scores have {plan.width} columns")
         inside = self.nodes >= 0
         begin, end = (np.where(inside, array[self.nodes], 0) for array in (self.trie.begin, self.trie.end))
         places = spread(begin, end)[1]
@@ -146,7 +146,7 @@ class ForcedPrefix(Constraint):
         """What one search needs of it."""
         own = [self._shared] * n if self._own is None else self._own
         if len(own) != n:
-            raise StructureError(f"there are forced prefixes for {len(own)} sources, but {n} sources")
+            raise COUNTS(f"there are forced prefixes for {len(own)} sources, but {n} sources")
         return _Forced(own, self._free)
 
 
@@ -194,7 +194,7 @@ class ForcedTokens(Constraint):
     def __init__(self, tokens: Mapping[int, int], *, free: bool = False) -> None:
         self._free = is_flag(free, "free")
         if not isinstance(tokens, Mapping):
-            raise TypeError(f"the forced tokens must be a dict from places to tokens, not {type(tokens).__name__}")
+            raise KIND(f"the forced tokens must be a dict from places to tokens, not {type(tokens).__name__}")
         self._at = {at_least(t, "a place", 0): at_least(token, "a token", 0) for t, token in tokens.items()}
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
@@ -243,7 +243,7 @@ class BannedTokens(Constraint):
             tokens = [tokens]
         phrases = [[x] if is_token(x) else list(x) for x in one_by_one(tokens)]
         if any(not phrase for phrase in phrases):
-            raise StructureError("a banned phrase has no token")
+            raise EMPTY("a banned phrase has no token")
         found = [tokens_of([whole(x, "a banned token") for x in phrase], "the banned tokens") for phrase in phrases]
         self._single = np.unique(np.concatenate([np.empty(0, np.int64), *[p for p in found if p.size == 1]]))
         self._phrases = [p for p in found if p.size > 1]
@@ -260,7 +260,7 @@ class _Banned(Running):
 
     def limit(self, live: Live, plan: Plan) -> None:
         if self.largest >= plan.width:
-            raise StructureError(f"token {self.largest} is banned, but scores have {plan.width} columns")
+            raise BEYOND(f"token {self.largest} is banned, but scores have {plan.width} columns")
         if self.until is not None and live.t >= self.until:
             return
         rows = live.source.size
@@ -339,7 +339,7 @@ class RepetitionPenalty(Constraint):
     def __init__(self, penalty: float) -> None:
         self._penalty = number(penalty, "penalty")
         if not 1e-30 < self._penalty < 1e30:
-            raise ConversionError(f"penalty must be above 0, and between 1e-30 and 1e30, not {said(penalty)}")
+            raise RANGE(f"penalty must be above 0, and between 1e-30 and 1e30, not {said(penalty)}")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """What one search needs of it."""

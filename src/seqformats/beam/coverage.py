@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
-from ..errors import ConversionError, StructureError, said
+from ..errors import KIND, NAN, RANGE, SHAPE, said
 from ..formats import Ragged
 from ..operations.reduce import reduce_sum
 from .live import Found, Trail
@@ -23,7 +23,7 @@ class Coverage:
     def __init__(self, weight: float) -> None:
         self.weight = number(weight, "coverage")
         if not 0 <= self.weight < 1e30:
-            raise ConversionError(f"coverage must be at least 0, and below 1e30, not {said(weight)}")
+            raise RANGE(f"coverage must be at least 0, and below 1e30, not {said(weight)}")
 
     def waiting(self, rule: Rule) -> Rule:
         """The rule, which must not stop at the hypothesis with the best score where another may have the best cover."""
@@ -32,13 +32,13 @@ class Coverage:
     def check(self, kept: Step | None) -> None:
         """TypeError, or StructureError, unless the first array that a step keeps can be attention."""
         if not kept:
-            raise TypeError(f"coverage needs the attention of every step, but this one keeps nothing; {_HOW}")
+            raise KIND(f"coverage needs the attention of every step, but this one keeps nothing; {_HOW}")
         library, array = next(iter(kept.values()))
         if len(array.shape) != 2:
-            raise StructureError(f"the first array that is kept has shape {tuple(array.shape)}; for coverage, {_HOW}")
+            raise SHAPE(f"the first array that is kept has shape {tuple(array.shape)}; for coverage, {_HOW}")
         name = library.dtype_name(array.dtype)
         if not name.startswith(("float", "bfloat")):
-            raise TypeError(f"the first array that is kept is one of {name}; for coverage, {_HOW}")
+            raise KIND(f"the first array that is kept is one of {name}; for coverage, {_HOW}")
 
     def counted(self, found: Found, trail: Trail, tree: Tree, paths: Paths) -> Found:
         """Finished hypotheses, those of a source together, with what they lose, and best first."""
@@ -63,7 +63,7 @@ def _log_coverage(source: Array, trail: Trail, tree: Tree, paths: Paths) -> Arra
     totals = library.to_numpy(reduce_sum(Ragged._sealed(attention, trail.inner))).astype(np.float64)
     none = np.isnan(totals).any(1)
     if none.any():
-        raise ValueError(f"the attention that was kept for source {source[none][0]} holds NaN")
+        raise NAN(f"the attention that was kept for source {source[none][0]} holds NaN")
     logs = np.log(np.minimum(totals, 1), out=np.zeros_like(totals), where=totals > 0)
     found: Array = logs.sum(1)
     return found

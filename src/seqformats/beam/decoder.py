@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, frozen
-from ..errors import StructureError
+from ..errors import TURN
 from ..formats import Ragged
 from .agreed import agreed
 from .joining import joined
@@ -126,7 +126,7 @@ class BeamDecoder:
         live = search.live
         rows = live.source.size
         if not rows:
-            raise StructureError("the search has ended; result() has the hypotheses")
+            raise TURN("the search has ended; result() has the hypotheses")
         self._check_whole()
         self._cut = True
         try:
@@ -274,7 +274,7 @@ class BeamDecoder:
         check_place(following + staying, place)
         sources = per_source(options, check_rows(staying, check_rows(following, None, "memory"), "shared"))
         if (sources.prompts is None) != (search.sources.prompts is None):
-            raise StructureError("sources that are added have a prompt if the others have, and none if they have not")
+            raise TURN("sources that are added have a prompt if the others have, and none if they have not")
         rows = search.live.source.size
         begun = self._selection.more(options, sources, self._known)
         told: list[Any] = []
@@ -358,7 +358,7 @@ class BeamDecoder:
         """StructureError unless sources may come and go now."""
         self._check_whole()
         if self._paths.traced:
-            raise StructureError("trace=True keeps every step of the sources that it has begun with; leave it out")
+            raise TURN("trace=True keeps every step of the sources that it has begun with; leave it out")
 
     def _changed(self, numbers: Array, memory: object, shared: object) -> None:
         """These sources are there now."""
@@ -369,7 +369,7 @@ class BeamDecoder:
     def _check_whole(self) -> None:
         """StructureError where a step is under way, or was cut short."""
         if self._cut:
-            raise StructureError("a step is under way, or an error has cut one short; start a new search")
+            raise TURN("a step is under way, or an error has cut one short; start a new search")
 
     def _set_prompt(self) -> None:
         """Show the prompts of the sources that are there."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.layouts import at_least
-from ..errors import ConversionError, said
+from ..errors import RANGE, said
 from .live import Live
 from .plan import Plan
 from .protocol import Constraint
@@ -47,7 +47,7 @@ class DiverseGroups(Constraint):
         self.groups = at_least(groups, "groups", 1)
         self.penalty = number(penalty, "penalty")
         if not 0 <= self.penalty < 1e30:
-            raise ConversionError(f"penalty must be at least 0, and below 1e30, not {said(penalty)}")
+            raise RANGE(f"penalty must be at least 0, and below 1e30, not {said(penalty)}")
 
     def penalised(self, plan: Plan | None, live: Live, width: int, chosen: Array) -> Plan:
         """The plan, and a penalty for every token, as ``source * width + token``, that was chosen before."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..arrays import Array, Library, to_host
-from ..errors import ConversionError
+from ..errors import RANGE
 from ..launch.kernel import Work, kernel
 from . import candidates
 from .candidates import Query
@@ -110,7 +110,7 @@ class Greedy(WithReplacement):
 
     def __init__(self, sizes: Array) -> None:
         if sizes.max(initial=1) > 1:
-            raise ConversionError(
+            raise RANGE(
                 f'the rule "greedy" follows one hypothesis of each source: beam_size must be 1, not {sizes.max()}'
             )
         super().__init__(np.zeros_like(sizes), None, Warp(np.array(_AS_IT_IS, np.float32), 1), sizes)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, adopt, is_array, to_host
-from ..errors import StructureError, said
+from ..errors import KIND, NAN, RESULT, RETURNED, said
 from ..formats import Encoding, LoD
 from ..formats.structure import Structure, integers
 from . import candidates
@@ -81,7 +81,7 @@ class Hooks:
             ids, scores, parents = _several_of(given, "on_selected", ("ids", "scores", "parents"))
             parents = integers(to_host(parents), "parents")
             if parents.size and (parents.min() < 0 or parents.max() >= rows):
-                raise StructureError(f"parents must be rows, from 0 to {rows - 1}, but on_selected returned {parents}")
+                raise RESULT(f"parents must be rows, from 0 to {rows - 1}, but on_selected returned {parents}")
             wanted = query.wanted
             wanted = wanted._replace(most=np.full_like(wanted.most, max(parents.size, 1)))
             found = _ranked("on_selected", scores, ids, parents, wanted, found.width, live.t)
@@ -92,26 +92,26 @@ def _functions(given: object, name: str) -> list[Any]:
     found = list(given) if isinstance(given, (list, tuple)) else [] if given is None else [given]
     for hook in found:
         if not callable(hook):
-            raise TypeError(f"{name} must be a function or a list of such, not {type(hook).__name__}")
+            raise KIND(f"{name} must be a function or a list of such, not {type(hook).__name__}")
     return found
 
 
 def _several_of(returned: object, name: str, parts: tuple[str, ...]) -> Any:
     if not isinstance(returned, (tuple, list)) or len(returned) != len(parts):
-        raise TypeError(f"{name} must return ({', '.join(parts)}), not {type(returned).__name__}")
+        raise RETURNED(f"{name} must return ({', '.join(parts)}), not {type(returned).__name__}")
     return returned
 
 
 def _mask(given: object, rows: int, width: int, t: int) -> Array:
     """The words of a mask on the host."""
     if not is_array(given):
-        raise TypeError(f"on_mask must return an array of int32, not {type(given).__name__}, at step {t}")
+        raise RETURNED(f"on_mask must return an array of int32, not {type(given).__name__}, at step {t}")
     library, mask = adopt(given, "what on_mask has returned")
     if library.dtype_name(mask.dtype) != "int32":
-        raise TypeError(f"on_mask must return an array of int32, not {library.dtype_name(mask.dtype)}, at step {t}")
+        raise RETURNED(f"on_mask must return an array of int32, not {library.dtype_name(mask.dtype)}, at step {t}")
     shape = rows, words_of(width, 32)
     if tuple(mask.shape) != shape:
-        raise StructureError(
+        raise RESULT(
             f"on_mask must return shape {shape} for {rows} rows of {width} tokens, not {tuple(mask.shape)}, at step {t}"
         )
     return library.to_numpy(mask)
@@ -122,15 +122,13 @@ def _two_levels(ids: object, scores: object, rows: Structure) -> tuple[Structure
     levels = []
     for x in (ids, scores):
         if not isinstance(x, LoD) or len(x.lod) != 2 or x.item_shape not in ((), (1,)):
-            raise StructureError(
-                f"on_candidates must return LoDs over [source -> rows, row -> candidates], not {said(x)}"
-            )
+            raise RESULT(f"on_candidates must return LoDs over [source -> rows, row -> candidates], not {said(x)}")
         if not np.array_equal(x.lod[0], rows.offsets):
-            raise StructureError("on_candidates must keep the rows of every source")
+            raise RESULT("on_candidates must keep the rows of every source")
         levels.append(x._levels)
     inner = levels[0][1]
     if not inner.same_lengths(levels[1][1]):
-        raise StructureError("on_candidates must return as many ids as scores for every row")
+        raise RESULT("on_candidates must return as many ids as scores for every row")
     return rows, inner
 
 
@@ -144,16 +142,16 @@ def _ranked(
     """Candidates from a hook, sorted."""
     values, tokens = (to_host(_data_of(a)).reshape(-1) for a in (scores, ids))
     if values.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must return real numbers as scores, not {values.dtype}")
+        raise RETURNED(f"{name} must return real numbers as scores, not {values.dtype}")
     if not (values < np.inf).all():
-        raise ValueError(f"the scores that {name} returned hold NaN or +inf, at step {t}")
+        raise NAN(f"the scores that {name} returned hold NaN or +inf, at step {t}")
     if tokens.size and tokens.dtype.kind not in "iu":
-        raise TypeError(f"{name} must return integers as ids, not {tokens.dtype}")
+        raise RETURNED(f"{name} must return integers as ids, not {tokens.dtype}")
     if not values.size == tokens.size == parents.size:
-        raise StructureError(f"{name} returned {tokens.size} ids and {values.size} scores for {parents.size} parents")
+        raise RESULT(f"{name} returned {tokens.size} ids and {values.size} scores for {parents.size} parents")
     if tokens.size and (tokens.min() < 0 or tokens.max() >= width):
         wrong = tokens.min() if tokens.min() < 0 else tokens.max()
-        raise StructureError(f"ids must be from 0 to {width - 1}, but {name} returned {wrong}")
+        raise RESULT(f"ids must be from 0 to {width - 1}, but {name} returned {wrong}")
     return candidates.ranked(values.astype(np.float32), parents * width + tokens.astype(np.int64), width, wanted)
 
 

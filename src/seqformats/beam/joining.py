@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from ..arrays import adopt, is_array
-from ..errors import ConversionError, DeviceError, StructureError
+from ..errors import DEVICES, KIND, MIXED, ConversionError, StructureError
 from ..formats import Encoding
 from ..operations.batch import join_batches
 from .memory import array_like, is_record, is_row_list, members_of, telling
@@ -45,7 +45,7 @@ def _both(before: Any, more: Any, what: str, done: Done) -> Any:
         returned = method(more)
         return before if returned is None else returned
     if telling(before) is not None or telling(more) is not None:
-        raise TypeError(
+        raise KIND(
             f"{what} holds a {type(before).__name__}, to which a {type(more).__name__} cannot be added: it would need "
             "a method join(other); or leave the memory out, and set decoder.state.memory to one with all rows"
         )
@@ -81,12 +81,12 @@ def _arrays(before: Any, more: Any, what: str) -> Any:
     library, first = adopt(before, what)
     other, second = adopt(more, what)
     if library is not other or library.device(first) != other.device(second):
-        raise DeviceError(
+        raise DEVICES(
             f"{what} is an array of {library.name} on {library.device(first)}, but that of the sources that are added "
             f"one of {other.name} on {other.device(second)}"
         )
     if tuple(first.shape[1:]) != tuple(second.shape[1:]) or first.dtype != second.dtype:
-        raise StructureError(
+        raise MIXED(
             f"{what} has items of shape {tuple(first.shape[1:])} and {first.dtype}, but that of the sources that are "
             f"added {tuple(second.shape[1:])} and {second.dtype}"
         )
@@ -99,11 +99,11 @@ def _batches(before: Any, more: Any, what: str) -> Any:
     try:
         return join_batches([before, more])
     except ConversionError as error:
-        raise StructureError(f"{what} of the sources that are added does not fit: {error}") from None
+        raise MIXED(f"{what} of the sources that are added does not fit: {error}") from None
 
 
 def _differ(before: Any, more: Any, what: str) -> StructureError:
-    return StructureError(
+    return MIXED(
         f"{what} of the sources that are added must hold the same as that of the others, but in one place there is "
         f"{_named(before)}, and {_named(more)} is given"
     )

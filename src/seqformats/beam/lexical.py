@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.convert import convert
-from ..errors import StructureError, said
+from ..errors import BEYOND, COUNTS, EMPTY, KIND, said
 from ..formats import Encoding
 from . import candidates
 from .candidates import Query
@@ -61,22 +61,22 @@ class LexicalConstraints(Constraint):
         if isinstance(phrases, Encoding):
             phrases = convert(phrases, list) if phrases.keeps_levels else token_lists(phrases, "the phrases")
         if not isinstance(phrases, (list, tuple)):
-            raise TypeError(f"phrases must be lists of tokens, not {type(phrases).__name__}")
+            raise KIND(f"phrases must be lists of tokens, not {type(phrases).__name__}")
         if phrases and all(is_token(x) for x in phrases):
             phrases = [phrases]
         for part in phrases:
             if is_token(part):
-                raise TypeError(f"phrases must be lists of tokens, but {said(part)} stands beside lists")
+                raise KIND(f"phrases must be lists of tokens, but {said(part)} stands beside lists")
         self._each |= bool(phrases) and not any(len(part) for part in phrases)  # as a phrase has a token
         parts = phrases if self._each else [phrases]
         self._phrases = [[tokens_of(phrase, "a phrase").tolist() for phrase in part] for part in parts]
         if any(not phrase for part in self._phrases for phrase in part):
-            raise StructureError("a phrase has no token")
+            raise EMPTY("a phrase has no token")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
         """For `n` sources."""
         if self._each and len(self._phrases) != n:
-            raise StructureError(f"there are phrases for {len(self._phrases)} sources, but {n} sources")
+            raise COUNTS(f"there are phrases for {len(self._phrases)} sources, but {n} sources")
         return LexicalSearch(self._phrases if self._each else self._phrases * n, ends)
 
 
@@ -178,7 +178,7 @@ class LexicalSearch(Running):
     def limit(self, live: Live, plan: Plan) -> None:
         """No end before all phrases are there, and nothing behind which they cannot be any more."""
         if self.largest >= plan.width:
-            raise StructureError(f"token {self.largest} is in a phrase, but scores have {plan.width} columns")
+            raise BEYOND(f"token {self.largest} is in a phrase, but scores have {plan.width} columns")
         states = [(self.sources[s], met) for s, met in zip(live.source.tolist(), self.met, strict=True)]
         early = [source.early(met) for source, met in states]
         rows = np.repeat(np.arange(len(early)), [len(ends) for ends in early])

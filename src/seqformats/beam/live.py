@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..arrays import Array, frozen
+from ..errors import NAN
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
+from ..once import once
 from .candidates import Uploaded
 from .rows import Rows, Tree
 
@@ -161,19 +162,19 @@ class Live:
         left: Array = self._sources.limit[self.source] - self.lengths
         return left
 
-    @cached_property
+    @once
     def ragged(self) -> tuple[Array, Structure]:
         """The tokens of each row so far, one row after the other, the start excluded."""
         structure = Structure.of_lengths(self.lengths)
         return frozen(self._nodes.traced(self.nodes, structure.offsets)[0]), structure
 
-    @cached_property
+    @once
     def prefixes(self) -> Array:
         """All tokens so far, ``(rows, t)``, the start excluded."""
         tokens: Array = self._nodes.traced(self.nodes, np.arange(self.nodes.size + 1) * self.t)[0]
         return frozen(tokens.reshape(self.nodes.size, self.t))
 
-    @cached_property
+    @once
     def context(self) -> Array:
         """The prompt and the tokens so far, ``(rows, longest + t)``; rows of shorter prompts begin with -1."""
         before = self._sources.before
@@ -195,7 +196,7 @@ class Live:
 
     def bad(self, row: int) -> ValueError:
         """What to say of a row with scores that are none."""
-        return ValueError(f"the scores of source {self.source[row]} at step {self.t}, row {row}, hold NaN or +inf")
+        return NAN(f"the scores of source {self.source[row]} at step {self.t}, row {row}, hold NaN or +inf")
 
     def part(self, rows: slice, parents: Array, source: Array, sources: Sources, begun: int) -> Live:
         """Some rows, with these parents and of these sources, as if no others had ever been."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..arrays import Array
-from ..errors import said
+from ..errors import KIND, RETURNED, said
 from .decoder import BeamDecoder
 from .options import Options, with_options
 from .result import BeamResult, BeamState
@@ -152,11 +152,11 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
     array([0.6  , 0.18 , 0.9  , 0.045], dtype=float32)
     """
     if not callable(step):
-        raise TypeError(f"step must be a function of the state, not {type(step).__name__}")
+        raise KIND(f"step must be a function of the state, not {type(step).__name__}")
     decoder = BeamDecoder._of(memory, options)
     while decoder.active:
         returned = step(decoder.state)
         if not isinstance(returned, tuple) or len(returned) not in (2, 3):
-            raise TypeError(f"step must return (scores, memory) or (scores, memory, kept), not {said(returned)}")
+            raise RETURNED(f"step must return (scores, memory) or (scores, memory, kept), not {said(returned)}")
         decoder.step(*returned)
     return decoder.result()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, adopt, is_array
-from ..errors import DeviceError, StructureError
+from ..errors import COUNTS, DEVICES, KIND, LEVELS, SHAPE, StructureError
 from ..formats import Encoding, Pairs
 from .following import with_tokens
 from .step import no_gradient_error
@@ -92,7 +92,7 @@ def is_row_list(x: Any, what: str) -> bool:
 
 
 def _holds_itself(what: str, x: object) -> StructureError:
-    return StructureError(f"{what} holds a {type(x).__name__} that holds itself")
+    return LEVELS(f"{what} holds a {type(x).__name__} that holds itself")
 
 
 def parts(memory: object, what: str, *, known: bool = True) -> list[Any]:
@@ -118,7 +118,7 @@ def _collect(
     if place in path:
         raise _holds_itself(what, x)
     if len(path) > _DEEPEST:
-        raise StructureError(f"{what} has more than {_DEEPEST} containers in one another")
+        raise LEVELS(f"{what} has more than {_DEEPEST} containers in one another")
     if place in seen:
         return
     seen[place] = x
@@ -131,7 +131,7 @@ def _collect(
         for value in members:
             _collect(value, path, found, seen, what, known)
     elif known and not callable(x) and not isinstance(x, _CARRIED):
-        raise TypeError(
+        raise KIND(
             f"{what} holds a {type(x).__name__}, of which nothing says how it follows the rows; give arrays, a list or "
             "tuple with one object a row, or an object with a method reorder_cache(beam_idx) or follow(parents, tokens)"
         )
@@ -192,7 +192,7 @@ def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
     for part in found:
         if is_array(part):
             if len(part.shape) == 0:
-                raise StructureError(f"{what} holds an array without axes; its first axis must be the rows")
+                raise SHAPE(f"{what} holds an array without axes; its first axis must be the rows")
             count = part.shape[0]
         elif isinstance(part, (Encoding, Pairs)):
             count = len(part)
@@ -201,12 +201,12 @@ def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
         else:
             count = len(part)
             if rows is not None and count != rows:
-                raise StructureError(
+                raise COUNTS(
                     f"{what} holds a {type(part).__name__} of {count} Python objects, but has {rows} rows; a list or "
                     "tuple without arrays holds one object a row, and what belongs to no row goes into `shared`"
                 )
         if rows is not None and count != rows:
-            raise StructureError(f"{what} must have {rows} rows, one for each row of the state, not {count}")
+            raise COUNTS(f"{what} must have {rows} rows, one for each row of the state, not {count}")
         rows = int(count)
     return rows
 
@@ -226,7 +226,7 @@ def check_memory(memory: Any, rows: int, place: Place) -> list[Any]:
             if own.autograd and own.wants_grad((array,)):
                 raise no_gradient_error()
             if place.like is None and own is not place.library:
-                raise DeviceError(f"a memory is an array of {own.name}, but at first there was none")
+                raise DEVICES(f"a memory is an array of {own.name}, but at first there was none")
             place.check(own, array, "a memory")
         elif not array_like(part) and telling(part) and not _is_cache(part):
             told.append(part)
@@ -321,7 +321,7 @@ class Place(NamedTuple):
             return
         here, place = library.device(array), self.library.device(self.like)
         if library is not self.library or here != place:
-            raise DeviceError(
+            raise DEVICES(
                 f"{what} is an array of {library.name} on {here}, but the first memory one of {self.library.name} on "
                 f"{place}"
             )
@@ -348,7 +348,7 @@ def check_place(found: list[Any], place: Place) -> None:
         if library.autograd and library.wants_grad((array,)):
             raise no_gradient_error()
         if place.like is None and library is not place.library:
-            raise DeviceError(f"a memory is an array of {library.name}, but at first there was none")
+            raise DEVICES(f"a memory is an array of {library.name}, but at first there was none")
         place.check(library, array, "a memory")
 
 

@@ -10,9 +10,10 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
+from .. import hints
 from ..arrays import Array, has_items, is_array, to_host
 from ..converters.layouts import at_least
-from ..errors import ConversionError, StructureError
+from ..errors import COUNTS, EMPTY, KIND, OPTION, RANGE, ROOM, TURN
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import integers, whole
 from .coverage import Coverage
@@ -68,11 +69,11 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.start is None and self.prompt is None:
-            raise TypeError("start is missing: give the token before the first one, or a prompt for each source")
+            raise KIND("start is missing: give the token before the first one, or a prompt for each source")
         if self.prune is not None and not isinstance(self.prune, Prune):
-            raise TypeError(f"prune must be a Prune, not {type(self.prune).__name__}")
+            raise KIND(f"prune must be a Prune, not {type(self.prune).__name__}")
         if self.sampling is not None and not isinstance(self.sampling, Sample):
-            raise TypeError(f"sampling must be a Sample or Stochastic, not {type(self.sampling).__name__}")
+            raise KIND(f"sampling must be a Sample or Stochastic, not {type(self.sampling).__name__}")
         is_flag(self.trace, "trace")
 
     def made_rule(self) -> Rule:
@@ -87,7 +88,7 @@ class Options:
         """The constraints as a list."""
         found = [self.constraints] if isinstance(self.constraints, Constraint) else self.constraints
         if not isinstance(found, (list, tuple)) or not all(isinstance(one, Constraint) for one in found):
-            raise TypeError("constraints must be a list of constraints such as BannedTokens")
+            raise KIND("constraints must be a list of constraints such as BannedTokens")
         return list(found)
 
 
@@ -111,7 +112,7 @@ class More:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("end", "beam_size", "max_new_tokens", "min_new_tokens", "length_penalty", "sampling"):
             if given[name] is None and _each(name, getattr(others, name)):
-                raise StructureError(f"{name} is given for each source; give it for those that are added too")
+                raise TURN(f"{name} is given for each source; give it for those that are added too")
         start = None if has_items(others.start) else others.start
         said = {name: value for name, value in given.items() if value is not None}
         return replace(others, **{"start": start, "prompt": None, "shared": None} | said)
@@ -134,7 +135,7 @@ def per_source(options: Options, n: int | None) -> Sources:
     least = _whole(options.min_new_tokens, n, "min_new_tokens", 0)
     places = width.max(initial=1) * options.made_rule().patience
     if at_least(options.n_best, "n_best", 1) > places and n:
-        raise ConversionError(f"n_best is {options.n_best}, but the beams have {places:g} places at most")
+        raise ROOM(f"n_best is {options.n_best}, but the beams have {places:g} places at most")
     penalty = _penalties(options.length_penalty, n)
     return Sources(start, width, limit, least, penalty, ends_of(options.end, n), prompts)
 
@@ -145,10 +146,10 @@ def _starts(options: Options, prompts: Ragged[Array] | None, n: int | None) -> A
         assert options.start is not None
         return _given_starts(options.start, n)
     if n is not None and len(prompts) != n:
-        raise StructureError(f"there are {len(prompts)} prompts, but the memories are for {n} sources")
+        raise COUNTS(f"there are {len(prompts)} prompts, but the memories are for {n} sources")
     last = last_tokens(prompts)
     if options.start is not None and not np.array_equal(_given_starts(options.start, len(prompts)), last):
-        raise StructureError("start is the last token of each prompt; with prompts it need not be given")
+        raise TURN("start is the last token of each prompt; with prompts it need not be given")
     return last
 
 
@@ -156,22 +157,22 @@ def _given_starts(start: Whole, n: int | None) -> Array:
     if has_items(start):
         found = integers(start, "start")
         if n is not None and found.size != n:
-            raise StructureError(f"start has {found.size} tokens, but the memories are for {n} sources")
+            raise COUNTS(f"start has {found.size} tokens, but the memories are for {n} sources")
         return found
     token = int(integers([whole(to_host(start).item() if is_array(start) else start, "start")], "start")[0])
     if n is None:
-        raise StructureError("how many sources are there?  Without a memory give start as an array, one token a source")
+        raise EMPTY("how many sources are there?  Without a memory give start as an array, one token a source")
     return np.full(n, token, np.int64)
 
 
 def _whole(value: Whole, n: int, what: str, least: int) -> Array:
     found = integers(value if has_items(value) else [value], what)
     if has_items(value) and found.size != n:
-        raise StructureError(f"{what} has {found.size} numbers, but there are {n} sources")
+        raise COUNTS(f"{what} has {found.size} numbers, but there are {n} sources")
     if found.size:
         at_least(int(found.min()), what, least)
         if found.max() > _MOST:
-            raise ConversionError(f"{what} must be at most {_MOST}, not {found.max()}")
+            raise RANGE(f"{what} must be at most {_MOST}, not {found.max()}")
     return found if has_items(value) else np.repeat(found, n)
 
 
@@ -180,11 +181,11 @@ def _penalties(value: Real, n: int) -> Array:
         values: Any = to_host(value).tolist() if is_array(value) else value
         found = np.array([number(v, "length_penalty") for v in values], np.float64)
         if found.size != n:
-            raise StructureError(f"length_penalty has {found.size} numbers, but there are {n} sources")
+            raise COUNTS(f"length_penalty has {found.size} numbers, but there are {n} sources")
     else:
         found = np.full(n, number(value, "length_penalty"))
     if not np.isfinite(found).all():
-        raise ConversionError("length_penalty must be finite")
+        raise RANGE("length_penalty must be finite")
     return found
 
 
@@ -221,7 +222,8 @@ def with_options(
             for name in options:
                 if name not in known:
                     told = f"{name} {HINTS[name]}" if name in HINTS else f"there is no option {name}"
-                    raise TypeError(f"{told}; the options are: {keywords}")
+                    hint = "" if name in HINTS else hints.near(name, fields)
+                    raise OPTION(f"{told}; the options are: {keywords}{hint}")
             given = (*args, *[options.pop(name) for name in names[len(args) :] if name in options])
             if len(given) != len(names) or not required <= options.keys() <= fields.keys():
                 with_keywords.bind(*given, **options)  # which says what is wrong

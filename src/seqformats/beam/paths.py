@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, Library, adopt, is_array
-from ..errors import StructureError
+from ..errors import KIND, MIXED, SHAPE
 from ..formats import LoD
 from ..formats.structure import Structure
 from ..operations.batch import inverse_order
@@ -48,15 +48,13 @@ class Paths:
         found: Step = {}
         for key, x in _leaves(kept, ()):
             if not is_array(x):
-                raise TypeError(f"what is kept must be arrays, in tuples, lists and dicts, not {type(x).__name__}")
+                raise KIND(f"what is kept must be arrays, in tuples, lists and dicts, not {type(x).__name__}")
             library, array = adopt(x, "what is kept")
             if library.autograd and library.wants_grad((array,)):
                 raise no_gradient_error()
             place.check(library, array, "what is kept")
             if not array.shape or array.shape[0] != rows:
-                raise StructureError(
-                    f"what is kept must have {rows} rows, as the scores, but has shape {tuple(array.shape)}"
-                )
+                raise SHAPE(f"what is kept must have {rows} rows, as the scores, but has shape {tuple(array.shape)}")
             found[key] = Leaf(library, library.copy(array))  # what lies in a memory is written again
         if self._steps:
             self._check(found)
@@ -66,14 +64,14 @@ class Paths:
         """StructureError unless a step keeps what the first one has kept."""
         first = self._like or {}
         if found.keys() != first.keys():
-            raise StructureError(
+            raise MIXED(
                 f"every step must keep the same: the first one has kept {len(first)} arrays, this one {len(found)}, or "
                 "others by their names"
             )
         for key, (_, array) in found.items():
             before = first[key].array
             if array.shape[1:] != before.shape[1:] or array.dtype != before.dtype:
-                raise StructureError(
+                raise MIXED(
                     f"every step must keep the same: items of shape {tuple(before.shape[1:])} and {before.dtype}, "
                     f"not {tuple(array.shape[1:])} and {array.dtype}"
                 )

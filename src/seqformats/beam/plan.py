@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from ..errors import ConversionError, StructureError
+from ..errors import BEYOND, COUNTS, RANGE, SHAPE
 from ..formats.structure import integers
 from .rows import Limits
 
@@ -99,17 +99,17 @@ class Plan:
         """StructureError where kernels could not read these."""
         if tokens.size and not (tokens.min() >= 0 and tokens.max() < self.width):
             wrong = tokens[(tokens < 0) | (tokens >= self.width)][0]
-            raise StructureError(f"token {wrong} is asked for, but scores have {self.width} columns")
+            raise BEYOND(f"token {wrong} is asked for, but scores have {self.width} columns")
         for name, x in (("begin", begin), ("end", end)):
             if x.shape != (self.rows,):
-                raise StructureError(f"{name} must have a number for each of {self.rows} rows, not shape {x.shape}")
+                raise SHAPE(f"{name} must have a number for each of {self.rows} rows, not shape {x.shape}")
         falls = np.flatnonzero(tokens[1:] <= tokens[:-1])
         wrong = (begin < -1) | ((begin >= 0) & ((end < begin) | (end > tokens.size)))
         if falls.size:
             wrong |= (begin >= 0) & (np.searchsorted(falls, end - 1) > np.searchsorted(falls, begin))
         if wrong.any():
             row = int(wrong.argmax())
-            raise StructureError(
+            raise BEYOND(
                 f"row {row} is allowed tokens {begin[row]} to {end[row]} of {tokens.size}; these must be places "
                 "in them, between which tokens rise, or begin must be -1"
             )
@@ -142,19 +142,19 @@ class Plan:
         """
         rows, tokens = _numbers(rows, "rows"), _numbers(tokens, "tokens")
         if rows.shape != tokens.shape:
-            raise StructureError(f"rows and tokens come in pairs, but there are {rows.size} and {tokens.size}")
+            raise COUNTS(f"rows and tokens come in pairs, but there are {rows.size} and {tokens.size}")
         if rows.size and not (rows.min() >= 0 and rows.max() < self.rows):
             wrong = rows[(rows < 0) | (rows >= self.rows)][0]
-            raise StructureError(f"row {wrong} is changed, but there are {self.rows} rows")
+            raise BEYOND(f"row {wrong} is changed, but there are {self.rows} rows")
         inside = (tokens >= 0) & (tokens < self.width)
         factors, addends = _values(factor, "factor", inside), _values(addend, "addend", inside)
         divisors = factors if divisor is None else _values(divisor, "divisor", inside)
         if not np.isfinite(factors).all() or (divisor is None and not (factors > 0).all()):
-            raise ConversionError(f"factor must be {'finite' if divisor is not None else 'above 0, and finite'}")
+            raise RANGE(f"factor must be {'finite' if divisor is not None else 'above 0, and finite'}")
         if divisor is not None and not ((divisors > 0) & (divisors < np.inf)).all():
-            raise ConversionError("divisor must be above 0, and finite")
+            raise RANGE("divisor must be above 0, and finite")
         if not (addends < np.inf).all():
-            raise ConversionError("addend must not be NaN or +inf")
+            raise RANGE("addend must not be NaN or +inf")
         self._edits.append(Edit(rows[inside], tokens[inside], factors, addends, divisors))
 
     def ban(self, rows: Array, tokens: Array) -> None:
@@ -281,7 +281,7 @@ def _values(x: object, what: str, inside: Array) -> Array:
     try:
         return np.broadcast_to(values, inside.shape)[inside]
     except ValueError:
-        raise StructureError(f"{what} must be a number, or one for each of {inside.size} pairs") from None
+        raise COUNTS(f"{what} must be a number, or one for each of {inside.size} pairs") from None
 
 
 def _numbers(x: object, what: str) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array, is_array
-from ..errors import StructureError
+from ..errors import EMPTY
 from ..formats import Encoding, Ragged
 from .tokens import token_batch
 
@@ -15,7 +15,7 @@ def prompts_of(given: object) -> Ragged[Array]:
     found = token_batch(given, "the prompts")
     if len(found) and not found.lengths.all():
         empty = int(np.flatnonzero(found.lengths == 0)[0])
-        raise StructureError(f"prompt {empty} has no token, but the last one of each is what its hypotheses begin with")
+        raise EMPTY(f"prompt {empty} has no token, but the last one of each is what its hypotheses begin with")
     return found
 
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import hints
 from ..arrays import Array, is_array, to_host
 from ..converters.layouts import at_least
-from ..errors import ConversionError, said
+from ..errors import CHOICE, KIND, RANGE, TOGETHER, said
 
 BEST, FIRST, BEAM, ALL = range(4)  # see Rule.pool
 PLAIN, LENGTH, GNMT = range(3)  # see Rule.norm
@@ -74,20 +75,20 @@ _EARLY = {False: OPEN, True: FULL, "never": NEVER}
 def rule_of(name: object, early_stopping: object, patience: object) -> Rule:
     """The rule of this name; `early_stopping` belongs to "hf", `patience` to "ct2"."""
     if not isinstance(name, str) or name not in RULES:
-        raise ConversionError(f"there is no rule {said(name)}; there are: {', '.join(RULES)}")
+        raise CHOICE(f"there is no rule {said(name)}; there are: {', '.join(RULES)}{hints.near(name, RULES)}")
     if isinstance(early_stopping, np.bool_):
         early_stopping = bool(early_stopping)
     if not isinstance(early_stopping, (bool, str)) or early_stopping not in _EARLY:
-        raise ConversionError(f'early_stopping must be False, True or "never", not {said(early_stopping)}')
+        raise CHOICE(f'early_stopping must be False, True or "never", not {said(early_stopping)}')
     patient = number(patience, "patience")
     if not 0 < patient < math.inf:
-        raise ConversionError(f"patience must be above 0, and finite, not {said(patience)}")
+        raise RANGE(f"patience must be above 0, and finite, not {said(patience)}")
     if name != "ct2" and patient != 1:
-        raise ConversionError(f'patience belongs to the rule "ct2"; "{name}" stops in a way of its own')
+        raise TOGETHER(f'patience belongs to the rule "ct2"; "{name}" stops in a way of its own')
     if name == "hf":
         return RULES[name]._replace(stop=_EARLY[early_stopping])
     if early_stopping is not False:
-        raise ConversionError(f'early_stopping belongs to the rule "hf"; "{name}" stops in a way of its own')
+        raise TOGETHER(f'early_stopping belongs to the rule "hf"; "{name}" stops in a way of its own')
     return RULES[name]._replace(patience=patient)
 
 
@@ -136,9 +137,9 @@ class Prune:
         for name in ("relative", "local"):
             value = getattr(self, name)
             if value is not None and not 0 < number(value, name) <= 1:
-                raise ConversionError(f"{name} must be above 0 and at most 1, not {said(value)}")
+                raise RANGE(f"{name} must be above 0 and at most 1, not {said(value)}")
         if self.absolute is not None and not number(self.absolute, "absolute") >= 0:
-            raise ConversionError(f"absolute must be at least 0, not {said(self.absolute)}")
+            raise RANGE(f"absolute must be at least 0, not {said(self.absolute)}")
         if self.per_parent is not None:
             at_least(self.per_parent, "per_parent", 1)
         is_flag(self.safe, "safe")
@@ -156,7 +157,7 @@ class Prune:
 def is_flag(value: object, what: str) -> bool:
     """True or False as a bool; TypeError for everything else."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{what} must be True or False, not {said(value)}")
+        raise KIND(f"{what} must be True or False, not {said(value)}")
     return bool(value)
 
 
@@ -175,4 +176,4 @@ def number(value: Any, what: str) -> float:
         return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError, RuntimeError):
         pass
-    raise TypeError(f"{what} must be a number, not {said(value)}")
+    raise KIND(f"{what} must be a number, not {said(value)}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, is_array, shape_of
 from ..converters.layouts import at_least
-from ..errors import ConversionError, StructureError, said
+from ..errors import COUNTS, KIND, RANGE, said
 from ..formats.structure import integers, whole
 from .drawing import Drawing, WithoutReplacement, WithReplacement
 from .rows import Warp
@@ -109,7 +109,7 @@ class Sample:
         heat = number(temperature, "temperature")
         if not 1e-30 <= heat <= 1e30:
             greedy = '; for the best token of each step there is rule="greedy"' if heat == 0 else ""
-            raise ConversionError(f"temperature must be above 0, from 1e-30 to 1e30, not {said(temperature)}{greedy}")
+            raise RANGE(f"temperature must be above 0, from 1e-30 to 1e30, not {said(temperature)}{greedy}")
         k = 0 if top_k is None else at_least(top_k, "top_k", 1)
         p, mass = (
             1.0 if given is None else _part(given, name, least=False)
@@ -118,7 +118,7 @@ class Sample:
         least = 0.0 if min_p is None else _part(min_p, "min_p", least=True)
         least = math.log(least) if least > 0 else -math.inf
         if not isinstance(replacement, (bool, np.bool_)):
-            raise TypeError(f"replacement must be True or False, not {said(replacement)}")
+            raise KIND(f"replacement must be True or False, not {said(replacement)}")
         self._warp = Warp(np.array([1 / heat, p, least, mass], np.float32), k)
         self.replacement = bool(replacement)
 
@@ -133,13 +133,13 @@ class Sample:
         """For so many draws of each source, the first of which has this number."""
         n = sizes.size
         if self.each and self._seeds.size != n:
-            raise StructureError(f"there are {self._seeds.size} seeds, but {n} sources")
+            raise COUNTS(f"there are {self._seeds.size} seeds, but {n} sources")
         seeds = self._seeds if self.each else np.repeat(self._seeds, n)
         numbers = np.arange(first, first + n) if self._by_number and not self.each else None
         if not self.replacement:
             return WithoutReplacement(seeds, numbers, self._warp)
         if sizes.max(initial=1) > _MOST:
-            raise ConversionError(f"beam_size must be at most {_MOST} for a sample, not {sizes.max()}")
+            raise RANGE(f"beam_size must be at most {_MOST} for a sample, not {sizes.max()}")
         return WithReplacement(seeds, numbers, self._warp, sizes)
 
 
@@ -192,5 +192,5 @@ def _part(given: float, name: str, *, least: bool) -> float:
     """A part of 1, above 0 or at `least`."""
     found = number(given, name)
     if not 0 <= found <= 1 or (found == 0 and not least):
-        raise ConversionError(f"{name} must be {'at least' if least else 'above'} 0 and at most 1, not {said(given)}")
+        raise RANGE(f"{name} must be {'at least' if least else 'above'} 0 and at most 1, not {said(given)}")
     return found

@@ -7,10 +7,12 @@ import numpy as np
 from ..arrays import Array, frozen
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
+from . import candidates
+from .candidates import Query
 from .coverage import Coverage
 from .live import Found, Live, Nodes, Trail
 from .paths import Paths
-from .rows import Apart, Beams, Candidates, Finished, NewRows, Rows, Terms, Wanted
+from .rows import Apart, Beams, Candidates, Finished, Lists, NewRows, Rows, Scores, Terms, Tree, Wanted
 from .rules import BEAM, Prune, Rule
 from .sources import Sources
 
@@ -40,6 +42,7 @@ class Search:
             ends=sources.all_ends,
         )
         self.nodes = Nodes()
+        self._work: tuple[Lists, Array] | None = None  # the room of the last step
         self._set(sources, self._begun(sources, 0, 0), Finished(np.empty(0, np.float32), _NONE, 2))
         self.live = Live(0, _starts(sources, 0, 0), self.nodes, sources, self.begun, moved=False)
 
@@ -100,6 +103,7 @@ class Search:
         self._ends = np.repeat(np.arange(sources.n), np.diff(sources.ends_at)), sources.all_ends
         self.wanted = Wanted(beams.begin, beams.end, beams.most)
         live = beams.begin < beams.end
+        self._most_rows = int(beams.width.sum())
         self.longest = int((beams.end - beams.begin).max(initial=1, where=live))
         self.largest = int(beams.most.max(initial=0, where=live))
 
@@ -147,23 +151,57 @@ class Search:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def advance(self, found: Candidates) -> int:
-        """Let the rule decide; the number of a bad row, by which nothing has changed, or -1 for none."""
+    def advance(self, found: Candidates | Query) -> int:
+        """Let the rule decide; the number of a bad row, by which nothing has changed, or -1 for none.
+
+        Of a `Query`, on the host, the candidates are chosen in the same call of a kernel.
+        """
+        if isinstance(found, Query):
+            return self._at_once(found)
         before = self.live
-        total = min(found.counts.size, self._groups * before.source.size) * found.places
-        tree = self.nodes.tree(total)
-        numbers, scores = np.empty((4, total), np.int64), np.empty((2, total), np.float32)
-        t = before.t + 1
-        advance = kernel("advance_beams").run
-        told = advance(found, before.rows, NewRows(numbers, scores), self.beams, self.finished, tree, self._terms, t)
+        new, tree = self._room(min(found.counts.size, self._groups * before.source.size) * found.places)
+        advance, t = kernel("advance_beams").run, before.t + 1
+        return self._told(advance(found, before.rows, new, self.beams, self.finished, tree, self._terms, t), new)
+
+    def _at_once(self, query: Query) -> int:
+        before, (rows, width) = self.live, query.x.shape
+        lists, blocks = candidates.work(query, self.wanted, self._work)
+        self._work = lists, blocks
+        new, tree = self._room(min(lists.counts.size, self._groups * rows) * lists.places)
+        told = kernel("step_beams").run(
+            Scores(query.library.operand(query.x), query.running, query.form),
+            lists,
+            blocks,
+            query.limits,
+            query.apart,
+            before.rows,
+            new,
+            self.beams,
+            self.finished,
+            tree,
+            self._terms,
+            before.t + 1,
+            width,
+        )
+        return self._told(told, new)
+
+    def _room(self, most: int) -> tuple[NewRows, Tree]:
+        """Room for what becomes of so many candidates: rows, which a state will show, and nodes."""
+        rows = min(most, self._most_rows)
+        return NewRows(np.empty((4, rows), np.int64), np.empty((2, rows), np.float32)), self.nodes.tree(most)
+
+    def _told(self, told: tuple[int, ...], new: NewRows) -> int:
+        """Go on to the rows that a kernel has written; the number of a bad row, or -1."""
         rows, size, same, bad, longest, largest = told
         if bad >= 0:
             return int(bad)
         self.nodes.steps.append(size)
         self.longest, self.largest = longest, largest
-        numbers.setflags(write=False)  # the state shows them
-        live = Rows(*numbers[:, :rows], *scores[:, :rows])
-        self.live = Live(t, live, self.nodes, self.sources, self.begun, moved=not same)
+        x, scores = new
+        x.setflags(False)  # the state shows them
+        # one by one: to go through a table takes twice the time
+        live = Rows(x[0, :rows], x[1, :rows], x[2, :rows], x[3, :rows], scores[0, :rows], scores[1, :rows])
+        self.live = Live(self.live.t + 1, live, self.nodes, self.sources, self.begun, moved=not same)
         return -1
 
     # --- what is found -----------------------------------------------------------------------------------------------

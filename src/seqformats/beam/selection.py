@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, adopt, is_array
-from ..errors import ConversionError, StructureError
+from ..errors import BEYOND, DTYPE, KIND, RANGE, RESULT, RETURNED, SHAPE, TOGETHER
 from . import candidates
 from .candidates import Query
 from .cohorts import Cohort, Cohorts
@@ -50,7 +50,7 @@ class Selection:
         self.groups = diverse[0].groups if diverse else 1
         if options.sampling is not None:
             if self.rule.greedy:
-                raise ConversionError('sampling does not go with the rule "greedy", which takes the best token')
+                raise TOGETHER('sampling does not go with the rule "greedy", which takes the best token')
             # what has ended stays in the sample; limits come before the noise, so that the rest is sampled
             self.rule = RULES["paddle"]._replace(masks_first=True)
         self._cohorts, self._last_end = Cohorts(), -1
@@ -59,16 +59,18 @@ class Selection:
         self._lexical = cohort.lexical > 0
         self._check_ways(len(diverse), cohort.lexical)
         self.apart = self._lists_apart(sources)
+        self._at_once_below = candidates.threads_from() if self._in_one_call() else 0
+        """Below so many bytes of scores a step is one call."""
 
     def begun(self, options: Options, sources: Sources, first: int) -> Begun:
         """What the search of some sources needs, the first of which has this number; nothing has changed yet."""
         if (sources.width % self.groups).any():
             wrong = int(sources.width[sources.width % self.groups > 0][0])
-            raise ConversionError(f"a beam_size of {wrong} cannot be divided into {self.groups} groups")
+            raise RANGE(f"a beam_size of {wrong} cannot be divided into {self.groups} groups")
         running = [one.begin(sources.n, sources.ends) for one in _limits(options)]
         for one in running:
             if not isinstance(one, Running):
-                raise TypeError(f"the method begin of a constraint must return a Running, not {type(one).__name__}")
+                raise RETURNED(f"the method begin of a constraint must return a Running, not {type(one).__name__}")
         drawing = None
         if options.sampling is not None:
             drawing = options.sampling.begin(sources.width, first)
@@ -85,13 +87,13 @@ class Selection:
         """What other sources need, as `begun` has it; ConversionError unless they are searched in the same way."""
         before, now = self._options.sampling, options.sampling
         if (before is None) != (now is None) or (before is not None and not before.draws_like(now)):
-            raise ConversionError("sources that are added draw like the others: a Sample may have other seeds alone")
+            raise TOGETHER("sources that are added draw like the others: a Sample may have other seeds alone")
         diverse = _diverse(options)
         if (diverse[0] if diverse else None) is not self._diverse:
-            raise ConversionError("sources that are added have the same DiverseGroups as the others, the same object")
+            raise TOGETHER("sources that are added have the same DiverseGroups as the others, the same object")
         begun = self.begun(options, sources, first)
         if begun.cohort.lexical != self._lexical:
-            raise ConversionError("LexicalConstraints are for all sources, or for none: give some, of [] if need be")
+            raise TOGETHER("LexicalConstraints are for all sources, or for none: give some, of [] if need be")
         return begun
 
     def add(self, begun: Begun, live: Live) -> None:
@@ -113,23 +115,21 @@ class Selection:
         own = {"DiverseGroups": diverse, "LexicalConstraints": lexical, drawing: int(self._sample is not None)}
         used = [name for name, count in own.items() for _ in range(count)]
         if len(used) > 1:
-            raise ConversionError(f"{' and '.join(used)} do not go together: each chooses candidates in its own way")
+            raise TOGETHER(f"{' and '.join(used)} do not go together: each chooses candidates in its own way")
         if self.hooks.on_selected and used:
-            raise ConversionError(f"on_selected does not go with {used[0]}, which chooses candidates in its own way")
+            raise TOGETHER(f"on_selected does not go with {used[0]}, which chooses candidates in its own way")
         if self.hooks.on_candidates and lexical:
-            raise ConversionError(
-                "on_candidates does not go with LexicalConstraints, which chooses candidates in its own way"
-            )
+            raise TOGETHER("on_candidates does not go with LexicalConstraints, which chooses candidates in its own way")
         if self._sample is not None and self._sample.alone and (self.hooks.on_candidates or self.prune != Prune()):
             other = "on_candidates" if self.hooks.on_candidates else "prune"
             if self.rule.greedy:
-                raise ConversionError(f'{other} does not go with the rule "greedy", which has one candidate a source')
-            raise ConversionError(
+                raise TOGETHER(f'{other} does not go with the rule "greedy", which has one candidate a source')
+            raise TOGETHER(
                 f"{other} does not go with a Sample, of which each hypothesis draws one candidate; give it "
                 "replacement=False, or change what may be drawn with on_scores"
             )
         if lexical and self.rule.pool == BEAM:
-            raise ConversionError('LexicalConstraints do not go with the rule "paddle", which compares scores alone')
+            raise TOGETHER('LexicalConstraints do not go with the rule "paddle", which compares scores alone')
 
     def _lists_apart(self, sources: Sources) -> bool:
         """Are ends listed apart from other candidates?
@@ -144,8 +144,30 @@ class Selection:
         # with one end, a list of all is no longer than two, and costs a GPU less
         return on_host or bool((np.diff(sources.ends_at) > 1).any())
 
-    def choose(self, scores: object, search: Search, state: BeamState) -> Candidates:
-        """The best candidates of each beam, after all hooks."""
+    def _in_one_call(self) -> bool:
+        """May one kernel choose and advance, where scores are on the host, since nobody looks at what is between?"""
+        hooks = self.hooks
+        looks = hooks.on_scores or hooks.on_candidates or hooks.on_selected
+        own = self._sample is not None or self._lexical or self._diverse is not None
+        return not (looks or own or self.prune.per_parent is not None)
+
+    def choose(self, scores: object, search: Search, state: BeamState) -> Candidates | Query:
+        """The best candidates of each beam, after all hooks.
+
+        Of a small step in which nobody looks at them, only what to choose them from: the search does it in the call in
+        which it advances.
+        """
+        query = self._query(scores, search, state)
+        rows, width = query.x.shape
+        if 4 * rows * width < self._at_once_below and query.library.kind(query.x) == "cpu":
+            return query
+        found = self._found(query, search, state)
+        if self.hooks.on_selected:
+            found = self.hooks.selected(query, found, search.live, search.sources.n, state)
+        return found
+
+    def _query(self, scores: object, search: Search, state: BeamState) -> Query:
+        """What to choose from: scores, as hooks have changed them, and what may follow."""
         live = search.live
         library, x = self._scores(scores, live)
         plan = self._plan(state, live, x.shape[1])
@@ -159,11 +181,7 @@ class Selection:
             if plan is not None and first:
                 plan = plan.bans()
         wanted, longest, largest = search.wanted, search.longest, search.largest
-        query = Query(library, x, live.rows.values, form, plan, wanted, search.apart, longest, largest, live.uploaded)
-        found = self._found(query, search, state)
-        if self.hooks.on_selected:
-            found = self.hooks.selected(query, found, live, search.sources.n, state)
-        return found
+        return Query(library, x, live.rows.values, form, plan, wanted, search.apart, longest, largest, live.uploaded)
 
     def follow(self, live: Live) -> None:
         """The rows have become these."""
@@ -174,31 +192,33 @@ class Selection:
     # --- scores and limits -------------------------------------------------------------------------------------------
 
     def _scores(self, scores: object, live: Live) -> tuple[Library, Array]:
-        """The scores as float32, beside the memories."""
-        if type(scores) is np.ndarray and self._place.library is NUMPY:
-            library: Library = NUMPY
-            x: Array = scores if scores.flags.c_contiguous else adopt(scores, "scores")[1]
-        else:
-            if not is_array(scores):
-                raise TypeError(f"scores must be an array (rows, vocabulary), not {type(scores).__name__}")
-            library, x = adopt(scores, "scores")
-            if library.autograd and library.wants_grad((x,)):
-                raise no_gradient_error()
-            self._place.check(library, x, "scores")
+        """The scores as float32, beside the memories; on the host as NumPy's where nobody looks at them."""
         rows = live.source.size
+        read: Any = self._place.library.floats(scores) if self._at_once_below else None
+        library, x = self._adopted(scores) if read is None else (NUMPY, read)
         if len(x.shape) != 2 or x.shape[0] != rows or x.shape[1] == 0:
-            raise StructureError(f"scores must have shape ({rows}, vocabulary), but have {tuple(x.shape)}")
-        if not library.dtype_name(x.dtype).startswith(("float", "bfloat")):
-            raise TypeError(f"scores must be floats, not {library.dtype_name(x.dtype)}")
+            raise SHAPE(f"scores must have shape ({rows}, vocabulary), but have {tuple(x.shape)}")
+        if read is None and not library.dtype_name(x.dtype).startswith(("float", "bfloat")):
+            raise DTYPE(f"scores must be floats, not {library.dtype_name(x.dtype)}")
         if self._last_end >= x.shape[1]:
-            raise StructureError(f"end is {self._last_end}, but scores have {x.shape[1]} columns")
-        return library, library.astype(x, "float32")
+            raise BEYOND(f"end is {self._last_end}, but scores have {x.shape[1]} columns")
+        return library, library.astype(x, "float32") if read is None else x
+
+    def _adopted(self, scores: object) -> tuple[Library, Array]:
+        """An array of scores that wants no gradient, where the memories are."""
+        if not is_array(scores):
+            raise KIND(f"scores must be an array (rows, vocabulary), not {type(scores).__name__}")
+        library, x = adopt(scores, "scores")
+        if library.autograd and library.wants_grad((x,)):
+            raise no_gradient_error()
+        self._place.check(library, x, "scores")
+        return library, x
 
     def _changed_scores(self, given: object, library: Library, x: Array, live: Live) -> Array:
         """What a hook has made of the log-probabilities."""
         found, y = self._scores(given, live)
         if found is not library or tuple(y.shape) != tuple(x.shape):
-            raise StructureError(f"on_scores must return scores of shape {tuple(x.shape)}, not {tuple(y.shape)}")
+            raise RESULT(f"on_scores must return scores of shape {tuple(x.shape)}, not {tuple(y.shape)}")
         return y
 
     def _plan(self, state: BeamState, live: Live, width: int) -> Plan | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from ..arrays import Array, has_items
-from ..errors import StructureError, said
+from ..errors import BEYOND, said
 from ..formats import Ragged
 from ..formats.structure import integers
+from ..once import once
 from ..operations.batch import join_batches
 from .prompts import side_by_side
 
@@ -32,17 +32,17 @@ class Sources:
         """How many there are."""
         return int(self.start.size)
 
-    @cached_property
+    @once
     def ends_at(self) -> Array:
         """Where the ends of each source begin among all."""
         return np.cumsum([0, *[e.size for e in self.ends]]).astype(np.int64)
 
-    @cached_property
+    @once
     def all_ends(self) -> Array:
         """The ends of all."""
         return np.concatenate([np.empty(0, np.int64), *self.ends])
 
-    @cached_property
+    @once
     def before(self) -> Array | None:
         """The prompts ``(n, longest)``, at the right end of rows that begin with -1."""
         return None if self.prompts is None else side_by_side(self.prompts)
@@ -70,5 +70,5 @@ def places_of(asked: object, numbers: Array) -> Array:
     wanted = np.unique(integers(asked if has_items(asked) else [asked], "the sources"))
     unknown = wanted[~np.isin(wanted, numbers)]
     if unknown.size:
-        raise StructureError(f"there is no source {unknown[0]}; there are {said(numbers.tolist())}")
+        raise BEYOND(f"there is no source {unknown[0]}; there are {said(numbers.tolist())}")
     return np.searchsorted(numbers, wanted)

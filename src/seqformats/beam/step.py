@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array, Library, adopt, frozen, is_array
 from ..arrays.dtypes import HALF, ORDERED, SUMS_IN
 from ..converters.layouts import at_least
-from ..errors import DeviceError, StructureError, said
+from ..errors import BATCH, DEVICES, DTYPE, KIND, NO_GRADIENT, SHAPE, WHOLE, said
 from ..formats import LoD, level_index, rows_of_level
 from ..formats.leaves import wants_grad
 from ..formats.structure import Structure, integers, whole
@@ -109,17 +109,17 @@ def beam_step(
     ([[[1, 0], []]], array([0, 0]))
     """
     if not isinstance(scores, LoD):
-        raise TypeError(f"scores must be a LoD, source by source, not {type(scores).__name__}")
+        raise BATCH(f"scores must be a LoD, source by source, not {type(scores).__name__}")
     most, last = at_least(beam_size, "beam_size", 1), token(end)
     if not isinstance(accumulated, (bool, np.bool_)):
-        raise TypeError(f"accumulated must be True or False, not {said(accumulated)}")
+        raise KIND(f"accumulated must be True or False, not {said(accumulated)}")
     sources = Structure.of_offsets(rows_of_level(scores, level_index(scores, level)).copy())
     library = scores._look()
     name = library.dtype_name(scores.dtype)
     if not (name in HALF or name in ("float32", "float64")):
-        raise TypeError(f"scores must be floats, not {name}")
+        raise DTYPE(f"scores must be floats, not {name}")
     if len(scores.item_shape) != 1:
-        raise StructureError(f"scores must have the axes (prefixes, K), but have shape {tuple(scores.data.shape)}")
+        raise SHAPE(f"scores must have the axes (prefixes, K), but have shape {tuple(scores.data.shape)}")
     rows, width = tuple(scores.data.shape)
     for part in (scores, pre_scores):
         no_gradient(part)
@@ -127,7 +127,7 @@ def beam_step(
     data = library.astype(scores.data, floats)
     before = _beside(pre_scores, library, scores, (rows,), "pre_scores")
     if library.dtype_name(before.dtype) not in ORDERED:
-        raise TypeError(f"pre_scores must be real numbers, not {library.dtype_name(before.dtype)}")
+        raise DTYPE(f"pre_scores must be real numbers, not {library.dtype_name(before.dtype)}")
     before = library.astype(before, floats)
     tokens = _integers(pre_ids, library, scores, (rows,), "pre_ids")
     given = library.empty((0,), library.dtype("int64"), data)
@@ -170,7 +170,7 @@ def no_gradient(x: object) -> None:
 
 def no_gradient_error() -> TypeError:
     """What to say of arrays that ask for a gradient."""
-    return TypeError("beam search has no gradient; give scores.detach(), or call it under torch.no_grad()")
+    return NO_GRADIENT("beam search has no gradient; give scores.detach(), or call it under torch.no_grad()")
 
 
 def _beside(x: object, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:
@@ -179,14 +179,12 @@ def _beside(x: object, library: Library, scores: LoD, shape: tuple[int, ...], wh
         x._look()
         x = x.data
     if not is_array(x):
-        raise TypeError(f"{what} must be an array or a LoD, not {type(x).__name__}")
+        raise KIND(f"{what} must be an array or a LoD, not {type(x).__name__}")
     other, array = adopt(x, what)
     if other is not library or other.device(array) != scores.device:
-        raise DeviceError(f"{what} is an array of {other.name} on {other.device(array)}; scores are on {scores.device}")
+        raise DEVICES(f"{what} is an array of {other.name} on {other.device(array)}; scores are on {scores.device}")
     if tuple(array.shape) not in (shape, (*shape, 1)):
-        raise StructureError(
-            f"{what} must have shape {shape}, as scores have {shape[0]} rows, not {tuple(array.shape)}"
-        )
+        raise SHAPE(f"{what} must have shape {shape}, as scores have {shape[0]} rows, not {tuple(array.shape)}")
     return array.reshape(shape)
 
 
@@ -194,5 +192,5 @@ def _integers(x: object, library: Library, scores: LoD, shape: tuple[int, ...], 
     array = _beside(x, library, scores, shape, what)
     name = library.dtype_name(array.dtype)
     if SUMS_IN.get(name) not in ("int64", "uint64") or name == "bool":
-        raise TypeError(f"{what} must be integers, not {name}")
+        raise WHOLE(f"{what} must be integers, not {name}")
     return library.astype(array, "int64")

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array, is_array, shape_of, to_host
 from ..converters.convert import convert
 from ..converters.layouts import at_least
-from ..errors import StructureError
+from ..errors import COUNTS, KIND, LENGTHS
 from ..formats import Encoding, List, Ragged
 from ..formats.structure import integers
 from ..limits import OBJECT, check_room
@@ -20,7 +20,7 @@ def tokens_of(values: object, what: str) -> Array:
     """A sequence of tokens as int64; none is negative."""
     found = integers(values, what)
     if found.size and found.min() < 0:
-        raise StructureError(f"{what} must not be negative, but one of them is {found.min()}")
+        raise LENGTHS(f"{what} must not be negative, but one of them is {found.min()}")
     return found
 
 
@@ -42,7 +42,7 @@ def one_by_one(given: Any) -> Any:
     if is_array(given):
         given = to_host(given)
         if given.ndim < 1:
-            raise TypeError("tokens come in sequences, not as a single number")
+            raise KIND("tokens come in sequences, not as a single number")
         check_room(given.shape[0], OBJECT, "sequences of tokens")
     return given
 
@@ -54,7 +54,7 @@ def token_lists(given: object, what: str) -> list[Array]:
         given = convert(given, List).items
     given = one_by_one(given)
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise TypeError(f"{what} must be sequences of tokens, not {type(given).__name__}")
+        raise KIND(f"{what} must be sequences of tokens, not {type(given).__name__}")
     return [tokens_of(x, what) for x in given]
 
 
@@ -72,7 +72,7 @@ def ends_of(given: object, n: int) -> list[Array]:
     if isinstance(given, Encoding):
         found = token_lists(given, "end")
         if len(found) != n:
-            raise StructureError(f"end has the ids of {len(found)} sources, but there are {n} sources")
+            raise COUNTS(f"end has the ids of {len(found)} sources, but there are {n} sources")
     elif is_token(given):
         found = [np.array([at_least(to_host(given).item() if is_array(given) else given, "end", 0)])] * n
     else:

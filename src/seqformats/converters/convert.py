@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
 from .. import hints, registry
 from ..arrays import Array, DType, frozen, is_array, library_of, with_autograd
-from ..errors import StructureError, said
+from ..errors import BATCH, COUNTS, KIND, said
 from ..formats import Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged
 from ..formats.annotations import Data
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, list_of, read_column, read_list
@@ -23,6 +23,9 @@ from ..limits import check_finite
 from ..registry import direct, entrances
 from .layouts import MOVES, is_already
 from .library import brought
+
+if TYPE_CHECKING:
+    from .annotations import Common, OfColumns, OtherDataclass, Rectangle, Registered, Sided
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -60,23 +63,33 @@ def _own_kind(x: object) -> type[Encoding]:
 
 
 @overload
-def convert(x: Encoding[Data], To: type[Ragged], *, copy: bool = ..., **options: Any) -> Ragged[Data]: ...
+def convert(x: Encoding[Data], To: type[Ragged], **options: Unpack[Common]) -> Ragged[Data]: ...
 @overload
-def convert(x: Encoding[Data], To: type[Padded], *, copy: bool = ..., **options: Any) -> Padded[Data]: ...
+def convert(x: Encoding[Data], To: type[Padded], **options: Unpack[Rectangle]) -> Padded[Data]: ...
 @overload
-def convert(x: Encoding[Data], To: type[Packed], *, copy: bool = ..., **options: Any) -> Packed[Data]: ...
+def convert(x: Encoding[Data], To: type[Packed], **options: Unpack[Common]) -> Packed[Data]: ...
 @overload
-def convert(x: Encoding[Data], To: type[Masked], *, copy: bool = ..., **options: Any) -> Masked[Data]: ...
+def convert(x: Encoding[Data], To: type[Masked], **options: Unpack[Sided]) -> Masked[Data]: ...
 @overload
-def convert(x: Encoding[Data], To: type[List], *, copy: bool = ..., **options: Any) -> List[Data]: ...
+def convert(x: Encoding[Data], To: type[List], **options: Unpack[Common]) -> List[Data]: ...
 @overload
-def convert(x: Encoding[Data], To: type[LoD], *, copy: bool = ..., **options: Any) -> LoD[Data]: ...
+def convert(x: Encoding[Data], To: type[LoD], **options: Unpack[Common]) -> LoD[Data]: ...
 @overload
-def convert(x: Mapping[K, Any], To: type, *, copy: bool = ..., **options: Any) -> dict[K, Any]: ...
+def convert(  # type: ignore[overload-overlap]  # a mapping is an object, too
+    x: Mapping[K, Any], To: type[Encoding] | type[list[Any]], **options: Unpack[OfColumns]
+) -> dict[K, Any]: ...
 @overload
-def convert(x: object, To: type[list[Any]], *, copy: bool = ..., **options: Any) -> list[Any]: ...
+def convert(x: Mapping[K, Any], To: type[OtherDataclass], *, copy: bool = ..., **options: Any) -> dict[K, Any]: ...
 @overload
-def convert(x: object, To: type[T], *, copy: bool = ..., **options: Any) -> T: ...
+def convert(x: object, To: type[Padded], **options: Unpack[Rectangle]) -> Padded: ...
+@overload
+def convert(x: object, To: type[Masked], **options: Unpack[Sided]) -> Masked: ...
+@overload
+def convert(x: object, To: type[list[Any]], **options: Unpack[Common]) -> list[Any]: ...
+@overload
+def convert(x: object, To: type[E], **options: Unpack[Common]) -> E: ...
+@overload
+def convert(x: object, To: type[Registered], *, copy: bool = ..., **options: Any) -> Registered: ...
 @registry.provides("convert")
 def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
     """The same sequences in another encoding.
@@ -180,7 +193,7 @@ def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
         elif kind is To and isinstance(x, Encoding):
             return x
     if not isinstance(copy, (bool, np.bool_)):
-        raise TypeError(f"copy must be True or False, not {said(copy)}")
+        raise KIND(f"copy must be True or False, not {said(copy)}")
     kind = type(x)
     if not registry.is_encoding_type(kind):
         if kind is not list and is_tree(x):
@@ -310,7 +323,7 @@ def check_target(To: object) -> None:
                 kind for kind in (List, Ragged, Padded, Packed, Masked, LoD) if kind.__name__.lower() == To.lower()
             ]
             what = f"a name; give {f'sf.{named[0].__name__}' if named else 'the class itself'}"
-        raise TypeError(f"the target of a conversion must be a type such as Ragged, not {what}")
+        raise KIND(f"the target of a conversion must be a type such as Ragged, not {what}")
 
 
 def _kind_of(x: object) -> type:
@@ -331,7 +344,7 @@ def no_encoding(x: object, what: str = "no encoding") -> TypeError:
         hint = "; x.tolist() is a list of what it holds"
     elif not hint:
         hint = f"; give it lengths, Ragged(data, lengths), or a list of {'such ' * is_array(x)}arrays"
-    return TypeError(f"{registry.label(type(x))} is {what}{hint}")
+    return BATCH(f"{registry.label(type(x))} is {what}{hint}")
 
 
 def device_kind(x: object) -> str:
@@ -412,14 +425,14 @@ def restored(dy: Encoding, x: E) -> E:
 
 def without_padding(x: T) -> T:
     """The same encoding with zeros for padding, itself where it has none."""
-    return convert(x, type(x), fill=0) if isinstance(x, Encoding) and x._padding() else x
+    return cast(T, convert(x, cast(Any, type(x)), fill=0)) if isinstance(x, Encoding) and x._padding() else x
 
 
 def resized(x: Ragged, structure: Structure) -> Ragged:
     """Every sequence cut, or filled up with zeros, at its end, to the lengths of `structure`."""
     own = x._structure
     if own.n != structure.n:
-        raise StructureError(f"{structure.n} sequences were expected, but there are {own.n}")
+        raise COUNTS(f"{structure.n} sequences were expected, but there are {own.n}")
     if wants_grad(x):
         y: Ragged = connected(lambda z, _: (resized(z, structure), lambda dz: resized(dz, own)), x, by_column=True)
         return y

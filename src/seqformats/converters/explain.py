@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import registry
-from ..errors import said
+from ..errors import KIND, said
 from ..formats import rows
 from ..launch.kernel import check_device
 from .layouts import MOVES, steps_to_list
@@ -43,9 +43,9 @@ width, multiple_of, truncate
     """
     for kind in (From, To):
         if not isinstance(kind, type):
-            raise TypeError(f"explain takes types such as Ragged, not {said(kind)}")
+            raise KIND(f"explain takes types such as Ragged, not {said(kind)}")
     if not isinstance(device, str):
-        raise TypeError(f'device must be a name such as "cpu" or "cuda", not {said(device)}')
+        raise KIND(f'device must be a name such as "cpu" or "cuda", not {said(device)}')
     name = f"{registry.label(From)} -> {registry.label(To)} on {device}"
     if From is To:
         return f"{name}: nothing to do"

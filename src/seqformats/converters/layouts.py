@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import registry
-from ..errors import ConversionError, said
+from ..errors import CHOICE, EXACT, KIND, RANGE, ROOM, said
 from ..formats import NATIVE, Encoding, List, LoD, Masked, Packed, Padded, Ragged, structure_of
 from ..formats.lod import level_index
 from ..formats.rows import Source, cut, lay_out
@@ -22,18 +22,18 @@ def at_least(value: object, name: str, least: int) -> int:
     """An integer option; ConversionError where it is below `least`, or more than int64 can count."""
     number = whole(value, name)
     if number < least:
-        raise ConversionError(f"{name} must be at least {least}, not {said(number)}")
+        raise RANGE(f"{name} must be at least {least}, not {said(number)}")
     if number > MOST:
-        raise ConversionError(f"{name} must fit int64, but is {said(number)}")
+        raise EXACT(f"{name} must fit int64, but is {said(number)}")
     return number
 
 
 def one_of(value: object, name: str, choices: tuple[str, ...]) -> None:
     """ConversionError for an option that is none of these words."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be {_words(choices)}, not {said(value)}")
+        raise KIND(f"{name} must be {_words(choices)}, not {said(value)}")
     if value not in choices:
-        raise ConversionError(f"{name} must be {_words(choices)}, not {said(value)}")
+        raise CHOICE(f"{name} must be {_words(choices)}, not {said(value)}")
 
 
 def _words(choices: tuple[str, ...]) -> str:
@@ -45,7 +45,7 @@ def _width(structure: Structure, width: object, multiple_of: object, truncate: o
     """The width of the rectangle, and the longest length that is kept."""
     longest = structure.longest
     if not isinstance(truncate, (bool, np.bool_)):
-        raise TypeError(f"truncate must be True or False, not {said(truncate)}")
+        raise KIND(f"truncate must be True or False, not {said(truncate)}")
     step = at_least(multiple_of, "multiple_of", 1)
     wide = longest
     if width is not None:
@@ -53,7 +53,7 @@ def _width(structure: Structure, width: object, multiple_of: object, truncate: o
         if longest > wide:
             if not truncate:
                 i = int(structure.lengths.argmax())
-                raise ConversionError(
+                raise ROOM(
                     f"width={wide} is too small: sequence {i} has {longest} items; "
                     f"give truncate=True or a width of at least {longest}"
                 )
@@ -105,9 +105,9 @@ def to_masked(
     if side is None:
         side = x.side if isinstance(x, Masked) else "right"
     elif not isinstance(side, str):
-        raise TypeError(f'side must be "right" or "left", not {said(side)}')
+        raise KIND(f'side must be "right" or "left", not {said(side)}')
     elif side not in ("right", "left"):
-        raise ConversionError(f'side must be "right" or "left", not {said(side)}')
+        raise CHOICE(f'side must be "right" or "left", not {said(side)}')
     source, wide = _in_rectangle(x, Masked, width, multiple_of, truncate)
     return lay_out(source, Masked, (wide, side), fill)
 

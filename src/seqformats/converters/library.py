@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import registry
 from ..arrays import Array, DType, Library, adopt, dtype_in, library_named
-from ..errors import ConversionError
+from ..errors import DTYPE, EXACT, LOST
 from ..formats import Encoding
 from ..formats.bare import is_column, read_column
 from ..formats.leaves import leaves, rebuild
@@ -46,7 +46,7 @@ def in_library(name: object) -> Change:
         if library is target:
             return x
         if library.autograd and library.wants_grad((x,)):
-            raise TypeError(
+            raise LOST(
                 f"an array of {library.name} that asks for a gradient cannot go to {target.name}, where the gradient "
                 "would be lost; give data.detach()"
             )
@@ -71,10 +71,10 @@ def cast(library: Library, x: Array, dtype: DType) -> Array:
         return x
     given, wanted = library.dtype_name(x.dtype), library.dtype_name(dtype)
     if given.startswith("complex") and not wanted.startswith("complex"):
-        raise TypeError(f"complex items do not fit {wanted}; give their real part")
+        raise DTYPE(f"complex items do not fit {wanted}; give their real part")
     try:
         return library.astype(x, dtype)
     except (ValueError, OverflowError) as error:
-        raise ConversionError(f"an item of {given} has no value in {wanted}: {error}") from None
+        raise EXACT(f"an item of {given} has no value in {wanted}: {error}") from None
     except (TypeError, RuntimeError) as error:
-        raise TypeError(f"items of {given} cannot be cast to {wanted}: {error}") from None
+        raise DTYPE(f"items of {given} cannot be cast to {wanted}: {error}") from None

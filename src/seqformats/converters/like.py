@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from .. import registry
 from ..arrays import is_array
-from ..errors import StructureError
+from ..errors import BATCH, COUNTS, UNLIKE
 from ..formats import Encoding, List, Pairs, Ragged, level_index, structure_of
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays
 from ..formats.pairs import is_encoding
@@ -60,7 +60,7 @@ def like_columns(y: Any, x: Any) -> tuple[Tree, list[Any]]:
     """A tree, and what each of its columns shall be like."""
     for one in (y, x):
         if not is_tree(one):
-            raise TypeError(f"a tree of columns goes back to one alone, not to {registry.label(type(one))}")
+            raise BATCH(f"a tree of columns goes back to one alone, not to {registry.label(type(one))}")
     tree = columns_of(y)
     columns_of(x)
     return tree, matched(x, y, "the second tree")
@@ -77,10 +77,10 @@ def back_to(y: Any, x: Any, level: int) -> Any:
         x = as_encoding(x)
     if isinstance(x, Pairs):
         if not isinstance(y, Pairs):
-            raise TypeError(f"only Pairs go back to Pairs, not {type(y).__name__}")
+            raise BATCH(f"only Pairs go back to Pairs, not {type(y).__name__}")
         return Pairs(*[b if is_array(b) else back_to(b, a, level) for a, b in ((x.one, y.one), (x.two, y.two))])
     if isinstance(y, Pairs):
-        raise TypeError(f"Pairs go back to Pairs alone, not to {type(x).__name__}; take y.one or y.two")
+        raise BATCH(f"Pairs go back to Pairs alone, not to {type(x).__name__}; take y.one or y.two")
     same = isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure
     if same and not (x.keeps_levels or y.keeps_levels):
         return relaid(y, x)
@@ -94,7 +94,7 @@ def back_to(y: Any, x: Any, level: int) -> Any:
     own = structure_of(x, level)
     new = structure_of(y)
     if new.n != own.n:
-        raise StructureError(f"{own.n} sequences were expected, as in the {type(x).__name__}, but there are {new.n}")
+        raise COUNTS(f"{own.n} sequences were expected, as in the {type(x).__name__}, but there are {new.n}")
     if own.same_lengths(new):
         if x.keeps_levels:
             return x._with_data(rows_of(y))
@@ -102,7 +102,7 @@ def back_to(y: Any, x: Any, level: int) -> Any:
     if x.keeps_levels:
         k = level_index(x, level)
         if k != len(x._levels) - 1:
-            raise StructureError(
+            raise UNLIKE(
                 f"the sequences of level {level} have other lengths now, so the levels within them cannot come back; "
                 "convert with level=-1, or keep the lengths"
             )

@@ -26,7 +26,7 @@ from ..arrays import (
     library_of_type,
     same_values,
 )
-from ..errors import ConversionError, StructureError, said
+from ..errors import ARGUMENT, CHANGED, KIND, LEAVES, LEVELS, MIXED, RANGE, SHAPE, said
 from ..formats import List, LoD, Ragged
 from ..formats.lod import lod_to_nested
 from ..formats.structure import Structure, whole
@@ -49,13 +49,13 @@ _COMMON: dict[type, DType] = {kind: np.dtype(kind) for kind in (np.float16, np.f
 def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -> LoD:
     """See `LoD.from_nested`."""
     if not _is_level(lists):
-        raise TypeError(f"nested lists must be a list or tuple, not {type(lists).__name__}")
+        raise KIND(f"nested lists must be a list or tuple, not {type(lists).__name__}")
     if levels is not None:
         levels = whole(levels, "levels")
         if levels < 1:
-            raise StructureError(f"levels must be at least 1, not {said(levels)}")
+            raise ARGUMENT(f"levels must be at least 1, not {said(levels)}")
         if levels > _MOST_LEVELS:
-            raise ConversionError(f"levels must be at most {_MOST_LEVELS}, not {said(levels)}")
+            raise RANGE(f"levels must be at most {_MOST_LEVELS}, not {said(levels)}")
     if dtype is not None:
         dtype = (_COMMON.get(dtype) if type(dtype) is type else None) or dtype_in(NUMPY, dtype)
     read = read_numbers(tuple(lists))
@@ -70,16 +70,14 @@ def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -
             if _is_level(sequence):
                 continue
             if not has_items(sequence):
-                raise StructureError(_shallow(sequence, i, len(found)))
+                raise LEVELS(_shallow(sequence, i, len(found)))
             if library_of_type(type(sequence)) is None:
                 sequences[i] = adopt(sequence)[1]
         found.append(Structure.of_lengths(np.array([len(sequence) for sequence in sequences], np.int64)))
         deep_enough = levels is not None and len(found) == levels
         if any(is_array(sequence) for sequence in sequences):
             if levels is not None and not deep_enough:
-                raise StructureError(
-                    f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep"
-                )
+                raise LEVELS(f"levels={levels}, but there is an array, an innermost sequence, {len(found)} deep")
             return _built(_of_arrays(sequences, dtype), found)
         check_finite(lists, len(found), found[-1].rows)
         leaves = list(chain.from_iterable(sequences))
@@ -92,7 +90,7 @@ def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -
         sequences = leaves
     if levels is not None and len(found) < levels:
         if leaves:
-            raise StructureError(f"levels={levels}, but {said(leaves[0])} is a leaf only {len(found)} deep")
+            raise LEVELS(f"levels={levels}, but {said(leaves[0])} is a leaf only {len(found)} deep")
         # nothing further in, so the levels there are empty, and one does for all
         found += [Structure.of_lengths(np.zeros(0, np.int64))] * (levels - len(found))
     return _built(_of_leaves(leaves, kinds, dtype), found)
@@ -101,7 +99,7 @@ def from_nested(lists: object, dtype: DType = None, levels: int | None = None) -
 def _built(data: Array, found: list[Structure]) -> LoD:
     """`LoD`, after a look at whether another thread has changed the lists since they were counted."""
     if [x.rows for x in found] != [*[x.n for x in found[1:]], data.shape[0]]:
-        raise StructureError("the nested lists changed while they were read")
+        raise CHANGED("the nested lists changed while they were read")
     return LoD._over(data, tuple(found))
 
 
@@ -128,12 +126,12 @@ def _in_dtype(data: Array, dtype: DType) -> Array:
         with np.errstate(over="ignore", under="ignore", invalid="raise"):
             return data.astype(dtype, copy=False)
     except (ValueError, TypeError, OverflowError, FloatingPointError) as error:
-        raise StructureError(f"the leaves have dtype {data.dtype} and do not fit {dtype}: {error}") from None
+        raise MIXED(f"the leaves have dtype {data.dtype} and do not fit {dtype}: {error}") from None
 
 
 def _check_real(kind: type, dtype: DType) -> None:
     if issubclass(kind, (complex, np.complexfloating)) and dtype is not None and dtype.kind in "biufmM":
-        raise TypeError(f"complex leaves do not fit {dtype}")
+        raise LEAVES(f"complex leaves do not fit {dtype}")
 
 
 def _shallow(leaf: object, i: int, depth: int) -> str:
@@ -160,16 +158,16 @@ def _of_leaves(leaves: list[object], kinds: set[type], dtype: DType) -> Array:
         if dtype is None and data.dtype.kind == "f" and kinds == {int}:
             data = np.array(leaves, np.uint64)  # some are over int64
     except (OverflowError, FloatingPointError) as error:
-        raise StructureError(f"the leaves do not fit one dtype of integers: {error}") from None
+        raise MIXED(f"the leaves do not fit one dtype of integers: {error}") from None
     except (TypeError, RuntimeError) as error:  # the latter from objects of other libraries
-        raise TypeError(f"the leaves do not fit {'one dtype' if dtype is None else dtype}: {error}") from None
+        raise LEAVES(f"the leaves do not fit {'one dtype' if dtype is None else dtype}: {error}") from None
     except ValueError as error:
-        raise StructureError(f"the lists within an item must all have one shape: {error}") from None
+        raise SHAPE(f"the lists within an item must all have one shape: {error}") from None
     if data.dtype.hasobject:
         strange = sorted(kind.__name__ for kind in kinds if not issubclass(kind, (int, float, complex, list, tuple)))
-        raise TypeError(f"leaves of nested lists must be numbers that fit a dtype, not {', '.join(strange) or 'these'}")
+        raise LEAVES(f"leaves of nested lists must be numbers that fit a dtype, not {', '.join(strange) or 'these'}")
     if dtype is None and data.dtype.kind in "SU" and len({_family(kind) for kind in kinds}) > 1:
-        raise TypeError("leaves of nested lists must be all numbers, all str or all bytes; give dtype= to force one")
+        raise LEAVES("leaves of nested lists must be all numbers, all str or all bytes; give dtype= to force one")
     return data
 
 
@@ -183,7 +181,7 @@ def _of_arrays(sequences: Sequence[Any], dtype: DType) -> Array:
     for sequence in sequences:
         if _is_level(sequence):
             if type(first) is not np.ndarray:
-                raise TypeError(f"a list of numbers cannot stand beside an array of type {type(first).__name__}")
+                raise LEAVES(f"a list of numbers cannot stand beside an array of type {type(first).__name__}")
             sequence = _beside(sequence, first, dtype)
         items.append(sequence)
     data: Array = convert(List(tuple(items)), Ragged).data
@@ -200,14 +198,14 @@ def _beside(sequence: Sequence[object], first: Array, dtype: DType) -> Array:
         return np.empty((0, *first.shape[1:]), first.dtype)
     given = _of_leaves(list(sequence), set(map(type, sequence)), None)
     if given.shape[1:] != first.shape[1:]:
-        raise StructureError(f"the list {said(sequence)} stands beside arrays with items of shape {first.shape[1:]}")
+        raise MIXED(f"the list {said(sequence)} stands beside arrays with items of shape {first.shape[1:]}")
     try:
         with np.errstate(all="ignore"):  # what does not fit is seen below
             cast = given.astype(first.dtype)
     except (TypeError, ValueError):
         cast = None
     if cast is None or (dtype is None and not same_values(given, cast)):
-        raise StructureError(f"the list {said(sequence)} does not fit {first.dtype}, the dtype of the arrays beside it")
+        raise MIXED(f"the list {said(sequence)} does not fit {first.dtype}, the dtype of the arrays beside it")
     return cast
 
 

@@ -1,5 +1,7 @@
 """Decoding of what is trained by connectionist temporal classification."""
 
+# The package before parts of it, or threads that import both might wait for each other.
+from ..beam import Trie as Trie
 from .align import CTCAlignment, ctc_align
 from .fusion import CTCState
 from .greedy import ctc_greedy

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array
 from ..beam.tokens import token_batch
 from ..converters.convert import convert
-from ..errors import StructureError
+from ..errors import BEYOND, COUNTS
 from ..formats import Encoding, LoD, Ragged
 from ..launch.kernel import Work, kernel
 from ..operations.annotations import Batch
@@ -159,7 +159,7 @@ def _labels(targets: object, frames: Frames) -> Ragged[Array]:
     labels = token_batch(given, "targets")
     n = frames.structure.n
     if len(labels) != n:
-        raise StructureError(f"there are targets for {len(labels)} sequences, but {n} sequences of frames")
+        raise COUNTS(f"there are targets for {len(labels)} sequences, but {n} sequences of frames")
     tokens = labels.data
     wrong = (tokens >= frames.width) | (tokens == frames.blank)
     if wrong.any():
@@ -168,5 +168,5 @@ def _labels(targets: object, frames: Frames) -> Ragged[Array]:
         token = int(tokens[place])
         known = f"there are the tokens 0 to {frames.width - 1}"
         why = "which is the blank and in no label" if token == frames.blank else f"but {known}"
-        raise StructureError(f"target {place - int(labels.offsets[source])} of source {source} is {token}, {why}")
+        raise BEYOND(f"target {place - int(labels.offsets[source])} of source {source} is {token}, {why}")
     return labels

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, library_of
-from ..errors import StructureError, said
+from ..errors import BEYOND, DTYPE, KIND, NAN, SHAPE, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import Structure, whole
 from ..gradients.operation import operand
@@ -73,7 +73,7 @@ class Frames(NamedTuple):
         """ValueError where the count of a sequence says that a frame, t if it is -1 - t, has no log-probabilities."""
         if counts.size and counts.min() < 0:
             source = int((counts < 0).argmax())
-            raise ValueError(f"frame {-1 - int(counts[source])} of source {source} holds NaN or +inf")
+            raise NAN(f"frame {-1 - int(counts[source])} of source {source} holds NaN or +inf")
 
 
 def frames_of(log_probs: Batch, blank: object) -> Frames:
@@ -81,15 +81,15 @@ def frames_of(log_probs: Batch, blank: object) -> Frames:
     own = operand(log_probs).own
     item, name = own.item_shape, name_of(own)
     if len(item) != 1 or item[0] < 2:
-        raise StructureError(
+        raise SHAPE(
             f"log_probs must have items of one axis, one for each of two tokens or more, but they have shape {item}"
         )
     if name not in _KINDS:
-        raise TypeError(f"log_probs must be floats, but have dtype {name}")
+        raise DTYPE(f"log_probs must be floats, but have dtype {name}")
     width = int(item[0])
     number = whole(blank, "blank")
     if not 0 <= number < width:
-        raise StructureError(f"blank is {said(blank)}, but there are the tokens 0 to {width - 1}")
+        raise BEYOND(f"blank is {said(blank)}, but there are the tokens 0 to {width - 1}")
     at = in_one_array(own)
     library = library_of(at.data)
     data = library.astype(library.alias(at.data), _KINDS[name])
@@ -100,5 +100,5 @@ def frames_of(log_probs: Batch, blank: object) -> Frames:
 def flag(value: object, what: str) -> bool:
     """True or False; TypeError for all else."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{what} must be True or False, not {said(value)}")
+        raise KIND(f"{what} must be True or False, not {said(value)}")
     return bool(value)

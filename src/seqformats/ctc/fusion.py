@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, is_array, to_host
-from ..errors import StructureError
+from ..errors import NAN, RESULT, RETURNED
 from ..formats import Ragged
 from ..formats.structure import Structure
 from .prefixes import Prefixes
@@ -172,17 +172,17 @@ class Asked:
         state = CTCState(self._history, numbers, self._sources[units], t, frames.put)
         returned: Any = self._hook(state)
         if not is_array(returned):
-            raise TypeError(f"on_new must return an array, not {type(returned).__name__}")
+            raise RETURNED(f"on_new must return an array, not {type(returned).__name__}")
         found = to_host(returned)
         if found.dtype.kind not in "fiu":
-            raise TypeError(f"on_new must return real numbers, not {found.dtype}")
+            raise RETURNED(f"on_new must return real numbers, not {found.dtype}")
         if found.shape != (numbers.size, frames.width):
-            raise StructureError(
+            raise RESULT(
                 f"on_new must return a number for each of {numbers.size} rows and {frames.width} tokens, but returned "
                 f"shape {found.shape}"
             )
         if not (found < np.inf).all():
-            raise ValueError(f"what on_new returned holds NaN or +inf, at t = {t}")
+            raise NAN(f"what on_new returned holds NaN or +inf, at t = {t}")
         return found.astype(np.float64)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array
 from ..beam.plan import spread
 from ..beam.trie import Trie
-from ..errors import StructureError
+from ..errors import BEYOND, OVERFLOW
 from .frames import Frames
 from .rows import Guide
 
@@ -29,9 +29,9 @@ def guide_of(lexicon: object, frames: Frames) -> Guide:
         return NO_GUIDE
     trie = lexicon if isinstance(lexicon, Trie) else Trie(lexicon)
     if trie.largest >= frames.width:
-        raise StructureError(f"lexicon has the token {trie.largest}, but there are the tokens 0 to {frames.width - 1}")
+        raise BEYOND(f"lexicon has the token {trie.largest}, but there are the tokens 0 to {frames.width - 1}")
     if (trie.tokens == frames.blank).any():
-        raise StructureError(f"lexicon has a word with the blank, {frames.blank}, which is in no label")
+        raise BEYOND(f"lexicon has a word with the blank, {frames.blank}, which is in no label")
     guide = _known.get(trie)
     if guide is None:
         guide = _known[trie] = _states_of(trie)
@@ -70,7 +70,7 @@ def _states_of(trie: Trie) -> Guide:
                 fresh.append(k)
         count += len(fresh)
         if count > MOST_STATES:
-            raise StructureError(
+            raise OVERFLOW(
                 f"the words of the lexicon go over into one another in more than {MOST_STATES} ways; let each end with "
                 "a token that is nowhere else"
             )

@@ -10,7 +10,7 @@ import numpy as np
 from ..beam.rules import number
 from ..beam.trie import Trie
 from ..converters.layouts import at_least
-from ..errors import ConversionError, said
+from ..errors import KIND, RANGE, ROOM, said
 from ..formats import LoD
 from ..operations.annotations import Batch
 from .frames import flag, frames_of
@@ -132,11 +132,11 @@ def ctc_beam_search(
     frames = frames_of(log_probs, blank)
     guide = guide_of(lexicon, frames)
     if on_new is not None and not callable(on_new):
-        raise TypeError(f"on_new must be a function, not {type(on_new).__name__}")
+        raise KIND(f"on_new must be a function, not {type(on_new).__name__}")
     beam = at_least(beam_size, "beam_size", 1)
     best = at_least(n_best, "n_best", 1)
     if best > beam:
-        raise ConversionError(f"n_best is {best}, but the beams have {beam} places")
+        raise ROOM(f"n_best is {best}, but the beams have {beam} places")
     reals = [
         _real(token_threshold, "token_threshold", -math.inf),
         _real(threshold, "threshold", math.inf),
@@ -144,7 +144,7 @@ def ctc_beam_search(
         -math.inf,
     ]
     if reals[1] < 0:
-        raise ConversionError(f"threshold must be at least 0, not {said(threshold)}")
+        raise RANGE(f"threshold must be at least 0, not {said(threshold)}")
     terms = PrefixTerms(
         width=frames.width,
         blank=frames.blank,
@@ -176,5 +176,5 @@ def _real(value: Any, what: str, default: float | None = None) -> float:
         return default
     found = number(value, what)
     if not math.isfinite(found):
-        raise ConversionError(f"{what} must be finite, not {said(value)}")
+        raise RANGE(f"{what} must be finite, not {said(value)}")
     return found

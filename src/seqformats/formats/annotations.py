@@ -6,7 +6,7 @@ Nothing here is checked when a program runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias
 
 
 class Shaped(Protocol):
@@ -36,3 +36,6 @@ Integers: TypeAlias = Sequence[SupportsIndex] | Shaped
 
 Index: TypeAlias = SupportsIndex | slice | Sequence[SupportsIndex] | Shaped
 """One sequence, a range, some, or a mask."""
+
+Side: TypeAlias = Literal["right", "left"]
+"""Of a sequence, or where its padding is."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from ..arrays import Array, frozen
-from ..errors import StructureError
+from ..errors import COUNTS, LENGTHS, LEVELS
 from ..launch.kernel import kernel
 from .annotations import Data, Integers, Shaped
 from .encoding import no_state
@@ -68,7 +68,7 @@ class Origin:
             self.starts, items.offsets, chunks.offsets, self.whole.offsets, runs.reshape(-1), shifts
         )
         if found < 0:
-            raise StructureError(self._fault(-1 - found))
+            raise LENGTHS(self._fault(-1 - found))
         lengths, first, counts = runs[:, :found].copy()
         self.cover = Cover(Structure.of_lengths(lengths), frozen(first), frozen(counts), frozen(shifts))
         return self.cover
@@ -160,7 +160,7 @@ class Chunks(_Cut[Data]):
         LoD.__post_init__(self)
         levels = self._levels
         if len(levels) < 2:
-            raise StructureError("lod must have at least two levels, the sequences of chunks and the chunks of items")
+            raise LEVELS("lod must have at least two levels, the sequences of chunks and the chunks of items")
         starts = integers(self.starts, "starts")
         lengths = integers(self.sequence_lengths, "sequence_lengths")
         for what, given, count, of in (
@@ -168,7 +168,7 @@ class Chunks(_Cut[Data]):
             ("sequence_lengths", lengths, levels[-2].n, "sequences of chunks"),
         ):
             if given.size != count:
-                raise StructureError(f"{what} has {given.size} numbers, but there are {count} {of}")
+                raise COUNTS(f"{what} has {given.size} numbers, but there are {count} {of}")
         origin = Origin(levels, frozen(starts), Structure.of_lengths(lengths, None, "sequence_lengths"))
         _ = origin.cover  # which checks
         self._set(starts=origin.starts, sequence_lengths=origin.whole.lengths, _origin=origin)

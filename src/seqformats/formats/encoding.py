@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Generic, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 import numpy as np
 
 from .. import registry
 from ..arrays import NUMPY, Array, DType, Library, Shape, is_array, library_of
 from ..doors.taking import Taking
-from ..errors import StructureError, said
+from ..errors import BROKEN, CHANGED, ITEMS, KIND, OVERFLOW, SHAPE, said
 from ..launch.kernel import kernel
 from ..layout import Layout
 from .annotations import Data, Index, Shaped
@@ -91,6 +91,10 @@ class Encoding(Movable, InPyTorch, Generic[Data]):
     The constructor checks what it is given, since kernels check nothing, and fills `_structure`, `_shape` and `_dtype`
     beside its own fields.  The other questions have answers here for every encoding with its data in one array.
     """
+
+    if TYPE_CHECKING:  # tells encodings of this library from others, see `converters.annotations.OtherDataclass`
+
+        def __sizeof__(self, own: None) -> int: ...  # type: ignore[override]
 
     __slots__ = ("__weakref__", "_dtype", "_shape", "_structure")
 
@@ -211,7 +215,7 @@ class Encoding(Movable, InPyTorch, Generic[Data]):
         try:
             return np.array(self.data, dtype, copy=copy)
         except RuntimeError as error:  # a tensor that asks for a gradient
-            raise TypeError(f"these items cannot become a NumPy array: {error}") from None
+            raise ITEMS(f"these items cannot become a NumPy array: {error}") from None
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         """The batch as a column of lists, by the Arrow PyCapsule interface; see `to_arrow`."""
@@ -298,7 +302,7 @@ class Encoding(Movable, InPyTorch, Generic[Data]):
             contiguous = library.contiguous(data)
         dtype = data.dtype
         if data.shape != self._shape or (dtype is not self._dtype and dtype != self._dtype) or not contiguous:
-            raise StructureError(
+            raise CHANGED(
                 f"data was {about(self._shape, self._dtype)} when this {type(self).__name__} was built, but is "
                 f"{about(data.shape, dtype, contiguous)} now; build a new one"
             )
@@ -380,14 +384,14 @@ def _read_back(value: Any) -> Any:
     if type(value) is not bytes:
         return value
     if len(value) % 8:
-        raise StructureError(f"a pickle holds {len(value)} bytes of int64, which is no whole number of them")
+        raise BROKEN(f"a pickle holds {len(value)} bytes of int64, which is no whole number of them")
     return np.frombuffer(value, "<i8").astype(np.int64)
 
 
 def restored(kind: type[Encoding], *values: Any) -> Any:
     """The encoding that a pickle holds, built and checked by its constructor."""
     if not isinstance(kind, type) or not issubclass(kind, Encoding):
-        raise TypeError(f"a pickle of an encoding names its class, not {said(kind)}")
+        raise KIND(f"a pickle of an encoding names its class, not {said(kind)}")
     return kind(*map(_read_back, values))
 
 
@@ -421,7 +425,7 @@ def no_state(self: Encoding, state: object) -> NoReturn:  # noqa: ARG001  the si
 
     Each encoding names this itself, since a frozen dataclass with slots would get a `__setstate__` that checks nothing.
     """
-    raise TypeError(f"a {type(self).__name__} takes no state from a pickle; it is built by its constructor alone")
+    raise KIND(f"a {type(self).__name__} takes no state from a pickle; it is built by its constructor alone")
 
 
 def shown(lengths: Array) -> str:
@@ -437,7 +441,7 @@ def about(shape: Shape, dtype: DType, contiguous: bool = True) -> str:
 def with_axes(array: Array, least: int, what: str, axes: str) -> Array:
     """The array; StructureError where it has fewer axes than `least`."""
     if len(array.shape) < least:
-        raise StructureError(f"{what} must have the axes {axes}, but has shape {tuple(array.shape)}")
+        raise SHAPE(f"{what} must have the axes {axes}, but has shape {tuple(array.shape)}")
     return array
 
 
@@ -464,6 +468,6 @@ def picked(structure: Structure, where: Array) -> tuple[Structure, Array]:
     table: Array = np.empty(3 * k + 1, np.int64)
     longest = pick_sequences.run(where, structure.lengths, structure.offsets, table)
     if longest < 0:
-        raise StructureError(f"{k} sequences add up to more rows than int64 can count")
+        raise OVERFLOW(f"{k} sequences add up to more rows than int64 can count")
     table.setflags(False)
     return Structure(table[:k], table[k : 2 * k + 1], longest), table[2 * k + 1 :]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..arrays import Array, is_array, shape_of, to_host
-from ..errors import said
+from ..errors import INDEX, KIND, WHOLE, said
 from .structure import whole
 
 _INT = {int}
@@ -17,11 +17,11 @@ def place(index: object, n: int) -> int:
         hint = ""
         if isinstance(index, tuple):
             hint = "; it is about sequences alone, and sf.slice(x, start, length) cuts every one"
-        raise TypeError(
+        raise WHOLE(
             f"an index must be an integer, a slice, a mask or a list of integers, not {type(index).__name__}{hint}"
         ) from None
     if not -n <= i < n:
-        raise IndexError(f"index {said(i)} is out of range for {n} sequences")
+        raise INDEX(f"index {said(i)} is out of range for {n} sequences")
     return i + n if i < 0 else i
 
 
@@ -31,9 +31,9 @@ def places(index: object, n: int) -> slice | Array:
         try:
             start, stop, step = index.indices(n)
         except ValueError:
-            raise IndexError("the step of a slice must not be 0") from None
+            raise INDEX("the step of a slice must not be 0") from None
         except TypeError as error:
-            raise TypeError(f"an index of {said(index)}: {error}") from None
+            raise KIND(f"an index of {said(index)}: {error}") from None
         if step == 1:
             return slice(start, max(start, stop))
         return np.arange(start, stop, step, dtype=np.int64)
@@ -50,19 +50,19 @@ def _places_of(index: object, n: int) -> Array:
             return np.array(index)
         kinds = {bool if issubclass(kind, (bool, np.bool_)) else kind for kind in kinds}
         if bool in kinds and len(kinds) > 1:
-            raise TypeError("an index must be a mask or a list of integers, not a mixture")
+            raise KIND("an index must be a mask or a list of integers, not a mixture")
         if bool not in kinds:
             index = [place(value, n) for value in index]
         array = np.array(index, None if index else np.int64)
     else:
         array = to_host(index)
     if array.dtype.kind not in "biu" and array.size:
-        raise TypeError(f"an index must hold integers or bools, not {array.dtype}")
+        raise WHOLE(f"an index must hold integers or bools, not {array.dtype}")
     if array.ndim != 1:
-        raise TypeError(f"an index must have one axis, but has shape {array.shape}")
+        raise KIND(f"an index must have one axis, but has shape {array.shape}")
     if array.dtype.kind == "b":
         if array.size != n:
-            raise IndexError(f"the mask has {array.size} places, but there are {n} sequences")
+            raise INDEX(f"the mask has {array.size} places, but there are {n} sequences")
         return np.flatnonzero(array)
     if not array.size:
         return np.empty(0, np.int64)
@@ -71,5 +71,5 @@ def _places_of(index: object, n: int) -> Array:
         return chosen
     wrong = (array < -n) | (array >= n) if array.dtype.kind != "u" else array >= n
     if wrong.any():
-        raise IndexError(f"index {array[wrong][0]} is out of range for {n} sequences")
+        raise INDEX(f"index {array[wrong][0]} is out of range for {n} sequences")
     return np.where(chosen < 0, chosen + n, chosen)

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, DType, Library, Shape, is_array, library_of, library_of_type, with_autograd
+from ..errors import NO_GRADIENT
 from ..limits import check_finite
 from ..reading import are_numbers
 from .annotations import Shaped
@@ -233,7 +234,7 @@ def _library_with_graph(arrays: Sequence[Array]) -> Library:
         library = library_of_type(type(array))
         if library is not None and library.autograd and library.wants_grad((array,)):
             return library
-    raise TypeError("none of these arrays asks for a gradient")
+    raise NO_GRADIENT("none of these arrays asks for a gradient")
 
 
 class Connected:

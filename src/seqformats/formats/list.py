@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, overload
 import numpy as np
 
 from ..arrays import Array, DType, Library, adopt, library_of
-from ..errors import DeviceError, StructureError
+from ..errors import BATCH, CHANGED, DEVICES, KIND, MIXED
 from ..layout import Layout
 from ..reading import scan
 from .annotations import Data, Shaped
@@ -70,7 +70,7 @@ class List(Encoding[Data]):
             return
         given: object = self.items
         if not isinstance(given, (list, tuple)):
-            raise TypeError(f"items must be a list or tuple of arrays, not {type(given).__name__}")
+            raise KIND(f"items must be a list or tuple of arrays, not {type(given).__name__}")
         like = None if self.like is None else with_axes(adopt(self.like, "like")[1], 1, "like", "(rows, *item)")
         items, lengths = _checked(given, like)
         first = items[0] if items else np.empty(0) if like is None else like
@@ -84,7 +84,7 @@ class List(Encoding[Data]):
         entrance_of_lists.learn(self)
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
-        raise TypeError("a List is several arrays; np.asarray(sf.convert(x, sf.Ragged)) is one")
+        raise BATCH("a List is several arrays; np.asarray(sf.convert(x, sf.Ragged)) is one")
 
     def _about(self) -> str:
         return f"items of shape {self.item_shape}"
@@ -121,7 +121,7 @@ class List(Encoding[Data]):
             shape = (length, *self._shape[1:])
             contiguous = library.contiguous(item)
             if tuple(item.shape) != shape or item.dtype != self._dtype or not contiguous:
-                raise StructureError(
+                raise CHANGED(
                     f"an array was {about(shape, self._dtype)} when this List was built, "
                     f"but is {about(item.shape, item.dtype, contiguous)} now; build a new one"
                 )
@@ -195,15 +195,13 @@ def _checked(items: Sequence[object], like: Array | None) -> tuple[tuple[Array, 
         if first is None or first_library is None:
             first, first_library, where = array, library, "items[0]"
         elif library is not first_library:
-            raise DeviceError(f"items[{i}] is an array of {library.name}, but {where} is one of {first_library.name}")
+            raise DEVICES(f"items[{i}] is an array of {library.name}, but {where} is one of {first_library.name}")
         elif library.device(array) != library.device(first):
-            raise DeviceError(f"items[{i}] is on {library.device(array)}, but {where} on {library.device(first)}")
+            raise DEVICES(f"items[{i}] is on {library.device(array)}, but {where} on {library.device(first)}")
         if array.dtype != first.dtype:
-            raise StructureError(f"items[{i}] has dtype {array.dtype}, but {where} has {first.dtype}")
+            raise MIXED(f"items[{i}] has dtype {array.dtype}, but {where} has {first.dtype}")
         if array.shape[1:] != first.shape[1:]:
-            raise StructureError(
-                f"items[{i}] has item shape {tuple(array.shape[1:])}, but {where} has {tuple(first.shape[1:])}"
-            )
+            raise MIXED(f"items[{i}] has item shape {tuple(array.shape[1:])}, but {where} has {tuple(first.shape[1:])}")
         out.append(array)
     return tuple(out), np.array([array.shape[0] for array in out], np.int64)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, DType, adopt, frozen, is_array
-from ..errors import StructureError, said
+from ..errors import ARGUMENT, BEYOND, EMPTY, KIND, LEVEL, LEVELS, StructureError, said
 from ..layout import Layout
 from ..limits import OBJECT, check_room
 from ..reading import WIDE, write_numbers
@@ -203,9 +203,9 @@ class LoD(_Deep[Data]):
         (array([0, 2, 3]), array([0, 2, 4, 7]))
         """
         if not isinstance(empties, str):
-            raise TypeError(f'empties must be "raise", "left" or "right", not {said(empties)}')
+            raise KIND(f'empties must be "raise", "left" or "right", not {said(empties)}')
         if empties not in ("raise", "left", "right"):
-            raise StructureError(f'empties must be "raise", "left" or "right", not {said(empties)}')
+            raise ARGUMENT(f'empties must be "raise", "left" or "right", not {said(empties)}')
         rows = with_axes(adopt(data)[1], 1, "data", "(rows, *item)")
         numbers = _level_arrays(lod, "lod")
         below = None
@@ -274,7 +274,7 @@ class LoD(_Deep[Data]):
         n = self._levels[k].n
         start, stop = whole(start, "start"), whole(stop, "stop")
         if not 0 <= start <= stop <= n:
-            raise IndexError(f"level {k} has {n} sequences; there is no range {said(start)} to {said(stop)}")
+            raise LEVEL(f"level {k} has {n} sequences; there is no range {said(start)} to {said(stop)}")
         return self._sub(k, start, stop)
 
     def _layout(self) -> Layout:
@@ -350,12 +350,12 @@ def _level_arrays(given: object, what: str) -> list[Array]:
             check_room(array.shape[0], OBJECT, f"levels in {what}")
             given = list(array)
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
-        raise TypeError(f"{what} must be a sequence of levels, not {type(given).__name__}")
+        raise KIND(f"{what} must be a sequence of levels, not {type(given).__name__}")
     if len(given) == 0:
-        raise StructureError(f"{what} must have at least one level")
+        raise EMPTY(f"{what} must have at least one level")
     for k, level in enumerate(given):
         if isinstance(level, int) or (not isinstance(level, (Sequence, types.NoneType)) and not is_array(level)):
-            raise TypeError(f"{what} must be a sequence of levels, but {what}[{k}] is {said(level)}")
+            raise KIND(f"{what} must be a sequence of levels, but {what}[{k}] is {said(level)}")
     return [integers(level, f"{what}[{k}]") for k, level in enumerate(given)]
 
 
@@ -377,18 +377,18 @@ def _relative(outer: Array, inner: Array, k: int, empties: str) -> Array:
     first: Array
     last: Array
     if outer.size == 1 < inner.size:
-        raise StructureError(f"lod[{k}] has no sequence, but lod[{k + 1}] has {inner.size - 1}")
+        raise LEVELS(f"lod[{k}] has no sequence, but lod[{k + 1}] has {inner.size - 1}")
     first = np.searchsorted(inner, outer, side="left")
     last = np.searchsorted(inner, outer, side="right") - 1
     missing = first > last
     if missing.any():
         j = int(missing.argmax())
-        raise StructureError(f"lod[{k}][{j}] is row {outer[j]}, which is no boundary of lod[{k + 1}]")
+        raise BEYOND(f"lod[{k}][{j}] is row {outer[j]}, which is no boundary of lod[{k + 1}]")
     if empties == "raise" and outer.size > 2:
         unclear = (first < last)[1:-1]
         if unclear.any():
             j = int(unclear.argmax()) + 1
-            raise StructureError(
+            raise BEYOND(
                 f"lod[{k}][{j}] = {outer[j]} occurs {last[j] - first[j] + 1} times in lod[{k + 1}]: absolute offsets "
                 'cannot tell whose empty sequences these are; give empties="left" or "right", or relative offsets'
             )
@@ -432,7 +432,7 @@ def level_index(x: Encoding, level: int) -> int:
     count = len(x._levels)
     k = whole(level, "level")
     if not -count <= k < count:
-        raise IndexError(f"there is no level {said(level)}; {type(x).__name__} has {count}, outermost first")
+        raise LEVEL(f"there is no level {said(level)}; {type(x).__name__} has {count}, outermost first")
     return k % count
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from ..arrays import Array, adopt, is_array, shape_of
-from ..errors import StructureError, said
+from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LENGTHS, LONG, SHAPE, said
 from ..layout import Layout
-from .annotations import Data, Integers, Shaped
+from .annotations import Data, Integers, Shaped, Side
 from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, with_axes
 from .rows import Room, mask_beside
 from .structure import Structure, integers
@@ -54,14 +54,14 @@ class Masked(Encoding[Data]):
 
     data: Data
     lengths: Array
-    side: str = "right"
+    side: Side = "right"
 
     if TYPE_CHECKING:  # a dataclass makes this of its fields, but takes more than they hold
 
         @overload  # NumPy's types of arrays tell the number of axes, which conversions change
-        def __init__(self: Masked[np.ndarray], data: np.ndarray, lengths: Integers, side: str = "right") -> None: ...
+        def __init__(self: Masked[np.ndarray], data: np.ndarray, lengths: Integers, side: Side = "right") -> None: ...
         @overload
-        def __init__(self, data: Data, lengths: Integers, side: str = "right") -> None: ...
+        def __init__(self, data: Data, lengths: Integers, side: Side = "right") -> None: ...
         def __init__(self, *args: Any, **options: Any) -> None: ...
 
     __setstate__ = no_state
@@ -75,20 +75,20 @@ class Masked(Encoding[Data]):
             return
         data = with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")
         if not isinstance(self.side, str):
-            raise TypeError(f'side must be "right" or "left", not {said(self.side)}')
+            raise KIND(f'side must be "right" or "left", not {said(self.side)}')
         if self.side not in _SIDES:
-            raise StructureError(f'side must be "right" or "left", not {said(self.side)}')
+            raise ARGUMENT(f'side must be "right" or "left", not {said(self.side)}')
         if is_array(self.lengths) and len(shape := shape_of(self.lengths, "lengths")) == 2:
-            raise StructureError(
+            raise SHAPE(
                 f"lengths must have one axis, but have shape {shape}; a mask is for Masked.from_mask(data, mask)"
             )
         structure = Structure.of_lengths(integers(self.lengths, "lengths"))
         n, width = data.shape[:2]
         if structure.n != n:
-            raise StructureError(f"there are {structure.n} lengths, but data has {n} rows, shape {tuple(data.shape)}")
+            raise COUNTS(f"there are {structure.n} lengths, but data has {n} rows, shape {tuple(data.shape)}")
         if structure.longest > width:
             i = int(structure.lengths.argmax())
-            raise StructureError(f"lengths[{i}] is {structure.longest}, but data is only {width} wide")
+            raise LONG(f"lengths[{i}] is {structure.longest}, but data is only {width} wide")
         self._set(data=data, lengths=structure.lengths, _structure=structure, _shape=data.shape, _dtype=data.dtype)
         entrance_of_lengths.learn(self)
 
@@ -131,25 +131,24 @@ class Masked(Encoding[Data]):
         library, given = adopt(mask, "mask")
         where = library.to_numpy(given)
         if where.dtype.kind not in "biu":
-            raise TypeError(f"mask must be bool (or 0 and 1), not {where.dtype}")
+            raise DTYPE(f"mask must be bool (or 0 and 1), not {where.dtype}")
         if where.shape != tuple(batch.shape[:2]):
-            raise StructureError(
-                f"mask has shape {where.shape}, but data has {tuple(batch.shape[:2])} rows and columns"
-            )
+            raise SHAPE(f"mask has shape {where.shape}, but data has {tuple(batch.shape[:2])} rows and columns")
         if where.dtype.kind != "b":
             if ((where != 0) & (where != 1)).any():
-                raise StructureError("mask must hold 0 and 1 only")
+                raise LENGTHS("mask must hold 0 and 1 only")
             where = where.astype(bool)
         lengths = where.sum(1, dtype=np.int64)
         place = np.arange(where.shape[1])
-        for side, right in (
+        sides: tuple[tuple[Side, np.ndarray], ...] = (
             ("right", place < lengths[:, None]),
             ("left", place >= where.shape[1] - lengths[:, None]),
-        ):
-            if np.array_equal(where, right):
+        )
+        for side, expected in sides:
+            if np.array_equal(where, expected):
                 return cls(batch, lengths, side)
         i = int((where != (place < lengths[:, None])).any(1).argmax())
-        raise StructureError(
+        raise LENGTHS(
             f"every row of a mask must be True first and False after, or the other way round; row {i} is "
             f"{where[i].astype(int).tolist()[:20]}"
         )

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .. import registry
+from .. import hints, registry
 from ..arrays import Array, DType, Library, dtype_in, is_array, library_of
-from ..errors import said
+from ..errors import KIND, LIBRARY, NO_GRADIENT, OPTION, said
 from .annotations import Shaped
 
 
@@ -180,13 +180,13 @@ class Movable:
         >>> sf.Ragged(np.arange(3.0), [1, 2]).requires_grad_()
         Traceback (most recent call last):
             ...
-        TypeError: ndarray has no requires_grad_; sf.to(x, "torch") has, sf.vjp gives gradients of it
+        TypeError: ndarray has no requires_grad_; sf.to(x, "torch") has, sf.vjp gives gradients of it [SF312]
         """
         leaves = self._checked("requires_grad_", ", sf.vjp gives gradients of it")
         for leaf in leaves if requires_grad else ():
             name = library_of(leaf).dtype_name(leaf.dtype)
             if not name.startswith(("float", "bfloat", "complex")):
-                raise TypeError(f"items of {name} have no gradient; x.to(dtype) gives them another dtype")
+                raise NO_GRADIENT(f"items of {name} have no gradient; x.to(dtype) gives them another dtype")
         for leaf in leaves:
             leaf.requires_grad_(requires_grad)
         return self
@@ -219,7 +219,7 @@ class Movable:
         >>> sf.Ragged(np.arange(3), [1, 2]).pin_memory()
         Traceback (most recent call last):
             ...
-        TypeError: ndarray has no page-locked memory; sf.to(x, "torch") has
+        TypeError: ndarray has no page-locked memory; sf.to(x, "torch") has [SF312]
         """
         self._checked("pin_memory", what="page-locked memory")
         where = () if device is None else (device,)
@@ -266,7 +266,7 @@ class Movable:
         >>> sf.Ragged(np.arange(3), [1, 2]).record_stream(None)
         Traceback (most recent call last):
             ...
-        TypeError: ndarray has no record_stream; sf.to(x, "torch") has
+        TypeError: ndarray has no record_stream; sf.to(x, "torch") has [SF312]
         """
         for leaf in self._checked("record_stream"):
             leaf.record_stream(stream)
@@ -296,7 +296,7 @@ class Movable:
         >>> sf.Ragged(np.arange(3), [1, 2]).share_memory_()
         Traceback (most recent call last):
             ...
-        TypeError: ndarray has no share_memory_; sf.to(x, "torch") has
+        TypeError: ndarray has no share_memory_; sf.to(x, "torch") has [SF312]
         """
         for leaf in self._checked("share_memory_"):
             leaf.share_memory_()
@@ -336,7 +336,7 @@ class Movable:
         leaves = self._leaves()
         for leaf in leaves or [self._sample()]:
             if not hasattr(leaf, method):
-                raise TypeError(f'{type(leaf).__name__} has no {what or method}; sf.to(x, "torch") has{more}')
+                raise LIBRARY(f'{type(leaf).__name__} has no {what or method}; sf.to(x, "torch") has{more}')
         return leaves
 
 
@@ -347,30 +347,31 @@ def _wanted(library: Library, args: Sequence[object], options: dict[str, object]
     """The arguments of `to`, by what the first of them is."""
     for name in options:
         if name not in _NAMES:
-            hint = "; items have no memory format of their own" if name == "memory_format" else ""
-            raise TypeError(f"to has no option {name!r}; there are: {', '.join(_NAMES)}{hint}")
+            own = "; items have no memory format of their own"
+            hint = own if name == "memory_format" else hints.near(name, _NAMES)
+            raise OPTION(f"to has no option {name!r}; there are: {', '.join(_NAMES)}{hint}")
     first = args[0] if args else None
     of_another = is_array(first) or isinstance(first, Movable)
     of_dtype = not of_another and (isinstance(first, type) or hasattr(first, "itemsize"))
     names = ("other",) if of_another else ("dtype",) if of_dtype else ("device", "dtype")
     names = (*names, "non_blocking", "copy")
     if len(args) > len(names):
-        raise TypeError(f"to takes at most {len(names)} arguments, {', '.join(names)}, but got {len(args)}")
+        raise OPTION(f"to takes at most {len(names)} arguments, {', '.join(names)}, but got {len(args)}")
     for name, value in zip(names, args, strict=False):
         if name in options:
-            raise TypeError(f"to got {name} twice")
+            raise OPTION(f"to got {name} twice")
         options[name] = value
     switches = [options.get(name, False) for name in ("non_blocking", "copy")]
     for name, value in zip(("non_blocking", "copy"), switches, strict=True):
         if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{name} must be True or False, not {said(value)}")
+            raise KIND(f"{name} must be True or False, not {said(value)}")
     device, dtype, other = (options.get(name) for name in ("device", "dtype", "other"))
     if other is not None:
         if device is not None or dtype is not None:
-            raise TypeError("to takes either other or device and dtype")
+            raise OPTION("to takes either other or device and dtype")
         device, dtype = _like(library, other)
     if type(device) is str and device in np.sctypeDict:
-        raise TypeError(f"a string is a device, and {said(device)} a dtype; give dtype={said(device)}")
+        raise KIND(f"a string is a device, and {said(device)} a dtype; give dtype={said(device)}")
     meant = None if dtype is None else dtype_in(library, dtype)
     return Wanted(device, meant, bool(switches[0]), bool(switches[1]))
 
@@ -379,10 +380,10 @@ def _like(library: Library, other: Any) -> tuple[str, DType]:
     """The device and dtype of another array or batch."""
     sample = other._sample() if isinstance(other, Movable) else other
     if not is_array(sample):
-        raise TypeError(f"other must be an array or a batch, not {said(other)}")
+        raise KIND(f"other must be an array or a batch, not {said(other)}")
     own = library_of(sample)
     if own is not library:
-        raise TypeError(f"other is of {own.name}, but x of {library.name}; sf.to(x, {own.name!r}) brings it there")
+        raise LIBRARY(f"other is of {own.name}, but x of {library.name}; sf.to(x, {own.name!r}) brings it there")
     return own.device(sample), sample.dtype
 
 

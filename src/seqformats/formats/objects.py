@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from ..errors import StructureError
+from ..errors import LEVELS
 
 _DEEP = 64  # in each other, as NumPy's axes
 
@@ -19,7 +19,7 @@ def is_array_of_objects(x: object) -> TypeGuard[np.ndarray]:
 def as_list(x: np.ndarray, depth: int = 1) -> list[Any]:
     """A list of what an array of objects holds, and lists for such arrays in it."""
     if depth > _DEEP:
-        raise StructureError(f"arrays of objects lie in each other, more than {_DEEP} deep")
+        raise LEVELS(f"arrays of objects lie in each other, more than {_DEEP} deep")
     found: list[Any] = x.tolist()
     if any(issubclass(kind, np.ndarray) for kind in set(map(type, found))):
         found = [as_list(part, depth + 1) if is_array_of_objects(part) else part for part in found]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 import numpy as np
 
 from ..arrays import Array, adopt, library_of
-from ..errors import StructureError
+from ..errors import EMPTY, KIND, LENGTHS, LIBRARY, ROWS
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, opened, with_axes
@@ -72,7 +72,7 @@ class Packed(Encoding[Data]):
         data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
         structure = ordered(self)
         if structure.rows != data.shape[0]:
-            raise StructureError(f"lengths add up to {structure.rows}, but data has {data.shape[0]} rows")
+            raise ROWS(f"lengths add up to {structure.rows}, but data has {data.shape[0]} rows")
         self._set(data=data, _structure=structure, _shape=data.shape, _dtype=data.dtype, **order_fields(structure))
 
     @classmethod
@@ -95,11 +95,11 @@ class Packed(Encoding[Data]):
             For one whose parts do not fit.
         """
         if not hasattr(packed, "batch_sizes") or not hasattr(packed, "sorted_indices"):
-            raise TypeError(f"from_torch takes a PackedSequence, not {type(packed).__name__}")
+            raise KIND(f"from_torch takes a PackedSequence, not {type(packed).__name__}")
         size_at_t = integers(packed.batch_sizes, "batch_sizes")
         n = int(size_at_t[0]) if size_at_t.size else 0
         if (size_at_t < 0).any() or (np.diff(size_at_t) > 0).any():
-            raise StructureError(f"batch_sizes must fall and not be negative, but are {size_at_t.tolist()}")
+            raise LENGTHS(f"batch_sizes must fall and not be negative, but are {size_at_t.tolist()}")
         indices = np.arange(n) if packed.sorted_indices is None else packed.sorted_indices
         lengths = (size_at_t[None, :] > np.arange(n)[:, None]).sum(1) if n * size_at_t.size < 1 << 16 else None
         if lengths is None:  # column j lives as long as there are more than j sequences
@@ -129,11 +129,11 @@ class Packed(Encoding[Data]):
         data: Any = self.data
         library = library_of(data)
         if library.name != "torch":
-            raise TypeError(f"to_torch needs data in torch, but it is an array of {library.name}")
+            raise LIBRARY(f"to_torch needs data in torch, but it is an array of {library.name}")
         torch = library.torch  # type: ignore[attr-defined]
         empty = len(self) - int(np.count_nonzero(self.lengths))
         if empty:
-            raise StructureError(
+            raise EMPTY(
                 f"{empty} of {len(self)} sequences are empty, which a PackedSequence cannot hold: its batch sizes "
                 "count those that go on; x[sf.lengths(x) > 0] leaves the empty ones out"
             )

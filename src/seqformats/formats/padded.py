@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 import numpy as np
 
 from ..arrays import NUMPY, Array, adopt, frozen
-from ..errors import StructureError
+from ..errors import COUNTS
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, opened, with_axes
@@ -82,14 +82,12 @@ class Padded(Encoding[Data]):
         structure = ordered(self)
         steps, n = data.shape[:2]
         if structure.order.size_at_t.size != steps:
-            raise StructureError(
+            raise COUNTS(
                 f"size_at_t must have one number a step, but there are "
                 f"{structure.order.size_at_t.size} numbers and data has {steps} steps"
             )
         if structure.n != n:
-            raise StructureError(
-                f"there are {structure.n} lengths, but data has {n} columns, shape {tuple(data.shape)}"
-            )
+            raise COUNTS(f"there are {structure.n} lengths, but data has {n} columns, shape {tuple(data.shape)}")
         self._set(data=data, _structure=structure, _shape=data.shape, _dtype=data.dtype, **order_fields(structure))
 
     def _layout(self) -> Layout:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from .. import registry
 from ..arrays import Array, DType, adopt, is_array, library_of_type, shape_of
-from ..errors import StructureError
+from ..errors import BATCH, COUNTS, KIND
 from .annotations import Index, Shaped
 from .bare import as_encoding, is_column
 from .encoding import Encoding, no_state, opened
@@ -56,14 +56,14 @@ class Pairs(Movable):
                 object.__setattr__(self, name, as_encoding(member))
             elif is_array(member):
                 if not shape_of(member, name):
-                    raise TypeError(f"{name} must have an axis for the sequences, but is a single number")
+                    raise KIND(f"{name} must have an axis for the sequences, but is a single number")
                 if library_of_type(type(member)) is None:  # as one of a library that is known here
                     object.__setattr__(self, name, adopt(member, name)[1])
             elif not is_encoding(member):
-                raise TypeError(f"{name} must be an encoding or an array, not {type(member).__name__}")
+                raise BATCH(f"{name} must be an encoding or an array, not {type(member).__name__}")
         one, two = (count(member) for member in (self.one, self.two))
         if one != two:
-            raise StructureError(f"one has {one} sequences, but two has {two}")
+            raise COUNTS(f"one has {one} sequences, but two has {two}")
 
     def __reduce__(self) -> tuple[type[Pairs], tuple[Any, Any]]:
         return type(self), (self.one, self.two)
@@ -81,7 +81,7 @@ class Pairs(Movable):
         return Pairs(_members(self.one, index), _members(self.two, index))
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
-        raise TypeError("Pairs are two batches; take x.one or x.two")
+        raise BATCH("Pairs are two batches; take x.one or x.two")
 
     def _look(self) -> None:
         for member in (self.one, self.two):

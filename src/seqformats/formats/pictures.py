@@ -18,8 +18,8 @@ _CELL, _LINE = 22, 18  # the largest cell of one item, in pixels
 _WIDE, _HIGH = 640, 240  # the largest drawing
 _COLUMNS, _LINES = 72, 16  # the same in letters
 # Neither light nor dark, so that they stand on either; by the place of a sequence in the batch.
-_COLOURS = ("#6cb0f5", "#f0a850", "#77c587", "#d68fd6", "#c9b458")
-STYLES = tuple(f"black on {colour}" for colour in _COLOURS)
+COLOURS = ("#6cb0f5", "#f0a850", "#77c587", "#d68fd6", "#c9b458")
+STYLES = tuple(f"black on {colour}" for colour in COLOURS)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -142,7 +142,7 @@ def svg(of: Picture) -> str:
 
     parts = [rectangle(0, 0, wide, high, f'fill="currentColor" fill-opacity="0.08" {edge}')] if of.padded else []
     for box in of.boxes:
-        fill = f'fill="{_COLOURS[box.sequence % len(_COLOURS)]}" {edge}'
+        fill = f'fill="{COLOURS[box.sequence % len(COLOURS)]}" {edge}'
         parts.append(rectangle(box.x * across, box.y * down, box.width * across, box.height * down, fill))
     for level, groups in enumerate(of.groups):
         y = high + 5 + 9 * level

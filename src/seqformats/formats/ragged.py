@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from ..arrays import Array, Library, Shape, adopt, has_items
-from ..errors import StructureError, said
+from ..errors import ARGUMENT, BATCH, COUNTS, LENGTHS, ROWS, said
 from ..layout import Layout
 from ..limits import check_room
 from .annotations import Data, Integers, Shaped
@@ -69,7 +69,7 @@ class Ragged(Encoding[Data]):
         given: object = self.data
         nested = isinstance(given, (list, tuple)) and any(map(has_items, given))
         if self.lengths is None or nested:
-            raise TypeError(
+            raise BATCH(
                 "Ragged takes one array of rows, and lengths; a list of arrays or of lists comes in by "
                 "sf.convert(x, sf.Ragged)"
             )
@@ -202,19 +202,17 @@ class Ragged(Encoding[Data]):
         array = with_axes(adopt(values, "values")[1], 1, "values", "(rows, *item)")
         numbers = integers(value_rowids, "value_rowids")
         if numbers.size != array.shape[0]:
-            raise StructureError(f"value_rowids are {numbers.size}, but values has {array.shape[0]} rows")
+            raise COUNTS(f"value_rowids are {numbers.size}, but values has {array.shape[0]} rows")
         falls = numbers[1:] < numbers[:-1]
         if falls.any():
             i = int(falls.argmax()) + 1
-            raise StructureError(
-                f"value_rowids must never fall, but value_rowids[{i}] is {numbers[i]} after {numbers[i - 1]}"
-            )
+            raise LENGTHS(f"value_rowids must never fall, but value_rowids[{i}] is {numbers[i]} after {numbers[i - 1]}")
         if numbers.size and numbers[0] < 0:
-            raise StructureError(f"value_rowids must not be negative, but value_rowids[0] is {numbers[0]}")
+            raise LENGTHS(f"value_rowids must not be negative, but value_rowids[0] is {numbers[0]}")
         least = int(numbers[-1]) + 1 if numbers.size else 0
         n = least if nrows is None else whole(nrows, "nrows")
         if n < least or n < 0:
-            raise StructureError(f"nrows must be at least {least}, not {said(nrows)}")
+            raise ARGUMENT(f"nrows must be at least {least}, not {said(nrows)}")
         check_room(n, 32, "sequences")
         return cls._sealed(array, Structure.of_lengths(np.bincount(numbers, minlength=n)))
 
@@ -278,4 +276,4 @@ def gathered(library: Library, data: Array, item: Shape, chosen: Structure, star
 def ends_at(structure: Structure, end: int, what: str, have: str) -> None:
     """StructureError where offsets do not end with what `have` says."""
     if structure.rows != end:
-        raise StructureError(f"{what} must end with {end}, since {have.format(end)}, but end with {structure.rows}")
+        raise ROWS(f"{what} must end with {end}, since {have.format(end)}, but end with {structure.rows}")

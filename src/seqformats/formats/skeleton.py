@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Shape
-from ..errors import StructureError
+from ..errors import COUNTS
 from .encoding import Encoding
 from .structure import same_levels
 
@@ -55,7 +55,7 @@ class Skeleton:
         like = self.like
         whole = like._leaves()
         if len(leaves) != len(whole):
-            raise StructureError(f"{type(like).__name__} has {len(whole)} arrays here, but there are {len(leaves)}")
+            raise COUNTS(f"{type(like).__name__} has {len(whole)} arrays here, but there are {len(leaves)}")
         if not leaves:
             return like
         if all(_fits(leaf, lead.shape) for leaf, lead in zip(leaves, whole, strict=True)) and _alike(leaves):

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, frozen, is_array, to_host
-from ..errors import OutOfMemory, StructureError, said
+from ..errors import LENGTHS, MEMORY, OVERFLOW, ROWS, SHAPE, WHOLE, said
 from ..launch.kernel import kernel
 from ..layout import Layout
 from ..limits import NO_ROOM
@@ -42,9 +42,9 @@ def integers(values: object, what: str) -> Array:
     elif is_array(values):
         array = to_host(values)
         if array.dtype.kind not in "iu" and array.size:
-            raise TypeError(f"{what} must be integers, not {array.dtype}")
+            raise WHOLE(f"{what} must be integers, not {array.dtype}")
         if array.dtype.kind == "u" and array.size and array.max() > MOST:
-            raise StructureError(f"{what} must fit int64, but one of them is {array.max()}")
+            raise OVERFLOW(f"{what} must fit int64, but one of them is {array.max()}")
         array = array.astype(np.int64) if array.size else np.zeros(array.shape, np.int64)
     elif isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
         if set(map(type, values)) - {int}:
@@ -52,11 +52,11 @@ def integers(values: object, what: str) -> Array:
         try:
             array = np.array(values, np.int64)
         except OverflowError:
-            raise StructureError(f"{what} must fit int64, but one of them is {said(max(values, key=abs))}") from None
+            raise OVERFLOW(f"{what} must fit int64, but one of them is {said(max(values, key=abs))}") from None
     else:
-        raise TypeError(f"{what} must be a sequence of integers, not {type(values).__name__}")
+        raise WHOLE(f"{what} must be a sequence of integers, not {type(values).__name__}")
     if array.ndim != 1:
-        raise StructureError(f"{what} must have one axis, but have shape {array.shape}")
+        raise SHAPE(f"{what} must have one axis, but have shape {array.shape}")
     return array
 
 
@@ -64,7 +64,7 @@ def _integer(value: object, what: str) -> int:
     try:
         return whole(value, what)
     except TypeError:
-        raise TypeError(f"{what} must be integers, but one of them is {said(value)}") from None
+        raise WHOLE(f"{what} must be integers, but one of them is {said(value)}") from None
 
 
 def whole(value: object, what: str) -> int:
@@ -76,7 +76,7 @@ def whole(value: object, what: str) -> int:
             return operator.index(value)  # type: ignore[arg-type]  # asked, not known
     except TypeError:
         pass
-    raise TypeError(f"{what} must be an integer, not {said(value)}")
+    raise WHOLE(f"{what} must be an integer, not {said(value)}")
 
 
 class Order(NamedTuple):
@@ -149,30 +149,30 @@ class Structure:
             negative = np.flatnonzero(lengths < 0)
             if negative.size:
                 i = int(negative[0])
-                raise StructureError(f"{what} must not be negative, but {what}[{i}] is {lengths[i]}")
+                raise LENGTHS(f"{what} must not be negative, but {what}[{i}] is {lengths[i]}")
             if rows is None:
                 i = -1 - longest
-                raise StructureError(f"{what} add up to more than int64 can count, at {what}[{i}] = {lengths[i]}")
+                raise OVERFLOW(f"{what} add up to more than int64 can count, at {what}[{i}] = {lengths[i]}")
         if rows is not None and (longest < 0 or offsets[-1] != rows):
             total = sum(lengths.tolist())
             hint = ""
             if lengths.size > 1 and lengths[0] == 0 and lengths[-1] == rows and (lengths[1:] >= lengths[:-1]).all():
                 hint = "; offsets, which begin with 0 and end with the rows, are for Ragged.from_offsets(data, offsets)"
-            raise StructureError(f"{what} add up to {total}, but data has {rows} rows{hint}")
+            raise ROWS(f"{what} add up to {total}, but data has {rows} rows{hint}")
         return cls(lengths, offsets, longest)
 
     @classmethod
     def of_offsets(cls, offsets: Array, what: str = "offsets") -> "Structure":
         """Checked: int64, beginning with 0, never falling."""
         if offsets.size == 0:
-            raise StructureError(f"{what} must begin with 0; no sequence at all is [0]")
+            raise LENGTHS(f"{what} must begin with 0; no sequence at all is [0]")
         lengths = np.empty(offsets.size - 1, _INT64)
         longest = check_offsets.run(offsets, lengths)
         if longest == -1:
-            raise StructureError(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
+            raise LENGTHS(f"{what} must begin with 0, but {what}[0] is {offsets[0]}")
         if longest < 0:
             i = -1 - longest
-            raise StructureError(
+            raise LENGTHS(
                 f"{what} must never fall, but {what}[{i}] is {offsets[i]} after {offsets[i - 1]}; "
                 "relative offsets are the cumulated lengths, beginning with 0"
             )
@@ -183,13 +183,13 @@ class Structure:
         """Checked: the fields of a time-major batch fit each other."""
         n = sorted_lengths.size
         if indices.size != n:
-            raise StructureError(f"indices must be as many as lengths, but there are {indices.size} and {n}")
+            raise LENGTHS(f"indices must be as many as lengths, but there are {indices.size} and {n}")
         lengths = np.full(n, -1, np.int64)
         steps = np.empty(size_at_t.size + 1, np.int64)
         fault = check_order.run(sorted_lengths, indices, size_at_t, lengths, steps)
         if fault:
             place, kind = divmod(int(fault), 4)
-            raise StructureError(_fault(place, kind, sorted_lengths, indices, size_at_t))
+            raise LENGTHS(_fault(place, kind, sorted_lengths, indices, size_at_t))
         structure = cls.of_lengths(lengths)
         structure.order = Order(frozen(sorted_lengths), frozen(indices), frozen(size_at_t), frozen(steps))
         ties = sorted_lengths[1:] == sorted_lengths[:-1]
@@ -235,7 +235,7 @@ class Structure:
         try:
             block = np.empty(2 * n + 2 * longest + 1, _INT64)
         except NO_ROOM:
-            raise OutOfMemory(f"a sequence of {longest} items has too many time steps for any memory") from None
+            raise MEMORY(f"a sequence of {longest} items has too many time steps for any memory") from None
         sort_lengths.run(lengths, longest, block)
         frozen(block)  # and so what is cut from it
         steps = 2 * n + longest

@@ -56,7 +56,7 @@ class InPyTorch:
         >>> x.lengths_tensor()
         Traceback (most recent call last):
             ...
-        TypeError: lengths_tensor is for items in PyTorch; sf.lengths(x) is an array, sf.to(x, "torch") has tensors
+        TypeError: lengths_tensor is for items in PyTorch; sf.lengths(x) is an array, sf.to(x, "torch") has them [SF312]
         """
         return registry.service("structure_tensor")(self, "lengths", dtype, device, level)
 
@@ -90,7 +90,7 @@ class InPyTorch:
         >>> sf.Ragged(np.arange(3), [1, 2]).offsets_tensor()
         Traceback (most recent call last):
             ...
-        TypeError: offsets_tensor is for items in PyTorch; sf.lengths(x) is an array, sf.to(x, "torch") has tensors
+        TypeError: offsets_tensor is for items in PyTorch; sf.lengths(x) is an array, sf.to(x, "torch") has them [SF312]
         """
         return registry.service("structure_tensor")(self, "offsets", dtype, device, level)
 
@@ -117,6 +117,6 @@ class InPyTorch:
         >>> sf.Ragged(np.arange(3), [1, 2]).to_njt()
         Traceback (most recent call last):
             ...
-        TypeError: to_njt is for items in PyTorch, not in numpy; sf.to(x, "torch") brings them there
+        TypeError: to_njt is for items in PyTorch, not in numpy; sf.to(x, "torch") brings them there [SF312]
         """
         return registry.service("to_njt")(self)

@@ -16,7 +16,22 @@ import numpy as np
 
 from .. import hints
 from ..arrays import is_array, is_array_type, shape_of
-from ..errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError, said
+from ..errors import (
+    BATCH,
+    COLUMNS,
+    COUNTS,
+    KIND,
+    LEVELS,
+    OPTION,
+    SHAPE,
+    ConversionError,
+    DeviceError,
+    OutOfMemory,
+    SeqFormatError,
+    StructureError,
+    again,
+    said,
+)
 from .bare import as_encoding, is_column, read_column
 from .encoding import Encoding
 from .leaves import without_data
@@ -118,7 +133,7 @@ def _made(x: Any, keys: Sequence[object], values: Sequence[Any]) -> Any:
 def entries(x: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """What stands in a tree, with the keys that lead there."""
     if len(path) >= _DEEP:
-        raise StructureError(f"{name_of(path)} is {_DEEP} trees deep; does one hold itself?")
+        raise LEVELS(f"{name_of(path)} is {_DEEP} trees deep; does one hold itself?")
     for key, value in zip(*_parts(x), strict=True):
         here = (*path, key)
         if _is_inner(value):
@@ -154,7 +169,7 @@ def columns_of(x: Any) -> Tree:
         if size is not None and size != sizes[first]:
             a, b = size, sizes[first] or 0
             what = "rows" if is_array(columns[k]) else "sequences"
-            raise StructureError(
+            raise COUNTS(
                 f"{name_of(paths[k])} has {a} {what}, but {name_of(paths[first])} has {b}: number {min(a, b)} is in "
                 f"{name_of(paths[k if a > b else first])} alone"
             )
@@ -172,7 +187,7 @@ def _column(x: Any, path: Path) -> Any:
         if is_column(x):  # a nested tensor
             return read_column(x)
         if not shape_of(x):
-            raise StructureError(f"{name_of(path)} must have one row a sequence, but is a single number")
+            raise SHAPE(f"{name_of(path)} must have one row a sequence, but is a single number")
         return x
     if isinstance(x, (list, tuple)):
         if type(x) in (list, tuple) or not hints.for_batch(x):
@@ -185,7 +200,7 @@ def _column(x: Any, path: Path) -> Any:
         if own is not x:
             return own
     hint = hints.for_batch(x) or "; a column is an encoding, lists, an array with one row a sequence, or None"
-    raise TypeError(f"{name_of(path)} is no column, but {_a(type(x).__name__)}{hint}")
+    raise BATCH(f"{name_of(path)} is no column, but {_a(type(x).__name__)}{hint}")
 
 
 def _may_have_items(kind: type) -> bool:
@@ -196,13 +211,13 @@ def _numbers(x: Sequence[Any], kinds: set[type], path: Path) -> Any:
     """A flat list of numbers as an array of rows."""
     wrong = next((kind.__name__ for kind in kinds if not issubclass(kind, _NUMBERS)), None)
     if wrong is not None:
-        raise TypeError(
+        raise BATCH(
             f"{name_of(path)} is no column, but a {type(x).__name__} of {wrong}; leave it out, or give lists of numbers"
         )
     try:
         return LoD.from_nested([list(x)]).data
     except TypeError as error:
-        raise TypeError(f"column {name_of(path)}: {error}") from None
+        raise KIND(f"column {name_of(path)}: {error}") from None
 
 
 def _size(column: Any) -> int:
@@ -245,7 +260,7 @@ def at_column(path: Path, function: Callable[..., Any], *args: Any) -> Any:
     except _ERRORS as error:
         if type(error) not in _ERRORS:
             raise
-        raise type(error)(f"column {name_of(path)}: {error}") from error
+        raise again(error, f"column {name_of(path)}: {error}") from error
 
 
 def skeleton(tree: Tree) -> Any:
@@ -263,14 +278,14 @@ def bones(column: Any) -> Any:
 def check_columns(tree: Tree) -> None:
     """TypeError where no column says how many sequences there are."""
     if all(column is None for column in tree.columns):
-        raise TypeError(f"{_a(type(tree.given).__name__)} without columns has no number of sequences")
+        raise BATCH(f"{_a(type(tree.given).__name__)} without columns has no number of sequences")
 
 
 def check_batches(tree: Tree, what: str) -> None:
     """TypeError where no column is a batch."""
     if not tree.batches():
         held = ", ".join(map(name_of, tree.paths[:4])) or "nothing"
-        raise TypeError(
+        raise BATCH(
             f"{what} a batch among the columns, but this {type(tree.given).__name__} has rows alone: {held}"
             f"{hints.for_batch(tree.given) if type(tree.given) is not dict else ''}"
         )
@@ -305,7 +320,7 @@ def _check_names(tree: Tree, option: str, value: Options, path: Path = ()) -> No
         here = (*path, key)
         if not any(known[: len(here)] == here for known in tree.paths):
             names = ", ".join(map(name_of, tree.paths[:8]))
-            raise TypeError(f"{option} is given for {name_of(here)}, but the columns are: {names}")
+            raise OPTION(f"{option} is given for {name_of(here)}, but the columns are: {names}")
         if type(inner) is dict and len(here) < _DEEP:
             _check_names(tree, option, inner, here)
 
@@ -325,14 +340,14 @@ def matched(x: Any, like: Any, what: str, missing: bool = False) -> list[Any]:
     by_name = isinstance(like, Mapping)
     fits = isinstance(x, Mapping) if by_name else type(x) is type(like) or isinstance(x, Mapping)
     if not fits:
-        raise TypeError(f"{what} must be {_a(type(like).__name__)} of columns too, not {_a(type(x).__name__)}")
+        raise KIND(f"{what} must be {_a(type(like).__name__)} of columns too, not {_a(type(x).__name__)}")
     keys, parts = _parts(like)
     known, given = _parts(x)
     found = dict(zip(known, given, strict=True))
     for one, other, word in ((known, keys, "is in"), (keys, known, "is missing in")):
         lost = [] if missing and one is keys else [key for key in one if key not in other]
         if lost:
-            raise StructureError(f"{name_of((lost[0],))} {word} {what}; the columns are: {', '.join(map(said, keys))}")
+            raise COLUMNS(f"{name_of((lost[0],))} {word} {what}; the columns are: {', '.join(map(said, keys))}")
     return [
         value
         for key, part in zip(keys, parts, strict=True)

@@ -7,7 +7,7 @@ from typing import Any
 from .. import registry
 from ..arrays import Array, DType, adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own, convert, restored
-from ..errors import DeviceError, StructureError
+from ..errors import BATCH, DEVICES, DTYPE, KIND, SLOPE
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding
 from ..formats.encoding import shown
@@ -20,7 +20,7 @@ def fitting(dy: object, y: object) -> Any:
     if type(y) is tuple:
         if not isinstance(dy, (list, tuple)) or len(dy) != len(y):
             found = f"{len(dy)}" if isinstance(dy, (list, tuple)) else f"a {type(dy).__name__}"
-            raise StructureError(f"the gradient must be {len(y)} batches, one for each result, not {found}")
+            raise SLOPE(f"the gradient must be {len(y)} batches, one for each result, not {found}")
         return tuple([fitting(one, like) for one, like in zip(dy, y, strict=True)])
     if isinstance(y, ShapeDtype) and is_array(dy):
         dy = adopt(dy, "the gradient")[1]
@@ -32,7 +32,7 @@ def fitting(dy: object, y: object) -> Any:
         dy = rebuild(dy, [_taken(a, b.dtype) for a, b in zip(leaves(dy), leaves(y), strict=True)])
     for a, b in zip(leaves(dy), leaves(y), strict=True):
         if not library_of(a).has_dtype(b.dtype):
-            raise DeviceError(f"the gradient holds {a.dtype} of {library_of(a).name}, but the result {b.dtype}")
+            raise DEVICES(f"the gradient holds {a.dtype} of {library_of(a).name}, but the result {b.dtype}")
     return dy
 
 
@@ -65,7 +65,7 @@ def in_dtype(x: Array, dtype: DType) -> Array:
     floats = name.startswith(_FLOATS)
     beyond = "complex" in given and "complex" not in name
     if beyond or (floats and not given.startswith(_NUMBERS)):  # NumPy would read strings and dates as numbers
-        raise TypeError(f"a gradient of dtype {x.dtype} does not fit {dtype}, the dtype of what it is for")
+        raise DTYPE(f"a gradient of dtype {x.dtype} does not fit {dtype}, the dtype of what it is for")
     return library.astype(x, name) if floats else x
 
 
@@ -82,22 +82,22 @@ def _laid_out(dy: object, y: Any) -> Any:
         return y  # no sequences, and `y` is as empty: see `leaves.without_data`
     if is_rows and (is_encoding(dy) or isinstance(dy, (list, tuple))):
         shape = tuple(y.shape)
-        raise StructureError(f"the gradient must be an array of shape {shape} as the result, not {type(dy).__name__}")
+        raise SLOPE(f"the gradient must be an array of shape {shape} as the result, not {type(dy).__name__}")
     bare, dy = isinstance(dy, (list, tuple)), as_encoding(dy)
     if not is_encoding(dy):
-        raise TypeError(f"a gradient must be an encoding or an array, not {registry.label(type(dy))}")
+        raise BATCH(f"a gradient must be an encoding or an array, not {registry.label(type(dy))}")
     if isinstance(y, Pairs) or isinstance(dy, Pairs):
         if type(y) is not type(dy):
-            raise TypeError(f"the gradient of {type(y).__name__} must be one too, not {type(dy).__name__}")
+            raise KIND(f"the gradient of {type(y).__name__} must be one too, not {type(dy).__name__}")
         return dy
     have, need = as_own(dy), as_own(y)
     if not have._structure.same_lengths(need._structure):
         given, lengths = (shown(z._structure.lengths) for z in (have, need))
-        raise StructureError(f"the gradient has sequences of lengths {given}, but the result has {lengths}")
+        raise SLOPE(f"the gradient has sequences of lengths {given}, but the result has {lengths}")
     if bare and have.rows == 0:
         return y  # lists that hold nothing say nothing of a library, a dtype or an item shape
     if have.item_shape != need.item_shape:
-        raise StructureError(f"the gradient has item shape {have.item_shape}, but the result has {need.item_shape}")
+        raise SLOPE(f"the gradient has item shape {have.item_shape}, but the result has {need.item_shape}")
     laid = restored(have, need)
     return laid if isinstance(y, Encoding) else convert(laid, type(y))
 
@@ -106,9 +106,7 @@ def _laid_out_like(dy: Array, y: object) -> Any:
     _, array = adopt(dy, "the gradient")
     own = leaves(y)
     if len(own) != 1:
-        raise StructureError(f"the gradient of a {type(y).__name__} must be one too, not a single array")
+        raise SLOPE(f"the gradient of a {type(y).__name__} must be one too, not a single array")
     if tuple(array.shape) != tuple(own[0].shape):
-        raise StructureError(
-            f"the gradient has shape {tuple(array.shape)}, but the result's data has {tuple(own[0].shape)}"
-        )
+        raise SLOPE(f"the gradient has shape {tuple(array.shape)}, but the result's data has {tuple(own[0].shape)}")
     return rebuild(y, [array])

@@ -13,7 +13,7 @@ from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
 from ..doors.door import NO_DOOR, Door
 from ..doors.taking import Taking
-from ..errors import StructureError
+from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, read_column
 from ..formats.leaves import Rule, autocast, cast_leaves, connected, wants_grad, without_data
@@ -73,12 +73,11 @@ def operand(x: object, what: str = "take x.one and x.two") -> Operand:
         return Operand(read_column(x))
     if isinstance(x, Pairs) or not is_encoding(x):
         raise (
-            TypeError(f"Pairs are no single batch; {what}")
-            if isinstance(x, Pairs)
-            else no_encoding(x, "no single batch")
+            BATCH(f"Pairs are no single batch; {what}") if isinstance(x, Pairs) else no_encoding(x, "no single batch")
         )
     own = as_own(x)
-    kind, is_own = type(x), type(own)
+    kind: Any = type(x)
+    is_own = type(own)
     return Operand(own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx))
 
 
@@ -88,7 +87,7 @@ def rows_or_batch(x: object) -> Operand:
         return operand(x)
     rows = adopt(x, "x")[1]
     if len(rows.shape) < 1:
-        raise StructureError("x must have the axes (n, *item), but is a single number")
+        raise SHAPE("x must have the axes (n, *item), but is a single number")
     return Operand(rows)
 
 
@@ -182,7 +181,7 @@ def _vjp_if_asked(call: Call[Any]) -> tuple[Any, Pullback]:
         refused = error
 
     def pullback(dy: object) -> Any:  # noqa: ARG001  there is none
-        raise TypeError(str(refused))
+        raise KIND(str(refused))
 
     return call.run(), pullback
 

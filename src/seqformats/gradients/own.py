@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from ..arrays import adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own
-from ..errors import DeviceError, StructureError, said
+from ..errors import DEVICES, KIND, NO_GRADIENT, RESULT, RETURNED, StructureError, said
 from ..formats import Encoding, Pairs
 from ..formats.leaves import leaves, rebuild, wants_grad, without_data
 from ..formats.pairs import is_encoding
@@ -99,13 +99,13 @@ def operation(function: Any = None, transpose: Any = None) -> Any:
         return functools.partial(operation, transpose=transpose)
     for given, what in ((function, "function"), *([] if transpose is None else [(transpose, "transpose")])):
         if not callable(given):
-            raise TypeError(f"operation takes functions, but {what} is {said(given)}")
+            raise KIND(f"operation takes functions, but {what} is {said(given)}")
     wants_like = transpose is not None and _has_like(transpose)
 
     def prepare(x: object, /, *args: Any, **options: Any) -> Call[Any]:
         own, result, gradient = rows_or_batch(x)
         if with_autograd and wants_grad((args, tuple(options.values()))):
-            raise TypeError(f"the first argument of {name} alone has a gradient; give the others detached")
+            raise NO_GRADIENT(f"the first argument of {name} alone has a gradient; give the others detached")
         like = without_data(own)
         if transpose is None:
             call = _of_rule(name, lambda z: function(z, *args, **options), like)
@@ -147,7 +147,7 @@ def _of_rule(name: str, rule: Pullback, like: Any) -> Call[Any]:
     def run(z: Any) -> tuple[Any, Pullback]:
         found = rule(z)
         if not (isinstance(found, tuple) and len(found) == 2 and callable(found[1])):
-            raise TypeError(
+            raise RETURNED(
                 f"{name} must return (y, pullback), but gave {said(found)}; a linear function is made an operation "
                 "with its transpose: sf.operation(function, transpose)"
             )
@@ -170,10 +170,10 @@ def _result(name: str, y: Any, x: Any) -> Any:
     elif is_encoding(y) and not isinstance(y, Pairs):
         y = as_own(y)
     else:
-        raise TypeError(f"{name} must return an encoding or an array, not {type(y).__name__}")
+        raise RETURNED(f"{name} must return an encoding or an array, not {type(y).__name__}")
     one, other = (library_of(z._sample() if isinstance(z, Encoding) else z) for z in (y, x))
     if one is not other:
-        raise DeviceError(f"{name} returned an array of {one.name}, but its batch is one of {other.name}")
+        raise DEVICES(f"{name} returned an array of {one.name}, but its batch is one of {other.name}")
     return y
 
 
@@ -182,4 +182,4 @@ def _fitted(name: str, dx: object, like: Any) -> Any:
     try:
         return cotangent(dx, like)
     except StructureError as error:
-        raise StructureError(f"{name}, back to what it was called with: {error}") from None
+        raise RESULT(f"{name}, back to what it was called with: {error}") from None

@@ -21,7 +21,7 @@ from ..converters.convert import (
 )
 from ..converters.layouts import is_already
 from ..converters.like import convert_like, like_columns
-from ..errors import StructureError, said
+from ..errors import KIND, SLOPE, said
 from ..formats import Encoding, List, LoD, Pairs
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
 from ..formats.leaves import wants_grad, without_data
@@ -90,13 +90,13 @@ def bared(x: object, **asked: Any) -> tuple[Any, Callable[[Any], Any]]:
 def _convert(args: registry.Arguments, options: registry.Options) -> tuple[Any, Pullback]:
     """Leg by leg, back through the pullbacks of the route."""
     if len(args) != 2:
-        raise TypeError("vjp(convert, x, To, **options) takes x and To")
+        raise KIND("vjp(convert, x, To, **options) takes x and To")
     given, To = args
     check_target(To)
     asked, options = options, dict(options)
     copy = options.pop("copy", False)
     if not isinstance(copy, (bool, np.bool_)):
-        raise TypeError(f"copy must be True or False, not {said(copy)}")
+        raise KIND(f"copy must be True or False, not {said(copy)}")
     if is_tree(given):
         return _convert_tree(given, To, options, copy)
     if isinstance(given, (list, tuple)):
@@ -165,7 +165,7 @@ def _member(x: object, To: type, options: registry.Options) -> tuple[Any, Pullba
 
 def _pair(dy: object, back_one: Pullback, back_two: Pullback) -> Pairs:
     if not isinstance(dy, Pairs):
-        raise StructureError(f"the gradient of Pairs must be Pairs too, not {type(dy).__name__}")
+        raise SLOPE(f"the gradient of Pairs must be Pairs too, not {type(dy).__name__}")
     return Pairs(back_one(dy.one), back_two(dy.two))
 
 
@@ -173,7 +173,7 @@ def _pair(dy: object, back_one: Pullback, back_two: Pullback) -> Pairs:
 def _convert_like(args: registry.Arguments, options: registry.Options) -> tuple[Any, Pullback]:
     """The structure is not differentiated, so the gradient is the way back to `y`."""
     if len(args) != 2 or options:
-        raise TypeError("vjp(convert_like, y, x) takes y and x")
+        raise KIND("vjp(convert_like, y, x) takes y and x")
     given, like = args
     if is_tree(given) or is_tree(like):
         tree, alike = like_columns(given, like)

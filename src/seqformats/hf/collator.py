@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.layouts import at_least, one_of, to_masked
-from ..errors import ConversionError, StructureError, needed, said
+from ..errors import CHOICE, COLUMNS, KIND, RANGE, ROOM, TOGETHER, needed, said
 from ..formats import Ragged
 from ..formats.structure import whole
 from ..operations.attention import cu_seqlens, mask, position_ids, segment_ids
@@ -151,7 +151,7 @@ class Collator:
     def __post_init__(self) -> None:
         self._check_types()
         if self.padding not in (True, "longest", "max_length"):
-            raise ConversionError(
+            raise CHOICE(
                 f'padding must be True, "longest" or "max_length", not {said(self.padding)}; '
                 "flatten=True does without padding"
             )
@@ -162,25 +162,23 @@ class Collator:
             if getattr(self, name) is not None:
                 at_least(getattr(self, name), name, least)
         if not self.seq2seq and (self.model is not None or self.decoder_start_token_id is not None):
-            raise ConversionError("model and decoder_start_token_id are for labels of their own: seq2seq=True")
+            raise TOGETHER("model and decoder_start_token_id are for labels of their own: seq2seq=True")
         if self.seq2seq and (self.flatten or self.mlm is not None):
-            raise ConversionError(
-                "seq2seq=True gives labels a rectangle of their own; flatten and mlm do not go with it"
-            )
+            raise TOGETHER("seq2seq=True gives labels a rectangle of their own; flatten and mlm do not go with it")
         if not self.flatten and self._own("pad_token_id", self.pad_token_id) is None:
-            raise ConversionError("nothing says what pads: give pad_token_id=, or a tokenizer that has one")
+            raise TOGETHER("nothing says what pads: give pad_token_id=, or a tokenizer that has one")
         if self.whole_word_mask and not self.mlm:
-            raise ConversionError("whole_word_mask=True is for mlm=True")
+            raise TOGETHER("whole_word_mask=True is for mlm=True")
         if self.mlm:
             if self._own("mask_token_id") is None:
-                raise ConversionError("mlm=True takes a tokenizer with a mask token; mlm=False has the ids as labels")
+                raise TOGETHER("mlm=True takes a tokenizer with a mask token; mlm=False has the ids as labels")
             mask_tokens([[]], **self._masking(0))  # checks the numbers
 
     def _check_types(self) -> None:
         flags = ("seq2seq", "flatten", "return_position_ids", "return_flash_attn_kwargs", "return_seq_idx")
         for name in (*flags, "whole_word_mask", *(["mlm"] if self.mlm is not None else [])):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise TypeError(f"{name} must be True or False, not {said(getattr(self, name))}")
+                raise KIND(f"{name} must be True or False, not {said(getattr(self, name))}")
         for name in (
             "pad_token_id",
             "label_pad_token_id",
@@ -191,7 +189,7 @@ class Collator:
             if getattr(self, name) is not None:
                 whole(getattr(self, name), name)
         if not isinstance(self.fills, Mapping):
-            raise TypeError(f"fills must be a dict, the number that pads each column, not {said(self.fills)}")
+            raise KIND(f"fills must be a dict, the number that pads each column, not {said(self.fills)}")
 
     def __call__(self, features: Any, return_tensors: str | None = None) -> Any:
         """A batch of these rows; `return_tensors` in the place of the collator's own."""
@@ -201,7 +199,7 @@ class Collator:
         main = self._own("model_input_names", default=("input_ids",))[0]
         columns = self._labelled(columns_of(_fields(features), main))
         if columns.get(main) is None:
-            raise StructureError(f"there is no column {main!r}, only {said(list(columns))}")
+            raise COLUMNS(f"there is no column {main!r}, only {said(list(columns))}")
         ids = columns[main] = whole_numbers(main, sequences(main, columns[main]), ())
         if self.mlm is not None:
             beside = {name: columns.pop(name) for name in _BESIDE if name in columns}
@@ -232,7 +230,7 @@ class Collator:
         columns = {name: values for name, values in columns.items() if values is not None}
         given = [name for name in _LABELS if name in columns]
         if len(given) > 1:
-            raise StructureError(f"the columns {given} are all labels; give one of them")
+            raise COLUMNS(f"the columns {given} are all labels; give one of them")
         labels = columns.pop(given[0]) if given else None
         if self.mlm is None and labels is not None:
             columns["label_ids" if given == ["label_ids"] else "labels"] = labels
@@ -255,7 +253,7 @@ class Collator:
         width = self._width() if self.padding == "max_length" else None
         if width is not None and ids.max_length > width:
             i = int(ids.lengths.argmax())
-            raise ConversionError(
+            raise ROOM(
                 f"column {main!r}: row {i} has {ids.lengths[i]} tokens, more than max_length={width}; truncate first"
             )
         form = {"side": side, "width": width, "multiple_of": step}
@@ -278,7 +276,7 @@ class Collator:
             else:
                 batch[name] = stacked(name, values)
                 if len(batch[name]) != len(ids):
-                    raise StructureError(f"column {name!r} has {len(batch[name])} rows, but {main!r} has {len(ids)}")
+                    raise COLUMNS(f"column {name!r} has {len(batch[name])} rows, but {main!r} has {len(ids)}")
         if "label_ids" in batch:
             batch["labels"] = batch.pop("label_ids")
         wide = batch[main].shape[1]
@@ -295,23 +293,21 @@ class Collator:
         if labels is None:
             found = stacked("labels", columns["labels"])
             if len(found) != len(columns[main]):
-                raise StructureError(f"column 'labels' has {len(found)} rows, but {main!r} has {len(columns[main])}")
+                raise COLUMNS(f"column 'labels' has {len(found)} rows, but {main!r} has {len(columns[main])}")
             return found
         if not self.seq2seq:
             check_beside("labels", labels, main, columns[main], _SEPARATE)
         elif len(labels) != len(columns[main]):
-            raise StructureError(f"column 'labels' has {len(labels)} rows, but {main!r} has {len(columns[main])}")
+            raise COLUMNS(f"column 'labels' has {len(labels)} rows, but {main!r} has {len(columns[main])}")
         if form["width"] is not None and labels.max_length > form["width"]:
             i = int(labels.lengths.argmax())
-            raise ConversionError(
-                f"column 'labels': row {i} has {labels.lengths[i]} items, more than max_length={form['width']}"
-            )
+            raise ROOM(f"column 'labels': row {i} has {labels.lengths[i]} items, more than max_length={form['width']}")
         return _rectangle(labels, self.label_pad_token_id, form)
 
     def _width(self) -> int:
         width = self._own("model_max_length", self.max_length)
         if width is None or width > 1e20:  # tokenizers without a limit have a number that no text reaches
-            raise ConversionError('padding="max_length" takes max_length=; the tokenizer has none')
+            raise TOGETHER('padding="max_length" takes max_length=; the tokenizer has none')
         return int(width)
 
     def _shifted(self, labels: Array) -> Array:
@@ -352,7 +348,7 @@ class Collator:
     def _masking(self, seed: int) -> dict[str, Any]:
         kept = 1 - self.mask_replace_prob - self.random_replace_prob
         if kept < -1e-9:
-            raise ConversionError(
+            raise RANGE(
                 f"mask_replace_prob={self.mask_replace_prob} and random_replace_prob={self.random_replace_prob} "
                 "are more than 1 together"
             )
@@ -415,7 +411,7 @@ def _word_begins(beside: dict[str, Ragged[Array]], ids: Ragged[Array], special: 
         place = beside["offset_mapping"].data
         begins[1:] = place[1:, 0] != place[:-1, 1]
     else:
-        raise StructureError("whole_word_mask=True takes a column 'word_ids' or 'offset_mapping', and there is none")
+        raise COLUMNS("whole_word_mask=True takes a column 'word_ids' or 'offset_mapping', and there is none")
     begins[1:] |= special[1:] | special[:-1]
     begins[ids.offsets[:-1][ids.lengths > 0]] = True
     return begins

@@ -11,7 +11,22 @@ import numpy as np
 from ..arrays import Array, is_array, is_array_type, library_of
 from ..arrow import from_arrow
 from ..converters.convert import convert
-from ..errors import SeqFormatError, StructureError, needed, said
+from ..errors import (
+    COLUMNS,
+    DTYPE,
+    EMPTY,
+    KIND,
+    LEAVES,
+    NULLS,
+    OVERFLOW,
+    UNLIKE,
+    WHOLE,
+    SeqFormatError,
+    StructureError,
+    again,
+    needed,
+    said,
+)
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import MOST
 
@@ -32,11 +47,11 @@ def columns_of(features: Any, main: str) -> dict[str, Any]:
     if isinstance(features, Encoding) or is_array(features):
         return {main: features}
     if not isinstance(features, (list, tuple)):
-        raise TypeError(
+        raise KIND(
             f"features must be a list of dicts, a dict of columns or a table of Arrow, not {type(features).__name__}"
         )
     if not features:
-        raise StructureError("there are no features, and so no columns; a batch has one at least")
+        raise EMPTY("there are no features, and so no columns; a batch has one at least")
     first = features[0]
     if isinstance(first, Mapping):
         return {name: _gathered(name, features) for name in first} if _alike(features) else {}
@@ -61,11 +76,11 @@ def _alike(features: Sequence[Mapping[str, Any]]) -> bool:
     first = features[0]
     if not all(issubclass(kind, Mapping) for kind in set(map(type, features))):
         i = next(i for i, row in enumerate(features) if not isinstance(row, Mapping))
-        raise TypeError(f"row {i} is {said(features[i])}, but row 0 is a dict of columns")
+        raise KIND(f"row {i} is {said(features[i])}, but row 0 is a dict of columns")
     for i, row in enumerate(features):
         if len(row) != len(first) or (i and row.keys() != first.keys()):
             other = set(row.keys()) ^ set(first.keys())
-            raise StructureError(f"row {i} and row 0 have different columns: {said(sorted(map(str, other)))} differ")
+            raise COLUMNS(f"row {i} and row 0 have different columns: {said(sorted(map(str, other)))} differ")
     return True
 
 
@@ -90,10 +105,10 @@ def arrow_column(name: str, column: Any, text: bool = True) -> Any:
     while hasattr(leaf, "value_type") and not pa.types.is_dictionary(leaf):
         leaf = leaf.value_type
     if not (text or pa.types.is_primitive(leaf)):
-        raise TypeError(f"column {name!r} holds {leaf}, which no tensor does; tokenize it, or leave the column out")
+        raise LEAVES(f"column {name!r} holds {leaf}, which no tensor does; tokenize it, or leave the column out")
     if pa.types.is_primitive(column.type):
         if column.null_count:
-            raise StructureError(f"column {name!r} has {column.null_count} nulls, which no number stands for")
+            raise NULLS(f"column {name!r} has {column.null_count} nulls, which no number stands for")
         return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
     return named(name, lambda: from_arrow(column))
 
@@ -105,7 +120,7 @@ def named(name: str, read: Callable[[], T]) -> T:
     except (SeqFormatError, TypeError) as error:
         if f"column {name!r}" in str(error):
             raise
-        raise type(error)(f"column {name!r}: {error}") from None
+        raise again(error, f"column {name!r}: {error}") from None
 
 
 def sequences(name: str, values: Any) -> Ragged[Array]:
@@ -118,7 +133,7 @@ def sequences(name: str, values: Any) -> Ragged[Array]:
         library = library_of(values)
         data = library.to_numpy(values)
         if data.ndim < 2:
-            raise StructureError(f"column {name!r} must hold sequences, but is an array of shape {data.shape}")
+            raise COLUMNS(f"column {name!r} must hold sequences, but is an array of shape {data.shape}")
         n, width = data.shape[:2]
         return Ragged(data.reshape(n * width, *data.shape[2:]), [width] * n)
     x = named(name, lambda: _read(values))
@@ -126,7 +141,7 @@ def sequences(name: str, values: Any) -> Ragged[Array]:
         inner = np.diff(x.lod[-1])
         size = int(inner[0]) if inner.size else 0
         if len(x.lod) > 2 or x.item_shape or (inner != size).any():
-            raise StructureError(f"column {name!r} must hold one sequence a row, but holds {len(x.lod)} levels")
+            raise COLUMNS(f"column {name!r} must hold one sequence a row, but holds {len(x.lod)} levels")
         shaped = _host(x.data).reshape(inner.size, size) if inner.size else _host(x.data)
         return Ragged.from_offsets(shaped, x.lod[0])
     return Ragged._sealed(_host(x.data), x._structure)
@@ -155,9 +170,9 @@ def _check_rows(name: str, values: Sequence[Any]) -> None:
         return
     for i, value in enumerate(values):
         if value is None:
-            raise StructureError(f"column {name!r}: row {i} is None, but others are not")
+            raise NULLS(f"column {name!r}: row {i} is None, but others are not")
         if isinstance(value, (str, bytes, dict)):
-            raise TypeError(
+            raise DTYPE(
                 f"column {name!r} holds {type(value).__name__} (row {i} is {said(value)}), which no tensor does; "
                 "tokenize it, or leave the column out"
             )
@@ -188,17 +203,17 @@ def stacked(name: str, values: Any) -> Array:
         try:
             found = np.array(values)
         except ValueError:
-            raise StructureError(_unequal(name, values)) from None
+            raise UNLIKE(_unequal(name, values)) from None
     if found.dtype.kind not in "biuf":
         _check_rows(name, list(values))
-        raise TypeError(f"column {name!r} must hold numbers, not {found.dtype}")
+        raise DTYPE(f"column {name!r} must hold numbers, not {found.dtype}")
     return found.astype(np.int64, copy=False) if found.dtype.kind in "iu" else found
 
 
 def _stacked_batch(name: str, values: Encoding) -> Array:
     x = sequences(name, values)
     if x.lengths.size and (x.lengths != x.lengths[0]).any():
-        raise StructureError(_unequal(name, x.lengths))
+        raise UNLIKE(_unequal(name, x.lengths))
     return np.array(x.data.reshape(len(x), x.max_length, *x.item_shape))
 
 
@@ -219,13 +234,13 @@ def whole_numbers(name: str, x: Ragged[Array], item: tuple[int, ...] | None = No
     """The same with items of int64, which integers become; TypeError for others, and for items of another shape."""
     data = x.data
     if item is not None and x.item_shape != item:
-        raise StructureError(f"column {name!r} must hold one sequence a row, items of shape {item}, not {x.item_shape}")
+        raise COLUMNS(f"column {name!r} must hold one sequence a row, items of shape {item}, not {x.item_shape}")
     if data.dtype == np.int64:
         return x
     if data.dtype.kind not in "iub" and data.size:
-        raise TypeError(f"column {name!r} must hold integers, but has dtype {data.dtype}")
+        raise WHOLE(f"column {name!r} must hold integers, but has dtype {data.dtype}")
     if data.dtype == np.uint64 and data.size and int(data.max()) > MOST:
-        raise StructureError(f"column {name!r} must fit int64, but one of its numbers does not")
+        raise OVERFLOW(f"column {name!r} must fit int64, but one of its numbers does not")
     return x._with_data(data.astype(np.int64))
 
 
@@ -234,8 +249,6 @@ def check_beside(name: str, x: Ragged[Array], main: str, ids: Ragged[Array], hin
     if x._structure.same_lengths(ids._structure):
         return
     if len(x) != len(ids):
-        raise StructureError(f"column {name!r} has {len(x)} rows, but {main!r} has {len(ids)}")
+        raise COLUMNS(f"column {name!r} has {len(x)} rows, but {main!r} has {len(ids)}")
     i = int((x.lengths != ids.lengths).argmax())
-    raise StructureError(
-        f"column {name!r}: row {i} has {x.lengths[i]} items, but {main!r} has {ids.lengths[i]} there{hint}"
-    )
+    raise COLUMNS(f"column {name!r}: row {i} has {x.lengths[i]} items, but {main!r} has {ids.lengths[i]} there{hint}")

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from ..arrow.job import Job, column_of, job_of
+from ..errors import KIND
 from .columns import is_table
 
 
@@ -44,7 +45,7 @@ class ArrowMap:
     def __call__(self, table: Any, *more: Any, **options: Any) -> Any:
         """The table that `Dataset.map` writes; None where `fn` gives None."""
         if not is_table(table):
-            raise TypeError(
+            raise KIND(
                 f"arrow_map is for tables of Arrow, not {type(table).__name__}; call "
                 'dataset.with_format("arrow").map(..., batched=True), without input_columns'
             )

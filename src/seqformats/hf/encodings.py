@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.layouts import one_of
-from ..errors import ConversionError, StructureError, said
+from ..errors import BATCH, BROKEN, KIND, LENGTHS, TOGETHER, UNLIKE, WHOLE, said
 from ..formats import LoD, Ragged
 from .columns import sequences, whole_numbers
 
@@ -84,7 +84,7 @@ def from_encodings(
     one_of(field, "field", tuple(KEYS))
     for name, value in (("words", words), ("chunks", chunks)):
         if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{name} must be True or False, not {said(value)}")
+            raise KIND(f"{name} must be True or False, not {said(value)}")
     source, documents = _source(encodings, chunks)
     mask = source.read("attention_mask")
     x = mask if field == "attention_mask" and mask is not None else source.needed(field)
@@ -148,7 +148,7 @@ class _Columns:
     def needed(self, field: str) -> Ragged[Array]:
         x = self.read(field)
         if x is None:
-            raise ConversionError(
+            raise TOGETHER(
                 f"there is no {KEYS[field]!r}, only {said(sorted(map(str, self.columns)))}; a fast tokenizer gives "
                 "encodings, which have all fields"
             )
@@ -163,19 +163,19 @@ def _source(encodings: Any, chunks: bool) -> tuple[_Encodings | _Columns, Array 
         if not chunks:
             return source, None
         if "overflow_to_sample_mapping" not in encodings:
-            raise ConversionError(
+            raise TOGETHER(
                 "chunks=True, but nothing tells which document a chunk is of; tokenize with "
                 "return_overflowing_tokens=True"
             )
         return source, _documents(encodings["overflow_to_sample_mapping"])
     if not isinstance(encodings, (list, tuple)):
-        raise TypeError(
+        raise KIND(
             f"encodings must be a list of encodings or a BatchEncoding, not {type(encodings).__name__}"
             + ("; of one alone [encoding] is a list" if hasattr(encodings, "overflowing") else "")
         )
     for i, encoding in enumerate(encodings):
         if not hasattr(encoding, "overflowing"):
-            raise TypeError(f"encodings[{i}] is {said(encoding)}, no encoding of the tokenizers library")
+            raise BATCH(f"encodings[{i}] is {said(encoding)}, no encoding of the tokenizers library")
     if not chunks:
         return _Encodings(encodings), None
     parts = [[encoding, *encoding.overflowing] for encoding in encodings]
@@ -185,7 +185,7 @@ def _source(encodings: Any, chunks: bool) -> tuple[_Encodings | _Columns, Array 
 def _documents(mapping: Any) -> Array:
     numbers = np.asarray(mapping)
     if numbers.ndim != 1 or (numbers.size and (numbers[0] < 0 or (np.diff(numbers) < 0).any())):
-        raise StructureError("overflow_to_sample_mapping must hold one number a chunk, which never falls")
+        raise LENGTHS("overflow_to_sample_mapping must hold one number a chunk, which never falls")
     return _offsets(np.bincount(numbers.astype(np.int64))) if numbers.size else np.zeros(1, np.int64)
 
 
@@ -194,10 +194,10 @@ def _with_none(name: str, rows: Sequence[Sequence[int | None]]) -> Ragged[Array]
     try:
         flat = np.array(list(chain.from_iterable(rows)), np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"column {name!r} must hold integers or None: {error}") from None
+        raise WHOLE(f"column {name!r} must hold integers or None: {error}") from None
     flat = np.where(np.isnan(flat), -1, flat)
     if flat.ndim != 1 or (flat != np.trunc(flat)).any() or (np.abs(flat) > 2**53).any():
-        raise StructureError(f"column {name!r} must hold numbers of words or sequences, which are whole and small")
+        raise BROKEN(f"column {name!r} must hold numbers of words or sequences, which are whole and small")
     return Ragged(flat.astype(np.int64), list(map(len, rows)))
 
 
@@ -225,4 +225,4 @@ def _counted(marks: Array, offsets: Array, cumulated: bool = False) -> Array:
 
 def _check_lengths(x: Ragged[Array], like: Ragged[Array], field: str) -> None:
     if not np.array_equal(x.lengths, like.lengths):
-        raise StructureError(f"the masks, words and {field} of the encodings have different lengths")
+        raise UNLIKE(f"the masks, words and {field} of the encodings have different lengths")

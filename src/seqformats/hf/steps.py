@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..arrays import Array, to_host
 from ..converters.convert import convert
-from ..errors import ConversionError, StructureError, needed
+from ..errors import EMPTY, KIND, TOGETHER, needed
 from ..formats import Encoding, Ragged
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
             outs.append(run(begun, ids))
             memory = memory.join(torch, begun) if known else begun
         if keep is not None and len(outs) > 1:
-            raise ConversionError("keep= does not go with sources that are added to a search")
+            raise TOGETHER("keep= does not go with sources that are added to a search")
         scores = torch.cat([out.logits[:, -1] for out in outs]) if len(outs) > 1 else outs[0].logits[:, -1]
         return (scores, memory) if keep is None else (scores, memory, keep(outs[0]))
 
@@ -163,7 +163,7 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
             encoded = model.get_encoder()(**given, return_dict=True)
             ids, seen = _prompts(torch, state, model.device, 0)
             if seen is not None:
-                raise ConversionError("the prompts of a model with an encoder must have one length")
+                raise TOGETHER("the prompts of a model with an encoder must have one length")
             memory = _Memory(
                 None, None, encoded, given.get("attention_mask"), torch.arange(len(ids), device=ids.device)
             )
@@ -171,7 +171,7 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
             memory = state.memory
             ids = _tokens(torch, state, model.device)
             if memory is None or memory.rows != len(ids):
-                raise ConversionError("sources cannot be added to a search of a model with an encoder")
+                raise TOGETHER("sources cannot be added to a search of a model with an encoder")
         rest = {cache: memory.cache} if memory.mask is None else {cache: memory.cache, "attention_mask": memory.mask}
         out = model(encoder_outputs=memory.encoded, decoder_input_ids=ids, **rest, **fixed)
         memory.keep(model, getattr(out, cache, None), len(ids))
@@ -201,7 +201,7 @@ class _Memory:
         """The model has returned this cache for so many rows."""
         self.cache, self.rows = cache, rows
         if not hasattr(self.cache, "reorder_cache"):
-            raise TypeError(
+            raise KIND(
                 f"{type(model).__name__} returns no cache that can follow the rows; "
                 "give `beam_search` a step of your own, with what the model remembers as its memory"
             )
@@ -212,7 +212,7 @@ class _Memory:
         for part in parts:
             kinds = {type(layer).__name__ for layer in getattr(part.cache, "layers", [None])}
             if kinds != {"DynamicLayer"}:
-                raise TypeError(f"sources cannot be added to a search whose model has a cache of {', '.join(kinds)}")
+                raise KIND(f"sources cannot be added to a search whose model has a cache of {', '.join(kinds)}")
         widths = [part.cache.get_seq_length() for part in parts]
         masks = []
         for part, width in zip(parts, widths, strict=True):
@@ -310,10 +310,10 @@ def _sources(torch: Any, shared: object, device: Any) -> dict[str, Any]:
         ids, seen = _padded(torch, convert(shared, Ragged), device, left=False)
         return {"input_ids": ids} if seen is None else {"input_ids": ids, "attention_mask": seen}
     if not isinstance(shared, Mapping):
-        raise TypeError(
+        raise KIND(
             "shared must be what the encoder takes: an encoding of token ids, or a dict of tensors, not "
             f"{type(shared).__name__}"
         )
     if not shared:
-        raise StructureError("shared must be what the encoder takes, but is an empty dict")
+        raise EMPTY("shared must be what the encoder takes, but is an empty dict")
     return dict(shared)

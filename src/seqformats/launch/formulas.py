@@ -9,7 +9,6 @@ along an axis; else by the number of the sequence of each item.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from types import ModuleType
@@ -18,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays.library import Array, DType, Operand
+from ..errors import NO_GRADIENT
 from ..layout import Layout
+from ..once import once
 
 Value = Any  # an array of JAX, or what a cell holds
 Values = tuple[Any, ...]
@@ -70,12 +71,12 @@ class Sequences:
             items = items[back]
         return items.reshape(out.shape)
 
-    @functools.cached_property
+    @once
     def square(self) -> bool:
         """Is the rectangle of all sequences small enough?"""
         return self.n * self.longest <= _ROOM * self.rows + 1024
 
-    @functools.cached_property
+    @once
     def there(self) -> Array:
         """Where the rectangle holds an item."""
         return np.arange(self.longest) < self.lengths[:, None]
@@ -304,7 +305,7 @@ def _count(library: ModuleType, inputs: Values, outputs: Values, args: Values, w
 def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, shares), (out, places, _), (at, ranks) = inputs, outputs, args
     if places.shape != (1,):
-        raise TypeError("quantiles have no pullback of this library where JAX traces a program; jax.vjp has one")
+        raise NO_GRADIENT("quantiles have no pullback of this library where JAX traces a program; jax.vjp has one")
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width).astype(out.dtype)
     if not s.rows:
@@ -327,7 +328,7 @@ def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values
 def _topk(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out, _, _), (at, ks, most, needed) = inputs, outputs, args
     if needed:
-        raise TypeError("topk_mean has no pullback of this library where JAX traces a program; jax.vjp has one")
+        raise NO_GRADIENT("topk_mean has no pullback of this library where JAX traces a program; jax.vjp has one")
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width)
     if not s.rows:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays.library import Array, Shape
-from ..errors import StructureError
+from ..errors import MIXED
 from ..limits import remember
 from . import threads
 from .kernel import cuts
@@ -63,9 +63,7 @@ class Mapped:
             lo = max(lo, begin)
             wrong = self._noted(loop, reached, lo, self.data, self.offsets, out, reached, lo, hi)
             if wrong >= 0:
-                raise StructureError(
-                    f"the result of sequence {wrong} has not shape {shape}, which that of sequence 0 has"
-                )
+                raise MIXED(f"the result of sequence {wrong} has not shape {shape}, which that of sequence 0 has")
 
         threads.run(block, (), self._cuts())
         return out
@@ -86,9 +84,7 @@ class Mapped:
             at = reached, lo, begin, hi
             out, used = self._noted("sequences", reached, lo, self.data, self.offsets, out, used, lengths, at)
             if used < 0:
-                raise StructureError(
-                    f"the items of sequence {-1 - used} have not shape {item}, which those of sequence 0 have"
-                )
+                raise MIXED(f"the items of sequence {-1 - used} have not shape {item}, which those of sequence 0 have")
             parts[lo] = out[:used]
 
         threads.run(block, (), self._cuts())

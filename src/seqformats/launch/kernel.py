@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays.library import Array, Library
 from ..arrays.numpy import NUMPY
-from ..errors import DeviceError, said
+from ..errors import KERNEL, said
 from ..layout import Layout
 from ..native.code import Traits, by_numba, code_of, spec_of, traits_of
 from ..native.loading import SMALL
@@ -123,7 +123,7 @@ class Kernel:
             found = there.get(device)
             if found is None:
                 known = ", ".join(sorted({*there, *self.functions}))
-                raise DeviceError(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
+                raise KERNEL(f"no kernel {self.name} for the device {said(device)}; there is one for: {known}")
         return found
 
     def of(self, *arrays: Array) -> Callable[..., Any]:
@@ -384,9 +384,7 @@ def check_device(device: str) -> None:
     """DeviceError for a kind of device on which no kernel can be started."""
     known = {"cpu", "cuda", *_launchers}
     if device not in (*known, "program"):
-        raise DeviceError(
-            f"no kernels for the device {said(device)}; there are kernels for: {', '.join(sorted(known))}"
-        )
+        raise KERNEL(f"no kernels for the device {said(device)}; there are kernels for: {', '.join(sorted(known))}")
 
 
 def sent(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:

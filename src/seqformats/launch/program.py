@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays.jax import Cell, Jax
 from ..arrays.library import Array, DType
 from ..arrays.numpy import NUMPY
+from ..errors import TRACED
 from ..limits import remember
 from .formulas import FORMULAS
 from .kernel import Kernel, Sequences, Work
@@ -62,7 +63,7 @@ def _known(library: Jax, x: Value) -> Value:
 def _values(library: Jax, x: Value) -> Array:
     value = x.value if isinstance(x, Cell) else x
     if isinstance(value, library.tracer):
-        raise TypeError(
+        raise TRACED(
             "this works on the values of arrays, which are not there where JAX traces a program; call it outside of "
             "jax.jit, jax.grad and jax.vmap"
         )
@@ -190,7 +191,7 @@ def _on_host(
 ) -> None:
     """On the host, for values that are known and that no formula is for."""
     if any(isinstance(x, tuple) for x in (*inputs, *outputs)):
-        raise TypeError("this works where arrays have values on the host; call it outside of JAX's transforms")
+        raise TRACED("this works where arrays have values on the host; call it outside of JAX's transforms")
     given = tuple([x if isinstance(x, np.ndarray) else _values(library, x) for x in inputs])
     made = tuple([np.array(_values(library, x)) if x.blank is None else np.zeros(x.shape, x.blank) for x in outputs])
     kernel.start(NUMPY, given, made, args, size, structure, work)

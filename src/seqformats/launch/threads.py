@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConversionError, said
+from ..errors import RANGE, WHOLE, said
 from ..when_imported import when_imported
 
 _chosen: int | None = None
@@ -158,10 +158,10 @@ def set_num_threads(k: int | None) -> None:
     global _chosen
     if k is not None:
         if isinstance(k, (bool, np.bool_)) or not hasattr(k, "__index__"):
-            raise TypeError(f"the number of threads must be an integer or None, not {type(k).__name__}")
+            raise WHOLE(f"the number of threads must be an integer or None, not {type(k).__name__}")
         k = k.__index__()
         if k < 1:
-            raise ConversionError(f"the number of threads must be at least 1, not {said(k)}")
+            raise RANGE(f"the number of threads must be at least 1, not {said(k)}")
         k = min(k, _MOST)
     _chosen = k
     _tell()

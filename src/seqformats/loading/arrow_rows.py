@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ..arrow import from_arrow
 from ..arrow.columns import rows_or_sequences
-from ..errors import SeqFormatError, StructureError, needed
+from ..errors import BROKEN, COLUMNS, MIXED, NULLS, SeqFormatError, StructureError, needed
 from .rows import DICT, ONE, Rows, Wanted, objects
 
 T = TypeVar("T")
@@ -42,9 +42,10 @@ def column_of(column: Any, name: Hashable, wanted: Wanted, at: Rows) -> Any:
         _values(column.slice(row, 1), name, wanted, pa)
     except (SeqFormatError, TypeError, pa.ArrowException) as error:
         kind = type(error) if isinstance(error, SeqFormatError) else StructureError
-        null = _nulls(column.slice(row, 1), pa) if kind is StructureError else ""
-        raise kind(f"{place}: {null or error}") from error
-    raise StructureError(f"{place}: it does not fit the rows before it")
+        if kind is StructureError and (null := _nulls(column.slice(row, 1), pa)):
+            raise NULLS(f"{place}: {null}") from error
+        raise MIXED.of(kind, f"{place}: {error}") from error
+    raise MIXED(f"{place}: it does not fit the rows before it")
 
 
 def _values(column: Any, name: Hashable, wanted: Wanted, pa: Any) -> Any:
@@ -106,7 +107,7 @@ def rows_of_stream(given: Any, wanted: Wanted, start: int = 0) -> Iterator[Rows]
     pa = needed("pyarrow", "loaders")
     parts, alone = _opened(given, pa)
     if alone and wanted.columns is not None:
-        raise StructureError(f"columns={wanted.columns!r}, but the source is a single column")
+        raise COLUMNS(f"columns={wanted.columns!r}, but the source is a single column")
     while (part := _read(lambda: next(parts, None), "the source", start)) is not None:
         yield from (_column_in_parts if alone else _in_parts)(part, wanted, start)
         start += len(part)
@@ -136,7 +137,7 @@ def _opened(given: Any, pa: Any) -> tuple[Iterator[Any], bool]:
         try:
             return iter(pa.chunked_array(given if stream else [pa.array(given)]).chunks), True
         except pa.ArrowException as error:
-            raise StructureError(f"{type(given).__name__} cannot be read as Arrow data: {error}") from error
+            raise BROKEN(f"{type(given).__name__} cannot be read as Arrow data: {error}") from error
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ def _rows_of_parquet(fragment: Any, schema: Any, names: list[Hashable], wanted: 
         stored = [name for name in names if name not in constant]
         for name in stored:
             if name not in file.schema_arrow.names:
-                raise StructureError(f"{path} has no column {name!r}, but others have")
+                raise COLUMNS(f"{path} has no column {name!r}, but others have")
         size = _rows_at_once(file.metadata, stored)
         batches = file.iter_batches(size, groups, stored, use_threads=False)
         while (batch := _read(lambda: next(batches, None), path, start)) is not None:
@@ -247,4 +248,4 @@ def _read(step: Callable[[], T], where: str, row: int) -> T:
     except (FileNotFoundError, PermissionError, MemoryError):
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise StructureError(f"{where} cannot be read from row {row} on: {error}") from error
+        raise BROKEN(f"{where} cannot be read from row {row} on: {error}") from error

@@ -12,7 +12,7 @@ import numpy as np
 from .. import registry
 from ..converters.convert import check_target, convert
 from ..converters.layouts import at_least, one_of
-from ..errors import ConversionError, SeqFormatError, StructureError, said
+from ..errors import KIND, OPTION, TOGETHER, TURN, SeqFormatError, again, said
 from ..formats import Encoding, Masked, Ragged
 from ..operations.library import to as brought
 from ..operations.options import key_of
@@ -56,7 +56,7 @@ class Target(NamedTuple):
         except SeqFormatError as error:
             if name is None:
                 raise
-            raise type(error)(f"column {name!r}: {error}") from error
+            raise again(error, f"column {name!r}: {error}") from error
 
     def _options(self, column: Encoding, name: Hashable) -> dict[str, Any]:
         options = {
@@ -83,7 +83,7 @@ class Batches:
 
     def __iter__(self) -> _Run:
         if self._source.once and self._read:
-            raise StructureError(
+            raise TURN(
                 "the source is an iterator, and has been read; give what can be read again, a list or a dataset say"
             )
         plan = self._plan
@@ -298,7 +298,7 @@ def batches(
     if single:
         found = found._replace(read=_alone(found.read, columns))
     if not isinstance(progress, (bool, str)):
-        raise TypeError(f"progress must be True, False or a text, not {said(progress)}")
+        raise KIND(f"progress must be True, False or a text, not {said(progress)}")
     return Batches(found, plan, target, ahead, progress)
 
 
@@ -316,13 +316,13 @@ def _names(columns: str | Sequence[Hashable]) -> tuple[Hashable, ...]:
     if isinstance(columns, str):
         return (columns,)
     if not isinstance(columns, (list, tuple)) or not all(isinstance(name, (str, int)) for name in columns):
-        raise TypeError(f"columns must be a name or a list of names, not {said(columns)}")
+        raise KIND(f"columns must be a name or a list of names, not {said(columns)}")
     return tuple(columns)
 
 
 def _flag(value: object, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, not {said(value)}")
+        raise KIND(f"{name} must be True or False, not {said(value)}")
     return bool(value)
 
 
@@ -330,11 +330,9 @@ def _target(to: type, options: dict[str, Any], library: str | None, device: obje
     """What batches are to be; what cannot be said of any is refused before one is made."""
     check_target(to)
     if "level" in options:
-        raise TypeError(
-            "batches takes no level=: a row of the source is a sequence of a batch; flatten_levels goes first"
-        )
+        raise OPTION("batches takes no level=: a row of the source is a sequence of a batch; flatten_levels goes first")
     if to is list and (library is not None or device is not None):
-        raise ConversionError("to=list holds Python numbers, of no library")
+        raise TOGETHER("to=list holds Python numbers, of no library")
     registry.route(Ragged, to, "cpu", options).place(options)
     alike = {name: value for name, value in options.items() if not isinstance(value, dict) and name != "fill"}
     convert(Ragged(np.zeros(0), []), to, **alike)  # a fill is right or wrong by the dtype

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.layouts import at_least, one_of
-from ..errors import StructureError
+from ..errors import LONG
 from ..formats import Ragged
 from ..formats.annotations import Integers
 from ..formats.structure import Structure, integers
@@ -93,7 +93,7 @@ def fitting(lengths: Array, limit: int, step: int, too_long: str) -> Array:
     i = int((~fits).argmax())
     length = int(lengths[i])
     padded = f", padded to {-(-length // step) * step}" if step > 1 else ""
-    raise StructureError(
+    raise LONG(
         f"sequence {i} has {length} items{padded}, more than max_items={limit}; "
         'too_long="drop" leaves such sequences out, "alone" gives each a batch of its own'
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, library_of
 from ..converters.convert import as_own, convert
-from ..errors import SeqFormatError, StructureError
+from ..errors import COLUMNS, LEVELS, MIXED, SeqFormatError
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.pairs import take_rows
 from ..operations.batch import join_batches
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
             return known
         for name in self.columns:
             if name not in known:
-                raise StructureError(f"{where} has no column {name!r}; there are {', '.join(map(repr, known))}")
+                raise COLUMNS(f"{where} has no column {name!r}; there are {', '.join(map(repr, known))}")
         return list(self.columns)
 
 
@@ -105,11 +105,11 @@ def measured(rows: Rows, by: Hashable) -> Rows:
         by = next((name for name, column in rows.columns.items() if isinstance(column, Encoding)), None)
     elif by not in rows.columns:
         known = ", ".join(map(repr, rows.columns))
-        raise StructureError(f"there is no column {by!r} for by=; there are {known}")
+        raise COLUMNS(f"there is no column {by!r} for by=; there are {known}")
     column = rows.columns.get(by)
     if not isinstance(column, Encoding):
         what = "no column holds sequences" if by is None else f"column {by!r} holds no sequences"
-        raise StructureError(f"{what}, whose lengths decide the batches")
+        raise COLUMNS(f"{what}, whose lengths decide the batches")
     return rows._replace(lengths=structure_of(column, 0).lengths, by=by)
 
 
@@ -129,7 +129,7 @@ class Fit:
             given, before = (
                 _kind_said(kind, names) for kind, names in ((rows.kind, rows.columns), (self.kind, self.like))
             )
-            raise StructureError(f"{rows.where()}: {given}, but those before are {before}")
+            raise MIXED(f"{rows.where()}: {given}, but those before are {before}")
         columns = {name: self._fitting(name, rows.columns[name], rows) for name in self.like}
         return rows._replace(columns=columns)
 
@@ -142,7 +142,7 @@ class Fit:
         try:
             return alike(column, like)
         except (SeqFormatError, TypeError) as error:
-            raise StructureError(f"{rows.where('' if name is None else name)}: {error}") from error
+            raise MIXED(f"{rows.where('' if name is None else name)}: {error}") from error
 
 
 def _kind_said(kind: str, names: Any) -> str:
@@ -153,11 +153,11 @@ def alike(column: Any, like: Any) -> Any:
     """A column in the dtype of another, where nothing is lost; StructureError where it is."""
     if isinstance(column, Encoding) is not isinstance(like, Encoding):
         given, before = ("sequences" if isinstance(x, Encoding) else "single values" for x in (column, like))
-        raise StructureError(f"these are {given}, but those before are {before}")
+        raise MIXED(f"these are {given}, but those before are {before}")
     if isinstance(column, Encoding):
         if len(column._levels) != len(like._levels):
             if column.rows or len(column._levels) > 1:
-                raise StructureError(f"these have {len(column._levels)} levels, but those before {len(like._levels)}")
+                raise LEVELS(f"these have {len(column._levels)} levels, but those before {len(like._levels)}")
             return _hollow(column, like)
         if not column.rows and (column.dtype != like.dtype or column.item_shape != like.item_shape):
             return _hollow(column, like)
@@ -169,7 +169,7 @@ def alike(column: Any, like: Any) -> Any:
             return column
         if np.can_cast(given, wanted, "safe"):
             return astype(column, wanted)
-    raise StructureError(f"the items are {given}, but those before are {wanted}; give all in one dtype")
+    raise MIXED(f"the items are {given}, but those before are {wanted}; give all in one dtype")
 
 
 def _hollow(column: Any, like: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -12,8 +11,9 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.layouts import at_least, one_of
-from ..errors import ConversionError, said
+from ..errors import KIND, RANGE, RETURNED, TOGETHER, said
 from ..formats.structure import Structure
+from ..once import once
 from ..operations.annotations import Lengths
 from ..operations.options import key_of
 from ..operations.questions import lengths_given
@@ -106,7 +106,7 @@ class BucketSampler:
     ) -> None:
         for name, flag in (("shuffle", shuffle), ("drop", drop)):
             if not isinstance(flag, (bool, np.bool_)):
-                raise TypeError(f"{name} must be True or False, not {said(flag)}")
+                raise KIND(f"{name} must be True or False, not {said(flag)}")
         one_of(too_long, "too_long", TOO_LONG)
         self._options: dict[str, Any] = {
             "max_items": at_least(max_items, "max_items", 0),
@@ -211,17 +211,17 @@ class BucketSampler:
         Of an epoch that was over nothing is left: `set_epoch` says that the next one comes.
         """
         if not isinstance(state, Mapping) or not {"epoch", "taken", "world", "plan"} <= state.keys():
-            raise TypeError(f"a state is what state_dict() has returned, not {said(state)}")
+            raise RETURNED(f"a state is what state_dict() has returned, not {said(state)}")
         if state["plan"] != self._digest:
-            raise ConversionError(
+            raise TOGETHER(
                 "the state is that of a sampler with other lengths, options or another seed, whose batches are others"
             )
         if state["world"] != self._world:
-            raise ConversionError(f"the state is that of one of {state['world']} ranks, but here are {self._world}")
+            raise TOGETHER(f"the state is that of one of {state['world']} ranks, but here are {self._world}")
         epoch, taken = at_least(state["epoch"], "epoch", 0), at_least(state["taken"], "taken", 0)
         self._epoch, self._resume, self._state = epoch, taken, (epoch, taken)
 
-    @functools.cached_property
+    @once
     def _digest(self) -> int:
         """A number that differs where batches do; loaders that save their state ask for it in every step."""
         options = repr((self._options, self._shuffle, self._seed, self._drop))
@@ -235,7 +235,7 @@ class BucketSampler:
 def _share(rank: int | None, world: int | None) -> tuple[int, int]:
     """Which of how many processes this is."""
     if (rank is None) != (world is None):
-        raise TypeError(f"rank and world go together, but rank={said(rank)} and world={said(world)}")
+        raise KIND(f"rank and world go together, but rank={said(rank)} and world={said(world)}")
     if rank is None:
         distributed: Any = sys.modules.get("torch.distributed")  # without it no process has a rank
         if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -244,5 +244,5 @@ def _share(rank: int | None, world: int | None) -> tuple[int, int]:
     count = at_least(world, "world", 1)
     place = at_least(rank, "rank", 0)
     if place >= count:
-        raise ConversionError(f"rank must be below world={count}, but is {place}")
+        raise RANGE(f"rank must be below world={count}, but is {place}")
     return place, count

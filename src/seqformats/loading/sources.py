@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import has_items, is_array, shape_of
-from ..errors import SeqFormatError, StructureError, needed, said
+from ..errors import BATCH, COLUMNS, KIND, MIXED, SeqFormatError, needed, said
 from ..formats import Encoding
 from ..formats.bare import as_encoding
 from ..formats.pairs import count, is_encoding
@@ -53,9 +53,7 @@ def source_of(given: Any, wanted: Wanted) -> Source:
         return _mapping(given, wanted)
     if isinstance(given, Iterable) or hasattr(given, "__getitem__"):
         return Source(lambda: _objects(given, wanted), isinstance(given, Iterator), _len(given))
-    raise TypeError(
-        f"batches are made of rows, of Arrow data, of a path or of an encoding, not of {type(given).__name__}"
-    )
+    raise BATCH(f"batches are made of rows, of Arrow data, of a path or of an encoding, not of {type(given).__name__}")
 
 
 def _speaks_arrow(x: object) -> bool:
@@ -80,7 +78,7 @@ def _path(path: str, wanted: Wanted) -> Source:
 def _dataset(given: Any, wanted: Wanted) -> Source:
     """A `Dataset` or an `IterableDataset` of Hugging Face."""
     if isinstance(given, Mapping):
-        raise TypeError(f"a {type(given).__name__} has splits, {', '.join(map(repr, given))}; give one of them")
+        raise KIND(f"a {type(given).__name__} has splits, {', '.join(map(repr, given))}; give one of them")
 
     def read() -> Iterator[Rows]:
         chosen = given if wanted.columns is None else given.select_columns(list(wanted.columns))
@@ -102,7 +100,7 @@ def _mapping(given: Mapping[Any, Any], wanted: Wanted) -> Source:
     columns = {name: _whole_column(name, given[name], wanted) for name in names}
     counts = {name: count(column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
-        raise StructureError(f"the columns must have as many rows, but have {counts}")
+        raise COLUMNS(f"the columns must have as many rows, but have {counts}")
     return Source(lambda: _in_memory(DICT, columns, wanted), total=next(iter(counts.values()), 0))
 
 
@@ -113,12 +111,12 @@ def _whole_column(name: Hashable, given: Any, wanted: Wanted) -> Any:
         return column_of(given, name, wanted, Rows(DICT, {}, 0))
     if isinstance(given, (list, tuple)):
         return _column(list(given), f"column {name!r}, ", name in wanted.text)
-    raise TypeError(f"column {name!r} must be an encoding, a list or an array, not {type(given).__name__}")
+    raise BATCH(f"column {name!r} must be an encoding, a list or an array, not {type(given).__name__}")
 
 
 def _in_memory(kind: str, columns: dict[Hashable, Any], wanted: Wanted) -> Iterator[Rows]:
     if kind == ONE and wanted.columns is not None:
-        raise StructureError(f"columns={wanted.columns!r}, but the source holds sequences alone, without names")
+        raise COLUMNS(f"columns={wanted.columns!r}, but the source holds sequences alone, without names")
     own = {name: flat(column) if is_encoding(column) else column for name, column in columns.items()}
     n = count(next(iter(own.values()))) if own else 0
     yield Rows(kind, own, n)
@@ -194,7 +192,7 @@ def _several(one: Any, kind: str, at: int, wanted: Wanted) -> Iterator[Rows]:
     columns = {name: _whole_column(name, one[name], wanted) for name in names}
     counts = {name: count(column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
-        raise StructureError(f"the columns after row {at - 1} must have as many rows, but have {counts}")
+        raise COLUMNS(f"the columns after row {at - 1} must have as many rows, but have {counts}")
     yield from (rows._replace(start=at) for rows in _in_memory(DICT if named else TUPLE, columns, wanted))
 
 
@@ -203,9 +201,7 @@ def _gathered(kind: str, rows: list[Any], at: int, wanted: Wanted) -> Rows:
     made = Rows(kind, {}, len(rows), at)
     if kind == ONE:
         if wanted.columns is not None:
-            raise StructureError(
-                f"columns={wanted.columns!r}, but row {at} is a {type(rows[0]).__name__} without names"
-            )
+            raise COLUMNS(f"columns={wanted.columns!r}, but row {at} is a {type(rows[0]).__name__} without names")
         made.columns[None] = _sequences(rows, at, "")
         return made
     first = rows[0]
@@ -216,7 +212,7 @@ def _gathered(kind: str, rows: list[Any], at: int, wanted: Wanted) -> Rows:
             try:
                 values.append(row[name])
             except (KeyError, IndexError):
-                raise StructureError(f"row {at + k} has no column {name!r}, but row {at} has") from None
+                raise COLUMNS(f"row {at + k} has no column {name!r}, but row {at} has") from None
         made.columns[name] = _column(values, f"column {name!r}, ", name in wanted.text, at)
     return made
 
@@ -237,7 +233,7 @@ def _single(values: list[Any], at: int, where: str) -> Any:
     if array.dtype.hasobject or array.shape != (len(values),):
         kind = type(values[0]) if values else object
         wrong = next((k for k, value in enumerate(values) if has_items(value) or type(value) is not kind), 0)
-        raise StructureError(f"{where}row {at + wrong} is {said(values[wrong])}, but the column holds single numbers")
+        raise MIXED(f"{where}row {at + wrong} is {said(values[wrong])}, but the column holds single numbers")
     return array
 
 
@@ -245,17 +241,17 @@ def _sequences(rows: list[Any], at: int, where: str) -> Any:
     """Lists, arrays, bytes or strings as one batch; StructureError that names the first that cannot be one."""
     try:
         if len({isinstance(row, (str, bytes)) for row in rows}) > 1:
-            raise StructureError("some rows are strings, others are none")
+            raise MIXED("some rows are strings, others are none")
         return flat(as_encoding([_items(row) for row in rows]))
     except (SeqFormatError, TypeError, ValueError) as error:
         for k, row in enumerate(rows):
             try:
                 if isinstance(row, (str, bytes)) is not isinstance(rows[0], (str, bytes)) or not _is_sequence(row):
-                    raise StructureError(f"it is {said(row)}, which is no sequence")
+                    raise MIXED(f"it is {said(row)}, which is no sequence")
                 flat(as_encoding([_items(row)]))
             except (SeqFormatError, TypeError, ValueError) as own:
-                raise StructureError(f"{where}row {at + k}: {own}") from error
-        raise StructureError(f"{where}rows {at} to {at + len(rows) - 1}: {error}") from error
+                raise MIXED(f"{where}row {at + k}: {own}") from error
+        raise MIXED(f"{where}rows {at} to {at + len(rows) - 1}: {error}") from error
 
 
 def _is_sequence(row: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from ..errors import StructureError
+from ..errors import LONG
 from ..operations.batch import buckets
 from .plan import shuffled
 from .rows import Fit, Rows, joined, measured
@@ -130,7 +130,7 @@ def _kept(piece: Rows, plan: Plan) -> Rows:
     size = int(plan.sizes(row.lengths)[0])
     over = f"max_items={plan.limit}" if size > plan.limit else f"width={plan.width}, without truncate=True"
     padded = f", padded to {size}" if size > max(length, plan.limit) else ""
-    raise StructureError(
+    raise LONG(
         f'{row.where(row.by)} has {length} items{padded}, more than {over}; too_long="drop" leaves such rows out'
     )
 

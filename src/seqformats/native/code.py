@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import DeviceError
+from ..errors import KERNEL
 from . import cpu, objects, store
 from .digest import digest
 from .loading import ALWAYS, NEVER, SMALL, function_at, load, world_of_entries
@@ -127,7 +127,7 @@ def spec_of(name: str) -> Any:
     try:
         return importlib.import_module(f"..kernels.{name}", __package__).KERNEL
     except (ModuleNotFoundError, AttributeError):
-        raise DeviceError(f"no kernel is called {name}") from None
+        raise KERNEL(f"no kernel is called {name}") from None
 
 
 loaded: dict[str, Code] = {}
@@ -206,6 +206,18 @@ def _kept(name: str, text: str) -> store.Entry | None:
     return store.read(text, key_of(name, text))
 
 
+def outdated() -> list[str]:
+    """The kernels of which no shipped code is that of the sources that are here, where shipped code is used."""
+    names = sorted(path.stem for path in (_PACKAGE / "kernels").glob("*.py") if path.stem != "__init__")
+    return [name for name in names if _shipped(name, name) is None]
+
+
+def pages_of_doors() -> list[str]:
+    """The doors that there are, as `door_of` has them loaded."""
+    paths = sorted((_PACKAGE / "kernels" / "doors").glob("*.py"))
+    return [f"doors/{path.stem}" for path in paths if "\ndef door(" in path.read_text(encoding="utf-8")]
+
+
 def is_there(name: str, text: str) -> bool:
     """Is the code of a kernel shipped, or kept by this user?  It is looked for under `text`."""
     return (_shipped(name, text) or _kept(name, text)) is not None
@@ -265,7 +277,7 @@ def stamp(name: str) -> str:
     try:
         own = [path.read_bytes() for path in paths]
     except FileNotFoundError:
-        raise DeviceError(f"no kernel is called {name}") from None
+        raise KERNEL(f"no kernel is called {name}") from None
     return digest(_stamp_of_parts(), *own).hex()
 
 

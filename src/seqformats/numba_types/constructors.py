@@ -42,7 +42,7 @@ def _integers(values: Kind, name: Kind) -> Any:
         out = np.empty(len(values), np.int64)
         for i in range(out.size):
             if values[i] > np.uint64(MOST):
-                raise StructureError("{} must fit int64, but one of them is {}", name, values[i])
+                raise StructureError("{} must fit int64, but one of them is {} [SF107]", name, values[i])
             out[i] = np.int64(values[i])
         return out
 
@@ -84,13 +84,15 @@ def offsets_of(lengths: Any, rows: int) -> Any:
         i = -1 - longest
         for k in range(lengths.size):
             if lengths[k] < 0:
-                raise StructureError("lengths must not be negative, but lengths[{}] is {}", k, lengths[k])
+                raise StructureError("lengths must not be negative, but lengths[{}] is {} [SF101]", k, lengths[k])
         if rows == MOST:
-            raise StructureError("lengths add up to more than int64 can count, at lengths[{}] = {}", i, lengths[i])
+            raise StructureError(
+                "lengths add up to more than int64 can count, at lengths[{}] = {} [SF107]", i, lengths[i]
+            )
         total = lengths.sum()
         if total <= rows:  # it has come round
-            raise StructureError("lengths add up to more than int64 can count, but data has {} rows", rows)
-        raise StructureError("lengths add up to {}, but data has {} rows", total, rows)
+            raise StructureError("lengths add up to more than int64 can count, but data has {} rows [SF107]", rows)
+        raise StructureError("lengths add up to {}, but data has {} rows [SF102]", total, rows)
     return offsets, longest
 
 
@@ -168,7 +170,7 @@ def _shape_of(arrays: Kind, like: Kind) -> Any:
 
     def of_first(arrays, like):
         if len(arrays) == 0:
-            raise StructureError("an empty list of arrays with several axes tells no item shape; give like")
+            raise StructureError("an empty list of arrays with several axes tells no item shape; give like [SF109]")
         return arrays[0].shape
 
     def of_numbers(arrays, like):
@@ -192,7 +194,9 @@ def listed(items: Kind, like: Kind = None) -> Any:
         for i in range(n):
             array = arrays[i]
             if array.shape[1:] != shape[1:]:
-                raise StructureError("items[{}] has item shape {}, but {} has {}", i, array.shape[1:], first, shape[1:])
+                raise StructureError(
+                    "items[{}] has item shape {}, but {} has {} [SF106]", i, array.shape[1:], first, shape[1:]
+                )
             places[i], lengths[i] = array.ctypes.data, array.shape[0]
         offsets, longest = offsets_of(lengths, MOST)
         return make_list(arrays, (read_only(places), read_only(lengths), offsets[-1], longest, shape))
@@ -209,7 +213,7 @@ def ragged(data: Kind, lengths: Kind) -> Any:
         rows, own = rows_of(data), integers(lengths, "lengths")
         offsets, longest = offsets_of(own, rows.shape[0])
         if offsets[-1] != rows.shape[0]:
-            raise StructureError("lengths add up to {}, but data has {} rows", offsets[-1], rows.shape[0])
+            raise StructureError("lengths add up to {}, but data has {} rows [SF102]", offsets[-1], rows.shape[0])
         return make_ragged((rows, read_only(own), read_only(offsets), longest))
 
     return make
@@ -229,9 +233,9 @@ def masked(data: Kind, lengths: Kind, side: Kind = "right") -> Any:
         n, width = rows.shape[0], rows.shape[1]
         offsets, longest = offsets_of(own, MOST)
         if own.size != n:
-            raise StructureError("there are {} lengths, but data has {} rows", own.size, n)
+            raise StructureError("there are {} lengths, but data has {} rows [SF103]", own.size, n)
         if longest > width:
-            raise StructureError("the longest length is {}, but data is only {} wide", longest, width)
+            raise StructureError("the longest length is {}, but data is only {} wide [SF118]", longest, width)
         return make_masked((rows, read_only(own), offsets[-1], longest, left))
 
     return make
@@ -243,7 +247,7 @@ def on_the_left(side: str) -> int:
         return 1
     if side == "right":
         return 0
-    raise StructureError('side must be "right" or "left"')
+    raise StructureError('side must be "right" or "left" [SF119]')
 
 
 @overload(on_the_left, strict=False)
@@ -255,24 +259,35 @@ def checked_order(size_at_t: Any, lengths: Any, indices: Any) -> Any:
     """The columns of sequences, and the first row of every step, of a time-major batch whose parts fit."""
     n = lengths.size
     if indices.size != n:
-        raise StructureError("indices must be as many as lengths, but there are {} and {}", indices.size, n)
+        raise StructureError("indices must be as many as lengths, but there are {} and {} [SF101]", indices.size, n)
     own, steps = np.full(n, -1, np.int64), np.empty(size_at_t.size + 1, np.int64)
     fault = order_fault(lengths, indices, size_at_t, own, steps)
     if fault:
         k = fault // 4
         if fault % 4 == 1 and lengths[k] < 0:
-            raise StructureError("lengths must not be negative, but lengths[{}] is {}", k, lengths[k])
+            raise StructureError("lengths must not be negative, but lengths[{}] is {} [SF101]", k, lengths[k])
         if fault % 4 == 1 and k > 0 and lengths[k] > lengths[k - 1]:
-            raise StructureError("lengths must fall, but lengths[{}] is {} after {}", k, lengths[k], lengths[k - 1])
+            raise StructureError(
+                "lengths must fall, but lengths[{}] is {} after {} [SF101]", k, lengths[k], lengths[k - 1]
+            )
         if fault % 4 == 1:
-            raise StructureError("lengths[{}] is {}, but there are only {} steps", k, lengths[k], size_at_t.size)
+            raise StructureError(
+                "lengths[{}] is {}, but there are only {} steps [SF101]", k, lengths[k], size_at_t.size
+            )
         if fault % 4 == 2:
             raise StructureError(
-                "indices must hold every position from 0 to {} once, but indices[{}] is {}", n - 1, k, indices[k]
+                "indices must hold every position from 0 to {} once, but indices[{}] is {} [SF101]",
+                n - 1,
+                k,
+                indices[k],
             )
         longer = (lengths > k).sum()
         raise StructureError(
-            "size_at_t[{}] must count the sequences longer than {}, which are {}, not {}", k, k, longer, size_at_t[k]
+            "size_at_t[{}] must count the sequences longer than {}, which are {}, not {} [SF118]",
+            k,
+            k,
+            longer,
+            size_at_t[k],
         )
     columns = np.empty(n, np.int64)
     for j in range(n):
@@ -297,12 +312,12 @@ def padded(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
         columns, steps = checked_order(sizes, own, where)
         if sizes.size != rows.shape[0]:
             raise StructureError(
-                "size_at_t must have one number a step, but there are {} numbers and data has {} steps",
+                "size_at_t must have one number a step, but there are {} numbers and data has {} steps [SF103]",
                 sizes.size,
                 rows.shape[0],
             )
         if own.size != rows.shape[1]:
-            raise StructureError("there are {} lengths, but data has {} columns", own.size, rows.shape[1])
+            raise StructureError("there are {} lengths, but data has {} columns [SF103]", own.size, rows.shape[1])
         return make_padded((rows, read_only(sizes), read_only(own), read_only(where), read_only(columns), steps[-1]))
 
     return make
@@ -319,7 +334,7 @@ def packed(data: Kind, size_at_t: Kind, lengths: Kind, indices: Kind) -> Any:
         where = integers(indices, "indices")
         columns, steps = checked_order(sizes, own, where)
         if steps[-1] != rows.shape[0]:
-            raise StructureError("lengths add up to {}, but data has {} rows", steps[-1], rows.shape[0])
+            raise StructureError("lengths add up to {}, but data has {} rows [SF102]", steps[-1], rows.shape[0])
         return make_packed(
             (rows, read_only(sizes), read_only(own), read_only(where), read_only(columns), read_only(steps))
         )
@@ -366,17 +381,19 @@ def lod(data: Kind, lod: Kind) -> Any:
         for k in range(count):
             offsets = levels[k]
             if offsets.size == 0:
-                raise StructureError("lod[{}] must begin with 0; no sequence at all is [0]", k)
+                raise StructureError("lod[{}] must begin with 0; no sequence at all is [0] [SF101]", k)
             lengths = np.empty(offsets.size - 1, np.int64)
             longest = offsets_fault(offsets, lengths)
             if longest == -1:
-                raise StructureError("lod[{}] must begin with 0, but begins with {}", k, offsets[0])
+                raise StructureError("lod[{}] must begin with 0, but begins with {} [SF101]", k, offsets[0])
             if longest < 0:
                 i = -1 - longest
-                raise StructureError("lod[{}] must never fall, but has {} after {}", k, offsets[i], offsets[i - 1])
+                raise StructureError(
+                    "lod[{}] must never fall, but has {} after {} [SF101]", k, offsets[i], offsets[i - 1]
+                )
             below = rows.shape[0] if k == count - 1 else levels[k + 1].size - 1
             if offsets[-1] != below:
-                raise StructureError("lod[{}] ends with {}, but what is below it are {}", k, offsets[-1], below)
+                raise StructureError("lod[{}] ends with {}, but what is below it are {} [SF101]", k, offsets[-1], below)
         return make_lod((rows, frozen_levels(levels), read_only(lengths), longest))
 
     return make

@@ -199,7 +199,7 @@ def _getitem(context: Context, builder: Builder, signature: Signature, args: Val
         i = builder.select(builder.icmp_signed("<", i, i.type(0)), builder.add(i, n), i)
     # Raised here, since Numba loses the references of a function in which another one raises.
     with builder.if_then(builder.icmp_unsigned(">=", i, n), likely=False):
-        context.call_conv.return_user_exc(builder, IndexError, ("there are not so many sequences",))
+        context.call_conv.return_user_exc(builder, IndexError, ("there are not so many sequences [SF401]",))
     given = batch.sequence(batch, types.int64)
     return context.compile_internal(builder, lambda x, i: sequence_of(x, i), given, [args[0], i])
 

@@ -16,7 +16,7 @@ from numba.core.errors import NumbaError
 from numba.extending import NativeValue, box, make_attribute_wrapper, models, register_model, unbox
 
 from .. import registry
-from ..errors import StructureError
+from ..errors import DTYPE, KIND, LIBRARY, StructureError
 from ..formats import Chunks, Encoding, List, LoD, Masked, Packed, Padded, Ragged
 from ..kernels.parts.code import Context, Kind, Value
 from ..reading import common_flags
@@ -247,7 +247,7 @@ def _new_type(x: Encoding[Any]) -> BatchType:
     """The same for one that has not been seen yet."""
     kind = _KIND_OF.get(type(x))
     if kind is None:
-        raise TypeError(
+        raise KIND(
             f"a {type(x).__name__} does not go into a compiled function; sf.convert(x, sf.Ragged) does, and its arrays"
         )
     array = _type_of_data(x, x.data)
@@ -273,26 +273,26 @@ def _type_of_data(x: Encoding[Any], data: Any) -> Kind:
     try:
         library = x._look()
     except StructureError as error:
-        raise TypeError(str(error)) from None  # Numba would take it for an answer
+        raise KIND(str(error)) from None  # Numba would take it for an answer
     if library.kind(data) != "cpu":
-        raise TypeError(
+        raise LIBRARY(
             f"a compiled function takes data on the host, but this {type(x).__name__} is on {x.device}; "
             'sf.to_device(x, "cpu") brings it there'
         )
     if library.name != "numpy":
-        raise TypeError(
+        raise LIBRARY(
             f"a compiled function takes a {type(x).__name__} of NumPy arrays, but this is one of {library.name}; "
             'sf.to(x, "numpy") is the same over NumPy arrays'
         )
     if not data.dtype.isnative:
-        raise TypeError(
+        raise DTYPE(
             f"a compiled function takes data in the byte order of the machine, not {data.dtype}; "
             "sf.astype(x, dtype) changes it"
         )
     try:
         return numba.typeof(data)
     except NumbaError as error:
-        raise TypeError(f"Numba has no type for data of dtype {data.dtype}: {error}") from None
+        raise DTYPE(f"Numba has no type for data of dtype {data.dtype}: {error}") from None
 
 
 # --- in and out ------------------------------------------------------------------------------------------------------

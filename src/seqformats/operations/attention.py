@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array, Library, adopt, frozen, is_array, library_of
 from ..converters.convert import as_own
 from ..converters.layouts import at_least
-from ..errors import ConversionError, StructureError, said
+from ..errors import CHOICE, KIND, OVERFLOW, ROOM, said
 from ..formats.leaves import calculated
 from ..formats.pairs import is_encoding
 from ..formats.rows import mask_beside
@@ -75,11 +75,11 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None)
         library, lead = library_of(like), (structure.n,)
     side = "right" if side is None else side
     if not isinstance(side, str) or side not in ("right", "left"):
-        raise ConversionError(f'side must be "right" or "left", not {said(side)}')
+        raise CHOICE(f'side must be "right" or "left", not {said(side)}')
     room = structure.longest if width is None else at_least(width, "width", 0)
     if room < structure.longest:
         i = int(structure.lengths.argmax())
-        raise ConversionError(f"width={room} is too small: sequence {i} has {structure.longest} items")
+        raise ROOM(f"width={room} is too small: sequence {i} has {structure.longest} items")
     return mask_beside(library, like, structure.lengths, room, side).reshape((*lead, room))
 
 
@@ -127,7 +127,7 @@ def position_ids(x: Any, start: Counts = 0, *, layout: bool = False) -> Any:
     beyond = first > MOST - np.maximum(structure.lengths - 1, 0)
     if beyond.any():
         i = int(beyond.argmax())
-        raise StructureError(f"start[{i}] is {first[i]}; {structure.lengths[i]} positions from there go beyond int64")
+        raise OVERFLOW(f"start[{i}] is {first[i]}; {structure.lengths[i]} positions from there go beyond int64")
     return _numbered(own, structure, like, (frozen(first), 0))
 
 
@@ -172,11 +172,11 @@ def segment_ids(x: Any, *, layout: bool = False) -> Any:
 def _asked(x: Lengths, layout: bool) -> tuple[Operand | None, Structure, Array]:
     """The batch, where the result is laid out as it is; its structure; an array beside which the result stands."""
     if not isinstance(layout, (bool, np.bool_)):
-        raise TypeError(f"layout must be True or False, not {said(layout)}")
+        raise KIND(f"layout must be True or False, not {said(layout)}")
     if not layout:
         return (None, *counted(x))
     if not is_batch(x) and not (isinstance(x, (list, tuple)) and not x):
-        raise TypeError(f"layout=True is for a batch, which has a layout, and not for {type(x).__name__}")
+        raise KIND(f"layout=True is for a batch, which has a layout, and not for {type(x).__name__}")
     batch = operand(x)
     return batch, batch.own._structure, batch.own._sample()
 
@@ -241,7 +241,7 @@ def cu_seqlens(x: Lengths) -> Array:
     """
     structure, like = counted(x)
     if structure.rows >= 2**31:
-        raise StructureError(f"{structure.rows} rows are more than int32 can count; split the batch")
+        raise OVERFLOW(f"{structure.rows} rows are more than int32 can count; split the batch")
     return library_of(like).from_host(structure.offsets.astype(np.int32), like)
 
 
@@ -282,7 +282,7 @@ def block_mask(x: Lengths, *, causal: bool = False) -> Array:
            [0, 0, 1]])
     """
     if not isinstance(causal, (bool, np.bool_)):
-        raise TypeError(f"causal must be True or False, not {said(causal)}")
+        raise KIND(f"causal must be True or False, not {said(causal)}")
     structure, like = counted(x)
     library, rows = library_of(like), structure.rows
     out = allocated(library.empty, (rows, rows), library.bool_dtype, like)

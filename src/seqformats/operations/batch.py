@@ -12,7 +12,19 @@ from .. import registry
 from ..arrays import Array, frozen, library_of
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least
-from ..errors import ConversionError, StructureError, said
+from ..errors import (
+    BATCH,
+    COUNTS,
+    EMPTY,
+    KIND,
+    LENGTHS,
+    LEVELS,
+    LONG,
+    ROWS,
+    SLOPE,
+    TOGETHER,
+    said,
+)
 from ..formats import Encoding, LoD, Padded, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import wants_grad, without_data
@@ -66,9 +78,9 @@ def join_batches(batches: Sequence[T]) -> Call[T]:
     array([1, 2, 2])
     """
     if not isinstance(batches, (list, tuple)):
-        raise TypeError(f"join_batches takes a list of batches, not {type(batches).__name__}")
+        raise KIND(f"join_batches takes a list of batches, not {type(batches).__name__}")
     if not batches:
-        raise StructureError("join_batches needs at least one batch")
+        raise EMPTY("join_batches needs at least one batch")
     if is_tree(batches[0]):
         return cast(Call[T], joined_trees(batches, _join))
     return _join(batches)
@@ -83,7 +95,7 @@ def _join(batches: Sequence[Any]) -> Call[Any]:
         for k, own in enumerate(owns):
             levels = len(own._levels)
             if levels != len(first._levels):
-                raise StructureError(f"batch {k} has {levels} levels, but batch 0 has {len(first._levels)}")
+                raise LEVELS(f"batch {k} has {levels} levels, but batch 0 has {len(first._levels)}")
     shapes = tuple([without_data(own) for own in owns])
     counts = [len(own) if first.keeps_levels else own._structure.n for own in owns]
     ends = np.cumsum([0, *counts]).tolist()
@@ -160,7 +172,7 @@ def _ranges(sizes: object, n: int) -> list[slice]:
     """Consecutive ranges of these sizes, which add up to n."""
     counts = Structure.of_lengths(integers(sizes, "sizes"), None, "sizes")
     if counts.rows != n:
-        raise StructureError(f"sizes add up to {counts.rows}, but there are {n} sequences")
+        raise ROWS(f"sizes add up to {counts.rows}, but there are {n} sequences")
     return [slice(a, b) for a, b in pairwise(counts.offsets.tolist())]
 
 
@@ -175,7 +187,7 @@ def _split_with_pullback(x: Any, sizes: Integers) -> tuple[Any, Pullback]:
 
     def pullback(dys: Sequence[Any]) -> Any:
         if len(dys) != len(shapes):
-            raise StructureError(f"there are {len(shapes)} batches, but {len(dys)} gradients")
+            raise SLOPE(f"there are {len(shapes)} batches, but {len(dys)} gradients")
         given = [fitting(dy, like) for dy, like in zip(dys, shapes, strict=True)]
         dx = restored(_joined(given), shape) if given else own
         return dx if gradient is None else gradient(dx)
@@ -230,11 +242,11 @@ def reorder(x: XT, permutation: Integers) -> Call[XT]:
 def _permutation(given: object, n: int) -> Array:
     index = integers(given, "permutation")
     if index.size != n:
-        raise StructureError(f"the permutation has {index.size} positions, but there are {n} sequences")
+        raise COUNTS(f"the permutation has {index.size} positions, but there are {n} sequences")
     seen = np.zeros(n, bool)
     seen[index[(index >= 0) & (index < n)]] = True
     if not seen.all():
-        raise StructureError(
+        raise LENGTHS(
             f"a permutation holds every position from 0 to {n - 1} once, but {int((~seen).argmax())} is missing"
         )
     return frozen(index)
@@ -290,13 +302,13 @@ def _column_by(x: Any, by: object) -> Any:
     """The batch whose lengths are sorted by."""
     if isinstance(x, Encoding) or not is_tree(x):
         if by is not None:
-            raise TypeError(f"by={said(by)} names a column, but {registry.label(type(x))} is no tree of columns")
+            raise BATCH(f"by={said(by)} names a column, but {registry.label(type(x))} is no tree of columns")
         return x
     tree = columns_of(x)
     check_batches(tree, "sort_by_length needs")
     found = [k for k in tree.batches() if by is None or _names(by, tree.paths[k])]
     if not found:
-        raise TypeError(
+        raise BATCH(
             f"by={said(by)} is no batch among the columns; those are: "
             + ", ".join([name_of(tree.paths[k]) for k in tree.batches()])
         )
@@ -396,10 +408,10 @@ def buckets(
     [[1, 3], [2, 0, 4]]
     """
     if not isinstance(padded, (bool, np.bool_)):
-        raise TypeError(f"padded must be True or False, not {said(padded)}")
+        raise KIND(f"padded must be True or False, not {said(padded)}")
     step = at_least(multiple_of, "multiple_of", 1)
     if step > 1 and not padded:
-        raise ConversionError(f"multiple_of={step} is about padding, and with padded=False there is none")
+        raise TOGETHER(f"multiple_of={step} is about padding, and with padded=False there is none")
     order, limit = _falling(lengths, max_items, "max_items", step)
     n = order.lengths.size
     most = n if max_sequences is None else at_least(max_sequences, "max_sequences", 1)
@@ -465,5 +477,5 @@ def _falling(given: Lengths, limit: object, what: str, step: int = 1) -> tuple[O
     if wide > limit:
         i = int(structure.lengths.argmax())
         padded = f", padded to {wide}" if wide > structure.longest else ""
-        raise StructureError(f"sequence {i} has {structure.longest} items{padded}, more than {what}={limit}")
+        raise LONG(f"sequence {i} has {structure.longest} items{padded}, more than {what}={limit}")
     return structure.order, limit

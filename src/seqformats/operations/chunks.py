@@ -13,7 +13,7 @@ from ..arrays.dtypes import HALF, Dtypes, differentiable, means, same, sums, sum
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least, one_of
 from ..doors.taking import Chunking
-from ..errors import ConversionError, StructureError, said
+from ..errors import BATCH, LEVELS, RANGE, UNLIKE, said
 from ..formats import Chunks, Encoding, LoD, Masked, Ragged
 from ..formats.chunks import Origin, origin_of
 from ..formats.encoding import shown
@@ -80,7 +80,7 @@ def _chunked_rule(x: Encoding, cuts: _Cuts) -> tuple[Chunks, Pullback]:
 def _cut(x: Encoding, size: int, overlap: int, last: str, fill: object) -> tuple[_Cuts]:
     size, overlap = at_least(size, "size", 1), at_least(overlap, "overlap", 0)
     if overlap >= size:
-        raise ConversionError(f"overlap must be less than size, {said(size)}, but is {said(overlap)}")
+        raise RANGE(f"overlap must be less than size, {said(size)}, but is {said(overlap)}")
     one_of(last, "last", LAST)
     if type(fill) is not int or fill != 0:  # is checked where nothing is filled, too
         library_of(x._sample()).item(fill, x.dtype, x.item_shape)
@@ -216,15 +216,15 @@ def _known(y: Encoding, how: str, like: Batch | None) -> tuple[Origin, str]:
     origin = origin_of(y if like is None else like)
     if origin is None:
         what, given, hint = ("y", y, "; give like=chunks") if like is None else ("like", like, "")
-        raise TypeError(f"{what} must be what sf.chunk returns, not {type(given).__name__}{hint}")
+        raise BATCH(f"{what} must be what sf.chunk returns, not {type(given).__name__}{hint}")
     items = origin.levels[-1]
     if not y._structure.same_lengths(items):
-        raise StructureError(
+        raise UNLIKE(
             f"y has {y._structure.n} sequences of lengths {shown(y._structure.lengths)}, but there are {items.n} "
             f"chunks of lengths {shown(items.lengths)}"
         )
     if len(y._levels) > 1 and not same_levels(y._levels, origin.levels):
-        raise StructureError("y has other outer levels than the chunks")
+        raise LEVELS("y has other outer levels than the chunks")
     if how == "mean":
         sums_in(name_of(y))
     elif how == "max":

@@ -12,7 +12,7 @@ from ..arrays import NUMPY, Array, Library, frozen, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, in_floats
 from ..converters.convert import convert, relaid, restored, rows_of, without_padding
 from ..doors.door import Losing, Plan, Sloping
-from ..errors import StructureError
+from ..errors import INDEX, SHAPE
 from ..formats import Encoding, Ragged
 from ..formats.leaves import calculated, without_data
 from ..formats.structure import Structure
@@ -240,7 +240,7 @@ def loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing
     """The loss, its targets checked, and laid out as the scores."""
     item, structure, sample = own.item_shape, own._structure, own._sample()
     if len(item) != 1:
-        raise StructureError(f"logits are items of one axis, the scores of all classes, but they have shape {item}")
+        raise SHAPE(f"logits are items of one axis, the scores of all classes, but they have shape {item}")
     library = library_of(sample)
     classes, name = int(item[0]), library.dtype_name(own._dtype)
     part = share(smoothing, "label_smoothing")
@@ -292,5 +292,5 @@ def _counts(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
         t = -1 - int(counts[i])
         target = to_host(rows_of(right))[structure.offsets[i] + t]
         hint = "" if ignored[1] else "; ignore=, if it stands for none"
-        raise IndexError(f"the target of item {t} of sequence {i} is {target}, but there are {classes} classes{hint}")
+        raise INDEX(f"the target of item {t} of sequence {i} is {target}, but there are {classes} classes{hint}")
     return counts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..arrays.dtypes import HALF, SUMS_IN, Dtypes, same
+from ..errors import DTYPE
 from .annotations import Batch, Empty, Reduced
 from .over import Calculation, Ordering
 from .reduction import ONE, ZERO, Reduction
@@ -16,7 +17,7 @@ def _counted(made: str) -> Callable[[str], Dtypes]:
 
     def dtypes(name: str) -> Dtypes:
         if name not in SUMS_IN:
-            raise TypeError(f"items of dtype {name} cannot be counted; those that can: {', '.join(SUMS_IN)}")
+            raise DTYPE(f"items of dtype {name} cannot be counted; those that can: {', '.join(SUMS_IN)}")
         return Dtypes("float32" if name in HALF else name, made, made)
 
     return dtypes

@@ -11,7 +11,7 @@ from ..arrays import Array
 from ..arrays.dtypes import INTEGERS, differentiable, sums_in
 from ..converters.convert import restored, rows_of
 from ..doors.taking import Taking
-from ..errors import OutOfMemory, StructureError
+from ..errors import COUNTS, LEVELS, MEMORY
 from ..formats import Encoding, Pairs, Ragged
 from ..formats.leaves import without_data
 from ..formats.pairs import pair
@@ -78,9 +78,9 @@ def cross(x: Batch, y: Batch) -> Call[Pairs]:
     owns = batches[0].own, batches[1].own
     a, b = owns[0]._structure, owns[1]._structure
     if a.n != b.n:
-        raise StructureError(f"x has {a.n} sequences, but y has {b.n}")
+        raise COUNTS(f"x has {a.n} sequences, but y has {b.n}")
     if len(owns[0]) != len(owns[1]):
-        raise StructureError(
+        raise LEVELS(
             f"the pairs of x have {len(owns[0])} sequences on their outermost level, but those of y {len(owns[1])}; "
             "give both the same outer levels, or none, as sf.convert(x, sf.Ragged) has"
         )
@@ -119,7 +119,7 @@ def _paired(a: Structure, b: Structure) -> Structure:
     table: Array = np.empty(2 * n + 1, np.int64)
     longest = pair_lengths.run(a.lengths, b.lengths, table)
     if longest < 0:
-        raise OutOfMemory(f"no memory can hold {(a.lengths.astype(float) @ b.lengths).item():.3g} pairs")
+        raise MEMORY(f"no memory can hold {(a.lengths.astype(float) @ b.lengths).item():.3g} pairs")
     table.setflags(False)
     return Structure(table[:n], table[n:], longest)
 

@@ -11,7 +11,7 @@ from ..arrays import Array, frozen, library_of
 from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
 from ..doors.taking import Taking
-from ..errors import ConversionError, StructureError
+from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.structure import MOST, Structure, whole
 from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, through
@@ -52,7 +52,7 @@ def _parts(x: Encoding, start: Bound, stop: Bound, step: int | Array = 1) -> Par
     table: Array = np.empty(3 * n + 2, np.int64)
     longest = cut_runs.run(structure.lengths, structure.offsets, bounds, own, opened, table)
     if longest < 0:
-        raise ConversionError(f"step must not be 0{f', but is for sequence {-1 - longest}' if own else ''}")
+        raise RANGE(f"step must not be 0{f', but is for sequence {-1 - longest}' if own else ''}")
     table.setflags(False)
     kept, starts = Structure(table[:n], table[n : 2 * n + 1], longest), table[2 * n + 1 : 3 * n + 1]
     if not table[-1]:
@@ -66,7 +66,7 @@ def _cuts(x: Encoding, start: Counts | None, stop: Counts | None, step: Counts) 
     n = x._structure.n
     by = _bound(step, n, "step")
     if by is None:
-        raise TypeError("step must be an integer, or one for each sequence, not None")
+        raise WHOLE("step must be an integer, or one for each sequence, not None")
     return (_parts(x, _bound(start, n, "start"), _bound(stop, n, "stop"), by),)
 
 
@@ -133,7 +133,7 @@ def _most(value: Counts, n: int) -> int | Array:
     most = per_sequence(value, n, "most")
     if (most < 0).any():
         i = int((most < 0).argmax())
-        raise ConversionError(f"most must be at least 0, but is {most[i]} for sequence {i}")
+        raise RANGE(f"most must be at least 0, but is {most[i]} for sequence {i}")
     return most
 
 
@@ -273,7 +273,7 @@ def truncate_pair(
     owns = batches[0].own, batches[1].own
     one, two = owns[0]._structure, owns[1]._structure
     if one.n != two.n:
-        raise StructureError(f"a has {one.n} sequences, but b has {two.n}")
+        raise COUNTS(f"a has {one.n} sequences, but b has {two.n}")
     one_of(strategy, "strategy", STRATEGIES)
     one_of(side, "side", SIDES)
     lengths = _pair_lengths(one.lengths, two.lengths, _most(most, one.n), strategy)
@@ -303,7 +303,7 @@ def _pair_lengths(a: Array, b: Array, most: int | Array, strategy: str) -> tuple
     wrong = (over > 0) & (over >= cut_one) & (np.asarray(most) > 0)
     if wrong.any():
         i = int(wrong.argmax())
-        raise StructureError(
+        raise EMPTY(
             f"pair {i} has {a[i]} and {b[i]} items, and {strategy!r} would leave none of the "
             f'{"first" if first else "second"} for most={np.broadcast_to(most, a.shape)[i]}; "longest_first" cuts both'
         )
@@ -338,7 +338,7 @@ def _shifts(x: Encoding, by: Counts, fill: object) -> tuple[Array, Array | None]
     structure = x._structure
     far, steps = structure.longest, _bound(by, structure.n, "by")
     if steps is None:
-        raise TypeError("by must be an integer, or one for each sequence, not None")
+        raise WHOLE("by must be an integer, or one for each sequence, not None")
     steps = np.array([min(max(steps, -far), far)]) if type(steps) is int else np.minimum(np.maximum(steps, -far), far)
     steps.setflags(write=False)
     filling = None

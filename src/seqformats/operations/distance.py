@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, frozen, library_of
 from ..converters.convert import convert
 from ..doors.door import Comparing, Plan
-from ..errors import DeviceError, StructureError
+from ..errors import COUNTS, DEVICES, LEVELS, SHAPE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.structure import same_levels
 from ..gradients.operation import operand
@@ -106,7 +106,7 @@ def _levenshtein(x: Batch, y: Batch) -> Reduced:
     one, two = _in_blocks(own), _in_blocks(other)
     library, n = one._look(), own._structure.n
     if two._look() is not library or (library is not NUMPY and one.device != two.device):
-        raise DeviceError(f"y is on {two.device}, {library_of(two.data).name}; x is on {one.device}, {library.name}")
+        raise DEVICES(f"y is on {two.device}, {library_of(two.data).name}; x is on {one.device}, {library.name}")
     plan = _plans.get((type(one.data), one._dtype, two._dtype)) or _prepare(one, two, (x, y))
     items, others = one.data, two.data
     if plan.x is not None:
@@ -132,14 +132,14 @@ def _levenshtein(x: Batch, y: Batch) -> Reduced:
 def _check(x: Encoding, y: Encoding) -> None:
     """StructureError where the two have other sequences, or no tokens."""
     if y._structure.n != x._structure.n:
-        raise StructureError(f"y has {y._structure.n} sequences, but x has {x._structure.n}")
+        raise COUNTS(f"y has {y._structure.n} sequences, but x has {x._structure.n}")
     outer = x._levels[:-1], y._levels[:-1]
     if all(outer) and not same_levels(*outer):
-        raise StructureError("y has other outer levels than x")
+        raise LEVELS("y has other outer levels than x")
     for z, what in ((x, "x"), (y, "y")):
         item = z._shape[z._lead :]
         if item and item != (1,):
-            raise StructureError(f"distances are of tokens, items of shape () or (1,), but {what} has {item}")
+            raise SHAPE(f"distances are of tokens, items of shape () or (1,), but {what} has {item}")
 
 
 class _Tokens(NamedTuple):
@@ -162,7 +162,7 @@ def _prepare(x: Encoding, y: Encoding, given: tuple[object, object]) -> _Tokens:
         if z.rows == 0 and not isinstance(from_, Encoding):
             name, remembered = "bool", False  # lists without items have no dtype
         if not name.startswith(("int", "uint", "bool")):
-            raise TypeError(f"distances are of tokens, which are integers, but {what} has dtype {name}")
+            raise WHOLE(f"distances are of tokens, which are integers, but {what} has dtype {name}")
         names.append(name)
     taken = "int32" if all(name in NARROW for name in names) else "int64"
     casts = [name if name == "uint64" else taken for name in names]

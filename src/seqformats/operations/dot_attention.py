@@ -11,7 +11,18 @@ from ..arrays import NUMPY, Array, Library, frozen, library_of
 from ..arrays.dtypes import HALF
 from ..converters.convert import restored, rows_of
 from ..converters.layouts import at_least
-from ..errors import ConversionError, DeviceError, StructureError, said
+from ..errors import (
+    COUNTS,
+    DEVICES,
+    DTYPE,
+    KIND,
+    LEVELS,
+    MIXED,
+    RANGE,
+    SHAPE,
+    UNLIKE,
+    said,
+)
 from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
@@ -117,12 +128,12 @@ def attention(
     own: Any = tuple([each.own for each in operands])
     name = _check(*own)
     if not isinstance(causal, (bool, np.bool_)):
-        raise TypeError(f"causal must be True or False, not {said(causal)}")
+        raise KIND(f"causal must be True or False, not {said(causal)}")
     left, right = _limits(window)
     item = own[0].item_shape
     factor = 1 / math.sqrt(max(item[-1], 1)) if scale is None else number(scale, "scale")
     if not math.isfinite(factor):
-        raise ConversionError(f"scale must be finite, not {said(scale)}")
+        raise RANGE(f"scale must be finite, not {said(scale)}")
     call = _Attention(own, name, (left, 0 if causal else right), factor)
     return Call(own, call.rule, operands[0].result, each_gradient(operands), call.second_order)
 
@@ -131,7 +142,7 @@ def _limits(window: object) -> tuple[int, int]:
     """How many keys a query sees to each side."""
     pair = window if isinstance(window, (tuple, list)) else (window, window)
     if len(pair) != 2:
-        raise ConversionError(f"window must be an integer or a pair (left, right), not {said(window)}")
+        raise RANGE(f"window must be an integer or a pair (left, right), not {said(window)}")
     left, right = (ALL if side is None else min(at_least(side, "window", -1), ALL) for side in pair)
     return ALL if left < 0 else left, ALL if right < 0 else right
 
@@ -141,35 +152,33 @@ def _check(q: Encoding, k: Encoding, v: Encoding) -> str:
     library, structure = library_of(q._sample()), q._structure
     for what, x in (("q", q), ("k", k), ("v", v)):
         if library_of(x._sample()) is not library or x.device != q.device:
-            raise DeviceError(
+            raise DEVICES(
                 f"{what} is on {x.device}, {library_of(x._sample()).name}; q is on {q.device}, {library.name}"
             )
         name = name_of(x)
         if name not in FLOATS:
-            raise TypeError(f"attention is for floats ({', '.join(FLOATS)}), but {what} has dtype {name}")
+            raise DTYPE(f"attention is for floats ({', '.join(FLOATS)}), but {what} has dtype {name}")
         if name != name_of(q):
-            raise StructureError(f"{what} has dtype {name}, but q has {name_of(q)}")
+            raise MIXED(f"{what} has dtype {name}, but q has {name_of(q)}")
         if x._structure.n != structure.n:
-            raise StructureError(f"{what} has {x._structure.n} sequences, but q has {structure.n}")
+            raise COUNTS(f"{what} has {x._structure.n} sequences, but q has {structure.n}")
         outer = q._levels[:-1], x._levels[:-1]
         if all(outer) and not same_levels(*outer):
-            raise StructureError(f"{what} has other outer levels than q")
+            raise LEVELS(f"{what} has other outer levels than q")
         if len(x.item_shape) not in (1, 2) or len(x.item_shape) != len(q.item_shape):
-            raise StructureError(
+            raise SHAPE(
                 f"items must have shape (heads, d), or (d,) for one head, in all three batches, but {what} has "
                 f"{x.item_shape}" + ("" if x is q else f" and q {q.item_shape}")
             )
     if not k._structure.same_lengths(v._structure):
-        raise StructureError(
-            f"k has sequences of lengths {shown(k._structure.lengths)}, but v {shown(v._structure.lengths)}"
-        )
+        raise UNLIKE(f"k has sequences of lengths {shown(k._structure.lengths)}, but v {shown(v._structure.lengths)}")
     if k.item_shape[-1] != q.item_shape[-1]:
-        raise StructureError(f"queries are {q.item_shape[-1]} wide, but keys {k.item_shape[-1]}")
+        raise SHAPE(f"queries are {q.item_shape[-1]} wide, but keys {k.item_shape[-1]}")
     if k.item_shape[:-1] != v.item_shape[:-1]:
-        raise StructureError(f"k has {k.item_shape[0]} heads, but v has {v.item_shape[0]}")
+        raise SHAPE(f"k has {k.item_shape[0]} heads, but v has {v.item_shape[0]}")
     heads, groups = _heads(q), _heads(k)
     if (heads % groups if groups else heads) != 0:
-        raise StructureError(f"q has {heads} heads, which {groups} heads of k and v cannot share evenly")
+        raise SHAPE(f"q has {heads} heads, which {groups} heads of k and v cannot share evenly")
     return name_of(q)
 
 

@@ -13,7 +13,7 @@ from ..converters.convert import restored, rows_of
 from ..converters.like import convert_like
 from ..doors.door import SpreadingOut
 from ..doors.taking import Taking
-from ..errors import DeviceError, StructureError
+from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LIBRARY, NO_GRADIENT, SHAPE
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
@@ -221,11 +221,11 @@ def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B
             return y if of_x is None else of_x(y)
 
     if _with_rows(rows).shape[0] != structure.n:
-        raise StructureError(f"x has {len(rows)} rows, but like has {structure.n} innermost sequences")
+        raise COUNTS(f"x has {len(rows)} rows, but like has {structure.n} innermost sequences")
     item = tuple(rows.shape[1:])
     name = library.dtype_name(rows.dtype)
     if out is not None and not own._flat:
-        raise TypeError(f"out= takes the rows of a Ragged or a LoD, but like is a {type(own).__name__}")
+        raise KIND(f"out= takes the rows of a Ragged or a LoD, but like is a {type(own).__name__}")
     shape = without_data(own)
     target = into(out, library, rows, structure.rows, item)
 
@@ -243,7 +243,7 @@ def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B
 
 def _with_rows(x: Array) -> Array:
     if len(x.shape) < 1:
-        raise StructureError("x must have the axes (n, *item), but is a single number")
+        raise SHAPE("x must have the axes (n, *item), but is a single number")
     return x
 
 
@@ -253,12 +253,12 @@ def _repeated(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
         return _repeated_rows(library, _with_rows(rows), counts, out, have)
     own, result, gradient = operand(x)
     if len(own) != counts.size:
-        raise StructureError(f"x has {len(own)} sequences, but {have.format(n=counts.size)}")
+        raise COUNTS(f"x has {len(own)} sequences, but {have.format(n=counts.size)}")
     copies = Structure.of_lengths(counts.copy(), None, "counts")
     library = library_of(own._sample())
     name = library.dtype_name(own.dtype)
     if out is not None and not own._flat:
-        raise TypeError(f"out= takes the rows of an array, a Ragged or a LoD, but x is a {type(own).__name__}")
+        raise KIND(f"out= takes the rows of an array, a Ragged or a LoD, but x is a {type(own).__name__}")
     outer = structure_of(own, 0)  # of a LoD, each outermost sequence with all its rows
     check_room(copies.rows, 8, "sequences")
     index = np.repeat(np.arange(len(own)), counts)
@@ -288,7 +288,7 @@ def _repeated(x: X, counts: Array, out: Array | None, have: str) -> Call[X]:
 def _repeated_rows(library: Library, rows: Array, counts: Array, out: Array | None, have: str) -> Call[Any]:
     """The rows of a plain array, each as often as `counts` says."""
     if rows.shape[0] != counts.size:
-        raise StructureError(f"x has {rows.shape[0]} rows, but {have.format(n=counts.size)}")
+        raise COUNTS(f"x has {rows.shape[0]} rows, but {have.format(n=counts.size)}")
     structure = Structure.of_lengths(counts.copy(), None, "counts")
     name, item = library.dtype_name(rows.dtype), tuple(rows.shape[1:])
     shape = flat_layout(structure, item, rows.dtype)
@@ -317,21 +317,21 @@ def into(out: Array | None, library: Library, like: Array, rows: int, item: tupl
     if out is None:
         return None
     if not is_array(out) or library_of(out) is not library:
-        raise TypeError(f"out must be an array of {library.name}, as x is, not {type(out).__name__}")
+        raise LIBRARY(f"out must be an array of {library.name}, as x is, not {type(out).__name__}")
     if not library.writable(out):
-        raise TypeError("out must be writable, C-contiguous and without a gradient")
+        raise KIND("out must be writable, C-contiguous and without a gradient")
     if library.wants_grad((like,)):
-        raise TypeError("a result in out= has no gradient; leave out= away, or give x.detach()")
+        raise NO_GRADIENT("a result in out= has no gradient; leave out= away, or give x.detach()")
     if library.device(out) != library.device(like):
-        raise DeviceError(f"out is on {library.device(out)}, but x on {library.device(like)}")
+        raise DEVICES(f"out is on {library.device(out)}, but x on {library.device(like)}")
     if out.dtype != like.dtype:
-        raise TypeError(f"out has dtype {out.dtype}, but x has {like.dtype}")
+        raise DTYPE(f"out has dtype {out.dtype}, but x has {like.dtype}")
     if tuple(out.shape[1:]) != item or len(out.shape) < 1:
-        raise StructureError(f"out must have the axes (rows, *item) with item shape {item}, but has {tuple(out.shape)}")
+        raise SHAPE(f"out must have the axes (rows, *item) with item shape {item}, but has {tuple(out.shape)}")
     if out.shape[0] < rows:
-        raise StructureError(f"out has {out.shape[0]} rows, but {rows} are needed")
+        raise SHAPE(f"out has {out.shape[0]} rows, but {rows} are needed")
     if library.overlap(out, like):
-        raise StructureError("out lies in the same memory as x")
+        raise ARGUMENT("out lies in the same memory as x")
     library.written(out)
     used: Array = out[:rows]
     return used

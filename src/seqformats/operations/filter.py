@@ -10,7 +10,7 @@ from ..arrays.dtypes import HALF, Dtypes, sums_in
 from ..converters.convert import convert, rows_of
 from ..doors.door import Calculating, Plan
 from ..doors.taking import Taking
-from ..errors import StructureError
+from ..errors import COUNTS, DTYPE, SHAPE, UNLIKE
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.structure import Structure
@@ -26,19 +26,19 @@ def _marks(own: Encoding, keep: object) -> Array:
     if is_array(keep):
         library, marks = adopt(keep, "keep")
         if tuple(marks.shape) not in ((structure.rows,), (structure.rows, 1)):
-            raise StructureError(f"keep must have one bool an item, shape ({structure.rows},), not {marks.shape}")
+            raise SHAPE(f"keep must have one bool an item, shape ({structure.rows},), not {marks.shape}")
         name = library.dtype_name(marks.dtype)
     else:
         given = operand(keep).own
         if math.prod(given.item_shape) != 1 or len(given.item_shape) > 1:
-            raise StructureError(f"keep must hold one bool an item, but has item shape {given.item_shape}")
+            raise SHAPE(f"keep must hold one bool an item, but has item shape {given.item_shape}")
         check_lengths(given._structure, structure)
         marks, name = rows_of(given), name_of(given)
         library = library_of(marks)
         if not structure.rows and not isinstance(keep, Encoding):  # lists without items have no dtype
             marks, name = library.astype(marks, "bool"), "bool"
     if name != "bool":
-        raise TypeError(f"keep must hold bools, not {name}")
+        raise DTYPE(f"keep must hold bools, not {name}")
     marks = marks.reshape(-1)
     beside = library_of(sample)
     if library is beside and (library is NUMPY or library.device(marks) == library.device(sample)):
@@ -49,12 +49,10 @@ def _marks(own: Encoding, keep: object) -> Array:
 def check_lengths(found: Structure, wanted: Structure) -> None:
     """StructureError where a mask, or what goes with it, has other lengths than the batch."""
     if found.n != wanted.n:
-        raise StructureError(f"keep has {found.n} sequences, but x has {wanted.n}")
+        raise COUNTS(f"keep has {found.n} sequences, but x has {wanted.n}")
     if not found.same_lengths(wanted):
         i = int((found.lengths != wanted.lengths).argmax())
-        raise StructureError(
-            f"sequence {i} of keep has {found.lengths[i]} items, but that of x has {wanted.lengths[i]}"
-        )
+        raise UNLIKE(f"sequence {i} of keep has {found.lengths[i]} items, but that of x has {wanted.lengths[i]}")
 
 
 def _kept(own: Encoding, keep: object) -> tuple[Kept]:

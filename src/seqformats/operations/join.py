@@ -13,7 +13,20 @@ from ..arrays import NUMPY, Array, Shape, adopt, is_array, library_of
 from ..converters.convert import convert, restored, rows_of
 from ..converters.like import convert_like
 from ..doors.taking import Taking
-from ..errors import ConversionError, DeviceError, StructureError
+from ..errors import (
+    BATCH,
+    COUNTS,
+    DEVICES,
+    EMPTY,
+    EXACT,
+    KIND,
+    LEVELS,
+    LOST,
+    MIXED,
+    OVERFLOW,
+    SHAPE,
+    ConversionError,
+)
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
@@ -71,7 +84,7 @@ class Joint:
         table: Array = np.empty(2 * n + 1, np.int64)
         longest = join_lengths.run(self.cum, table)
         if longest < 0:
-            raise StructureError(f"the parts have {sum(self.sizes())} items, more than int64 can count")
+            raise OVERFLOW(f"the parts have {sum(self.sizes())} items, more than int64 can count")
         table.setflags(write=False)
         self.whole = Structure(table[:n], table[n:], longest)
 
@@ -276,7 +289,7 @@ def interleave(batches: Sequence[B]) -> Call[B]:
 def _joining(name: str, parts: Sequence[Any], in_turns: bool) -> Call[Any]:
     """A call that makes one batch of parts."""
     if not isinstance(parts, (list, tuple)):
-        raise TypeError(f"{name} takes a list of batches, not {type(parts).__name__}")
+        raise KIND(f"{name} takes a list of batches, not {type(parts).__name__}")
     batches = [
         operand(part) if isinstance(part, Encoding) or in_turns or not _may_be_item(part) else None for part in parts
     ]
@@ -310,15 +323,15 @@ def checked_parts(name: str, batches: Sequence[Operand | None], parts: Sequence[
         for part in parts:
             if is_array(part):
                 operand(part)  # raises
-        raise StructureError(f"{name} needs at least one batch")
+        raise EMPTY(f"{name} needs at least one batch")
     first, n = owns[0], owns[0]._structure.n
     if len(owns) > 1:
         check_alike(owns, "part", places)
         for k, own in zip(places, owns, strict=True):
             if own._structure.n != n:
-                raise StructureError(f"part {k} has {own._structure.n} sequences, but part {places[0]} has {n}")
+                raise COUNTS(f"part {k} has {own._structure.n} sequences, but part {places[0]} has {n}")
             if own.keeps_levels and first.keeps_levels and not same_levels(own._levels[:-1], first._levels[:-1]):
-                raise StructureError(f"part {k} has other outer levels than part {places[0]}")
+                raise LEVELS(f"part {k} has other outer levels than part {places[0]}")
     return [Operand(_item(parts[k], first, k)) if batch is None else batch for k, batch in enumerate(batches)]
 
 
@@ -334,7 +347,7 @@ def _item(given: Any, like: Encoding, number: int) -> Any:
         own, array = adopt(given, what)
         shape = tuple(array.shape)
         if shape not in ((), item):
-            raise TypeError(
+            raise BATCH(
                 f"{what} is an array of shape {shape}, neither a batch, as Ragged(data, lengths) is, nor one item of "
                 f"shape {item}"
             )
@@ -345,14 +358,14 @@ def _item(given: Any, like: Encoding, number: int) -> Any:
             if shape == item:
                 return _Constant(array)
         elif own.wants_grad((array,)):
-            raise TypeError(
+            raise LOST(
                 f"{what} has a gradient, which would be lost: it is {array.dtype} on {own.device(array)}, but the "
                 f"batches are {sample.dtype} on {like.device}; convert it first, or give it without its gradient"
             )
     try:
         constant = _Constant(library.item(given, sample.dtype, item))
     except ConversionError as error:
-        raise ConversionError(f"{what} is put into every sequence, but {error}") from None
+        raise EXACT(f"{what} is put into every sequence, but {error}") from None
     return constant if key is None else remember(_constants, key, constant)
 
 
@@ -386,10 +399,10 @@ def check_alike(parts: Sequence[Encoding | Array], what: str, numbers: Sequence[
         zero, own = (f"{what} {numbers[j] if numbers else j}" for j in (0, k))
         other = library_of(array)
         if other is not library:
-            raise DeviceError(f"{own} holds arrays of {other.name}, but {zero} of {library.name}")
+            raise DEVICES(f"{own} holds arrays of {other.name}, but {zero} of {library.name}")
         if library.device(array) != library.device(like):
-            raise DeviceError(f"{own} is on {library.device(array)}, but {zero} on {library.device(like)}")
+            raise DEVICES(f"{own} is on {library.device(array)}, but {zero} on {library.device(like)}")
         if array.dtype != like.dtype:
-            raise StructureError(f"{own} has dtype {array.dtype}, but {zero} has {like.dtype}")
+            raise MIXED(f"{own} has dtype {array.dtype}, but {zero} has {like.dtype}")
         if item != shape:
-            raise StructureError(f"{own} has item shape {tuple(item)}, but {zero} has {tuple(shape)}")
+            raise SHAPE(f"{own} has item shape {tuple(item)}, but {zero} has {tuple(shape)}")

@@ -15,7 +15,18 @@ from ..arrays import Array, adopt, frozen, is_array, library_of, to_host
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least
 from ..converters.like import in_kind_of
-from ..errors import ConversionError, StructureError, said
+from ..errors import (
+    CHOICE,
+    COUNTS,
+    DTYPE,
+    KIND,
+    LEVEL,
+    ROWS,
+    SHAPE,
+    UNLIKE,
+    WHOLE,
+    said,
+)
 from ..formats import Encoding, LoD, Ragged, structure_of
 from ..formats.annotations import Integers, Shaped
 from ..formats.leaves import leaves, without_data
@@ -47,7 +58,7 @@ class _Sequences(NamedTuple):
         if is_array(x):
             rows = adopt(x, "x")[1]
             if len(rows.shape) < 1:
-                raise StructureError("x must have the axes (rows, *item), but is a single number")
+                raise SHAPE("x must have the axes (rows, *item), but is a single number")
             own = Ragged._sealed(rows, Structure.of_lengths(np.array([rows.shape[0]])))
             return cls(own, True, None, lambda dx: dx.data)
         own, _, gradient = operand(x)
@@ -146,7 +157,7 @@ def split_at(x: Batch | Shaped, tokens: Integers | Set[int] | int, keep: Keep = 
         return _split_at_places(given, np.empty(0, np.int64), how)
     name = name_of(own)
     if not name.startswith(("int", "uint")):
-        raise TypeError(f"tokens are integers, but the items have dtype {name}; sf.split(x, where) takes bools instead")
+        raise WHOLE(f"tokens are integers, but the items have dtype {name}; sf.split(x, where) takes bools instead")
     _, kept = without_tokens(own, tokens, "split_at")
     return _split_at_places(given, np.flatnonzero(kept == 0), how)
 
@@ -218,37 +229,35 @@ def split(
     given = _Sequences.of(x)
     how = _how(keep)
     if (where is None) == (lengths is None):
-        raise TypeError("split takes either where= or lengths=")
+        raise KIND("split takes either where= or lengths=")
     if where is not None:
         return _split_at_places(given, np.flatnonzero(_bools(where, given.own)), how)
     own = given.own
     if given.stream:
         parts = Structure.of_lengths(integers(lengths, "lengths"), None, "lengths")
         if parts.rows != own.rows:
-            raise StructureError(f"lengths add up to {parts.rows}, but x has {own.rows} items")
+            raise ROWS(f"lengths add up to {parts.rows}, but x has {own.rows} items")
         return given.split(parts, parts.lengths)
     of_parts = operand(lengths, "give one batch of lengths").own
     n, counts = own._structure.n, of_parts._structure
     if counts.n != n:
-        raise StructureError(f"lengths are for {counts.n} sequences, but x has {n}")
+        raise COUNTS(f"lengths are for {counts.n} sequences, but x has {n}")
     numbers = to_host(rows_of(of_parts))
     parts = Structure.of_lengths(integers(numbers.reshape(-1) if numbers.shape[1:] == (1,) else numbers, "lengths"))
     sums = np.diff(parts.offsets[counts.offsets])
     wrong = sums != own._structure.lengths
     if wrong.any():
         i = int(wrong.argmax())
-        raise StructureError(
-            f"the lengths for sequence {i} add up to {sums[i]}, but it has {own._structure.lengths[i]} items"
-        )
+        raise ROWS(f"the lengths for sequence {i} add up to {sums[i]}, but it has {own._structure.lengths[i]} items")
     return given.split(parts, counts.lengths.copy())
 
 
 def _how(keep: object) -> int:
     """The number of a word for `keep`."""
     if not isinstance(keep, str):
-        raise TypeError(f'keep must be "end", "start" or "drop", not {said(keep)}')
+        raise KIND(f'keep must be "end", "start" or "drop", not {said(keep)}')
     if keep not in _KEEP:
-        raise ConversionError(f'keep must be "end", "start" or "drop", not {said(keep)}')
+        raise CHOICE(f'keep must be "end", "start" or "drop", not {said(keep)}')
     return _KEEP.index(keep)
 
 
@@ -257,16 +266,16 @@ def _bools(where: Any, x: Encoding) -> Array:
     if is_array(where):
         array: Array = to_host(where)
         if array.shape != (x.rows,):
-            raise StructureError(f"where must have one bool for each of {x.rows} items, but has shape {array.shape}")
+            raise SHAPE(f"where must have one bool for each of {x.rows} items, but has shape {array.shape}")
     else:
         own = operand(where, "give one batch of bools").own
         if not own._structure.same_lengths(x._structure):
-            raise StructureError("where must have a bool for each item of x, but its sequences have other lengths")
+            raise UNLIKE("where must have a bool for each item of x, but its sequences have other lengths")
         if own.item_shape not in ((), (1,)):
-            raise StructureError(f"where must have a bool for each item, but has items of shape {own.item_shape}")
+            raise SHAPE(f"where must have a bool for each item, but has items of shape {own.item_shape}")
         array = to_host(rows_of(own)).reshape(-1)
     if array.dtype.kind != "b" and array.size:
-        raise TypeError(f"where must hold bools, not {array.dtype}; sf.split_at takes tokens")
+        raise DTYPE(f"where must hold bools, not {array.dtype}; sf.split_at takes tokens")
     return array
 
 
@@ -343,13 +352,13 @@ def flatten_levels(x: Batch, levels: int = 1, *, outermost: bool = False) -> Cal
     [[0, 1], [2], [3]]
     """
     if not isinstance(outermost, (bool, np.bool_)):
-        raise TypeError(f"outermost must be True or False, not {said(outermost)}")
+        raise KIND(f"outermost must be True or False, not {said(outermost)}")
     count, given = at_least(levels, "levels", 1), _levels_of(x)
     own = given.own
     have = len(own._levels)
     if count >= have:
         last = "it has one level, and that stays" if have == 1 else f"it has {have} levels, of which one stays"
-        raise IndexError(f"{type(x).__name__} cannot lose {said(count)} level{'s' * (count > 1)}: {last}")
+        raise LEVEL(f"{type(x).__name__} cannot lose {said(count)} level{'s' * (count > 1)}: {last}")
     kept = own._levels[count:] if outermost else (*own._levels[: -1 - count], structure_of(own, -1 - count))
     return given.over(kept)
 
@@ -396,7 +405,7 @@ def nest(x: Batch, lengths: Integers) -> Call[Any]:
     given = _levels_of(x)
     groups = Structure.of_lengths(integers(lengths, "lengths"), None, "lengths")
     if groups.rows != len(given.own):
-        raise StructureError(f"lengths add up to {groups.rows}, but there are {len(given.own)} sequences")
+        raise ROWS(f"lengths add up to {groups.rows}, but there are {len(given.own)} sequences")
     return given.over((groups, *given.own._levels))
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 from ..arrays import Array, DType, Library, dtype_in, is_array, library_of
 from ..converters.library import Change, changed, in_dtype, in_library
 from ..converters.library import cast as cast_items
+from ..errors import BATCH, NO_GRADIENT
 from ..formats import Encoding
 from ..formats.bare import is_column, is_list_of_arrays
 from ..formats.pairs import is_encoding
@@ -64,7 +65,9 @@ def astype(x: B, dtype: DType) -> Call[B]:
     def back(dy: Encoding) -> Any:
         for each in (before, after):
             if not library.dtype_name(each).startswith(("float", "bfloat", "complex")):
-                raise TypeError(f"a cast from {before} to {after} has no gradient; floats and complex numbers have one")
+                raise NO_GRADIENT(
+                    f"a cast from {before} to {after} has no gradient; floats and complex numbers have one"
+                )
         return changed(dy, lambda library, array: cast_items(library, _real(library, array, before), before))
 
     return Call(own, lambda z, _: (there(z), lambda dy: linear(back, there, dy)), result, gradient)
@@ -197,4 +200,4 @@ def _check_arrays(x: object) -> None:
         return
     lists = isinstance(x, Sequence) and not isinstance(x, (str, bytes))
     hint = "; sf.convert(x, sf.Ragged, library=..., dtype=...) takes nested lists" if lists else ""
-    raise TypeError(f"{type(x).__name__} is neither an encoding nor an array nor a list of arrays{hint}")
+    raise BATCH(f"{type(x).__name__} is neither an encoding nor an array nor a list of arrays{hint}")

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 from ..arrays import NUMPY, Array, adopt, is_array, library_of
 from ..converters.convert import convert
-from ..errors import ConversionError, DeviceError, StructureError, said
+from ..errors import CHOICE, DEVICES, SHAPE, UNLIKE, WHOLE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.encoding import shown
@@ -132,7 +132,7 @@ def _prepared(
     logits: Batch, targets: Batch | Integers, ignore: int | None, label_smoothing: float, reduction: object
 ) -> Call[Any]:
     if not isinstance(reduction, str) or reduction not in _REDUCTIONS:
-        raise ConversionError(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, not {said(reduction)}")
+        raise CHOICE(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, not {said(reduction)}")
     each = _REDUCTIONS[reduction]
     held = HOLDING.enter(logits, targets, ignore, each, label_smoothing)
     if held is not None:
@@ -164,7 +164,7 @@ def _targets(given: Any, own: Encoding) -> Encoding:
     if is_array(given):
         library, flat = adopt(given, "targets")
         if tuple(flat.shape) != (structure.rows,):
-            raise StructureError(
+            raise SHAPE(
                 f"targets have shape {tuple(flat.shape)}, but there are {structure.rows} items; an array of targets "
                 "has one of each, without padding"
             )
@@ -172,7 +172,7 @@ def _targets(given: Any, own: Encoding) -> Encoding:
     else:
         right = operand(given).own
         if not right._structure.same_lengths(structure):
-            raise StructureError(
+            raise UNLIKE(
                 f"targets have sequences of lengths {shown(right._structure.lengths)}, but logits "
                 f"{shown(structure.lengths)}"
             )
@@ -180,15 +180,15 @@ def _targets(given: Any, own: Encoding) -> Encoding:
             right = convert(right, Ragged)
         library, flat = right._look(), right._sample()
         if math.prod(right.item_shape) != 1 or len(right.item_shape) > 1:
-            raise StructureError(f"targets hold one class an item, but have item shape {right.item_shape}")
+            raise SHAPE(f"targets hold one class an item, but have item shape {right.item_shape}")
     name = library.dtype_name(flat.dtype)
     if not name.startswith(("int", "uint")):
         if right.rows:
-            raise TypeError(f"targets are integers, but have dtype {name}")
+            raise WHOLE(f"targets are integers, but have dtype {name}")
         return Ragged._sealed(library_of(sample).zeros((0,), library_of(sample).dtype("int64"), sample), structure)
     beside = library is library_of(sample)
     if not beside or (library is not NUMPY and library.device(flat) != library.device(sample)):
-        raise DeviceError(
+        raise DEVICES(
             f"targets are on {library.device(flat)}, {library.name}; logits are on {own.device}, "
             f"{library_of(sample).name}"
         )

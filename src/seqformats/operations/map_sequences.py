@@ -10,7 +10,17 @@ import numpy as np
 from ..arrays import NUMPY, Array, adopt, is_array, library_of
 from ..converters.convert import convert
 from ..converters.like import convert_like
-from ..errors import ConversionError, StructureError, said
+from ..errors import (
+    CHOICE,
+    KIND,
+    LIBRARY,
+    MIXED,
+    NO_GRADIENT,
+    RESULT,
+    RETURNED,
+    SHAPE,
+    said,
+)
 from ..formats import Encoding, List, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad
@@ -79,9 +89,9 @@ def map_sequences(fn: Callable[[Any], Any], x: Batch, *, result: str = "auto", l
     Ragged(shape (3,), float64, cpu, 2 sequences of lengths [2, 1])
     """
     if not callable(fn):
-        raise TypeError(f"map_sequences takes a function first, not {said(fn)}")
+        raise KIND(f"map_sequences takes a function first, not {said(fn)}")
     if not isinstance(result, str) or result not in _RESULTS:
-        raise ConversionError(f'result must be "auto", "item" or "sequence", not {said(result)}')
+        raise CHOICE(f'result must be "auto", "item" or "sequence", not {said(result)}')
     own: Encoding = operand(x).own
     if not own._structure.n:
         rows, sequences = _nothing(own, like), result == "sequence"
@@ -104,7 +114,7 @@ def _is_sequence(result: str, axes: int, own: Encoding) -> bool:
     if result == "auto":
         return axes > len(own.item_shape)
     if result == "sequence" and not axes:
-        raise StructureError('a sequence has at least one axis, but the function gives a number; give result="item"')
+        raise RESULT('a sequence has at least one axis, but the function gives a number; give result="item"')
     return result == "sequence"
 
 
@@ -115,7 +125,7 @@ def _nothing(own: Encoding, like: Shaped | None) -> Array:
         return library.empty((0,), library.dtype("float64"), own._sample())
     library, sample = adopt(like, "like")
     if not sample.shape:
-        raise StructureError("like must have the axes (anything, *item), but is a single number")
+        raise SHAPE("like must have the axes (anything, *item), but is a single number")
     return library.empty((0, *sample.shape[1:]), sample.dtype, sample)
 
 
@@ -134,9 +144,9 @@ def _called(fn: Callable[[Any], Any], own: Encoding, result: str) -> tuple[Any, 
     arrays = [i for i, y in enumerate(found) if is_array(y)]
     for i, y in enumerate(found):
         if not is_array(y) and not isinstance(y, _NUMBERS):
-            raise TypeError(f"the result of sequence {i} must be an array or a number, not {said(y)}")
+            raise RETURNED(f"the result of sequence {i} must be an array or a number, not {said(y)}")
     if arrays and len(arrays) < len(found):
-        raise TypeError("some results are arrays and others numbers; give arrays in all cases")
+        raise RETURNED("some results are arrays and others numbers; give arrays in all cases")
     if not arrays:
         _is_sequence(result, 0, own)
         return library_of(own._sample()).stack(found, own._sample()), False
@@ -146,7 +156,7 @@ def _called(fn: Callable[[Any], Any], own: Encoding, result: str) -> tuple[Any, 
     for i, item in enumerate(items):
         same = len(item.shape) == len(first.shape) if sequences else item.shape == first.shape
         if not same:
-            raise StructureError(
+            raise MIXED(
                 f"the result of sequence {i} has shape {tuple(item.shape)}, but that of sequence 0 {tuple(first.shape)}"
             )
     check_alike(items, "the result of sequence")
@@ -163,11 +173,11 @@ def _compiled(fn: Callable[[Any], Any], own: Encoding, result: str) -> tuple[Any
     """The same in a compiled loop."""
     library, sample = library_of(own._sample()), own._sample()
     if library.kind(sample) != "cpu":
-        raise TypeError(
+        raise LIBRARY(
             f"a function compiled for the host does not take arrays on {library.device(sample)}; give a plain one"
         )
     if wants_grad(own):
-        raise TypeError("a compiled function has no gradient; give data.detach(), or a plain function of tensors")
+        raise NO_GRADIENT("a compiled function has no gradient; give data.detach(), or a plain function of tensors")
     flat = convert(own, Ragged)
     rows = library.to_numpy(flat.data)
     if not (rows.dtype.isnative and rows.flags.aligned):

@@ -13,7 +13,18 @@ from ..converters.convert import convert, relaid
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
 from ..doors.door import Masking, Plan
-from ..errors import ConversionError, DeviceError, StructureError, said
+from ..errors import (
+    DEVICES,
+    DTYPE,
+    EXACT,
+    LEVELS,
+    RANGE,
+    SHAPE,
+    TOGETHER,
+    UNLIKE,
+    WHOLE,
+    said,
+)
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.encoding import shown
@@ -193,7 +204,7 @@ def mask_tokens(
     """
     if spans is not None:
         if whole is not None or not (isinstance(special, (list, tuple, set)) and not special):
-            raise ConversionError("spans are of any items: special and whole are for items and words")
+            raise TOGETHER("spans are of any items: special and whole are for items and words")
         return corrupt_spans(ids, rate=rate, mean=spans, sentinel=mask_id, seed=seed)
     tokens = _tokens(ids)
     own, items = tokens.own, tokens.items
@@ -295,7 +306,7 @@ def corrupt_spans(
     tokens = _tokens(ids)
     part, size, key = share(rate, "rate"), number(mean, "mean"), key_of(seed)
     if not 1 <= size < math.inf:
-        raise ConversionError(f"mean must be a finite number of items, at least 1, not {said(mean)}")
+        raise RANGE(f"mean must be a finite number of items, at least 1, not {said(mean)}")
     first = at_least(sentinel, "sentinel", 0)
     lengths = tokens.items._structure.lengths
     check_places(tokens.items._structure)
@@ -304,7 +315,7 @@ def corrupt_spans(
     spans = frozen(np.minimum(wanted, np.minimum(masked, lengths - masked)))
     last = first - int(spans.max(initial=0))
     if last < 0 or first > _RANGES[tokens.name][1]:
-        raise ConversionError(
+        raise EXACT(
             f"sentinels from {first} down to {last}, of sequence {int(spans.argmax()) if spans.size else 0}, "
             f"do not fit {tokens.name}, and ids are not below 0"
         )
@@ -353,12 +364,12 @@ def _tokens(x: Batch) -> _Tokens:
     library, data = items._look(), items.data
     shape = items._shape[items._lead :]
     if len(shape) > 1 or math.prod(shape) != 1:
-        raise StructureError(f"ids are items of shape () or (1,), but these have shape {shape}")
+        raise SHAPE(f"ids are items of shape () or (1,), but these have shape {shape}")
     name = library.dtype_name(items._dtype)
     if own.rows == 0 and not isinstance(x, Encoding) and name not in _RANGES:
         data, name = library.zeros(items._shape, library.dtype("int64"), data), "int64"  # lists without items
     if name not in _RANGES:
-        raise TypeError(f"ids are integers, but the items have dtype {name}")
+        raise WHOLE(f"ids are integers, but the items have dtype {name}")
     if name == "uint64":
         data = library.astype(data, name)
     return _Tokens(own, items, library, data, name, library.dtype(name), result)
@@ -379,28 +390,26 @@ def _numbers(
 ) -> tuple[Array, Array]:
     """The numbers that `mask_items` takes, and the ids that it draws from where they are no range."""
     if not isinstance(split, (list, tuple)) or len(split) != 3:
-        raise ConversionError(f"split must be three numbers, (masked, random, kept), not {said(split)}")
+        raise RANGE(f"split must be three numbers, (masked, random, kept), not {said(split)}")
     masked, changed, kept = [share(part, "split") for part in split]
     if abs(masked + changed + kept - 1) > 1e-6:
-        raise ConversionError(f"split must add up to 1, but {said(split)} adds up to {masked + changed + kept}")
+        raise RANGE(f"split must add up to 1, but {said(split)} adds up to {masked + changed + kept}")
     least, most = _RANGES[name]
     mask = check_whole(mask_id, "mask_id")
     if not least <= mask <= most:
-        raise ConversionError(f"mask_id={said(mask_id)} does not fit {name}, the dtype of the ids")
+        raise EXACT(f"mask_id={said(mask_id)} does not fit {name}, the dtype of the ids")
     drawn, count = _NO_IDS, 0
     if isinstance(vocabulary, (int, np.integer)):
         count = at_least(vocabulary, "vocabulary", 1)
         if count > min(most + 1, ALL):
-            raise ConversionError(f"vocabulary={said(vocabulary)} is beyond {name}, the dtype of the ids, or 2^32")
+            raise EXACT(f"vocabulary={said(vocabulary)} is beyond {name}, the dtype of the ids, or 2^32")
     elif vocabulary is not None:
         drawn = frozen(integers(vocabulary, "vocabulary"))
         count = drawn.size
         if count and not (least <= int(drawn.min()) and int(drawn.max()) <= most):
-            raise ConversionError(f"ids of the vocabulary do not fit {name}, the dtype of the ids")
+            raise EXACT(f"ids of the vocabulary do not fit {name}, the dtype of the ids")
     if changed > 0 and not count:
-        raise ConversionError(
-            f"split={said(split)} wants random ids; give vocabulary=, how many ids there are, or which"
-        )
+        raise TOGETHER(f"split={said(split)} wants random ids; give vocabulary=, how many ids there are, or which")
     part = share(rate, "rate")
     of = 1.0 if in_words else part  # an item of a word has a number of its own
     ends = (part, of * masked, of * (masked + changed if kept else 1.0))
@@ -421,20 +430,20 @@ def _marks(given: object, x: Encoding, what: str) -> Array:
     """Bools over the sequences of `x`, laid out as they are."""
     marks = operand(given).own
     if not marks._structure.same_lengths(x._structure):
-        raise StructureError(
+        raise UNLIKE(
             f"{what} has sequences of lengths {shown(marks._structure.lengths)}, but the ids "
             f"{shown(x._structure.lengths)}"
         )
     if math.prod(marks.item_shape) != 1 or len(marks.item_shape) > 1:
-        raise StructureError(f"{what} must hold one bool an item, but has item shape {marks.item_shape}")
+        raise SHAPE(f"{what} must hold one bool an item, but has item shape {marks.item_shape}")
     sample, like = marks._sample(), x._sample()
     library = library_of(sample)
     name = library.dtype_name(marks._dtype)
     if name != "bool" and marks.rows:
-        raise TypeError(f"{what} must hold bools, but has dtype {name}")
+        raise DTYPE(f"{what} must hold bools, but has dtype {name}")
     beside = library is library_of(like) and library.device(sample) == library.device(like)
     if not beside and type(sample) is not np.ndarray:
-        raise DeviceError(
+        raise DEVICES(
             f"{what} is on {library.device(sample)}, {library.name}; the ids are on {library_of(like).device(like)}"
         )
     laid = relaid(convert(marks, Ragged) if marks.keeps_levels else marks, without_data(x))
@@ -446,7 +455,7 @@ def _words(own: Encoding, items: Encoding) -> tuple[Array, Encoding]:
     """Where the words of two levels begin, and the sequences of words."""
     levels = own._levels
     if len(levels) < 2:
-        raise StructureError(
+        raise LEVELS(
             f"whole=True takes the innermost sequences as words, but a {type(own).__name__} has only one level; give "
             "bools, True where a word begins"
         )

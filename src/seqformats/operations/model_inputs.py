@@ -7,7 +7,7 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, library_named, library_of
 from ..converters.layouts import at_least
 from ..converters.library import cast, changed, in_library
-from ..errors import ConversionError, StructureError, said
+from ..errors import CHOICE, EXACT, KIND, OVERFLOW, SHAPE, WHOLE, said
 from ..formats import Encoding
 from ..formats.structure import MOST, whole
 from ..gradients.operation import operand
@@ -99,9 +99,9 @@ def model_inputs(
     """
     for name, value in (("side", side), ("truncation_side", truncation_side)):
         if not isinstance(value, str) or value not in _SIDES:
-            raise ConversionError(f'{name} must be "left" or "right", not {said(value)}')
+            raise CHOICE(f'{name} must be "left" or "right", not {said(value)}')
     if not isinstance(labels, (bool, np.bool_)):
-        raise TypeError(f"labels must be True or False, not {said(labels)}")
+        raise KIND(f"labels must be True or False, not {said(labels)}")
     pad, ignored = _int64(pad_id, "pad_id"), _int64(ignore, "ignore")
     step = at_least(multiple_of, "multiple_of", 1)
     most = MOST if most is None else at_least(most, "most", 0)
@@ -130,7 +130,7 @@ def model_inputs(
 def _int64(value: object, what: str) -> int:
     number = whole(value, what)
     if not -MOST <= number <= MOST:
-        raise ConversionError(f"{what} must fit int64, but is {said(number)}")
+        raise EXACT(f"{what} must fit int64, but is {said(number)}")
     return number
 
 
@@ -138,15 +138,15 @@ def _tokens(ids: Batch) -> Encoding:
     """The ids in one array of int32 or int64."""
     x: Encoding = operand(ids).own
     if x.item_shape:
-        raise StructureError(f"model_inputs is for tokens, items of shape (), but they have shape {x.item_shape}")
+        raise SHAPE(f"model_inputs is for tokens, items of shape (), but they have shape {x.item_shape}")
     x = in_one_array(x)
     if x.dtype is _INT64:
         return x
     library, kind = library_of(x.data), name_of(x)
     if not kind.startswith(("int", "uint")) and x.rows:
-        raise TypeError(f"tokens are integers, but the items have dtype {kind}")
+        raise WHOLE(f"tokens are integers, but the items have dtype {kind}")
     if kind == "uint64" and x.rows and int(library.to_numpy(x.data).max()) > MOST:
-        raise StructureError("tokens must fit int64, but one of them does not")
+        raise OVERFLOW("tokens must fit int64, but one of them does not")
     if kind in ("int32", "int64") and getattr(x.dtype, "isnative", True):
         return x
     wanted = library.dtype("int64")

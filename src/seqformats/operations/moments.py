@@ -12,6 +12,7 @@ from ..arrays import Array, library_of
 from ..arrays.dtypes import Dtypes, means
 from ..converters.convert import restored, rows_of
 from ..converters.layouts import at_least
+from ..errors import DTYPE
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..gradients.operation import Call, linear, with_rule
@@ -29,7 +30,7 @@ def _real(name: str) -> Dtypes:
     """In which dtype variances are calculated: as means are."""
     found = means(name)
     if name.startswith("complex"):
-        raise TypeError(f"items of dtype {name} have no variance here; add up those of their real and imaginary parts")
+        raise DTYPE(f"items of dtype {name} have no variance here; add up those of their real and imaginary parts")
     return found
 
 

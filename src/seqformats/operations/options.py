@@ -7,7 +7,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from ..converters.layouts import at_least
-from ..errors import ConversionError, StructureError, said
+from ..errors import EXACT, KIND, OVERFLOW, RANGE, said
 from ..formats.structure import MOST, Structure, whole
 
 ALL = 1 << 32
@@ -21,18 +21,18 @@ def number(value: object, what: str) -> float:
     given: Any = value
     single = isinstance(value, SupportsFloat) and getattr(value, "shape", ()) == () and not np.iscomplexobj(given)
     if not single or isinstance(value, (bool, np.bool_, str, bytes)):
-        raise TypeError(f"{what} must be a number, not {said(value)}")
+        raise KIND(f"{what} must be a number, not {said(value)}")
     try:
         return float(given)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConversionError(f"{what} must be a number, not {said(value)}: {error}") from None
+        raise RANGE(f"{what} must be a number, not {said(value)}: {error}") from None
 
 
 def share(value: object, what: str) -> float:
     """A float from 0 to 1; ConversionError for others."""
     part = number(value, what)
     if not 0 <= part <= 1:
-        raise ConversionError(f"{what} must be from 0 to 1, not {said(value)}")
+        raise RANGE(f"{what} must be from 0 to 1, not {said(value)}")
     return part
 
 
@@ -40,7 +40,7 @@ def label(ignore: object) -> int:
     """What stands for no label; ConversionError where it is beyond int64, the dtype of labels."""
     found = whole(ignore, "ignore")
     if not -MOST - 1 <= found <= MOST:
-        raise ConversionError(f"ignore={said(ignore)} does not fit int64, the dtype of labels")
+        raise EXACT(f"ignore={said(ignore)} does not fit int64, the dtype of labels")
     return found
 
 
@@ -52,4 +52,4 @@ def key_of(seed: object) -> int:
 def check_places(structure: Structure) -> None:
     """StructureError for a sequence with more items than there are places with random numbers."""
     if structure.longest > ALL:
-        raise StructureError(f"a sequence of {structure.longest} items has more places than random numbers know, 2^32")
+        raise OVERFLOW(f"a sequence of {structure.longest} items has more places than random numbers know, 2^32")

@@ -12,7 +12,7 @@ from ..arrays import NUMPY, Array, DType, Library, library_of
 from ..arrays.dtypes import same
 from ..converters.convert import convert
 from ..doors.taking import Ordering
-from ..errors import StructureError, said
+from ..errors import ARGUMENT, KIND, SHAPE, said
 from ..formats import Encoding, Ragged
 from ..formats.structure import MOST, Structure
 from ..gradients.operation import Call, Operation, Pullback, operand
@@ -110,7 +110,7 @@ def _first(x: Encoding, kept: Structure, falling: bool, nans: bool = False) -> t
 
 def _flag(value: object, what: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{what} must be True or False, not {said(value)}")
+        raise KIND(f"{what} must be True or False, not {said(value)}")
     return bool(value)
 
 
@@ -323,7 +323,7 @@ def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
     counts: Any = k if type(k) is int and 0 <= k <= MOST else per_sequence(k, structure.n, "k")
     if counts is not k and (counts < 0).any():
         i = int((counts < 0).argmax())
-        raise StructureError(f"k must not be negative, but is {counts[i]} for sequence {i}")
+        raise ARGUMENT(f"k must not be negative, but is {counts[i]} for sequence {i}")
     kept = Structure.of_lengths(np.minimum(structure.lengths, counts))
     chosen, places = _first(own, kept, falling, True)
     there = in_kind_of(settled(library_of(places), places), kept, own)
@@ -403,7 +403,7 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     own, result, _ = operand(x)
     wanted = _flag(counts, "counts")
     if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
-        raise StructureError(f"unique is for items of shape () or (1,), but they have shape {own.item_shape}")
+        raise SHAPE(f"unique is for items of shape () or (1,), but they have shape {own.item_shape}")
     structure = own._structure
     at = flat_layout(structure, own.item_shape, own.dtype)
     values = _order(in_one_array(own), at, False, wanted=_VALUES)[0]

@@ -11,7 +11,18 @@ import numpy as np
 
 from ..arrays import Array, Library, adopt, is_array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, Dtypes
-from ..errors import ConversionError, DeviceError, StructureError, said
+from ..errors import (
+    BATCH,
+    CHOICE,
+    DEVICES,
+    DTYPE,
+    EXACT,
+    KIND,
+    NO_GRADIENT,
+    SHAPE,
+    TOGETHER,
+    said,
+)
 from ..formats import Encoding
 from ..formats.leaves import wants_grad
 from ..formats.structure import MOST
@@ -109,18 +120,18 @@ def kernel(
     """
     for function, what in ((cpu, "cpu"), *([] if cuda is None else [(cuda, "cuda")])):
         if not callable(function):
-            raise TypeError(f"kernel takes functions, but {what} is {said(function)}")
+            raise KIND(f"kernel takes functions, but {what} is {said(function)}")
     if getattr(cuda, "__closure__", None):
-        raise TypeError(f"a kernel for CUDA reads no variables of a function around it, as {_name_of(cuda)} does")
+        raise KIND(f"a kernel for CUDA reads no variables of a function around it, as {_name_of(cuda)} does")
     for given, what, known in (
         (takes, "takes", ("items", "rows")),
         (gives, "gives", ("items", "rows")),
         (over, "over", ("units", "sequences")),
     ):
         if not (isinstance(given, str) and given in known):
-            raise ConversionError(f'{what} must be "{known[0]}" or "{known[1]}", not {said(given)}')
+            raise CHOICE(f'{what} must be "{known[0]}" or "{known[1]}", not {said(given)}')
     if takes == gives == "rows":
-        raise ConversionError("a kernel that takes rows and gives rows has no sequences to go over")
+        raise TOGETHER("a kernel that takes rows and gives rows has no sequences to go over")
     return _Own(cpu, cuda, takes == "rows", gives == "rows", None if dtype is None else _number_dtype(dtype), over)
 
 
@@ -144,10 +155,10 @@ class _Own:
 
     def __call__(self, x: Any, *args: Any) -> Any:
         if with_autograd and wants_grad((x, args)):
-            raise TypeError(f"the kernel {self.__name__} has no gradient; sf.operation gives it one")
+            raise NO_GRADIENT(f"the kernel {self.__name__} has no gradient; sf.operation gives it one")
         if self.from_rows:
             if not args:
-                raise TypeError(f"{self.__name__} takes rows, and a batch that has their sequences")
+                raise BATCH(f"{self.__name__} takes rows, and a batch that has their sequences")
             like, *args = args  # type: ignore[assignment]
             return self.spread(_rows(x), operand(like), args)
         return self.gathered(operand(x), args)
@@ -174,7 +185,7 @@ class _Own:
         like, library = batch.own, library_of(rows)
         dtypes = self.dtypes(library.dtype_name(rows.dtype))
         if len(rows.shape) < 1 or rows.shape[0] != like._structure.n:
-            raise StructureError(f"rows of shape {tuple(rows.shape)} were given for {like._structure.n} sequences")
+            raise SHAPE(f"rows of shape {tuple(rows.shape)} were given for {like._structure.n} sequences")
         data = library.astype(rows, dtypes.taken)
         item, made = tuple(rows.shape[1:]), library.dtype(dtypes.made)
         at = layout_for(like, item, made)
@@ -189,12 +200,12 @@ class _Own:
         for k, value in enumerate(args):
             if isinstance(value, (int, np.integer, np.bool_)):
                 if not -MOST <= value <= MOST:
-                    raise ConversionError(f"argument {k} of {self.__name__} must fit int64, but is {said(value)}")
+                    raise EXACT(f"argument {k} of {self.__name__} must fit int64, but is {said(value)}")
                 numbers.append(int(value))
             elif is_array(value):
                 arrays.append(self.beside(library, data, value))
             else:
-                raise TypeError(
+                raise KIND(
                     f"{self.__name__} takes arrays and whole numbers beside its batch, but argument {k} is "
                     f"{said(value)}; a float may come in an array of one"
                 )
@@ -207,15 +218,15 @@ class _Own:
         other, array = adopt(value, f"an argument of {self.__name__}")
         device, home = other.device(array), library.device(data)
         if device != home and not isinstance(array, np.ndarray):
-            raise DeviceError(f"{self.__name__} has a batch on {home}, but an argument on {device}")
+            raise DEVICES(f"{self.__name__} has a batch on {home}, but an argument on {device}")
         if other is not library and not isinstance(array, np.ndarray):
-            raise DeviceError(f"{self.__name__} has a batch of {library.name}, but an argument of {other.name}")
+            raise DEVICES(f"{self.__name__} has a batch of {library.name}, but an argument of {other.name}")
         return other.astype(array, self.dtypes(other.dtype_name(array.dtype)).taken)
 
     def dtypes(self, name: str) -> Dtypes:
         """In which dtype the kernel takes numbers, writes them, and what the result has."""
         if name not in SUMS_IN:
-            raise TypeError(f"{self.__name__} calculates with numbers, but was given {name}")
+            raise DTYPE(f"{self.__name__} calculates with numbers, but was given {name}")
         result = self.dtype or name
         taken, made = ("float32" if kind in HALF else kind for kind in (name, result))
         return Dtypes(taken, made, result)
@@ -226,7 +237,7 @@ def _rows(x: Any) -> Array:
     if isinstance(x, (list, tuple)):
         x = operand(x).own
     if not isinstance(x, Encoding) and not is_array(x):
-        raise TypeError(f"rows are an array, or a LoD over the outer levels, not {type(x).__name__}")
+        raise KIND(f"rows are an array, or a LoD over the outer levels, not {type(x).__name__}")
     return adopt(rows_or_data(x), "rows")[1]
 
 
@@ -237,7 +248,7 @@ def _number_dtype(dtype: object) -> str:
         with contextlib.suppress(TypeError, ValueError):
             name = dtype if isinstance(dtype, str) and dtype in SUMS_IN else np.dtype(dtype).name
     if name not in SUMS_IN:
-        raise ConversionError(f"a kernel writes numbers, but dtype is {said(dtype)}; those: {', '.join(SUMS_IN)}")
+        raise CHOICE(f"a kernel writes numbers, but dtype is {said(dtype)}; those: {', '.join(SUMS_IN)}")
     return name
 
 

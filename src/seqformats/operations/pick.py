@@ -17,7 +17,7 @@ from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import convert, restored, rows_of
 from ..converters.like import convert_like
 from ..doors.taking import Taking
-from ..errors import StructureError
+from ..errors import COUNTS, INDEX, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, structure_of
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
@@ -140,9 +140,9 @@ def _places_in(own: Encoding, index: object) -> tuple[Array, Structure]:
     asked = operand(index).own
     structure, lengths = asked._structure, own._structure.lengths
     if structure.n != lengths.size:
-        raise StructureError(f"index has {structure.n} sequences, but x has {lengths.size}")
+        raise COUNTS(f"index has {structure.n} sequences, but x has {lengths.size}")
     if asked._shape[asked._lead :] not in ((), (1,)):
-        raise StructureError(f"index must hold one integer an item, but has item shape {asked.item_shape}")
+        raise SHAPE(f"index must hold one integer an item, but has item shape {asked.item_shape}")
     given = to_host(rows_of(asked)).reshape(-1)
     wanted = given if given.dtype is _INT64 else _as_int64(given)
     wanted.setflags(write=False)
@@ -150,7 +150,7 @@ def _places_in(own: Encoding, index: object) -> tuple[Array, Structure]:
     r = wrap_places.run(wanted, places, structure.offsets, lengths)
     if r >= 0:
         i = int(np.searchsorted(structure.offsets, r, side="right")) - 1
-        raise IndexError(
+        raise INDEX(
             f"index[{i}][{r - structure.offsets[i]}] is {given[r]}, but sequence {i} of x has {lengths[i]} items"
         )
     return places, structure
@@ -161,7 +161,7 @@ def _as_int64(given: Array) -> Array:
     if not given.size:
         return np.empty(0, _INT64)
     if given.dtype.kind not in "iu":
-        raise TypeError(f"index must hold integers, not {given.dtype}")
+        raise WHOLE(f"index must hold integers, not {given.dtype}")
     held = np.minimum(given, MOST) if given.dtype == np.uint64 else given  # what is over int64 is beyond any end
     return held.astype(_INT64)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, is_array, library_of, to_host
 from ..arrays.dtypes import in_floats
-from ..errors import ConversionError, StructureError, said
+from ..errors import CHOICE, KIND, RANGE, SHAPE, said
 from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -119,20 +119,20 @@ def ranks_of(structure: Structure, levels: np.ndarray, interpolation: str) -> tu
 def _checked(q: object, interpolation: object) -> tuple[np.ndarray, str]:
     """The levels ``(q,)`` or ``()`` as float64, and the name of the interpolation."""
     if not isinstance(interpolation, str):
-        raise TypeError(f"interpolation must be a name, not {said(interpolation)}")
+        raise KIND(f"interpolation must be a name, not {said(interpolation)}")
     if interpolation not in INTERPOLATIONS:
-        raise ConversionError(f"interpolation must be one of {', '.join(INTERPOLATIONS)}, not {said(interpolation)}")
+        raise CHOICE(f"interpolation must be one of {', '.join(INTERPOLATIONS)}, not {said(interpolation)}")
     if is_array(q):
         q = to_host(q).tolist()
     several = isinstance(q, (list, tuple))
     levels = []
     for value in q if several else [q]:  # type: ignore[attr-defined]  # asked, not known
         if isinstance(value, (list, tuple)):
-            raise StructureError(f"q must be a number or have one axis, not {said(q)}")
+            raise SHAPE(f"q must be a number or have one axis, not {said(q)}")
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-            raise TypeError(f"q must be a number from 0 to 1, or some, not {said(value)}")
+            raise KIND(f"q must be a number from 0 to 1, or some, not {said(value)}")
         if not 0 <= value <= 1:
-            raise ConversionError(f"q must be a number from 0 to 1, not {said(value)}")
+            raise RANGE(f"q must be a number from 0 to 1, not {said(value)}")
         levels.append(float(value))
     return np.array(levels if several else levels[0], np.float64), interpolation
 

@@ -11,6 +11,7 @@ import numpy as np
 from .. import registry
 from ..arrays import Array, has_items, is_array, library_of_type, to_host
 from ..converters.convert import as_own, rows_of
+from ..errors import BATCH
 from ..formats import Encoding, Pairs, level_index
 from ..formats.annotations import Shaped
 from ..formats.bare import as_encoding, is_column
@@ -114,7 +115,7 @@ def equal(
 def _equal(a: Any, b: Any, equal_nan: bool) -> bool:
     for x in (a, b):
         if not isinstance(x, (Encoding, Pairs)) and not is_array(x):
-            raise TypeError(f"equal compares encodings, not {type(x).__name__}")
+            raise BATCH(f"equal compares encodings, not {type(x).__name__}")
     if (registry.kind_of(a) or type(a)) is not (registry.kind_of(b) or type(b)):
         return False
     if isinstance(a, Pairs):

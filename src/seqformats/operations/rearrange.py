@@ -14,7 +14,7 @@ from ..converters.layouts import at_least
 from ..converters.like import convert_like
 from ..doors.door import Calculating, SpreadingOut
 from ..doors.taking import Taking
-from ..errors import StructureError, said
+from ..errors import BEYOND, COUNTS, SHAPE, WHOLE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.leaves import without_data
@@ -96,7 +96,7 @@ def _ranges(x: Encoding, start: Counts, length: Counts) -> tuple[Runs]:
     wrong = (begin < 0) | (size < 0) | (begin > structure.lengths) | (size > structure.lengths - begin)
     if wrong.any():
         i = int(wrong.argmax())
-        raise StructureError(
+        raise BEYOND(
             f"sequence {i} has {structure.lengths[i]} items; start {begin[i]} and length {size[i]} do not lie in it; "
             "sf.cut(x, start, stop) takes what there is"
         )
@@ -152,7 +152,7 @@ def per_sequence(value: object, n: int, what: str) -> Array:
         return np.full(n, integers([whole(value, what)], what)[0])
     found = integers(value, what)
     if found.size != n:
-        raise StructureError(f"{what} has {found.size} numbers, but there are {n} sequences")
+        raise COUNTS(f"{what} has {found.size} numbers, but there are {n} sequences")
     return found
 
 
@@ -195,12 +195,12 @@ def reshape(x: B, width: int) -> Call[B]:
     width = at_least(width, "width", 1)
     item = own.item_shape
     if len(item) > 1:
-        raise StructureError(f"reshape is for items of one axis, but they have shape {item}")
+        raise SHAPE(f"reshape is for items of one axis, but they have shape {item}")
     structure = own._structure
     numbers = structure.lengths * math.prod(item)
     if (numbers % width).any():
         i = int((numbers % width != 0).argmax())
-        raise StructureError(
+        raise BEYOND(
             f"sequence {i} has {structure.lengths[i]} items of {math.prod(item)}, {numbers[i]} numbers, which "
             f"do not divide into rows of {said(width)}"
         )
@@ -281,7 +281,7 @@ def without_tokens(x: Encoding, tokens: Integers | Set[int] | int, what: str) ->
     wanted = tokens_wanted(tokens)
     name = name_of(x)
     if not name.startswith(("int", "uint")):
-        raise TypeError(f"tokens are integers, but the items have dtype {name}")
+        raise WHOLE(f"tokens are integers, but the items have dtype {name}")
     r = in_one_array(convert(x, Ragged))
     library, items = library_of(r.data), r.data
     if name == "uint64":  # beside int64 it would be compared as float64; no token is over int64
@@ -295,7 +295,7 @@ def without_tokens(x: Encoding, tokens: Integers | Set[int] | int, what: str) ->
 def one_token_an_item(x: Encoding, what: str) -> None:
     """StructureError for items that are no tokens by their shape."""
     if math.prod(x.item_shape) != 1 or len(x.item_shape) > 1:
-        raise StructureError(f"{what} is for tokens, items of shape () or (1,), but they have shape {x.item_shape}")
+        raise SHAPE(f"{what} is for tokens, items of shape () or (1,), but they have shape {x.item_shape}")
 
 
 def tokens_wanted(tokens: Integers | Set[int] | int) -> Array:

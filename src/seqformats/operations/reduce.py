@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, overload
 
-from .. import registry
+from .. import hints, registry
 from ..arrays import Array, library_of
 from ..arrays.dtypes import SUMS_IN, Dtypes, exponentials, sums
 from ..converters.convert import convert, restored, without_padding
-from ..errors import ConversionError, said
+from ..errors import CHOICE, DTYPE, KIND, TOGETHER, said
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..gradients.operation import Call, Pullback, with_rule
@@ -45,7 +45,7 @@ def _prod_second_order(x: Encoding, dy: Reduced) -> Encoding:
     """The gradient of a product, made of operations that have gradients themselves: each item divides the product."""
     r = convert(x, Ragged)
     if bool((r.data == 0).any()):
-        raise ConversionError(
+        raise TOGETHER(
             "a product with a zero among its items has a first gradient, but no second one; "
             "leave out create_graph=True, or take the items apart"
         )
@@ -62,7 +62,7 @@ def _prod_second_order(x: Encoding, dy: Reduced) -> Encoding:
 def _products(name: str) -> Dtypes:
     """In which dtype items are multiplied: as they would be added up."""
     if name not in SUMS_IN:
-        raise TypeError(f"items of dtype {name} cannot be multiplied; those that can: {', '.join(SUMS_IN)}")
+        raise DTYPE(f"items of dtype {name} cannot be multiplied; those that can: {', '.join(SUMS_IN)}")
     return sums(name)
 
 
@@ -143,9 +143,10 @@ def reduce(x: Batch, kind: str, *, empty: Empty | None = None) -> Reduced:
 
 def _by_name(kind: object) -> Reduction:
     if not isinstance(kind, str):
-        raise TypeError(f"a reduction is called by its name, not {said(kind)}")
+        raise KIND(f"a reduction is called by its name, not {said(kind)}")
     if kind.lower() not in _BY_NAME:
-        raise ConversionError(f"no reduction is called {said(kind)}; there are: {', '.join(_BY_NAME)}")
+        hint = hints.near(kind, _BY_NAME)
+        raise CHOICE(f"no reduction is called {said(kind)}; there are: {', '.join(_BY_NAME)}{hint}")
     return _BY_NAME[kind.lower()]
 
 

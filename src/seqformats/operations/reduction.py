@@ -12,7 +12,7 @@ from ..arrays import AUTOCAST, Array, library_of, with_autograd
 from ..arrays.dtypes import HALF, SUMS_IN, differentiable
 from ..converters.convert import at_once
 from ..doors.door import NO_DOOR
-from ..errors import ConversionError, StructureError, said
+from ..errors import EMPTY, EXACT, KIND, NO_GRADIENT, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.leaves import autocast, calculated, connected, wants_grad
 from ..formats.structure import Structure
@@ -143,7 +143,7 @@ class Reduction:
 
     def _rule(self, x: Encoding, empty: Empty) -> tuple[Reduced, Pullback]:
         if self.pullback is None:
-            raise TypeError(f"reduce_{self.name} has no gradient; its results are no floats")
+            raise NO_GRADIENT(f"reduce_{self.name} has no gradient; its results are no floats")
         dtype = x._dtype
         if dtype not in self.learned:
             name = name_of(x)
@@ -210,14 +210,14 @@ def check_empty(structure: Structure, empty: object, few: int = 0) -> None:
     """An error for what is no value, and where there should be none, but a sequence has no more items than `few`."""
     if isinstance(empty, str):
         if empty != "raise":
-            raise ConversionError(f'empty must be a value or "raise", not {said(empty)}')
+            raise EXACT(f'empty must be a value or "raise", not {said(empty)}')
         vacant = structure.lengths <= few
         if vacant.any():
             i = int(vacant.argmax())
             how = "is empty" if structure.lengths[i] == 0 else f"has {structure.lengths[i]} items, which are too few"
-            raise StructureError(f"sequence {i} {how}; give empty=0.0 or another value for it")
+            raise EMPTY(f"sequence {i} {how}; give empty=0.0 or another value for it")
     elif not isinstance(empty, (int, float, complex, np.number, np.bool_, np.datetime64)):
-        raise TypeError(f'empty must be a number or "raise", not {said(empty)}')
+        raise KIND(f'empty must be a number or "raise", not {said(empty)}')
 
 
 def fitting_value(empty: object, name: str) -> object:
@@ -231,7 +231,7 @@ def fitting_value(empty: object, name: str) -> object:
         if fits and SUMS_IN.get(name) in ("int64", "uint64"):
             value = int(value)
     if not fits:
-        raise ConversionError(f"empty={said(empty)} does not fit {name}, the dtype of the result")
+        raise EXACT(f"empty={said(empty)} does not fit {name}, the dtype of the result")
     return value
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, frozen, is_array, to_host
 from ..converters.convert import convert
-from ..errors import StructureError
+from ..errors import DTYPE, LEVELS, NAN, SHAPE
 from ..formats import Ragged
 from ..gradients.operation import operand
 from .annotations import T
@@ -89,7 +89,7 @@ def minimum_bayes_risk(x: T, scores: Any = None, *, utility: Utility | None = No
     own = operand(x).own
     levels = own._levels
     if len(levels) < 2:
-        raise StructureError(
+        raise LEVELS(
             "hypotheses must be in lists, one for each source, but there is one level of sequences; make the outer one "
             "with nest"
         )
@@ -125,11 +125,11 @@ def _numbers(given: Any, count: int, what: str, of: str) -> Array:
     """Finite numbers, of any library, as float64 on the host."""
     found = np.asarray(to_host(given) if is_array(given) else given)
     if found.dtype.kind not in "biuf" and found.size:
-        raise TypeError(f"{what} must be real numbers, not {found.dtype}")
+        raise DTYPE(f"{what} must be real numbers, not {found.dtype}")
     if found.shape != (count,):
-        raise StructureError(f"{what} must have shape ({count},), a number for each of the {of}, not {found.shape}")
+        raise SHAPE(f"{what} must have shape ({count},), a number for each of the {of}, not {found.shape}")
     found = found.astype(np.float64)
     if not np.isfinite(found).all():
         wrong = int(np.flatnonzero(~np.isfinite(found))[0])
-        raise ValueError(f"{what} must be finite, but number {wrong} is {found[wrong]}")
+        raise NAN(f"{what} must be finite, but number {wrong} is {found[wrong]}")
     return found

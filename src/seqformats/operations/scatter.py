@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array, adopt, library_of, to_host
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import restored, rows_of
-from ..errors import DeviceError, StructureError
+from ..errors import COUNTS, DEVICES, DTYPE, INDEX, MIXED, SHAPE, UNLIKE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.encoding import shown
@@ -74,37 +74,37 @@ def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
     where = operand(index).own
     own, _, gradient = operand(updates)
     if len(array.shape) < 2:
-        raise StructureError(f"base must have the axes (n, m, *item), but has shape {tuple(array.shape)}")
+        raise SHAPE(f"base must have the axes (n, m, *item), but has shape {tuple(array.shape)}")
     n, room, item = array.shape[0], array.shape[1], tuple(array.shape[2:])
     structure = own._structure
     for what, batch in (("index", where), ("updates", own)):
         if batch._structure.n != n:
-            raise StructureError(f"{what} has {batch._structure.n} sequences, but base has {n} rows")
+            raise COUNTS(f"{what} has {batch._structure.n} sequences, but base has {n} rows")
     if not where._structure.same_lengths(structure):
-        raise StructureError(
+        raise UNLIKE(
             f"index has sequences of lengths {shown(where._structure.lengths)}, but updates {shown(structure.lengths)}"
         )
     if own.item_shape != item:
-        raise StructureError(f"updates have item shape {own.item_shape}, but places of base have {item}")
+        raise SHAPE(f"updates have item shape {own.item_shape}, but places of base have {item}")
     if library_of(own._sample()) is not library or own.device != library.device(array):
-        raise DeviceError(
+        raise DEVICES(
             f"updates are on {own.device}, {library_of(own._sample()).name}; base is on {library.device(array)}"
         )
     if own.dtype != array.dtype:
-        raise StructureError(f"updates have dtype {own.dtype}, but base has {array.dtype}")
+        raise MIXED(f"updates have dtype {own.dtype}, but base has {array.dtype}")
     if math.prod(where.item_shape) != 1 or len(where.item_shape) > 1:
-        raise StructureError(f"index must hold one integer an item, but has item shape {where.item_shape}")
+        raise SHAPE(f"index must hold one integer an item, but has item shape {where.item_shape}")
     name = library.dtype_name(array.dtype)
     if sums_in(name) and name == "bool":
-        raise TypeError("bools cannot be added up in place; give integers")
+        raise DTYPE("bools cannot be added up in place; give integers")
     places = to_host(rows_of(where)).reshape(-1)
     if places.dtype.kind not in "iu" and places.size:
-        raise TypeError(f"index must hold integers, not {places.dtype}")
+        raise WHOLE(f"index must hold integers, not {places.dtype}")
     wrong = (places < 0) | (places >= room)
     if wrong.any():
         r = int(wrong.argmax())
         i = int(np.searchsorted(structure.offsets, r, side="right")) - 1
-        raise IndexError(f"index has the place {places[r]} for row {i}, but base has {room} places")
+        raise INDEX(f"index has the place {places[r]} for row {i}, but base has {room} places")
     places = places.astype(np.int64)
     shape = without_data(own)
     flat = np.repeat(np.arange(n), structure.lengths) * room + places

@@ -12,6 +12,7 @@ from ..arrays import Array, frozen, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import convert, restored
 from ..converters.layouts import lod_to_ragged
+from ..errors import BATCH
 from ..formats import Encoding, LoD, Ragged, level_index, structure_of
 from ..formats.annotations import Index
 from ..formats.encoding import PICK
@@ -75,9 +76,7 @@ def select(x: T, index: Index, level: int = 0) -> Call[T]:
     """
     if not isinstance(x, Encoding) and is_tree(x):
         if level != 0:
-            raise TypeError(
-                "of a tree of columns the outermost sequences are selected; select on a level column by column"
-            )
+            raise BATCH("of a tree of columns the outermost sequences are selected; select on a level column by column")
         return cast(
             Call[T], each_column(x, lambda n: places(index, n), lambda c, chosen: selected(rows_or_batch(c), chosen))
         )

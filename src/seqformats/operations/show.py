@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ..arrays import is_array
 from ..converters.convert import as_own
-from ..errors import said
+from ..errors import KIND, said
 from ..formats import Pairs
 from ..formats.bare import as_encoding
 from ..formats.pictures import STYLES, lines_of_groups, picture, rows_of_letters
@@ -61,7 +61,7 @@ def show(x: Batch | Mapping[Any, Any], *, file: TextIO | None = None) -> None:
     """
     stream = sys.stdout if file is None else file
     if not callable(getattr(stream, "write", None)):
-        raise TypeError(f"file must be a text stream, not {said(file)}")
+        raise KIND(f"file must be a text stream, not {said(file)}")
     found = [(name, picture(as_own(as_encoding(member)))) for name, member in _members(x, "")]
     for name, of in found:  # once nothing can be refused any more
         _write(name, of, stream)

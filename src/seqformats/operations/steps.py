@@ -15,7 +15,7 @@ from ..arrays import Array, adopt, frozen, is_array, library_of, shape_of
 from ..converters.convert import convert, restored
 from ..converters.layouts import to_packed, to_ragged
 from ..converters.like import convert_like
-from ..errors import StructureError, said
+from ..errors import COUNTS, EMPTY, INDEX, KIND, LENGTHS, LEVELS, LONG, SHAPE, SLOPE, UNLIKE, said
 from ..formats import Encoding, LoD, Packed, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -193,11 +193,11 @@ class TensorArray:
         try:
             given = tuple(steps)
         except TypeError:
-            raise TypeError(f"the new steps must be a list or tuple, not {type(steps).__name__}") from None
+            raise KIND(f"the new steps must be a list or tuple, not {type(steps).__name__}") from None
         steps, found = _taken(given)
         old, new = _sizes(self.steps, scan(self.steps)), _sizes(steps, found)
         if not same_numbers(old, new):
-            raise StructureError(f"the new steps have {new.tolist()} rows or sequences, the old ones {old.tolist()}")
+            raise UNLIKE(f"the new steps have {new.tolist()} rows or sequences, the old ones {old.tolist()}")
         _check(steps, found, self._own())
         return TensorArray._of(steps, self.like)
 
@@ -221,7 +221,7 @@ class TensorArray:
         """
         if not self.steps:
             if self.like is None:
-                raise StructureError("there is no step, so neither a dtype nor an item shape; give like")
+                raise EMPTY("there is no step, so neither a dtype nor an item shape; give like")
             return self.like
         own, result, _ = (None, None, None) if self.like is None else operand(self.like)
         found = scan(self.steps)
@@ -287,14 +287,14 @@ class TensorArray:
         [[0, 2], [0, 3], [1, 4]]
         """
         if not self.steps or not isinstance(self.steps[0], Encoding):
-            raise StructureError("pack_prefixes needs at least one step, and steps that are LoDs")
+            raise EMPTY("pack_prefixes needs at least one step, and steps that are LoDs")
         return _paths(self.steps)
 
 
 def _taken(given: object) -> tuple[tuple[Any, ...], _Read]:
     """Steps that the caller gives: arrays of libraries known here, or LoDs; and what `scan` says of them."""
     if not isinstance(given, (list, tuple)):
-        raise TypeError(f"steps must be a list or tuple, not {type(given).__name__}")
+        raise KIND(f"steps must be a list or tuple, not {type(given).__name__}")
     steps = tuple(given)
     found = scan(steps)
     if found is None:
@@ -305,10 +305,10 @@ def _taken(given: object) -> tuple[tuple[Any, ...], _Read]:
 
 def _array(step: object, t: int) -> Array:
     if not is_array(step):
-        raise TypeError(f"steps[{t}] must be an array or a LoD, not {type(step).__name__}")
+        raise KIND(f"steps[{t}] must be an array or a LoD, not {type(step).__name__}")
     array = adopt(step, f"steps[{t}]")[1]
     if len(array.shape) < 1:
-        raise StructureError(f"steps[{t}] must have the axes (alive, *item), but is a single number")
+        raise SHAPE(f"steps[{t}] must have the axes (alive, *item), but is a single number")
     return array
 
 
@@ -332,22 +332,22 @@ def _check(steps: tuple[Any, ...], found: _Read, like: Any) -> None:
     """StructureError where steps do not fit each other or `like`."""
     if found is None and any(isinstance(step, Encoding) for step in steps):
         if not all(isinstance(step, Encoding) for step in steps):
-            raise TypeError("steps must be all arrays or all LoDs")
+            raise KIND("steps must be all arrays or all LoDs")
         check_alike(steps, "step")
         for t, step in enumerate(steps):
             step._look()
             if len(step.lod) != len(steps[0].lod):
-                raise StructureError(f"steps[{t}] has {len(step.lod)} levels, but steps[0] has {len(steps[0].lod)}")
+                raise LEVELS(f"steps[{t}] has {len(step.lod)} levels, but steps[0] has {len(steps[0].lod)}")
     elif found is None and steps:
         if any(len(step.shape) < 1 for step in steps):  # since it was taken
-            raise StructureError("a step must have the axes (alive, *item), but one is a single number now")
+            raise SHAPE("a step must have the axes (alive, *item), but one is a single number now")
         check_alike(steps, "step")
     if like is not None:
         outer = like._levels[0]
         have = _sizes(steps, found)
         wanted = outer.order.size_at_t[: outer.longest]
         if not same_numbers(have, wanted):
-            raise StructureError(f"the steps have {have.tolist()} rows, but like has {wanted.tolist()} sequences alive")
+            raise UNLIKE(f"the steps have {have.tolist()} rows, but like has {wanted.tolist()} sequences alive")
 
 
 def _by_steps(outer: Structure) -> Array:
@@ -364,9 +364,7 @@ def _structure_of_steps(steps: tuple[Any, ...]) -> Structure:
     sizes = _sizes(steps, scan(steps))
     if (np.diff(sizes) > 0).any():
         t = int((np.diff(sizes) > 0).argmax()) + 1
-        raise StructureError(
-            f"steps[{t}] has {sizes[t]} rows after {sizes[t - 1]}; sequences end, but do not begin later"
-        )
+        raise LENGTHS(f"steps[{t}] has {sizes[t]} rows after {sizes[t - 1]}; sequences end, but do not begin later")
     n = int(sizes[0]) if sizes.size else 0
     return Structure.of_lengths(np.searchsorted(-sizes, -np.arange(n), side="left").astype(np.int64))
 
@@ -374,7 +372,7 @@ def _structure_of_steps(steps: tuple[Any, ...]) -> Structure:
 def _paths(steps: Sequence[LoD]) -> LoD:
     for t in range(1, len(steps)):
         if steps[t]._structure.n != steps[t - 1].rows:
-            raise StructureError(
+            raise COUNTS(
                 f"steps[{t}] has {steps[t]._structure.n} innermost sequences, "
                 f"but steps[{t - 1}] has {steps[t - 1].rows} rows"
             )
@@ -456,14 +454,14 @@ def shrink(x: X, like: Batch | TensorArray, step: int) -> Call[X]:
     """
     t = whole(step, "step")
     if t < 0:
-        raise IndexError(f"there is no step {said(t)}")
+        raise INDEX(f"there is no step {said(t)}")
     if isinstance(like, TensorArray):
         alive = len(like.steps[t]) if t < len(like.steps) else 0
     else:
         alive = int((lengths(like, 0) > t).sum())
     batch = rows_or_batch(x)
     if len(batch.own) < alive:
-        raise StructureError(f"x has {len(batch.own)} sequences, but {alive} of like are longer than {t}")
+        raise LONG(f"x has {len(batch.own)} sequences, but {alive} of like are longer than {t}")
     return selected(batch, slice(0, alive))
 
 
@@ -474,10 +472,10 @@ def _unpack_with_pullback(x: Batch) -> tuple[TensorArray, Pullback]:
 
     def pullback(dy: object) -> Any:
         if not isinstance(dy, (list, tuple, TensorArray)):
-            raise TypeError(f"the gradient must be a list of steps, not {type(dy).__name__}")
+            raise KIND(f"the gradient must be a list of steps, not {type(dy).__name__}")
         given = tuple(dy)
         if len(given) != len(likes):
-            raise StructureError(f"there are {len(likes)} steps, but {len(given)} gradients")
+            raise SLOPE(f"there are {len(likes)} steps, but {len(given)} gradients")
         steps = [fitting(d, like) for d, like in zip(given, likes, strict=True)]
         dx = TensorArray(tuple(steps), own).pack()
         return dx if gradient is None else gradient(dx)

@@ -11,7 +11,7 @@ import numpy as np
 from .. import formats
 from ..arrays import Array, adopt, is_array, library_of, to_host
 from ..converters.convert import convert
-from ..errors import StructureError, said
+from ..errors import BATCH, BROKEN, KIND, said
 from ..formats import Encoding, Pairs, Ragged
 from ..formats.annotations import Shaped
 from ..formats.bare import as_encoding
@@ -67,7 +67,7 @@ def to_arrays(x: Batch | Shaped, prefix: str = "") -> dict[str, Array]:
     Ragged(shape (3,), int64, cpu, 2 sequences of lengths [2, 1])
     """
     if not isinstance(prefix, str):
-        raise TypeError(f"prefix must be a str, not {said(prefix)}")
+        raise KIND(f"prefix must be a str, not {said(prefix)}")
     x = as_encoding(x)
     if isinstance(x, Pairs):
         members = {name: getattr(x, name) for name in _MEMBERS}
@@ -79,9 +79,7 @@ def to_arrays(x: Batch | Shaped, prefix: str = "") -> dict[str, Array]:
     if is_array(x):
         return {**_headed(_ARRAY, adopt(x)[1], prefix), f"{prefix}data": adopt(x)[1]}
     if not isinstance(x, Encoding) or _kind(type(x).__name__) is not type(x):
-        raise TypeError(
-            f"to_arrays takes encodings of this library, and no {type(x).__name__}; convert it to one of them"
-        )
+        raise BATCH(f"to_arrays takes encodings of this library, and no {type(x).__name__}; convert it to one of them")
     x._look()
     source: Any = x if x._in_one_array else convert(x, Ragged)
     found = _headed(type(x).__name__, source.data, prefix)
@@ -151,13 +149,13 @@ def from_arrays(arrays: Mapping[str, Shaped], prefix: str = "") -> Any:
     List(items of shape (), int64, cpu, 2 sequences of lengths [2, 1])
     """
     if not isinstance(prefix, str):
-        raise TypeError(f"prefix must be a str, not {said(prefix)}")
+        raise KIND(f"prefix must be a str, not {said(prefix)}")
     if not isinstance(arrays, Mapping):
-        raise TypeError(f"from_arrays takes a mapping of names to arrays, not {type(arrays).__name__}")
+        raise KIND(f"from_arrays takes a mapping of names to arrays, not {type(arrays).__name__}")
     found = {key[len(prefix) :]: arrays[key] for key in arrays if isinstance(key, str) and key.startswith(prefix)}
     for key, value in found.items():
         if not is_array(value):
-            raise TypeError(f"{prefix + key} must be an array, not {type(value).__name__}")
+            raise KIND(f"{prefix + key} must be an array, not {type(value).__name__}")
     return _read(found, prefix)
 
 
@@ -166,10 +164,10 @@ def _read(found: dict[str, Any], prefix: str, depth: int = 8) -> Any:
     for key in _HEAD:
         if key not in found:
             known = f"; there are: {_listed(found)}" if found else ""
-            raise StructureError(f"there is no {said(prefix + key)}, so this is nothing that to_arrays has made{known}")
+            raise BROKEN(f"there is no {said(prefix + key)}, so this is nothing that to_arrays has made{known}")
     version = to_host(found.pop("version"))
     if version.shape != (1,) or version.dtype.kind not in "iu" or version[0] != VERSION:
-        raise StructureError(f"{prefix}version is {said(version.tolist())}, but only [{VERSION}] can be read here")
+        raise BROKEN(f"{prefix}version is {said(version.tolist())}, but only [{VERSION}] can be read here")
     name = _text(found.pop("format"), f"{prefix}format")
     if name == _PAIRS and depth:
         return _pairs(found, prefix, depth - 1)
@@ -178,7 +176,7 @@ def _read(found: dict[str, Any], prefix: str, depth: int = 8) -> Any:
         return adopt(found["data"], f"{prefix}data")[1]
     kind = _kind(name)
     if kind is None:
-        raise StructureError(f"{prefix}format is {said(name)}, which is no encoding here")
+        raise BROKEN(f"{prefix}format is {said(name)}, which is no encoding here")
     source: Any = kind if kind._in_one_array else Ragged
     given: dict[str, Any] = {}
     wanted: list[str] = []
@@ -203,7 +201,7 @@ def _pairs(found: dict[str, Any], prefix: str, depth: int) -> Pairs:
     begins = tuple([f"{name}." for name in _MEMBERS])
     strange = [key for key in found if not key.startswith(begins)]
     if strange:
-        raise StructureError(f"{_listed(strange, prefix)} {_have(strange)} no place in {_PAIRS}")
+        raise BROKEN(f"{_listed(strange, prefix)} {_have(strange)} no place in {_PAIRS}")
     one, two = (
         _read({key[len(b) :]: a for key, a in found.items() if key.startswith(b)}, prefix + b, depth) for b in begins
     )
@@ -213,10 +211,10 @@ def _pairs(found: dict[str, Any], prefix: str, depth: int) -> Pairs:
 def _check_names(found: Iterable[str], wanted: Iterable[str], prefix: str) -> None:
     missing = sorted(set(wanted) - set(found))
     if missing:
-        raise StructureError(f"{_listed(missing, prefix)} {_have(missing)} not been given; there are: {_listed(found)}")
+        raise BROKEN(f"{_listed(missing, prefix)} {_have(missing)} not been given; there are: {_listed(found)}")
     strange = sorted(set(found) - set(wanted))
     if strange:
-        raise StructureError(
+        raise BROKEN(
             f"{_listed(strange, prefix)} {_have(strange)} no place there; where several batches are in one file, each "
             "has a prefix"
         )
@@ -235,11 +233,11 @@ def _text(array: Any, what: str) -> str:
     """ASCII in an array."""
     codes = to_host(array)
     if codes.dtype != np.uint8 or codes.ndim != 1:
-        raise TypeError(f"{what} must be text, uint8 with one axis, not {codes.dtype} of shape {codes.shape}")
+        raise KIND(f"{what} must be text, uint8 with one axis, not {codes.dtype} of shape {codes.shape}")
     try:
         text: str = codes[:64].tobytes().decode("ascii")
     except UnicodeDecodeError:
-        raise StructureError(f"{what} must be text in ASCII, but is {said(codes[:64].tobytes())}") from None
+        raise BROKEN(f"{what} must be text in ASCII, but is {said(codes[:64].tobytes())}") from None
     return text
 
 

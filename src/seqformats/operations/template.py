@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import library_of
 from ..converters.convert import rows_of
 from ..converters.like import convert_like
-from ..errors import StructureError, said
+from ..errors import COUNTS, EMPTY, KIND, SHAPE, WHOLE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.structure import integers, whole
@@ -105,15 +105,15 @@ class Template:
 
     def __post_init__(self) -> None:
         if not isinstance(self.parts, (list, tuple)):
-            raise TypeError(f"a template takes a list of integers and names, not {type(self.parts).__name__}")
+            raise KIND(f"a template takes a list of integers and names, not {type(self.parts).__name__}")
         parts = tuple([part if isinstance(part, str) else whole(part, "a part that is no name") for part in self.parts])
         object.__setattr__(self, "parts", parts)
         if not self.names:
-            raise StructureError("a template needs at least one name, which stands for a batch")
+            raise EMPTY("a template needs at least one name, which stands for a batch")
         if self.types is not None:
             types = tuple(integers(self.types, "types").tolist())
             if len(types) != len(parts):
-                raise StructureError(f"there are {len(types)} types, but {len(parts)} parts")
+                raise COUNTS(f"there are {len(types)} types, but {len(parts)} parts")
             object.__setattr__(self, "types", types)
 
     @property
@@ -146,7 +146,7 @@ class Template:
         given = dict(zip(names, batches, strict=False))
         twice = [name for name in named if name in given]
         if len(batches) > len(names) or twice or {*given, *named} != {*names}:
-            raise TypeError(
+            raise KIND(
                 f"this template takes the batches {', '.join(map(said, names))}, but was given {len(batches)} by place "
                 f"and by name {', '.join(map(said, named)) or 'none'}"
             )
@@ -165,12 +165,12 @@ def _tokens(name: str, x: object) -> Operand:
     batch = operand(x)
     own, dtype = batch.own, name_of(batch.own)
     if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
-        raise StructureError(f"tokens are items of shape () or (1,), but those of {said(name)} have {own.item_shape}")
+        raise SHAPE(f"tokens are items of shape () or (1,), but those of {said(name)} have {own.item_shape}")
     if own.rows == 0 and not isinstance(x, Encoding):  # bare lists without items have no dtype
         r = rows_of(own)
         library = library_of(r)
         none = library.zeros(tuple(r.shape), library.dtype("int64"), r)
         return batch._replace(own=convert_like(Ragged._sealed(none, own._structure), own))
     if not dtype.startswith(("int", "uint")):
-        raise TypeError(f"tokens are integers, but the items of {said(name)} have dtype {dtype}")
+        raise WHOLE(f"tokens are integers, but the items of {said(name)} have dtype {dtype}")
     return batch

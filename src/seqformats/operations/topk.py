@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, frozen, library_of
 from ..arrays.dtypes import differentiable, in_floats
-from ..errors import StructureError
+from ..errors import ARGUMENT
 from ..formats import Encoding
 from ..formats.annotations import Integers
 from ..formats.leaves import calculated, without_data
@@ -75,7 +75,7 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     floats, result = in_floats(name, "a mean of the largest")
     ks = frozen(integers(topks if not isinstance(topks, (int, np.integer)) else [topks], "topks"))
     if ks.size and int(ks.min()) < 1:
-        raise StructureError(f"topks must be at least 1, not {int(ks.min())}")
+        raise ARGUMENT(f"topks must be at least 1, not {int(ks.min())}")
     most = int(ks.max()) if ks.size else 0
 
     def rule(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:

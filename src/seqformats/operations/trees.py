@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, adopt, is_array, library_of
-from ..errors import DeviceError, StructureError
+from ..errors import BATCH, COUNTS, DEVICES, MIXED, SLOPE
 from ..formats.leaves import without_data
 from ..formats.trees import Tree, at_column, check_columns, columns_of, is_tree, matched, name_of, rebuilt, skeleton
 from ..gradients.cotangent import fitting
@@ -59,7 +59,7 @@ def joined_trees(batches: Sequence[Any], join: Callable[[Sequence[Any]], Call[An
     trees = []
     for k, batch in enumerate(batches):
         if not is_tree(batch):
-            raise TypeError(
+            raise BATCH(
                 f"batch {k} is no {type(batches[0]).__name__} of columns as the first is, but {type(batch).__name__}"
             )
         trees.append(columns_of(batch))
@@ -86,7 +86,7 @@ def _joined(parts: Sequence[Any], join: Callable[[Sequence[Any]], Call[Any]]) ->
     for kinds, what in ((none, "None"), (rows, "rows")):
         if any(kinds) and not all(kinds):
             a, b = kinds.index(True), kinds.index(False)
-            raise StructureError(f"batch {a} has {what} there, but batch {b} has {_word(parts[b])}")
+            raise COUNTS(f"batch {a} has {what} there, but batch {b} has {_word(parts[b])}")
     if none[0]:
         return None
     return _joined_rows(parts) if rows[0] else join(parts)
@@ -101,9 +101,9 @@ def _joined_rows(parts: Sequence[Any]) -> Call[Any]:
     library, first = library_of(owns[0]), owns[0]
     for k, own in enumerate(owns):
         if library_of(own) is not library or library.device(own) != library.device(first):
-            raise DeviceError(f"batch {k} has rows of another library or on another device than batch 0")
+            raise DEVICES(f"batch {k} has rows of another library or on another device than batch 0")
         if own.dtype != first.dtype or own.shape[1:] != first.shape[1:]:
-            raise StructureError(
+            raise MIXED(
                 f"batch {k} has rows of {own.dtype} and shape {tuple(own.shape[1:])}, but batch 0 of {first.dtype} and "
                 f"{tuple(first.shape[1:])}"
             )
@@ -131,14 +131,14 @@ def split_trees(
 
     def pullback(dys: Sequence[Any]) -> Any:
         if len(dys) != len(ranges):
-            raise StructureError(f"there are {len(ranges)} batches, but {len(dys)} gradients")
+            raise SLOPE(f"there are {len(ranges)} batches, but {len(dys)} gradients")
         given = [matched(dy, like, f"gradient {i}", missing=True) for i, dy in enumerate(dys)]
         dxs = []
         for k, (path, (_, back)) in enumerate(zip(paths, found, strict=True)):
             parts = [one[k] for one in given]
             missing = [i for i, part in enumerate(parts) if part is None]
             if missing and len(missing) < len(parts):
-                raise StructureError(f"gradient {missing[0]} has none for {name_of(path)}, but others have")
+                raise SLOPE(f"gradient {missing[0]} has none for {name_of(path)}, but others have")
             dxs.append(None if back is None or missing else at_column(path, back, parts))
         return rebuilt(like, iter(dxs))
 

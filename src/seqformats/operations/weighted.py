@@ -11,7 +11,7 @@ from ..arrays import NUMPY, Array, adopt, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, means
 from ..converters.convert import restored, rows_of
 from ..doors.door import Plan, Weighing
-from ..errors import DeviceError, StructureError
+from ..errors import DEVICES, DTYPE, EMPTY, SHAPE, UNLIKE
 from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
@@ -53,7 +53,7 @@ class Weighted:
         name = library_of(own._sample()).dtype_name(own._dtype)
         made = means(name).made
         if name.startswith("complex"):
-            raise TypeError(f"items of dtype {name} take no weights; weigh their real and imaginary parts")
+            raise DTYPE(f"items of dtype {name} take no weights; weigh their real and imaginary parts")
         mass = weights_of(weights, own)
         if empty is not self.record.default:
             check_empty(own._structure, empty)
@@ -98,18 +98,16 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
     if is_array(weights):
         rows = adopt(weights, "weights")[1]
         if rows.shape[:1] != (x._structure.rows,):
-            raise StructureError(f"weights have shape {tuple(rows.shape)}, but there are {x.rows} items")
+            raise SHAPE(f"weights have shape {tuple(rows.shape)}, but there are {x.rows} items")
         found = Operand(Ragged._sealed(rows, x._structure), None, rows_of)
     else:
         found = operand(weights)
         lengths = found.own._structure.lengths
         if not found.own._structure.same_lengths(x._structure):
-            raise StructureError(
-                f"weights have sequences of lengths {shown(lengths)}, but x has {shown(x._structure.lengths)}"
-            )
+            raise UNLIKE(f"weights have sequences of lengths {shown(lengths)}, but x has {shown(x._structure.lengths)}")
     own = found.own
     if len(own._shape) != own._lead and own.item_shape != x.item_shape:
-        raise StructureError(f"weights have item shape {own.item_shape}, but must have () or {x.item_shape}, that of x")
+        raise SHAPE(f"weights have item shape {own.item_shape}, but must have () or {x.item_shape}, that of x")
     library, theirs = library_of(x._sample()), library_of(own._sample())
     nothing = not own.rows and not isinstance(weights, Encoding)  # a bare list without items has no dtype of its own
     if nothing and theirs is not library and (own._in_one_array or not own._leaves()):  # nor a library
@@ -117,10 +115,10 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
         own = own._with_data(none) if own._in_one_array else Ragged._sealed(none, own._structure)
         found, theirs = Operand(own, found.result, found.gradient), library
     if theirs is not library or (library is not NUMPY and own.device != x.device):
-        raise DeviceError(f"weights are on {own.device}, {theirs.name}; x is on {x.device}, {library.name}")
+        raise DEVICES(f"weights are on {own.device}, {theirs.name}; x is on {x.device}, {library.name}")
     name = library.dtype_name(own._dtype)
     if not name.startswith(("float", "bfloat")) and not (nothing and not name.startswith("complex")):
-        raise TypeError(f"weights have dtype {name}; give them a float dtype")
+        raise DTYPE(f"weights have dtype {name}; give them a float dtype")
     return found
 
 
@@ -178,7 +176,7 @@ class _Weighing:
         if isinstance(empty, str):
             if vacant.size:
                 i = int(vacant[0]) * structure.n // math.prod(totals.shape)
-                raise StructureError(f"the weights of sequence {i} add up to 0; give empty=0.0 or another value for it")
+                raise EMPTY(f"the weights of sequence {i} add up to 0; give empty=0.0 or another value for it")
             return values
         value = fitting_value(empty, library.dtype_name(values.dtype))
         if vacant.size:

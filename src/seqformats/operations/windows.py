@@ -13,7 +13,7 @@ from ..converters.convert import convert, restored
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
 from ..doors.door import Calculating
-from ..errors import DeviceError, StructureError, said
+from ..errors import DEVICES, MIXED, SHAPE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -225,16 +225,16 @@ def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
     library, w = adopt(cast(Array, weight), "weight")
     item = own.item_shape
     if len(item) > 1:
-        raise StructureError(f"conv is for items of one axis, but they have shape {item}")
+        raise SHAPE(f"conv is for items of one axis, but they have shape {item}")
     high = (before + 1 + after) * math.prod(item)
     if len(w.shape) != 2 or w.shape[0] != high:
-        raise StructureError(
+        raise SHAPE(
             f"weight must have shape ({said(high)}, out), (before + 1 + after) * width rows, but has {tuple(w.shape)}"
         )
     if library is not library_of(own._sample()) or library.device(w) != own.device:
-        raise DeviceError(f"weight is an array of {library.name} on {library.device(w)}; x is on {own.device}")
+        raise DEVICES(f"weight is an array of {library.name} on {library.device(w)}; x is on {own.device}")
     if w.dtype != own.dtype:
-        raise StructureError(f"weight has dtype {w.dtype}, but x has {own.dtype}")
+        raise MIXED(f"weight has dtype {w.dtype}, but x has {own.dtype}")
     name, shape = name_of(own), without_data(own)
 
     def rule(operands: tuple[Encoding, Array], back: bool) -> tuple[Any, Pullback]:

@@ -5,6 +5,7 @@ from typing import cast
 import numpy as np
 
 from ..arrays import Array, frozen, library_of_type
+from ..errors import BATCH
 from ..launch.kernel import kernel
 from . import objects
 from .objects import HEAD, TUPLE
@@ -97,6 +98,6 @@ def common_flags(items: tuple[object, ...]) -> int:
     common = -1
     for item in items:
         if not isinstance(item, np.ndarray):
-            raise TypeError(f"a {type(item).__name__} is no array of NumPy")
+            raise BATCH(f"a {type(item).__name__} is no array of NumPy")
         common &= item.flags.num
     return common

@@ -16,7 +16,7 @@ from thinc.types import Ragged as ThincRagged
 from ..arrays import is_array
 from ..converters.convert import convert, no_encoding, relaid
 from ..converters.like import back_to
-from ..errors import StructureError
+from ..errors import RESULT, SHAPE, SLOPE
 from ..formats import Encoding, List, Padded, Ragged
 from ..formats.bare import as_encoding, is_list_of_arrays, read_list
 from ..formats.leaves import without_data
@@ -150,7 +150,7 @@ def ragged_data_door(X: Any) -> Door:
 def rectangle_door(X: Any) -> Door:
     """For a bare rectangle, time-major: sequences of one length."""
     if X.ndim < 2:
-        raise StructureError(f"a rectangle has the axes (steps, n, *item), but this one has shape {X.shape}")
+        raise SHAPE(f"a rectangle has the axes (steps, n, *item), but this one has shape {X.shape}")
     steps, n = X.shape[:2]
     own = Padded(X, np.full(steps, n), np.full(n, steps), np.arange(n))
     return Door(own, lambda y: relaid(y, own).data)
@@ -168,7 +168,7 @@ def fitting(d: Door, shape: Encoding) -> Any:
     if y._structure is shape._structure:
         return y
     if not y._structure.same_lengths(shape._structure):
-        raise StructureError(
+        raise SLOPE(
             f"the gradient has {len(y)} sequences with {y.rows} items, the result had {len(shape)} with {shape.rows}, "
             "or they are of other lengths"
         )
@@ -179,7 +179,7 @@ def over_data(y: Any, batch: Any) -> Any:
     """An array with the leading axes of the data that a layer saw, as an encoding like that."""
     lead = batch._shape[: batch._lead]
     if y.shape[: len(lead)] != lead:
-        raise StructureError(f"a layer that saw data of shape {batch._shape} gave an array of shape {y.shape}")
+        raise RESULT(f"a layer that saw data of shape {batch._shape} gave an array of shape {y.shape}")
     return batch._with_data(np.ascontiguousarray(y))
 
 

@@ -10,7 +10,7 @@ from thinc.util import get_width
 
 from ..arrays import is_array
 from ..converters.layouts import at_least
-from ..errors import ConversionError, StructureError, said
+from ..errors import EMPTY, RANGE, SLOPE, said
 from ..formats import List, Padded, Ragged
 from ..operations.extremes import FIRST, LAST, MAX
 from ..operations.reduce import MEAN as REDUCE_MEAN
@@ -99,13 +99,13 @@ def reduced(record: Reduction, model: Layer, X: Any, is_train: bool) -> Call:  #
     door = enter(X)
     x = door.as_kind(Ragged) if isinstance(door.own, tuple) else door.own
     if record in NEEDS_ITEMS and not x._structure.lengths.all():
-        raise StructureError("all sequence lengths must be > 0; reduce_sum and reduce_mean give zeros for 0")
+        raise EMPTY("all sequence lengths must be > 0; reduce_sum and reduce_mean give zeros for 0")
     Y, back = record.with_pullback(x)
     shape, dtype = Y.shape, Y.dtype
 
     def backprop(dY: Any) -> Any:
         if dY.shape != shape or dY.dtype != dtype:
-            raise StructureError(f"the result was {dtype} of shape {shape}, its gradient is {dY.dtype} of {dY.shape}")
+            raise SLOPE(f"the result was {dtype} of shape {shape}, its gradient is {dY.dtype} of {dY.shape}")
         return door.back(back(np.ascontiguousarray(dY)))
 
     return Y, backprop
@@ -239,7 +239,7 @@ def checked_clip(clip: float | None) -> float | None:
     if clip is None:
         return None
     if isinstance(clip, (bool, str)) or not clip > 0:
-        raise ConversionError(f"clip must be a positive number or None, not {said(clip)}")
+        raise RANGE(f"clip must be a positive number or None, not {said(clip)}")
     return float(clip)
 
 

@@ -16,7 +16,7 @@ from thinc.api import NumpyOps, Ops, get_current_ops, registry, set_current_ops
 
 from ..arrays import Array
 from ..converters.convert import convert
-from ..errors import StructureError
+from ..errors import ARGUMENT, INDEX, ROWS, SHAPE, SLOPE, StructureError
 from ..formats import Masked, Padded, Ragged
 from ..formats.bare import read_list
 from ..formats.leaves import ShapeDtype
@@ -70,7 +70,9 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
         if pad > 0:
             structure = structure_of(np.where(structure.lengths > 0, structure.lengths + pad, 0))
         if structure.rows > X.shape[0]:
-            raise IndexError(f"lengths must sum up to the number of rows, {X.shape[0]}, but sum up to {structure.rows}")
+            raise ROWS.of(
+                IndexError, f"lengths must sum up to the number of rows, {X.shape[0]}, but sum up to {structure.rows}"
+            )
         return pieces(X, structure, pad)
 
     def pad(self, seqs: Any, round_to: int = 1) -> Any:
@@ -139,15 +141,15 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
         rows, shape = gradient_rows(d_maxes, structure)
         places = np.ascontiguousarray(which, np.int64)
         if places.shape != rows.shape:
-            raise StructureError(f"which has shape {places.shape}, but the gradient has {rows.shape}")
+            raise SLOPE(f"which has shape {places.shape}, but the gradient has {rows.shape}")
         if places.size and (places.min() < 0 or (places >= column(structure.lengths, places)).any()):
-            raise IndexError("which must stand in its sequence, but some of it does not")
+            raise INDEX("which must stand in its sequence, but some of it does not")
         return _spread_places(shape, rows, places).data
 
     def backprop_reduce_first(self, d_firsts: Any, starts_ends: Any) -> Any:
         """To the first items the gradient."""
         if starts_ends.size == 1:
-            raise ValueError("starts_ends must not have size 1")
+            raise SHAPE.of(ValueError, "starts_ends must not have size 1")
         ends = np.asarray(starts_ends, np.int64)
         structure = Structure.of_offsets(ends.copy(), "starts_ends") if ends.size else structure_of(ends)
         return ends_of(d_firsts, structure, 0)
@@ -170,7 +172,7 @@ class SequenceOps(NumpyOps):  # type: ignore[misc]  # nothing is known of it whe
         x = batch_of_all(dY, [len(dY)] if lengths is None else lengths)
         count = 2 * not_negative(nW) + 1
         if dY.shape[1] % count:
-            raise StructureError(f"a window of {count} items must divide the columns, but there are {dY.shape[1]}")
+            raise SHAPE(f"a window of {count} items must divide the columns, but there are {dY.shape[1]}")
         return windows_added(x, nW, nW, (dY.shape[1] // count,)).data
 
     def softmax_sequences(self, Xs: Any, lengths: Any, *, inplace: bool = False, axis: int = -1) -> Any:
@@ -245,7 +247,9 @@ def batch_of_all(X: Any, lengths: Any, positive: bool = False) -> Ragged:
     rows = np.ascontiguousarray(X)
     structure = structure_within(lengths, rows.shape[0], positive)
     if structure.rows != rows.shape[0] and (structure.n or not positive):
-        raise IndexError(f"lengths must sum up to the number of rows, {rows.shape[0]}, but sum up to {structure.rows}")
+        raise ROWS.of(
+            IndexError, f"lengths must sum up to the number of rows, {rows.shape[0]}, but sum up to {structure.rows}"
+        )
     return over_rows(rows[: structure.rows], structure)
 
 
@@ -253,7 +257,7 @@ def gradient_rows(dY: Any, structure: Structure) -> tuple[Array, Ragged]:
     """A gradient with one row a sequence, and what says where the items of these lie; ValueError for another number."""
     rows = np.ascontiguousarray(dY)
     if rows.shape[:1] != (structure.n,):
-        raise StructureError(f"the gradient has shape {rows.shape}, but there are {structure.n} sequences")
+        raise SLOPE(f"the gradient has shape {rows.shape}, but there are {structure.n} sequences")
     data: Any = ShapeDtype((structure.rows, *rows.shape[1:]), rows.dtype)
     return rows, Ragged._sealed(data, structure)
 
@@ -272,7 +276,7 @@ def softmax_slopes(y: Ragged, dY: Any) -> Any:
     """The gradient of logits by a softmax `y`."""
     slopes = np.ascontiguousarray(dY, y.dtype)
     if slopes.shape != y.data.shape:
-        raise StructureError(f"the gradient has shape {slopes.shape}, but the softmax has {y.data.shape}")
+        raise SLOPE(f"the gradient has shape {slopes.shape}, but the softmax has {y.data.shape}")
     return slopes_of(y, y.data, slopes)
 
 
@@ -303,11 +307,11 @@ def padded_rows(source: Source, pad: int) -> Any:
 def check_matrix(X: Any, what: str) -> None:
     """ValueError for more or less than two axes."""
     if np.ndim(X) != 2:
-        raise StructureError(f"windows are of a {what} with two axes, not {np.ndim(X)}")
+        raise SHAPE(f"windows are of a {what} with two axes, not {np.ndim(X)}")
 
 
 def not_negative(nW: int) -> int:
     """The neighbours on one side; ValueError below zero."""
     if nW < 0:
-        raise StructureError(f"a window has 0 neighbours or more on each side, not {nW}")
+        raise ARGUMENT(f"a window has 0 neighbours or more on each side, not {nW}")
     return int(nW)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..errors import ConversionError, StructureError
+from ..errors import EMPTY, LENGTHS, RANGE, ROWS
 from ..formats.structure import Structure, integers
 from ..limits import remember
 
@@ -33,7 +33,7 @@ def structure_of(lengths: Any) -> Structure:
     if found is None:
         numbers = integers(lengths, "lengths")
         if numbers.size and numbers.min() < 0:
-            raise StructureError(f"all sequence lengths must be >= 0, got {numbers.min()}")
+            raise LENGTHS(f"all sequence lengths must be >= 0, got {numbers.min()}")
         found = Structure.of_lengths(numbers)
         if lengths.nbytes <= _SMALL:
             remember(_by_lengths, key, found)
@@ -44,9 +44,9 @@ def structure_within(lengths: Any, rows: int, positive: bool = False) -> Structu
     """The same for so many rows or more; the errors are Thinc's: IndexError, and ValueError for impossible lengths."""
     structure = structure_of(lengths)
     if positive and not structure.lengths.all():
-        raise ValueError("all sequence lengths must be > 0, but one of them is 0")
+        raise EMPTY.of(ValueError, "all sequence lengths must be > 0, but one of them is 0")
     if structure.rows > rows:
-        raise IndexError(f"lengths must sum up to the number of rows, {rows}, but sum up to {structure.rows}")
+        raise ROWS.of(IndexError, f"lengths must sum up to the number of rows, {rows}, but sum up to {structure.rows}")
     return structure
 
 
@@ -87,4 +87,4 @@ def int32(numbers: Array) -> Array:
 def check_count(structure: Structure) -> None:
     """ConversionError for more rows than Thinc's int32 can count."""
     if structure.rows > MOST:
-        raise ConversionError(f"Thinc counts rows in int32, up to {MOST}, but there are {structure.rows}")
+        raise RANGE(f"Thinc counts rows in int32, up to {MOST}, but there are {structure.rows}")

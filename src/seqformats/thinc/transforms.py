@@ -12,7 +12,7 @@ from thinc.types import Ragged as ThincRagged
 from ..arrays import is_array
 from ..converters.convert import convert
 from ..converters.layouts import at_least, one_of
-from ..errors import StructureError
+from ..errors import RESULT, SLOPE
 from ..formats import List, Masked, Packed, Padded, Ragged
 from .doors import (
     Door,
@@ -64,7 +64,7 @@ class Room:
             return over_data(y, batch)
         found = y if type(y) is type(batch) else enter(y).as_kind(self.kind)
         if len(found) != len(batch):
-            raise StructureError(f"the layer saw {len(batch)} sequences, but gave {len(found)}")
+            raise RESULT(f"the layer saw {len(batch)} sequences, but gave {len(found)}")
         return found
 
 
@@ -196,7 +196,7 @@ def forward_ragged(model: Layer, X: Any, is_train: bool) -> Call:
 def check_rows(Y: Any, rows: Any) -> None:
     """StructureError for another number of rows."""
     if Y.shape[0] != rows.shape[0]:
-        raise StructureError(f"{rows.shape[0]} rows were expected, but there are {Y.shape[0]}")
+        raise RESULT(f"{rows.shape[0]} rows were expected, but there are {Y.shape[0]}")
 
 
 def forward_rows(room: Any, model: Layer, X: Any, is_train: bool) -> Call:
@@ -214,7 +214,7 @@ def forward_rows(room: Any, model: Layer, X: Any, is_train: bool) -> Call:
     def backprop(dY: Any) -> Any:
         slopes = list_source(dY)
         if slopes is None or not slopes.structure.same_lengths(structure):
-            raise StructureError("the gradient must be a list of arrays as long as those of the result")
+            raise SLOPE("the gradient must be a list of arrays as long as those of the result")
         return pieces(get_dX(padded_rows(slopes, pad)), rooms, pad)
 
     return pieces(Y, rooms, pad), backprop
@@ -385,7 +385,7 @@ def forward_flat(model: Layer, X: Any, is_train: bool) -> Call:
 
     def backprop(dY: Any) -> Any:
         if [len(items) for items in dY] != lengths:
-            raise StructureError("the gradient must be in lists as long as those of the result")
+            raise SLOPE("the gradient must be in lists as long as those of the result")
         return nested(get_dX(np.concatenate(dY) if is_array(Y) and len(dY) else flat(dY)), lengths)
 
     return nested(Y, lengths), backprop
@@ -399,7 +399,7 @@ def flat(X: Any) -> list[Any]:
 def nested(items: Any, lengths: list[int]) -> list[Any]:
     """The items in lists, or arrays, of these lengths; StructureError for another number of them."""
     if len(items) != sum(lengths):
-        raise StructureError(f"the layer saw {sum(lengths)} items, but gave {len(items)}")
+        raise RESULT(f"the layer saw {sum(lengths)} items, but gave {len(items)}")
     return pieces(items, structure_of(lengths))
 
 

@@ -15,7 +15,7 @@ from thinc.types import Padded as ThincPadded
 from thinc.types import Ragged as ThincRagged
 
 from ..converters.convert import convert
-from ..errors import StructureError
+from ..errors import ROWS
 from ..formats import Encoding, Padded, Ragged
 from ..formats.structure import Structure
 from ..registry import conversion
@@ -69,7 +69,7 @@ def over_rows(rows: Any, structure: Structure) -> Ragged:
     if type(rows) is not np.ndarray or not rows.flags.c_contiguous or rows.dtype.hasobject:
         return Ragged(rows, structure.lengths)
     if rows.shape[0] != structure.rows:
-        raise StructureError(f"lengths add up to {structure.rows}, but data has {rows.shape[0]} rows")
+        raise ROWS(f"lengths add up to {structure.rows}, but data has {rows.shape[0]} rows")
     return Ragged._sealed(rows, structure)
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..arrays import NUMPY, Array
-from ..errors import StructureError, needed, said
+from ..errors import ARGUMENT, CHOICE, COUNTS, KIND, OVERFLOW, needed, said
 from ..formats.structure import Structure, whole
 from ..launch.kernel import kernel
 from ..limits import allocated
@@ -76,11 +76,11 @@ def varlen(q: Lengths, k: Lengths | None = None, *, names: str = "flash_attn") -
     """
     torch = needed("torch", "torch")
     if names not in _NAMES:
-        raise ValueError(f'names must be "flash_attn" or "torch", not {said(names)}')
+        raise CHOICE.of(ValueError, f'names must be "flash_attn" or "torch", not {said(names)}')
     of_q, like = counted(q)
     of_k = of_q if k is None else counted(k)[0]
     if of_k.n != of_q.n:
-        raise StructureError(f"there are {of_q.n} sequences of queries, but {of_k.n} of keys")
+        raise COUNTS(f"there are {of_q.n} sequences of queries, but {of_k.n} of keys")
     like = like if isinstance(like, torch.Tensor) else torch.empty(0)
     ends = [tensor_of(structure, "offsets", like, "int32") for structure in (of_q, of_k)]
     return dict(zip(_NAMES[names], (*ends, of_q.longest, of_k.longest), strict=True))
@@ -150,11 +150,11 @@ def flex_mask(
     torch = needed("torch", "torch")
     flex = needed("torch.nn.attention.flex_attention", "torch")
     if not isinstance(causal, (bool, np.bool_)):
-        raise TypeError(f"causal must be True or False, not {said(causal)}")
+        raise KIND(f"causal must be True or False, not {said(causal)}")
     structure, like = counted(x)
     rows = structure.rows
     if not 0 < rows < 2**31:
-        raise StructureError(f"a block mask is for 1 to {2**31 - 1} rows, but there are {rows}")
+        raise OVERFLOW(f"a block mask is for 1 to {2**31 - 1} rows, but there are {rows}")
     left, right = _window(window, rows)
     right = 0 if causal else right
     sizes = _block(block)
@@ -162,7 +162,7 @@ def flex_mask(
     if prefix is not None:
         seen = per_sequence(prefix, structure.n, "prefix")
         if (seen < 0).any():
-            raise StructureError(f"prefix must not be negative, but one is {seen.min()}")
+            raise ARGUMENT(f"prefix must not be negative, but one is {seen.min()}")
         seen = np.minimum(seen, structure.lengths)
     if device is None:
         device = like.device if isinstance(like, torch.Tensor) else "cpu"
@@ -197,10 +197,10 @@ def _window(window: object, rows: int) -> tuple[int, int]:
         return rows, rows
     pair = window if isinstance(window, (tuple, list)) else (window, window)
     if len(pair) != 2:
-        raise TypeError(f"window must be a number, or (left, right), not {said(window)}")
+        raise KIND(f"window must be a number, or (left, right), not {said(window)}")
     left, right = whole(pair[0], "window"), whole(pair[1], "window")
     if left < -1 or right < -1:
-        raise StructureError(f"window must be -1, for no limit, or not negative, not {said(window)}")
+        raise ARGUMENT(f"window must be -1, for no limit, or not negative, not {said(window)}")
     return rows if left < 0 else min(left, rows), rows if right < 0 else min(right, rows)
 
 
@@ -208,10 +208,10 @@ def _block(block: object) -> tuple[int, int]:
     """The rows and columns of a block."""
     pair = block if isinstance(block, (tuple, list)) else (block, block)
     if len(pair) != 2:
-        raise TypeError(f"block must be a number, or (rows, columns), not {said(block)}")
+        raise KIND(f"block must be a number, or (rows, columns), not {said(block)}")
     sizes = whole(pair[0], "block"), whole(pair[1], "block")
     if not all(0 < size < 2**31 for size in sizes):
-        raise StructureError(f"block must be positive, not {said(block)}")
+        raise ARGUMENT(f"block must be positive, not {said(block)}")
     return sizes
 
 

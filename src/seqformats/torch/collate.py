@@ -12,7 +12,7 @@ import numpy as np
 from .. import registry
 from ..arrays import is_array_type, shape_of
 from ..converters.convert import check_target, convert
-from ..errors import SeqFormatError, StructureError, said
+from ..errors import COLUMNS, EMPTY, KIND, MIXED, OPTION, OVERFLOW, SeqFormatError, again, said
 from ..formats import Encoding, Masked, Ragged
 from ..operations.batch import join_batches
 from ..operations.library import to as brought
@@ -104,9 +104,9 @@ def collate(
     [[5, 3, 8, 3, 9]]
     """
     if isinstance(samples, (str, bytes)) or not isinstance(samples, Sequence):
-        raise TypeError(f"samples must be a list of them, not {said(samples)}")
+        raise KIND(f"samples must be a list of them, not {said(samples)}")
     if not samples:
-        raise StructureError("there are no samples, so nothing says what a batch of them is")
+        raise EMPTY("there are no samples, so nothing says what a batch of them is")
     wishes = _Wishes(to, rows, options)
     batch = _column(samples, (), wishes)
     wishes.check_names()
@@ -118,7 +118,7 @@ class _Wishes:
 
     def __init__(self, to: object, rows: Collection[Hashable], options: dict[str, object]) -> None:
         if isinstance(rows, (str, bytes)) or not isinstance(rows, Collection):
-            raise TypeError(f"rows must be a list of names of columns, not {said(rows)}")
+            raise KIND(f"rows must be a list of names of columns, not {said(rows)}")
         for kind in to.values() if isinstance(to, Mapping) else (to,):
             check_target(kind)
         given = {"to": to, **options}
@@ -150,7 +150,7 @@ class _Wishes:
             for name in names:
                 if not any(_names(name, path) for path in self.seen):
                     known = ", ".join(map(_said_path, self.seen))
-                    raise TypeError(f"{option} is given for {said(name)}, but the columns are {known or 'none'}")
+                    raise OPTION(f"{option} is given for {said(name)}, but the columns are {known or 'none'}")
 
 
 def _names(name: Hashable, path: Path) -> bool:
@@ -173,7 +173,7 @@ def _column(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
     if len(kinds) > 1:
         for i, value in enumerate(values):
             if kinds[type(value)] is not kind:
-                raise StructureError(
+                raise MIXED(
                     f"{_where(path)}sample {i} is {_a(value)}, but sample 0 is {_a(values[0])}; all must be alike"
                 )
     if kind not in _OUTER:
@@ -219,9 +219,9 @@ def _by_key(values: Sequence[Mapping[Any, Any]], path: Path, wishes: _Wishes) ->
         if value.keys() != first:
             missing = [key for key in first if key not in value]
             if missing:
-                raise StructureError(f"{_where(path)}sample {i} has no {said(missing[0])}, which sample 0 has")
+                raise COLUMNS(f"{_where(path)}sample {i} has no {said(missing[0])}, which sample 0 has")
             more = next(key for key in value if key not in first)
-            raise StructureError(f"{_where(path)}sample {i} has {said(more)}, which sample 0 has not")
+            raise COLUMNS(f"{_where(path)}sample {i} has {said(more)}, which sample 0 has not")
     return {key: _column([value[key] for value in values], (*path, key), wishes) for key in first}
 
 
@@ -229,7 +229,7 @@ def _by_place(values: Sequence[tuple[Any, ...]], path: Path, wishes: _Wishes) ->
     first = values[0]
     for i, value in enumerate(values):
         if len(value) != len(first):
-            raise StructureError(
+            raise COLUMNS(
                 f"{_where(path)}sample {i} is a tuple of {len(value)}, but sample 0 of {len(first)}; a tuple holds a "
                 "column in each place, a sequence is a list or an array"
             )
@@ -321,7 +321,7 @@ def _numbers(values: Sequence[Any], path: Path, wishes: _Wishes) -> Any:
     array = np.array(values)
     if types == {int} and array.dtype != np.int64:
         i = next(i for i, value in enumerate(values) if not -(2**63) <= value < 2**63)
-        raise StructureError(f"{_where(path)}sample {i} is {said(values[i])}, which does not fit int64")
+        raise OVERFLOW(f"{_where(path)}sample {i} is {said(values[i])}, which does not fit int64")
     return _in_torch(array, path, wishes.dtype(path))
 
 
@@ -356,7 +356,7 @@ def _differ(values: Sequence[Any], path: Path, look: Callable[[Any], object], wh
     looks = [look(value) for value in values]
     if len(set(looks)) > 1:
         i = next(i for i, found in enumerate(looks) if found != looks[0])
-        raise StructureError(f"{_where(path)}sample {i} {what} {looks[i]}, but sample 0 {looks[0]}{hint}")
+        raise MIXED(f"{_where(path)}sample {i} {what} {looks[i]}, but sample 0 {looks[0]}{hint}")
 
 
 def _objects(values: Sequence[Any], *_: object) -> list[Any]:
@@ -369,9 +369,9 @@ def _called(function: Callable[..., Any], path: Path, *args: Any, **options: Any
         return function(*args, **options)
     except (SeqFormatError, TypeError, IndexError) as error:
         text = re.sub(r"\bitems\[(\d+)\]", r"sample \1", str(error))
-        raise type(error)(f"{_where(path)}{text}") from None
+        raise again(error, f"{_where(path)}{text}") from None
     except ValueError as error:  # NumPy's, of lists that are no array
-        raise StructureError(f"{_where(path)}{error}") from None
+        raise MIXED(f"{_where(path)}{error}") from None
 
 
 _OUTER: set[Kind] = {_by_key, _by_place, _by_field}

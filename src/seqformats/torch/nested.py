@@ -9,7 +9,7 @@ import numpy as np
 from .. import registry
 from ..arrays import Array, library_of
 from ..converters.convert import convert
-from ..errors import StructureError, needed
+from ..errors import ITEMS, LIBRARY, ROWS, needed
 from ..formats import List, Ragged
 from ..formats.ragged import gathered
 from ..formats.structure import Structure
@@ -66,12 +66,12 @@ def from_njt(nt: Tensor) -> Ragged:
     torch = needed("torch", "torch")
     if not isinstance(nt, torch.Tensor) or not nt.is_nested:
         hint = "; sf.Ragged(data, lengths) takes rows with their lengths" if isinstance(nt, torch.Tensor) else ""
-        raise TypeError(f"from_njt takes a nested tensor, not {type(nt).__name__}{hint}")
+        raise ITEMS(f"from_njt takes a nested tensor, not {type(nt).__name__}{hint}")
     if nt.layout is not torch.jagged:
         parts = tuple(nt.unbind())
         return convert(List(parts, torch.empty(0, dtype=nt.dtype, device=nt.device) if not parts else None), Ragged)
     if nt._ragged_idx != 1:
-        raise TypeError(
+        raise ITEMS(
             f"the ragged axis of a nested tensor must be 1, but is {nt._ragged_idx}; give "
             f"x.transpose(1, {nt._ragged_idx})"
         )
@@ -80,7 +80,7 @@ def from_njt(nt: Tensor) -> Ragged:
     if lengths is None and (offsets.size < 2 or (offsets[0] == 0 and offsets[-1] == values.shape[0])):
         structure = Structure.of_offsets(offsets)
         if structure.rows != values.shape[0]:
-            raise StructureError(f"offsets end with {structure.rows}, but there are {values.shape[0]} rows")
+            raise ROWS(f"offsets end with {structure.rows}, but there are {values.shape[0]} rows")
         keep(structure, ("njt", str(values.device)), nt.offsets())
         library = library_of(values)
         return Ragged._sealed(library.adopt(values, "values"), structure)
@@ -100,7 +100,7 @@ def _without_holes(values: Tensor, offsets: Array, lengths: Array | None) -> Rag
     beyond = (starts < 0) | (starts > rows - structure.lengths)
     if beyond.any():
         i = int(beyond.argmax())
-        raise StructureError(f"sequence {i} has {structure.lengths[i]} rows from {starts[i]} on, but there are {rows}")
+        raise ROWS(f"sequence {i} has {structure.lengths[i]} rows from {starts[i]} on, but there are {rows}")
     library = library_of(values)
     data = library.adopt(values, "values")
     return gathered(library, data, tuple(data.shape[1:]), structure, starts)
@@ -146,7 +146,7 @@ def to_njt(x: Batch) -> Tensor:
     r._look()
     library = library_of(r.data)
     if library.name != "torch":
-        raise TypeError(f'to_njt is for items in PyTorch, not in {library.name}; sf.to(x, "torch") brings them there')
+        raise LIBRARY(f'to_njt is for items in PyTorch, not in {library.name}; sf.to(x, "torch") brings them there')
     torch = needed("torch", "torch")
     data: Any = r.data
     structure = r._structure

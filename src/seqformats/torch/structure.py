@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Array, DType, dtype_in, library_of
-from ..errors import DeviceError, StructureError, said
+from ..errors import DEVICE, LIBRARY, OVERFLOW, WHOLE, said
 from ..formats import Encoding, level_index
 from ..formats.structure import Structure
 
@@ -22,9 +22,7 @@ def structure_tensor(x: Encoding, name: str, dtype: DType, device: object, level
     sample: Any = x._sample()
     library = library_of(sample)
     if library.name != "torch":
-        raise TypeError(
-            f'{name}_tensor is for items in PyTorch; sf.lengths(x) is an array, sf.to(x, "torch") has tensors'
-        )
+        raise LIBRARY(f'{name}_tensor is for items in PyTorch; sf.lengths(x) is an array, sf.to(x, "torch") has them')
     structure = x._levels[level_index(x, level)]
     return tensor_of(structure, name, sample, "int64" if dtype is None else dtype, device)
 
@@ -36,14 +34,14 @@ def tensor_of(structure: Structure, name: str, like: Tensor, dtype: DType, devic
     wanted = dtype_in(library_of(like), dtype)
     known = library_of(like).dtype_name(wanted)
     if "int" not in known:
-        raise TypeError(f"{name} are integers, and no {said(dtype)}")
+        raise WHOLE(f"{name} are integers, and no {said(dtype)}")
     host: Array = getattr(structure, name)
     if host.size and (most := int(host.max())) > np.iinfo(known).max:
-        raise StructureError(f"{name} go up to {most}, which is more than {known} can count")
+        raise OVERFLOW(f"{name} go up to {most}, which is more than {known} can count")
     try:
         where = like.device if device is None else torch.device(device)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DeviceError(f"torch knows no device {said(device)}: {error}") from None
+        raise DEVICE(f"torch knows no device {said(device)}: {error}") from None
     numbers = host.astype(known)
     if where.type == "cpu":
         return torch.from_numpy(numbers)
@@ -56,7 +54,7 @@ def _uploaded(numbers: Array, where: object) -> Tensor:
     try:
         return torch.from_numpy(numbers).to(where)
     except (RuntimeError, AssertionError) as error:
-        raise DeviceError(f"torch cannot reach the device {said(where)}: {error}") from None
+        raise DEVICE(f"torch cannot reach the device {said(where)}: {error}") from None
 
 
 def kept(structure: Structure, key: tuple[str, ...], make: Callable[[], Tensor]) -> Tensor:

@@ -11,7 +11,7 @@ from .. import registry
 from ..arrays import adopt, is_array, library_of, shape_of
 from ..converters.convert import convert
 from ..converters.like import convert_like
-from ..errors import StructureError, said
+from ..errors import BATCH, LEVELS, RESULT, RETURNED, SLOPE, said
 from ..formats import Encoding, Pairs, Ragged
 from ..formats.leaves import leaves, rebuild
 from ..formats.pairs import is_encoding
@@ -29,13 +29,13 @@ def flattening(fn: Function, backprop: bool) -> Function:
         at = next((i for i, x in enumerate(args[:2]) if isinstance(x, (list, tuple)) or is_encoding(x)), None)
         if at is None:
             given = ", ".join(registry.label(type(x)) for x in args) or "nothing"
-            raise TypeError(f"with_flatten needs nested lists or an encoding as its first argument, but got: {given}")
+            raise BATCH(f"with_flatten needs nested lists or an encoding as its first argument, but got: {given}")
         items, shape, back = _items(args[at])
         returned = fn(*args[:at], items, *args[at + 1 :], **kwargs)
         if not backprop:
             return back(_counted(returned, len(items), "the function"))
         if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
-            raise TypeError("with_flatten with backprop=True: the function must return (y, backprop)")
+            raise RETURNED("with_flatten with backprop=True: the function must return (y, backprop)")
         y, inner_backprop = returned
         result = back(_counted(y, len(items), "the function"))
         outer = without_items(result) if is_encoding(result) else None
@@ -44,9 +44,9 @@ def flattening(fn: Function, backprop: bool) -> Function:
         def outer_backprop(dy: object) -> Any:
             flat, given, _ = _items(dy if outer is None else cotangent(dy, outer))
             if len(flat) != len(items):
-                raise StructureError(f"the gradient has {len(flat)} items, but the result has {len(items)}")
+                raise SLOPE(f"the gradient has {len(flat)} items, but the result has {len(items)}")
             if given is not None and not _same_nesting(given, shape):
-                raise StructureError("the gradient has as many items as the result, but other lengths")
+                raise SLOPE("the gradient has as many items as the result, but other lengths")
             dx = back(_counted(inner_backprop(flat), len(items), "backprop"))
             return dx if dtype is None else rebuild(dx, [in_dtype(leaf, dtype) for leaf in leaves(dx)])
 
@@ -58,14 +58,14 @@ def flattening(fn: Function, backprop: bool) -> Function:
 def _items(x: object) -> tuple[list[Any], list[_Shape] | None, Callable[[Any], Any]]:
     """All items of nested lists or of an encoding as one list, how lists are nested, and the way back for as many."""
     if isinstance(x, Pairs):
-        raise TypeError("with_flatten takes one batch, not Pairs; give x.one or x.two")
+        raise BATCH("with_flatten takes one batch, not Pairs; give x.one or x.two")
     if is_encoding(x):
         rows = convert(x, Ragged)
         rows._look()
         check_room(rows.rows, OBJECT, "items")
         return list(rows.data), None, lambda y: convert_like(_stacked(y, rows), x)
     if not isinstance(x, (list, tuple)):
-        raise TypeError(f"nested lists or an encoding were expected, not {registry.label(type(x))}")
+        raise BATCH(f"nested lists or an encoding were expected, not {registry.label(type(x))}")
     items, shape = _flattened(x)
     return items, shape, lambda y: _regrouped(y, shape)
 
@@ -73,10 +73,10 @@ def _items(x: object) -> tuple[list[Any], list[_Shape] | None, Callable[[Any], A
 def _counted(y: object, expected: int, whose: str) -> Any:
     """What `whose` returned, which must be so many items."""
     if not isinstance(y, (list, tuple)) and not (is_array(y) and shape_of(y, "the result")):
-        raise TypeError(f"with_flatten: {whose} must return a list of {expected} items, not {type(y).__name__}")
+        raise RETURNED(f"with_flatten: {whose} must return a list of {expected} items, not {type(y).__name__}")
     count = shape_of(y)[0] if is_array(y) else len(y)
     if count != expected:
-        raise StructureError(f"with_flatten: {expected} items were expected back from {whose}, but got {count}")
+        raise RESULT(f"with_flatten: {expected} items were expected back from {whose}, but got {count}")
     return y
 
 
@@ -92,8 +92,8 @@ def _stacked(items: Sequence[object], rows: Ragged) -> Ragged:
         try:
             data = library.stack(items, rows.data)
         except (TypeError, ValueError, RuntimeError) as error:
-            kind = TypeError if isinstance(error, TypeError) else StructureError
-            raise kind(f"with_flatten: the items that the function returned fit no array: {error}") from None
+            mistake = RETURNED if isinstance(error, TypeError) else RESULT
+            raise mistake(f"with_flatten: the items that the function returned fit no array: {error}") from None
     return rows._with_data(data)
 
 
@@ -123,9 +123,7 @@ def _flattened(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:
             leaf = not any(inner)
             if not leaf and not all(inner):
                 i = inner.index(False)
-                raise StructureError(
-                    f"the items of nested lists must all be equally deep, but element {i} is {said(part[i])}"
-                )
+                raise LEVELS(f"the items of nested lists must all be equally deep, but element {i} is {said(part[i])}")
             if leaf and inner:
                 items += part
                 depths.add(len(shapes) + 1)
@@ -134,7 +132,7 @@ def _flattened(x: Sequence[Any]) -> tuple[list[Any], list[_Shape]]:
             shape.items.append(len(inner) if leaf else 0)
         shapes.append(shape)
         if len(depths) > 1:
-            raise StructureError(f"the items of nested lists must all be equally deep, but some are {min(depths)} deep")
+            raise LEVELS(f"the items of nested lists must all be equally deep, but some are {min(depths)} deep")
         lists = [item for part, count in zip(lists, shape.counts, strict=True) if count for item in part]
     return items, shapes
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from ..arrays import has_items, is_array
 from ..converters.convert import source_options
+from ..errors import RETURNED
 from ..formats.leaves import without_data
 from ..formats.pairs import is_encoding
 from ..formats.trees import (
@@ -86,7 +87,7 @@ class TreeWrapper(Wrapper):
         """
         if isinstance(returned, tuple) and not _is_as(returned, given):
             if not returned:
-                raise TypeError(f"{self.name}: the function returned an empty tuple")
+                raise RETURNED(f"{self.name}: the function returned an empty tuple")
             first = self.tree_back(_first_of(returned), given)
             return type(returned)(first, *returned[1:]) if hasattr(returned, "_fields") else (first, *returned[1:])
         if _is_as(returned, given) or is_tree(returned):
@@ -120,7 +121,7 @@ class TreeWrapper(Wrapper):
     def with_tree_gradient(self, returned: object, given: Given) -> tuple[Any, Function]:
         """The result and the backprop function, which takes and gives trees of gradients in the caller's encodings."""
         if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
-            raise TypeError(f"{self.name} with backprop=True: the function must return (y, backprop)")
+            raise RETURNED(f"{self.name} with backprop=True: the function must return (y, backprop)")
         y, inner_backprop = returned
         result = self.tree_back(y, given)
         alone = not isinstance(y, tuple) or _is_as(y, given)
@@ -145,9 +146,7 @@ class TreeWrapper(Wrapper):
             rest: tuple[Any, ...] = ()
             if given.others:
                 if not isinstance(dx, tuple) or len(dx) != 1 + len(given.others):
-                    raise TypeError(
-                        f"{self.name}: backprop must return {1 + len(given.others)} gradients, a tree first"
-                    )
+                    raise RETURNED(f"{self.name}: backprop must return {1 + len(given.others)} gradients, a tree first")
                 dx, rest = dx[0], dx[1:]
             dxs = [
                 at_column(path, self.gradient_back, d, given.arguments[path])

@@ -12,7 +12,7 @@ from .. import hints, registry
 from ..arrays import adopt, has_items, is_array, library_of
 from ..converters.convert import as_own, at_once, convert, relaid, resized, without_padding
 from ..converters.like import back_to, convert_like, in_kind_of
-from ..errors import StructureError, said
+from ..errors import BATCH, KIND, OPTION, RESULT, RETURNED, said
 from ..formats import Encoding, List, LoD, Packed, Pairs, Ragged, structure_of
 from ..formats.annotations import Shaped
 from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
@@ -57,8 +57,9 @@ class Wrapper:
         known |= {"level", "dtype"}
         for option in options:
             if option not in known:
-                have = ", ".join(sorted(known | {"backprop", "like"}))
-                raise TypeError(f"{name} has no option {said(option)}; it has: {have}{hints.for_option(option)}")
+                have = sorted(known | {"backprop", "like"})
+                hint = hints.for_option(option, have)
+                raise OPTION(f"{name} has no option {said(option)}; it has: {', '.join(have)}{hint}")
         self.name = name
         self.To = To
         self.options = {option: value for option, value in options.items() if option != "dtype"}
@@ -71,7 +72,7 @@ class Wrapper:
     def wrap(self, fn: Function) -> Function:
         """The wrapped function; TypeError for what is none."""
         if not callable(fn):
-            raise TypeError(f"{self.name} wraps a function, not {type(fn).__name__}")
+            raise KIND(f"{self.name} wraps a function, not {type(fn).__name__}")
 
         @functools.wraps(fn)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -101,7 +102,7 @@ class Wrapper:
             given = (*args, *kwargs.values())
             names = ", ".join(registry.label(type(x)) for x in given) or "nothing"
             hint = "".join(map(hints.for_batch, given))
-            raise TypeError(
+            raise BATCH(
                 f"{self.name} needs an encoding or a list of arrays among its arguments, but got: {names}{hint}"
             )
         arguments = [Argument(place, x, self.converted(x, len(found) == 1), self.level) for place, x in found]
@@ -159,7 +160,7 @@ class Wrapper:
         """A batch in the encoding of the wrapper."""
         # Packed rows are rows; several batches have to agree on an order, the caller's
         if self.rows and isinstance(x, Pairs):
-            raise TypeError(f"{self.name} takes one batch of rows, not Pairs; give x.one and x.two")
+            raise BATCH(f"{self.name} takes one batch of rows, not Pairs; give x.one and x.two")
         if isinstance(x, (list, tuple)):
             x = self.read(x)
         own = self.options if options is None else options
@@ -184,7 +185,7 @@ class Wrapper:
             wanted = batch._structure.lengths.tolist()
             for place, x in lists:
                 if [len(part) for part in x] == wanted:
-                    raise TypeError(
+                    raise KIND(
                         f"{self.name} takes a bare list for a batch only as the first argument, but argument {place!r} "
                         f"is one over the same sequences; {_GIVE_A_LIST}"
                     )
@@ -194,7 +195,7 @@ class Wrapper:
         if not isinstance(returned, tuple):
             return self.restored(self.encoded(returned, argument), argument)
         if not returned:
-            raise TypeError(f"{self.name}: the function returned an empty tuple")
+            raise RETURNED(f"{self.name}: the function returned an empty tuple")
         first, rest = self.back(_untupled(returned[0]), argument), returned[1:]
         return type(returned)(first, *rest) if hasattr(returned, "_fields") else (first, *rest)
 
@@ -206,13 +207,13 @@ class Wrapper:
         if isinstance(y, list) or is_column(y):
             y = as_encoding(y)
         elif not is_encoding(y):
-            raise TypeError(
+            raise RETURNED(
                 f"{self.name}: the function must return an encoding or an array, not "
                 f"{registry.label(type(y))}{hints.for_batch(y)}"
             )
         have, expected = _count(y), _count(batch)
         if have != expected:
-            raise StructureError(
+            raise RESULT(
                 f"{self.name}: {expected} sequences were expected back from the function, but there are {have}"
             )
         return y
@@ -221,7 +222,7 @@ class Wrapper:
         """An array with the leading shape of the data that the function saw, over the structure of that data."""
         _, array = adopt(y, "the result")
         if not isinstance(batch, Encoding) or not batch._in_one_array:
-            raise TypeError(f"{self.name}: the function saw a {type(batch).__name__} and must return one, not an array")
+            raise RETURNED(f"{self.name}: the function saw a {type(batch).__name__} and must return one, not an array")
         lead = tuple(batch._shape[: len(batch._shape) - len(batch.item_shape)])
         if tuple(array.shape[: len(lead)]) != lead:
             hint = ""
@@ -230,7 +231,7 @@ class Wrapper:
                     f"; a function that gives one row a sequence is called without {self.name}, "
                     f"on sf.convert(x, sf.{self.To.__name__}) or as sf.reduce_sum"
                 )
-            raise StructureError(
+            raise RESULT(
                 f"{self.name}: {_count(batch)} sequences were expected back from the function, in an array whose shape "
                 f"begins with {lead} as the data it saw; it returned shape {tuple(array.shape)}{hint}"
             )
@@ -246,7 +247,7 @@ class Wrapper:
     def with_gradient(self, returned: object, arguments: list[Argument]) -> tuple[Any, Function]:
         """The result and the backprop function, both in the caller's encoding."""
         if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
-            raise TypeError(f"{self.name} with backprop=True: the function must return (y, backprop)")
+            raise RETURNED(f"{self.name} with backprop=True: the function must return (y, backprop)")
         y, inner_backprop = returned
         result = self.back(y, arguments[0])
         first = y[0] if isinstance(y, tuple) else y
@@ -260,7 +261,7 @@ class Wrapper:
             if len(arguments) == 1:
                 return self.gradient_back(dx, arguments[0])
             if not isinstance(dx, tuple) or len(dx) != len(arguments):
-                raise TypeError(f"{self.name}: backprop must return {len(arguments)} gradients, one for each batch")
+                raise RETURNED(f"{self.name}: backprop must return {len(arguments)} gradients, one for each batch")
             return tuple([self.gradient_back(d, a) for d, a in zip(dx, arguments, strict=True)])
 
         return result, backprop
@@ -294,7 +295,7 @@ def read_if_column(x: object) -> Any:
 def is_asked(backprop: object) -> bool:
     """An option that is True or False."""
     if not isinstance(backprop, (bool, np.bool_)):
-        raise TypeError(f"backprop must be True or False, not {said(backprop)}")
+        raise KIND(f"backprop must be True or False, not {said(backprop)}")
     return bool(backprop)
 
 

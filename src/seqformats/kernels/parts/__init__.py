@@ -16,6 +16,8 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `order`     the items of a column in order
 - `prefixes`  one frame of a prefix search
 - `warping`   what may be drawn of a row of scores
+- `choosing`  the best candidates of a beam
+- `advancing` what becomes of them
 - `code`      words for writing LLVM instructions
 - `random`    random numbers by counters
 - `record`    what a kernel says of itself
@@ -24,7 +26,9 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 
 from ...layout import Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
+from .advancing import advance
 from .blocks import leave_masked_out, leave_out
+from .choosing import choose_candidates
 from .common import (
     Columns,
     allows,
@@ -126,6 +130,7 @@ __all__ = [
     "Tiles",
     "add_block",
     "add_row",
+    "advance",
     "alike",
     "allows",
     "along",
@@ -141,6 +146,7 @@ __all__ = [
     "candidate_value",
     "centre",
     "choose",
+    "choose_candidates",
     "clear",
     "clear_rows",
     "columns_at_once",

@@ -14,6 +14,7 @@ import torch
 
 import seqformats
 
+from ...errors import TRACED
 from ...formats import Masked, Packed, Padded, Ragged
 
 GRAPHED = (Ragged, Masked, Padded, Packed)
@@ -55,7 +56,7 @@ def same_structure(x: Any, y: Any) -> bool:
 
 def give_up(why: str) -> NoReturn:
     """End the graph here."""
-    raise TypeError(f"seqformats: {why}; call this without torch.compile")
+    raise TRACED(f"seqformats: {why}; call this without torch.compile")
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------

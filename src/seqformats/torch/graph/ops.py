@@ -23,7 +23,7 @@ import torch
 
 import seqformats
 
-from ...errors import SeqFormatError, StructureError
+from ...errors import BEYOND, CHANGED, SHAPE, TRACED, WHOLE, SeqFormatError
 from ...formats import Encoding, Masked, Packed, Padded, Ragged
 from ...formats.leaves import leaves, rebuild
 from ...formats.structure import Structure
@@ -90,7 +90,7 @@ def parsed(text: str) -> Parsed:
     """The call that a text stands for."""
     name, args, options, data = ast.literal_eval(text)
     if name not in STRUCTURES:
-        raise ValueError(f"no operation of seqformats that a graph may hold is called {name!r}")
+        raise BEYOND.of(ValueError, f"no operation of seqformats that a graph may hold is called {name!r}")
     return Parsed(name, args, dict(options), data)
 
 
@@ -126,7 +126,7 @@ def batch_over(kind: str, side: str, data: Tensor, structure: Structure) -> Enco
     elif kind == "Padded":
         fits = lead[1] == n and lead[0] >= longest
     if not fits:
-        raise StructureError(f"data of shape {tuple(data.shape)} is no {kind} of {n} sequences, {structure.rows} items")
+        raise SHAPE(f"data of shape {tuple(data.shape)} is no {kind} of {n} sequences, {structure.rows} items")
     plain = data.detach()
     form = (lead[1], side) if kind == "Masked" else (lead[0],) if kind == "Padded" else ()
     return KINDS[kind]._sealed(plain if plain.is_contiguous() else plain.contiguous(), structure, *form)
@@ -174,13 +174,13 @@ def described(call: Parsed, y: object, found: list[Leaf], lengths: list[int]) ->
     """The tree of a result, whose tensors are added to `found`; TypeError for what a graph cannot hold."""
     rule = STRUCTURES[call.name]
     if isinstance(y, Encoding) and rule == "same" and y._structure.lengths.tolist() != lengths:
-        raise TypeError(f"{call.name} changes lengths")
+        raise TRACED(f"{call.name} changes lengths")
     if isinstance(y, torch.Tensor) and (y.dim() < 1 or (rule == "rows" and y.shape[0] != len(lengths))):
-        raise TypeError(f"{call.name} gives no row a sequence")
+        raise TRACED(f"{call.name} gives no row a sequence")
     if isinstance(y, Encoding):
         kind = type(y).__name__
         if kind not in KINDS:
-            raise TypeError(f"{call.name} gives a {kind}, which no graph holds")
+            raise TRACED(f"{call.name} gives a {kind}, which no graph holds")
         keeps = rule in ("same", "like")
         item: Any = y.item_shape
         found.append(Leaf(y.dtype, "data" if keeps else rule, kind, item))
@@ -194,7 +194,7 @@ def described(call: Parsed, y: object, found: list[Leaf], lengths: list[int]) ->
         return "array", len(found) - 1
     if isinstance(y, tuple):
         return "tuple", type(y).__name__, tuple([described(call, part, found, lengths) for part in y])
-    raise TypeError(f"{call.name} gives a {type(y).__name__}, which no graph holds")
+    raise TRACED(f"{call.name} gives a {type(y).__name__}, which no graph holds")
 
 
 def flattened(y: object, keeps: bool, found: list[Tensor]) -> list[Tensor]:
@@ -265,7 +265,7 @@ def result_of(text: str, metas: tuple[Meta, ...]) -> Result:
             trees.append(described(call, y, leaf_list, lengths))
             found.append(leaf_list)
     if trees[0] != trees[1]:
-        raise TypeError(f"what {call.name} gives depends on the lengths")
+        raise TRACED(f"what {call.name} gives depends on the lengths")
     known = [
         one._replace(item=tuple([a if a == b else None for a, b in zip(one.item, two.item, strict=True)]))
         for one, two in zip(*found, strict=True)
@@ -320,7 +320,7 @@ def call_real(tensors: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor
         own = model(call)
         assert own is not None
         if not y._structure.same_lengths(structure_over(tensors[own[4]])):
-            raise StructureError(f"{call.name} has changed the lengths of the sequences, which a graph relies on")
+            raise CHANGED(f"{call.name} has changed the lengths of the sequences, which a graph relies on")
     return seen
 
 
@@ -436,9 +436,9 @@ def offsets_real(lengths: Tensor, rows: int) -> Tensor:
 def offsets_fake(lengths: Tensor, rows: int) -> Tensor:  # noqa: ARG001
     """Their shape."""
     if lengths.dim() != 1:
-        raise StructureError(f"lengths must have one axis, but have shape {tuple(lengths.shape)}")
+        raise SHAPE(f"lengths must have one axis, but have shape {tuple(lengths.shape)}")
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype is torch.bool:
-        raise TypeError(f"lengths must be integers, not {lengths.dtype}")
+        raise WHOLE(f"lengths must be integers, not {lengths.dtype}")
     return torch.empty(lengths.shape[0] + 1, dtype=torch.int64, device="cpu")
 
 

@@ -1,0 +1,1 @@
+"""``python -m seqformats bench --like FILE``: operations on sequences as long as those of the user, beside others."""

@@ -1,0 +1,1 @@
+"""The public operations, a family a file, and what they share."""

@@ -1,0 +1,49 @@
+"""What all pictures share: the axes, the colours, and arrays on the host."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from ..arrays import Array, library_of, to_host
+from ..errors import DEVICE, KIND, needed, said
+from ..formats.pictures import COLOURS
+
+Axes: TypeAlias = Any
+"""matplotlib.axes.Axes, of a package that need not be there."""
+
+EMPTY = "#80808038"
+"""Padding, on light and on dark."""
+ITEMS, SECOND, LINE = COLOURS[0], COLOURS[1], "#808080"
+
+
+def axes(ax: Axes | None, width: float = 6.4, height: float = 3.2) -> Axes:
+    """The axes to draw on: those given, else those of a new figure of so many inches."""
+    if ax is None:
+        pyplot = needed("matplotlib.pyplot", "plot")
+        return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    if not hasattr(ax, "add_patch") or not hasattr(ax, "transData"):
+        raise KIND(f"ax must be axes of matplotlib, not {said(ax)}; plt.subplots() gives (figure, ax)")
+    return ax
+
+
+def on_host(array: Array, what: str, copy: bool) -> Array:
+    """An array as NumPy's; DeviceError for one on a GPU, unless it is to be copied."""
+    if not isinstance(copy, bool):
+        raise KIND(f"copy must be True or False, not {said(copy)}")
+    library = library_of(array)
+    if library.kind(array) != "cpu" and not copy:
+        raise DEVICE(f"{what} is on {library.device(array)}; copy=True brings it to the host, and waits for the device")
+    found: Array = to_host(array)
+    return found
+
+
+def in_integers(ax: Axes) -> None:
+    """What is counted has no halves."""
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+
+
+def bare(ax: Axes) -> None:
+    """Without the lines above and on the right."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)

@@ -1,0 +1,31 @@
+"""The Python blocks of the pages, run one after the other as a reader would type them."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+
+def blocks_of(page):
+    """Its Python blocks, all of them."""
+    text = page.read_text(encoding="utf-8")
+    found = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert found
+    assert text.count("```python") == len(found)
+    return found
+
+
+def run_blocks(blocks, name="page"):
+    """The names that they define."""
+    names = {"__name__": name}
+    for block in blocks:
+        exec(compile(block, name, "exec"), names)
+    return names
+
+
+def broken(blocks, right, wrong):
+    """The same blocks with something wrong in them."""
+    found = [block.replace(right, wrong) for block in blocks]
+    assert found != blocks
+    return found

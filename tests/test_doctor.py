@@ -1,0 +1,189 @@
+"""`doctor`: what it finds, and that it finds what is wrong."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import seqformats as sf
+from seqformats import health
+from seqformats.doors.door import Door
+from seqformats.native import code, store
+
+
+def check(name, found=None):
+    (only,) = [check for check in (found or sf.doctor()).checks if check.name == name]
+    return only
+
+
+def command(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "seqformats", "doctor", *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_check_says_something():
+    found = sf.doctor()
+    names = [check.name for check in found.checks]
+    assert len(names) == len(set(names))
+    assert {"versions", "machine code", "CPU", "cache", "doors", "threads", "GPUs", "environment"} <= set(names)
+    for one in found.checks:
+        assert one.state in ("ok", "note", "problem")
+        assert one.text
+        assert one.advice or one.state != "problem"
+        assert f"{one.state:8}{one.name}" in repr(found)
+    assert np.__version__ in check("versions", found).text
+
+
+def test_nothing_is_imported_that_need_not_be_there():
+    script = """
+import sys
+import seqformats as sf
+sf.doctor()
+found = {name.partition(".")[0] for name in sys.modules}
+assert not found & {"numba", "numba_cuda", "torch", "cupy", "jax", "pyarrow", "matplotlib", "thinc"}, found
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_command_prints_it_and_says_whether_there_is_a_problem(tmp_path):
+    tmp_path.chmod(0o700)
+    good = command(SEQFORMATS_CACHE_DIR=str(tmp_path / "own"))
+    assert good.returncode == 0, good.stdout
+    assert "ok      versions" in good.stdout
+    assert f"{tmp_path / 'own'}, made with the first kernel" in good.stdout
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    bad = command(SEQFORMATS_CACHE_DIR=str(tmp_path / "open"))
+    assert bad.returncode == 1
+    assert "problem cache" in bad.stdout
+    assert "others may write" in bad.stdout
+    assert "-> give SEQFORMATS_CACHE_DIR a folder" in bad.stdout
+
+
+def test_a_folder_is_counted(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    (tmp_path / "one.code").write_bytes(bytes(1_500_000))
+    monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(tmp_path))
+    assert check("cache").text == f"{tmp_path}: 1 files, 1.5 MB, yours and writable"
+    monkeypatch.setenv("SEQFORMATS_CACHE", "0")
+    assert check("cache")[1:3] == ("note", "none (SEQFORMATS_CACHE=0)")
+
+
+@pytest.mark.passes("compiled", reason="it is about machine code")
+def test_machine_code(monkeypatch):
+    monkeypatch.setattr(code, "why_not_shipped", lambda: "")
+    monkeypatch.setattr(code, "outdated", list)
+    assert check("machine code").state == "ok"
+    assert check("shipped code").state == "ok"
+    monkeypatch.setattr(code, "outdated", lambda: ["copy_blocks", "sum_rows", "max_rows", "pad_blocks"])
+    found = check("shipped code")
+    assert found.state == "problem"
+    assert "4 kernels" in found.text
+    assert "copy_blocks, sum_rows, max_rows and others" in found.text
+
+
+@pytest.mark.passes("compiled", reason="it is about machine code")
+def test_shipped_code_of_other_sources_is_found(tmp_path, monkeypatch):
+    """A bundle with one kernel of these sources, one of others, and without all the rest."""
+    level = "x86-64-v3"
+    entries = {
+        "sum_rows": store.Entry(b"", {"traits": [], "stamp": code.stamp("sum_rows")}),
+        "max_rows": store.Entry(b"", {"traits": [], "stamp": "of others"}),
+    }
+    store.Shipped.write(tmp_path, level, entries, stamp="", llvm="")
+    bundle = store.Shipped.open(tmp_path, level)
+    monkeypatch.setattr(code, "why_not_shipped", lambda: "")
+    monkeypatch.setattr(code, "_bundle", lambda: bundle)
+    found = code.outdated()
+    assert "sum_rows" not in found
+    assert "max_rows" in found
+    assert "copy_blocks" in found
+
+
+@pytest.mark.passes("compiled", reason="doors are machine code")
+def test_doors(monkeypatch):
+    assert "doors/calculate" in code.pages_of_doors()
+    assert "doors/language" not in code.pages_of_doors()
+    monkeypatch.setattr(code, "is_there", lambda name, text: True)
+    assert check("doors").state == "ok"
+
+    class Ajar(Door):
+        words = 64
+
+    door = Ajar("of a test")
+    door.wrong = True
+    found = check("doors")
+    assert found.state == "problem"
+    assert "of a test" in found.text
+    door.wrong = False
+    assert check("doors").state == "ok"
+
+
+def test_old_releases_are_found(monkeypatch):
+    wanted = ["numpy>=2.0", "numba>=0.61", 'thinc>=8.3; extra == "thinc"', "no-such-package>=1"]
+    monkeypatch.setattr(health.importlib.metadata, "requires", lambda name: wanted)
+    monkeypatch.setattr(health, "version_of", {"numpy": "1.26.4", "numba": "0.68.1+local", "thinc": ""}.get)
+    assert list(health._too_old()) == ["'numpy>=2.0'", "'no-such-package>=1'"]
+    monkeypatch.setattr(health, "version_of", lambda name: "9.10" if name != "thinc" else "8.2.9")
+    assert list(health._too_old()) == ["'thinc>=8.3'"]
+    found = check("versions")
+    assert (found.state, found.advice) == ("problem", "pip install 'thinc>=8.3'")
+
+
+def test_threads():
+    sf.set_num_threads(1)
+    try:
+        assert "1 for large operations" in check("threads").text
+    finally:
+        sf.set_num_threads(None)
+
+
+def test_variables_in_force(monkeypatch):
+    monkeypatch.setenv("SEQFORMATS_JIT", "1")
+    found = check("environment")
+    assert found.state == "note"
+    assert "SEQFORMATS_JIT=1" in found.text
+
+
+def test_gpus_are_left_alone(monkeypatch):
+    def touched():
+        raise AssertionError
+
+    monkeypatch.setattr(health, "gpus", touched)
+    monkeypatch.setattr(health, "version_of", lambda name: "0.30.4")
+    monkeypatch.setattr(health, "_driver", lambda: "580.1")
+    assert check("GPUs").text == "numba-cuda 0.30.4; driver 580.1; not looked at"
+    monkeypatch.setattr(health, "version_of", lambda name: "")
+    assert "cuda12" in check("GPUs").advice
+    assert "cuda12" in health._gpus(True).advice
+
+
+@pytest.mark.passes("interpreted", reason="there is a GPU in the simulator")
+def test_a_gpu_is_tried(monkeypatch):
+    assert health._gpus(True).text.endswith("a sum there is right")
+    monkeypatch.setattr(np, "asarray", lambda x: np.zeros(3))
+    assert health._gpus(True).state == "problem"
+    monkeypatch.setattr(health, "gpus", lambda: "none (no driver)")
+    monkeypatch.setattr(health, "_driver", lambda: "580.1")
+    assert health._gpus(True).state == "problem"
+
+
+def test_a_gpu_that_fails_is_a_problem(monkeypatch):
+    monkeypatch.setattr(health, "version_of", lambda name: "0.30.4")
+    monkeypatch.setattr(health, "gpus", lambda: "a card")
+    monkeypatch.setattr("seqformats.operations.library.to_device", lambda x, device: 1 / 0)
+    found = health._gpus(True)
+    assert found.state == "problem"
+    assert "ZeroDivisionError" in found.text
+
+
+def test_cuda_is_a_flag():
+    with pytest.raises(TypeError, match="cuda must be True or False, not 1"):
+        sf.doctor(cuda=1)

@@ -1,0 +1,27 @@
+"""The pages that need no other library: their examples run, and wrong ones would be seen."""
+
+import pytest
+from pages import DOCS, blocks_of, broken, run_blocks
+
+TOUR = blocks_of(DOCS / "tour.md")
+DEVICES = blocks_of(DOCS / "devices.md")
+
+
+def test_the_tour_runs():
+    run_blocks(TOUR, "tour.md")
+
+
+def test_a_wrong_tour_would_be_seen():
+    with pytest.raises(AssertionError):
+        run_blocks(broken(TOUR, "[3.0, 1.0, 7.0]", "[1.0, 3.0, 7.0]"))
+
+
+def test_devices_run():
+    """In the simulator, and where there is a GPU."""
+    from libraries import GPUS
+
+    if not GPUS:
+        pytest.skip("there is neither a GPU nor the simulator")
+    run_blocks(DEVICES, "devices.md")
+    with pytest.raises(AssertionError):
+        run_blocks(broken(DEVICES, "[1.0, 9.0]", "[9.0, 1.0]"))
