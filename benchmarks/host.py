@@ -70,7 +70,7 @@ def calls(put: Callable[[np.ndarray], Any], quick: bool) -> dict[str, Call]:
             "cumsum": lambda: sf.cumsum(ragged),
             "reverse": lambda: sf.reverse(ragged),
         }
-    found["candidates of a beam step"] = beam(put, *BEAMS)
+        found["candidates of a beam step"] = beam(put, *BEAMS)  # whose kernels take longest to compile
     return found
 
 
