@@ -1,6 +1,8 @@
 """The benchmark runs, its candidates agree, and it writes what it says; no time is looked at."""
 
+import importlib.util
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -216,3 +218,55 @@ def test_nothing_of_that_name():
     done = benchmarks("--only", "nonsense")
     assert done.returncode == 1
     assert "nothing is called nonsense" in done.stderr
+
+
+def on_gpu(*options, **env):
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu", *options],
+        cwd=ROOT,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it puts a driver in the place of Linux's")
+@pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="it compiles kernels for CUDA")
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_the_part_of_the_host_is_measured_without_a_gpu():
+    done = on_gpu("--host", "--quick")
+    assert done.returncode == 0, done.stderr
+    rows = [[word.strip() for word in line.strip("|").split("|")] for line in done.stdout.splitlines() if "|" in line]
+    assert rows[0] == ["call", "µs", "launches"]
+    launches = {name: int(count) for name, _, count in rows[2:]}
+    assert launches.pop("make a Ragged") == 0
+    assert launches["reduce_sum"] == launches["softmax"] == launches["Ragged -> Packed"] == 1
+    assert all(count in (1, 2) for count in launches.values())
+    assert all(float(time) > 0 for _, time, _ in rows[2:])
+
+
+def test_what_a_benchmark_of_gpus_lacks_is_said(tmp_path):
+    done = on_gpu("--host", CC="no-such-compiler")
+    assert done.returncode == 1
+    assert "--host needs" in done.stderr
+    done = on_gpu("--only", "nonsense", "--out", str(tmp_path))
+    assert done.returncode == 1
+    assert "there is no step nonsense; steps: runs, correct, timing, graph" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_table_of_times_on_a_gpu():
+    from benchmarks import gpu
+
+    one = {"batch": "A", "bytes": 10**9, "waited": False, "host": 1e-5}
+    rows = [
+        one | {"call": "copy", "kernels": 1e-3},
+        one | {"call": "softmax", "kernels": 4e-3, "waited": True},
+        {"batch": "A", "call": "cumsum", "error": "DeviceError: it failed"},
+    ]
+    assert gpu.shown("timing", rows)[2:] == [
+        "| A | copy | 1.00 ms | 1.00 | 2.00 | 10.0 µs |",
+        "| A | softmax | 4.00 ms with the host's | 0.25 |  | 10.0 µs |",
+        "| A | cumsum | **DeviceError: it failed** |  |  |  |",
+    ]

@@ -31,7 +31,7 @@ from ..layout import Layout
 from ..native import cubins
 from ..native.signature import Signature, Word
 from .driver import SIMULATED, Driver, driver
-from .grids import geometry
+from .grids import Triple, geometry
 from .kernel import Kernel, Work
 from .resident import Place, Resident, begins_at, bring, constant, packed_of, words_of, zeros
 
@@ -137,7 +137,7 @@ class _Simulated:
     def __init__(self, function: Callable[..., Any], signature: Signature) -> None:
         self.function, self.signature = function, signature
 
-    def start(self, grid: tuple[int, int], block: tuple[int, int], stream: int, words: Sequence[int]) -> None:
+    def start(self, grid: Triple, block: Triple, stream: int, words: Sequence[int]) -> None:
         from ..kernels.parts.simulator import run
 
         run(self.function, self.signature, grid, block, words)
