@@ -403,9 +403,11 @@ def test_weights_lie_beside_the_rows(gpu):
 
 
 @pytest.fixture
-def uploads(monkeypatch):
-    """The sizes of what goes up to the device for kernels, in bytes."""
+def uploads(request, monkeypatch):
+    """The sizes of what goes up to the device for kernels, in bytes; the zeros of a padding are there already."""
     found = []
+    if "gpu" in request.fixturenames:
+        sf.convert(request.getfixturevalue("gpu").up(example()), sf.Masked)
 
     def watched(upload):
         def counted(self, packed, like):
@@ -441,6 +443,74 @@ def test_operations_share_the_structure(gpu, kind, uploads):
         y, pullback = sf.vjp(OPERATIONS[name][0], *OPERATIONS[name][1](x))
         pullback(y)
     assert len(uploads) == 1
+
+
+@on_each_library
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Padded, sf.Packed, sf.Masked], ids=oracle.format_name)
+def test_structure_that_was_brought_is_not_sent_again(gpu, kind, uploads):
+    x = gpu.up(example(kind))
+    assert x.structure_to(x.device, order=True) is x
+    sent = list(uploads)
+    assert len(sent) == 1
+    assert x.structure_to("cuda", order=True) is x
+    for To in (sf.Ragged, sf.Padded, sf.Packed, sf.Masked):
+        sf.convert(x, To)
+    sf.reduce_sum(x)
+    sf.softmax(x)
+    assert uploads == sent
+
+
+@on_each_library
+def test_a_list_sends_addresses_alone_once_its_structure_is_there(gpu, uploads):
+    x = gpu.up(example(sf.List)).structure_to("cuda", order=True)
+    assert len(uploads) == 1
+    for To in (sf.Ragged, sf.Padded):
+        sf.convert(x, To)
+    assert uploads[1:] == [8 * len(x)] * 2
+
+
+def test_structure_goes_ahead_of_its_items(uploads):
+    OnNumba().need()
+    x = example()
+    assert x.structure_to("cuda") is x
+    assert len(uploads) == 1
+    assert type(x.data) is np.ndarray
+    here = sf.to_device(x, "cuda")
+    sf.reduce_sum(here)
+    assert len(uploads) == 1
+    assert here.structure_to("cuda", order=True) is here
+    assert len(uploads) == 2, "the order alone"
+    sf.convert(here, sf.Packed)
+    assert len(uploads) == 2
+
+
+def test_structure_of_what_has_no_rows_may_be_brought():
+    OnNumba().need()
+    for x in (sf.Ragged(np.zeros((0, 3)), []), sf.List([], np.zeros((0, 3))), sf.LoD(np.arange(3.0), [[0, 1], [0, 3]])):
+        assert x.structure_to("cuda", order=True) is x
+
+
+@pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+def test_the_host_has_the_structure_always(kind, uploads):
+    x = example(kind)
+    assert x.structure_to("cpu") is x
+    assert uploads == []
+    assert "device" not in {name for name in type(x._structure).__slots__ if _is_there(x._structure, name)}
+
+
+def _is_there(structure, name):
+    try:
+        object.__getattribute__(structure, name)
+    except AttributeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", "cuda:99", 7, None])
+def test_structure_does_not_go_to_devices_that_do_not_exist(device):
+    pytest.importorskip("numba.cuda")
+    with pytest.raises(sf.DeviceError, match="device|GPU|NumPy arrays go to"):
+        example().structure_to(device)
 
 
 @on_each_library

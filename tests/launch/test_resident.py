@@ -101,7 +101,7 @@ def test_a_capture_meets_what_is_there_and_keeps_it(there):
 
 def test_nothing_goes_up_in_a_capture(there):
     there.noted.captured = True
-    with pytest.raises(sf.DeviceError, match="before the capture"):
+    with pytest.raises(sf.DeviceError, match=r"before the capture x\.structure_to\(device\)"):
         there.call(6)
     there.noted.captured = False
     there.call(6)

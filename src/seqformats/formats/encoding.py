@@ -21,7 +21,7 @@ from ..launch.kernel import kernel
 from ..layout import Layout
 from .annotations import Data, Index, Shaped
 from .index import places
-from .moving import Movable
+from .moving import Movable, Resident
 from .rows import Room
 from .sequences import Sequences
 from .structure import Structure
@@ -33,7 +33,7 @@ PICK = Taking("pick", "copy_blocks", "pick_sequences")
 _SHOWN = 6  # lengths that a repr shows
 
 
-class Encoding(Movable, InPyTorch, Generic[Data]):
+class Encoding(Movable, Resident, InPyTorch, Generic[Data]):
     """What all encodings have in common.
 
     Notes

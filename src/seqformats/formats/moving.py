@@ -1,17 +1,24 @@
-"""What tensors have and batches of them too: to another device or dtype, pinned, detached, shared."""
+"""What tensors have and batches of them too: to another device or dtype, pinned, detached, shared.
+
+And what encodings have alone: their structure may go to a device ahead of the kernels that need it there.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from .. import hints, registry
-from ..arrays import Array, DType, Library, dtype_in, is_array, library_of
+from ..arrays import Array, DType, Library, device_name, dtype_in, is_array, library_of
 from ..errors import KIND, LIBRARY, NO_GRADIENT, OPTION, said
+from ..launch.kernel import launcher
 from .annotations import Shaped
+
+if TYPE_CHECKING:
+    from .structure import Structure
 
 
 class Wanted(NamedTuple):
@@ -338,6 +345,78 @@ class Movable:
             if not hasattr(leaf, method):
                 raise LIBRARY(f'{type(leaf).__name__} has no {what or method}; sf.to(x, "torch") has{more}')
         return leaves
+
+
+class Resident:
+    """The method of an encoding that brings it there."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _structure: Structure
+
+        def _sample(self) -> Array: ...
+
+    def structure_to(self, device: object, *, order: bool = False) -> Self:
+        """Bring the structure to a device, where it stays: no kernel that needs it there sends it any more.
+
+        Parameters
+        ----------
+        device : str or a device of the items' library
+            Where kernels will be started: ``"cuda"``, ``"cuda:1"``, ``x.device``.  The host has the structure always,
+            so nothing happens for ``"cpu"``.
+        order : bool
+            Also the order by falling length, which conversions to `Padded` and `Packed` need.  It goes along without
+            this where it is known already.
+
+        Returns
+        -------
+        `x` itself
+            Its items stay where they are.  All encodings that share its structure find it on the device.
+
+        Raises
+        ------
+        DeviceError
+            For a device that there is not, or that the items' library does not reach; and while a CUDA graph is
+            captured, if something of the structure is not there yet.
+
+        See Also
+        --------
+        seqformats.to_device : The items.
+
+        Notes
+        -----
+        Without it the first kernel brings what it needs.  It is for what must not be sent later: in a CUDA graph, whose
+        capture no copy from the host may become part of, and where the first call should take no longer than others.
+        What is there already is not sent again, and nothing waits for the copy.
+
+        Of a `LoD` this is the innermost level; those further out are sent with each call that goes over them.  Arrays
+        of CuPy find it on the stream that is current now alone, since CuPy gives memory back in the order of a stream.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import seqformats as sf
+        >>> x = sf.Ragged(np.arange(3), [1, 2])
+        >>> x.structure_to(x.device) is x
+        True
+        >>> x.structure_to("tpu")
+        Traceback (most recent call last):
+            ...
+        seqformats.errors.DeviceError: NumPy arrays go to "cuda", as Numba device arrays, but not to 'tpu' [SF501]
+        """
+        if order:
+            _ = self._structure.order  # calculated when it is first asked for
+        if device_name(device) == "cpu":
+            return self
+        sample = self._sample()
+        own = library_of(sample)
+        there = own.to_device(own.empty((0,), own.dtype("uint8"), sample), device)
+        library = library_of(there)
+        kind = library.kind(there)
+        if kind != "cpu":
+            launcher(kind).keep(library, self._structure, there)
+        return self
 
 
 _NAMES = ("device", "dtype", "other", "non_blocking", "copy")

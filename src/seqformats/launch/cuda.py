@@ -17,10 +17,11 @@ Importing it loads neither Numba nor a driver.  What Numba's simulator cannot se
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from ..native import cubins
 from ..native.signature import Signature, Word
 from .driver import SIMULATED, Driver, driver
 from .grids import Triple, geometry
-from .kernel import Kernel, Work
+from .kernel import Kernel, Launcher, Sequences, Work
 from .resident import Place, Resident, begins_at, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
@@ -330,13 +331,29 @@ def sent(library: Library, arrays: Sequence[Array], like: Array) -> list[Array]:
     offsets, packed = packed_of(arrays)
     if not packed.size:
         return [library.empty(array.shape, library.dtype(array.dtype.name), like) for array in arrays]
-    index = library.index(like)
-    if SIMULATED:
-        buffer = library.upload(packed, like)
-    else:
-        found = driver()
-        with found.on(index):
-            buffer = Place(found, library, like, index).brought(packed, "an array of the host")
+    with _at(library, like) as place:
+        buffer = place.brought(packed, "an array of the host")
     dtypes = [library.dtype(array.dtype.name) for array in arrays]
     parts = zip(arrays, offsets, dtypes, strict=True)
     return [buffer[offset : offset + array.nbytes].view(dtype) for array, offset, dtype in parts]
+
+
+def keep(library: Library, structure: Sequences, like: Array) -> None:
+    """Bring the arrays of a structure beside `like`, as far as they are known, to stay there."""
+    with _at(library, like) as place:
+        bring((), structure, Resident.of(structure, place), place)
+
+
+@contextlib.contextmanager
+def _at(library: Library, like: Array) -> Iterator[Place]:
+    """Where an array is, while a context of its device is current."""
+    index = library.index(like)
+    if SIMULATED:
+        yield Place(None, library, like, index)
+        return
+    found = driver()
+    with found.on(index):
+        yield Place(found, library, like, index)
+
+
+LAUNCHER = Launcher(start, sent, keep)

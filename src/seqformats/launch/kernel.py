@@ -351,16 +351,22 @@ def one_by_one(library: Library, arrays: tuple[Array, ...], like: Array) -> list
     return [library.from_host(array, like) for array in arrays]
 
 
+def in_each_call(library: Library, structure: Sequences, like: Array) -> None:
+    """The `keep` of a device where nothing stays."""
+
+
 class Launcher(NamedTuple):
     """How kernels are started on a kind of device other than the host.
 
     ``start(kernel, library, inputs, outputs, args, size, work, structure)`` is `Kernel.start` with the kernel first,
     whose `on` has the function for the device; what is not on the device yet (arrays of int64, those of layouts, the
-    item of a padding), it brings there.
+    item of a padding), it brings there.  ``keep(library, structure, like)`` brings the arrays of a structure to where
+    `like` is, ahead of the kernels that take them, where the launcher has a place for them.
     """
 
     start: Callable[..., None]
     sent: Callable[[Library, tuple[Array, ...], Array], list[Array]] = one_by_one
+    keep: Callable[[Library, Sequences, Array], None] = in_each_call
 
 
 _launchers: dict[str, Launcher] = {}
@@ -371,7 +377,7 @@ def launcher(device: str) -> Launcher:
     check_device(device)
     if device not in _launchers:
         module = importlib.import_module(f".{device}", __package__)
-        add_launcher(device, Launcher(module.start, module.sent))
+        add_launcher(device, module.LAUNCHER)
     return _launchers[device]
 
 

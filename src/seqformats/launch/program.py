@@ -19,7 +19,7 @@ from ..arrays.numpy import NUMPY
 from ..errors import TRACED
 from ..limits import remember
 from .formulas import FORMULAS
-from .kernel import Kernel, Sequences, Work
+from .kernel import Kernel, Launcher, Sequences, Work
 
 Value = Any  # a cell, an array of JAX or of NumPy
 Values = tuple[Any, ...]
@@ -44,11 +44,6 @@ def start(
         formula(library.jax, inputs, outputs, args, size)
     else:
         _on_host(kernel, library, inputs, outputs, args, size, work, structure)
-
-
-def sent(library: Jax, arrays: tuple[Array, ...], like: Array) -> list[Any]:
-    """Arrays of the host as cells."""
-    return [library.from_host(array, like) for array in arrays]
 
 
 def _fit(arrays: Iterable[Any]) -> bool:
@@ -197,3 +192,6 @@ def _on_host(
     kernel.start(NUMPY, given, made, args, size, structure, work)
     for out, x in zip(outputs, made, strict=True):
         out.write(x)  # of the host still, so that a kernel may ask for its values
+
+
+LAUNCHER = Launcher(start)

@@ -56,9 +56,9 @@ class Place:
         if self.captured:
             raise DEVICE(
                 f"{what} would go to {self.library.device(self.like)} in each replay of the graph that is captured "
-                "here, from memory of the host which is another's by then; run the same calls on the same batches once "
-                "before the capture, so that structures and items of a padding are there, and give numbers as arrays "
-                "of the device"
+                "here, from memory of the host which is another's by then; before the capture x.structure_to(device) "
+                "brings the structure of a batch there, with order=True for Padded and Packed too, and the same call "
+                "once the item of a padding; give numbers as arrays of the device"
             )
         return self.library.upload(packed, self.like)
 
