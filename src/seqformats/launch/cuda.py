@@ -10,7 +10,7 @@ Importing it loads neither Numba nor a driver.  What Numba's simulator cannot se
   writes what it reads, ``--tool initcheck`` looks;
 - two constants that must agree, where the simulator has smaller ones: how many threads a block has and how many places
   its shared memory, which the test of the code for GPUs compares with `grids`; how many blocks a grid has and how much
-  room for work its caller took, which nothing compares yet;
+  room for work its caller took, which the tests of `grids` compare;
 - a parameter that is packed as another one than the compiler expects: the simulator is given the same words, and checks
   each against the signature that the code is compiled for.
 """
@@ -33,7 +33,7 @@ from ..native import cubins
 from ..native.signature import Signature, Word
 from .driver import SIMULATED, Driver, driver
 from .grids import Triple, geometry
-from .kernel import Kernel, Launcher, Sequences, Work
+from .kernel import Kernel, Sequences, Work
 from .resident import Place, Resident, begins_at, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
@@ -354,6 +354,3 @@ def _at(library: Library, like: Array) -> Iterator[Place]:
     found = driver()
     with found.on(index):
         yield Place(found, library, like, index)
-
-
-LAUNCHER = Launcher(start, sent, keep)

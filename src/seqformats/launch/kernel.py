@@ -377,7 +377,8 @@ def launcher(device: str) -> Launcher:
     check_device(device)
     if device not in _launchers:
         module = importlib.import_module(f".{device}", __package__)
-        add_launcher(device, module.LAUNCHER)
+        own = vars(module)
+        add_launcher(device, Launcher(**{name: own[name] for name in Launcher._fields if name in own}))
     return _launchers[device]
 
 

@@ -19,7 +19,7 @@ from ..arrays.numpy import NUMPY
 from ..errors import TRACED
 from ..limits import remember
 from .formulas import FORMULAS
-from .kernel import Kernel, Launcher, Sequences, Work
+from .kernel import Kernel, Sequences, Work
 
 Value = Any  # a cell, an array of JAX or of NumPy
 Values = tuple[Any, ...]
@@ -192,6 +192,3 @@ def _on_host(
     kernel.start(NUMPY, given, made, args, size, structure, work)
     for out, x in zip(outputs, made, strict=True):
         out.write(x)  # of the host still, so that a kernel may ask for its values
-
-
-LAUNCHER = Launcher(start)
