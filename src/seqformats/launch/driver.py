@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from ctypes import c_char_p, c_int, c_size_t, c_uint, c_void_p
+from ctypes import c_char_p, c_int, c_uint, c_void_p
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -54,17 +54,12 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuEventQuery": (c_void_p,),
     "cuEventSynchronize": (c_void_p,),
     "cuEventDestroy_v2": (c_void_p,),
-    "cuMemAllocAsync": (_POINTER, c_size_t, c_void_p),
-    "cuMemFreeAsync": (c_void_p, c_void_p),
-    "cuMemHostAlloc": (_POINTER, c_size_t, c_uint),
-    "cuMemcpyHtoDAsync_v2": (c_void_p, c_void_p, c_size_t, c_void_p),
-    "cuMemsetD8Async": (c_void_p, ctypes.c_ubyte, c_size_t, c_void_p),
     "cuGetErrorName": (c_int, ctypes.POINTER(c_char_p)),
     "cuGetErrorString": (c_int, ctypes.POINTER(c_char_p)),
 }
-_MAJOR, _MINOR, _POOLS = 75, 76, 115  # attributes of a device
+_MAJOR, _MINOR = 75, 76  # attributes of a device
 _NOT_READY, _OUT_OF_MEMORY = 600, 2
-_WITHOUT_TIMES, _RELAXED, _PORTABLE = 2, 2, 1
+_WITHOUT_TIMES, _RELAXED = 2, 2
 
 
 class _Room(threading.local):
@@ -96,7 +91,6 @@ class Driver:
         except (OSError, AttributeError) as error:
             raise DEVICE(f"no GPU can be used: {error}; kernels for CUDA want a driver of CUDA 12 or later") from None
         self._contexts: dict[int, int] = {}
-        self._pools: dict[int, bool] = {}
         self.check(self.Init(0), "the driver")
 
     def __getattr__(self, name: str) -> Any:
@@ -203,27 +197,6 @@ class Driver:
             # now, not in the middle of somebody's capture
             self.check(self.KernelGetFunction(function, kernel), f"the code of {name}")
         return Code(self, kernel.value or 0, words, name)
-
-    # --- memory ---
-
-    def has_pools(self, index: int) -> bool:
-        """Can memory be taken and given back in the order of a stream?"""
-        found = self._pools.get(index)
-        return self._pools.setdefault(index, self.attribute(index, _POOLS) != 0) if found is None else found
-
-    def take(self, size: int, stream: int) -> int:
-        """So many bytes of the current device, to be used in the order of a stream; nothing waits."""
-        found = c_void_p()
-        result = self.MemAllocAsync(found, size, stream)
-        if result:
-            raise self.error(result, f"{size} bytes of a GPU")
-        return found.value or 0
-
-    def pinned(self, size: int) -> int:
-        """So many bytes of the host, of which a GPU reads by itself; they stay until the process ends."""
-        found = c_void_p()
-        self.check(self.MemHostAlloc(found, size, _PORTABLE), f"{size} bytes of page-locked memory")
-        return found.value or 0
 
 
 class Code:
