@@ -1,5 +1,8 @@
 """The sentences of errors: what was asked, what was given, what would work."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from checks import words_of
@@ -478,3 +481,18 @@ def test_items_without_bytes(dtype):
         assert sf.reverse(y).rows == sf.concat([y, y]).rows // 2 == 3
     assert [len(part) for part in sf.convert(x, list)] == [2, 0, 1]
     assert sf.convert(x, sf.Masked, width=4).data.shape == (3, 4)
+
+
+@pytest.mark.passes("compiled", reason="it imports nothing")
+def test_the_package_of_a_library_that_is_not_there():
+    script = """
+import sys
+sys.modules["jax"] = None
+import seqformats as sf
+try:
+    sf.jax
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "jax is needed here; pip install 'seqformats[jax]'\n"

@@ -22,7 +22,7 @@ PUBLIC = sorted(set(sf.__all__) - {"__version__"})
 # A module imports what stands above it here, or beside it; a name stands for all modules in it that have no line of
 # their own.  Kernels and their parts have laws of their own.
 LAYERS = [
-    ["errors", "hints", "layout", "limits", "native", "once", "when_imported"],
+    ["after_logging", "errors", "hints", "later", "layout", "limits", "native", "once", "when_imported"],
     ["arrays.dtypes", "arrays.library", "arrays.memory", "arrays.numpy"],
     ["launch"],
     ["arrays"],
@@ -228,6 +228,72 @@ def test_parts_before_packages_would_be_found():
     imports = {"late": ["late.a"], "late.a": [], "first": ["late.a"], "second": ["late", "late.a"]}
     assert parts_before_packages("first", set(), imports.get) == ["first imports late.a before late"]
     assert parts_before_packages("second", set(), imports.get) == []
+
+
+def statements_in_functions(path):
+    """The imports of parts of this package in functions."""
+    functions = [node for node in ast.walk(tree(path)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    inner = [node for function in functions for node in ast.walk(function)]
+    return [name for node in inner for name in imported(node) if name.startswith(".")]
+
+
+@every_module
+def test_a_fork_waits_for_what_is_imported_late(path):
+    """By `later.imported`, which holds a lock; a statement's lock would stay held in a child."""
+    name = dotted(path)
+    if in_kernels(name) or name in ("__main__", "later", "when_imported", "numba_types"):
+        return  # one thread, or imported by the others' ways, or while Numba and others hold locks of their own
+    assert statements_in_functions(path) == []
+    words = path.read_text(encoding="utf-8")
+    assert not re.search(r"import_module\([^)]*(__package__|__name__|[\"']seqformats)", words)
+
+
+def test_a_statement_in_a_function_would_be_found(tmp_path):
+    path = tmp_path / "one.py"
+    path.write_text("import a\nfrom . import b\ndef f():\n    import c\n    from .d import e\n")
+    assert statements_in_functions(path) == [".d"]
+
+
+def test_no_module_waits_for_what_is_imported_late():
+    """While a statement imports it, a thread that holds the lock may wait for that module."""
+    done = subprocess.run([sys.executable, "-c", NO_LOCK], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+NO_LOCK = """
+import importlib, pkgutil, sys, threading
+
+class Watched:
+    made = threading.RLock
+    def __init__(self):
+        self.lock = Watched.made()
+    def __getattr__(self, name):
+        return getattr(self.lock, name)
+    def __enter__(self):
+        if sys._getframe(1).f_globals["__name__"].startswith("seqformats"):
+            frame, names = sys._getframe(1), []
+            while frame:
+                names.append(frame.f_globals["__name__"] + "." + frame.f_code.co_name)
+                frame = frame.f_back
+            if any(name.endswith(".<module>") and name.startswith("seqformats") for name in names):
+                taken.append(names)
+        return self.lock.__enter__()
+    def __exit__(self, *args):
+        return self.lock.__exit__(*args)
+
+taken = []
+threading.RLock = Watched
+import seqformats
+threading.RLock = Watched.made
+assert isinstance(seqformats.later.loading, Watched)
+for found in pkgutil.walk_packages(seqformats.__path__, "seqformats.", lambda name: None):
+    if "kernels" not in found.name and "__main__" not in found.name:
+        try:
+            importlib.import_module(found.name)
+        except (ImportError, AttributeError):  # of a library that is not here, or not loaded yet
+            pass
+print(taken)
+"""
 
 
 def test_every_layer_is_there():

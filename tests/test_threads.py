@@ -230,6 +230,31 @@ def test_a_forked_child_works_alone():
 
 @alone
 @FORK
+def test_a_child_forked_while_a_part_is_imported():
+    """The fork waits for it: here for what constructors load when they are first called."""
+    run(
+        """
+        begun = threading.Event()
+
+        class Slow:
+            @staticmethod
+            def find_spec(name, path=None, target=None):  # the module's lock is held meanwhile
+                if name == "seqformats.doors.construct":
+                    begun.set()
+                    time.sleep(0.3)
+
+        sys.meta_path.insert(0, Slow)
+        thread = threading.Thread(target=lambda: sf.Ragged(np.ones(3), [1, 2]))
+        thread.start()
+        begun.wait()
+        in_child(lambda: sf.Ragged(np.ones(3), [1, 2]))
+        thread.join()
+        """
+    )
+
+
+@alone
+@FORK
 @pytest.mark.parametrize("first", ["", "tours(small(4))"], ids=["before the first conversion", "after it"])
 def test_a_child_forked_while_another_thread_compiles(first):
     """The child loads kernels, which takes the compiler's lock."""
@@ -286,7 +311,7 @@ def test_a_fork_while_a_compiling_thread_logs(first):
     code = f"""
         import {first}
         import os, sys, threading, time
-        from seqformats.launch.threads import loading
+        from seqformats.later import loading
         assert ("logging" in sys.modules) == ({first!r} == "logging")
         import logging
 

@@ -3,7 +3,6 @@
 See `convert` for conversions, `with_padded` for wrappers, `vjp` for gradients.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
 from . import hints as _hints
@@ -12,6 +11,7 @@ from .converters import nested as _nested  # noqa: F401  registers the conversio
 from .converters.convert import convert
 from .errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError
 from .formats import Chunks, List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
+from .later import imported as _imported
 from .launch.threads import num_threads, set_num_threads
 from .registry import conversion, conversions
 from .when_imported import when_imported as _when_imported
@@ -437,7 +437,7 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
             hint = _hints.for_attribute(name, (*__all__, *_MODULES))
             # with a name of its own, or Python would look for a near one too
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
-        module = importlib.import_module(f".{_LATER.get(name, name)}", __name__)
+        module = _imported(f".{_LATER.get(name, name)}", __name__)
         globals()[name] = found = module if name in _MODULES else getattr(module, name)
         return found
 

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .doors.door import Door, closed
 from .errors import KIND, said
+from .formats import Ragged
+from .later import imported
 from .launch.threads import num_threads
 from .native import code, cpu, store
 
@@ -260,13 +263,11 @@ def _sizes(folder: Path) -> list[int]:
 
 def _doors() -> Check:
     """What stands before operations on small batches, in this process."""
-    from .doors.door import Door, closed
-
     if not code.in_use():
         return Check("doors", NOTE, f"closed: {code.whence()}")
     pages = code.pages_of_doors()
     there = [page for page in pages if code.is_there(page, page)]
-    doors = [one for one in gc.get_objects() if isinstance(one, Door)]
+    doors = [one for one in gc.get_objects() if issubclass(type(one), Door)]  # a proxy would say of what it is
     wrong = [one.page for one in doors if one.wrong]
     if wrong:
         text = f"{len(wrong)} closed for good, since they made other results: {_some(sorted(set(wrong)))}"
@@ -293,7 +294,7 @@ def _threads() -> Check:
 def gpus() -> str:
     """The GPUs by name, or why there are none; this loads the package for CUDA."""
     try:
-        from .launch.cuda import devices
+        devices = imported(".launch.cuda", __package__).devices
     except Exception as error:  # whatever a CUDA package without a driver raises
         return f"none ({error})"
     return ", ".join(devices()) or "none"
@@ -331,10 +332,8 @@ def _moved(found: str) -> Check:
     """A batch to the GPU, reduced there, and back."""
     import numpy as np
 
-    from .formats import Ragged
-    from .operations.library import to_device
-    from .operations.reduce import reduce_sum
-
+    to_device = imported(".operations.library", __package__).to_device
+    reduce_sum = imported(".operations.reduce", __package__).reduce_sum
     try:
         x = to_device(Ragged(np.arange(5, dtype=np.float32), [2, 0, 3]), "cuda")
         there: Any = reduce_sum(x)

@@ -5,7 +5,6 @@ can add to each of them.
 """
 
 import heapq
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from . import hints
 from .errors import KIND, NO_GRADIENT, OPTION, ROUTE, said
+from .later import imported
 from .limits import remember
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -332,9 +332,9 @@ def gradients() -> dict[Callable[..., Any], Rule]:
     """
     import pkgutil  # which takes as long to load as a tenth of this package
 
-    importlib.import_module(".gradients.vjp", __package__)
-    for module in pkgutil.iter_modules(importlib.import_module(".operations", __package__).__path__):
-        importlib.import_module(f".operations.{module.name}", __package__)
+    imported(".gradients.vjp", __package__)
+    for module in pkgutil.iter_modules(imported(".operations", __package__).__path__):
+        imported(f".operations.{module.name}", __package__)
     return dict(_gradients)
 
 
@@ -362,7 +362,7 @@ _PROVIDED_LATER = {
 def service(name: str) -> Callable[..., Any]:
     """A function registered by `provides`."""
     if name not in _services and name in _PROVIDED_LATER:
-        importlib.import_module(f".{_PROVIDED_LATER[name]}", __package__)
+        imported(f".{_PROVIDED_LATER[name]}", __package__)
     return _services[name]
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from types import ModuleType
@@ -14,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..errors import DTYPE, said
+from ..later import imported
 from ..limits import remember
 
 Shape: TypeAlias = tuple[int, ...]
@@ -159,7 +159,7 @@ def device_name(device: object) -> str:
 
 def part(name: str) -> ModuleType:
     """Another file of this folder, imported where it is first needed: one that stands above those that ask for it."""
-    return importlib.import_module(f"{__package__}.{name}")
+    return imported(f".{name}", __package__)
 
 
 class Library:

@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import registry
 from ..arrays import NUMPY, Array, Library, library_of_type
+from ..later import loading
 from ..launch.kernel import Kernel
-from ..launch.threads import loading
 from ..native import words
 from ..native.code import door_of
 from ..native.loading import function_at

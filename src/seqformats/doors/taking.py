@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import registry
+from ..later import loading
 from ..launch.kernel import Kernel, kernel
-from ..launch.threads import loading
 from ..native.signature import Signature, Word
 from ..native.words import (
     CHUNKING,

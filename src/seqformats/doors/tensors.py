@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import registry
 from ..arrays import Library
-from ..launch.threads import loading
+from ..later import loading
 from ..native import words
 from ..native.words import KEY, TENSOR_NUMBER, TENSOR_NUMBERS
 from ..reading.functions import IS_NEG, KEYS, STORAGE, TANGENT, WANTS_GRAD, Functions, is_watched

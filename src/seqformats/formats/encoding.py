@@ -17,6 +17,7 @@ from .. import registry
 from ..arrays import NUMPY, Array, DType, Library, Shape, is_array, library_of
 from ..doors.taking import Taking
 from ..errors import BROKEN, CHANGED, ITEMS, KIND, OVERFLOW, SHAPE, said
+from ..later import imported
 from ..launch.kernel import kernel
 from ..layout import Layout
 from .annotations import Data, Index, Shaped
@@ -250,9 +251,9 @@ class Encoding(Movable, Resident, InPyTorch, Generic[Data]):
         """The layout, drawn to scale, for notebooks; no item is read."""
         if self._made_of_others():
             return None
-        from .pictures import html, picture  # which nothing else needs
-
-        return html(picture(self))
+        pictures = imported(".pictures", __package__)
+        drawn: str = pictures.html(pictures.picture(self))
+        return drawn
 
     def _made_of_others(self) -> bool:
         """Has a function of leaves put something else in the place of its arrays?"""

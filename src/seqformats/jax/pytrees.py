@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import needed
 from ..formats import NATIVE, Chunks, Encoding, List, LoD, Pairs
 from ..formats.leaves import ShapeDtype
 from ..formats.structure import Structure, same_levels
@@ -137,7 +138,7 @@ def register() -> None:
 
 @functools.cache
 def _register() -> None:
-    util = sys.modules["jax"].tree_util
+    util = needed("jax", "jax").tree_util
     for kind in (*NATIVE, LoD, Chunks):
         util.register_pytree_with_keys(kind, _flat_with_keys, _filled, _flat)
     util.register_pytree_with_keys(

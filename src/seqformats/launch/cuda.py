@@ -28,6 +28,7 @@ import numpy as np
 
 from ..arrays import Array, Library
 from ..errors import DeviceError
+from ..later import imported
 from ..layout import Layout
 from ..native import cubins
 from ..native.signature import Signature, Word
@@ -139,9 +140,7 @@ class _Simulated:
         self.function, self.signature = function, signature
 
     def start(self, grid: Triple, block: Triple, stream: int, words: Sequence[int]) -> None:
-        from ..kernels.parts.simulator import run
-
-        run(self.function, self.signature, grid, block, words)
+        imported("..kernels.parts.simulator", __package__).run(self.function, self.signature, grid, block, words)
 
 
 class _Call:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 
 from ..arrays.library import Array, Shape
 from ..errors import MIXED
+from ..later import imported
 from ..limits import remember
 from . import threads
 from .kernel import cuts
-from .threads import loading
 
 PAYS = 1 << 18
 """Bytes of items from which on several threads pay, where nobody knows what a function costs."""
@@ -31,8 +30,7 @@ def is_compiled(fn: object) -> bool:
 
 
 def _parts() -> Any:
-    with loading:
-        return importlib.import_module("..kernels.parts.maps", __package__)
+    return imported("..kernels.parts.maps", __package__)
 
 
 class Mapped:

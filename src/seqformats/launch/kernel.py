@@ -8,7 +8,6 @@ only bytes are moved are addresses; a launcher of another device turns all into 
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -17,12 +16,12 @@ import numpy as np
 from ..arrays.library import Array, Library
 from ..arrays.numpy import NUMPY
 from ..errors import KERNEL, said
+from ..later import imported, loading
 from ..layout import Layout
 from ..native.code import Traits, by_numba, code_of, spec_of, traits_of
 from ..native.loading import SMALL
 from ..native.signature import Signature, signature_of
 from . import threads
-from .threads import loading
 
 if TYPE_CHECKING:  # which loads Numba
     from ..kernels.parts.record import KernelSpec
@@ -336,7 +335,7 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
     """A kernel of a user's functions, which is in no table."""
     made = Kernel(name)
     with loading:
-        made.spec = importlib.import_module("..kernels.parts.own", __package__).spec_of(cpu, cuda, over)
+        made.spec = imported("..kernels.parts.own", __package__).spec_of(cpu, cuda, over)
         made.functions["cpu"] = made.spec.cpu
         if made.spec.cuda is not None:
             made.functions["cuda"] = made.spec.cuda
@@ -376,7 +375,7 @@ def launcher(device: str) -> Launcher:
     """The launcher for a kind of device; DeviceError where there is none."""
     check_device(device)
     if device not in _launchers:
-        module = importlib.import_module(f".{device}", __package__)
+        module = imported(f".{device}", __package__)
         own = vars(module)
         add_launcher(device, Launcher(**{name: own[name] for name in Launcher._fields if name in own}))
     return _launchers[device]

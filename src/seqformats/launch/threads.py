@@ -10,7 +10,6 @@ looks at the slots, and can begin again at any time; and a task keeps the arrays
 
 import contextlib
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
@@ -19,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import RANGE, WHOLE, said
-from ..when_imported import when_imported
 
 _chosen: int | None = None
 _default: int | None = None
@@ -65,56 +63,8 @@ def _forked() -> None:
     _tell()
 
 
-# What a thread holds while another forks stays held in the child for ever: so whoever forks waits until no thread is
-# importing a kernel or compiling, here or in the caller's own code.
-loading = threading.RLock()
-"""Held while a kernel's file is imported and while the kernel is called for the first time."""
-
-_held: list[Any] = []
-_latest: object = None  # what was registered last
-
-
-def _before_fork() -> None:
-    compiler = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
-    for lock in (loading, compiler):
-        if lock is not None:
-            lock.acquire()
-            _held.append(lock)
-
-
-def _after_fork() -> None:
-    held = _held[:]
-    _held.clear()  # before the first release, which lets another thread fork
-    for lock in reversed(held):
-        lock.release()
-
-
-def _after_fork_in_child() -> None:
-    _after_fork()
-    _forked()
-
-
-def register_hooks() -> None:
-    """Have a fork wait for the locks above before all that others have registered until now.
-
-    Hooks run before a fork in the reverse order of registration.  `logging` has one that takes its lock, which a
-    compiling thread may want: so ours, registered later, waits for that thread first, with no lock held.  Nothing that
-    is registered can be taken back; what was registered earlier does nothing from now on.
-    """
-    global _latest
-    if not hasattr(os, "register_at_fork"):
-        return
-    own = _latest = object()
-
-    def if_latest(hook: Callable[[], None]) -> Callable[[], None]:
-        return lambda: hook() if own is _latest else None
-
-    hooks = {"before": _before_fork, "after_in_parent": _after_fork, "after_in_child": _after_fork_in_child}
-    os.register_at_fork(**{when: if_latest(hook) for when, hook in hooks.items()})
-
-
-register_hooks()
-when_imported("logging", ".launch.after_logging")  # which takes as long to load as a tenth of this package
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _count_default() -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import KERNEL
+from ..later import imported
 from . import cpu, objects, store
 from .digest import digest
 from .loading import ALWAYS, NEVER, SMALL, function_at, load, world_of_entries
@@ -125,7 +126,7 @@ def entry_of_traits(name: str) -> store.Entry:
 def spec_of(name: str) -> Any:
     """The record at the end of a kernel's file, which imports Numba; DeviceError where there is no such kernel."""
     try:
-        return importlib.import_module(f"..kernels.{name}", __package__).KERNEL
+        return imported(f"..kernels.{name}", __package__).KERNEL
     except (ModuleNotFoundError, AttributeError):
         raise KERNEL(f"no kernel is called {name}") from None
 
@@ -146,7 +147,7 @@ def interpreted() -> bool:
 
 def by_numba(name: str) -> Callable[..., Any]:
     """A kernel as a function that Numba compiles for all types, in this process alone: where there is no other way."""
-    own = importlib.import_module("..kernels.parts.own", __package__)
+    own = imported("..kernels.parts.own", __package__)
     spec = spec_of(name)
     made: Callable[..., Any] = own.by_numba(spec.cpu, nogil=not spec.cpu.keeps_gil)
     return made
@@ -226,15 +227,15 @@ def is_there(name: str, text: str) -> bool:
 def compiled(name: str, text: str, signature: Signature) -> store.Entry:
     """Compile a kernel now, which imports Numba."""
     spec = spec_of(name)
-    building = importlib.import_module("..kernels.parts.building", __package__)
+    building = imported("..kernels.parts.building", __package__)
     built = building.build(spec.cpu, signature, text)
     return _entry_of(name, built, keeps_gil=spec.cpu.keeps_gil)
 
 
 def compiled_door(name: str) -> store.Entry:
     """The same of a door."""
-    function = importlib.import_module(f"..kernels.{name.replace('/', '.')}", __package__).door
-    building = importlib.import_module("..kernels.parts.building", __package__)
+    function = imported(f"..kernels.{name.replace('/', '.')}", __package__).door
+    building = imported("..kernels.parts.building", __package__)
     return _entry_of(name, building.build(function, ("i", "i", "i"), name, door=True))
 
 

@@ -7,11 +7,11 @@ its kernels there imports neither.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..errors import KERNEL
+from ..later import imported
 from . import store
 from .code import compiler, stamp
 from .digest import digest
@@ -85,7 +85,7 @@ def image_of(
 
 def compiled(name: str, function: Callable[..., Any], signature: Signature, capability: Capability) -> store.Entry:
     """Compile a kernel now, which imports Numba's package for CUDA."""
-    parts = importlib.import_module("..kernels.parts.cubins", __package__)
+    parts = imported("..kernels.parts.cubins", __package__)
     try:
         made = parts.compiled(function, signature, capability, name)
     except ValueError as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..later import imported
 from . import objects
 
 ALWAYS, NEVER = 0, 2**62
@@ -29,11 +30,10 @@ def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     One thread at a time.  LookupError for a function that is nowhere to be found, and ValueError for what is no object
     file: with them LLVM, which loads what `elf` does not know, would end the process.
     """
-    from . import elf  # only for the first kernel
-
     names = tuple(names)
     try:
-        return elf.place(code, names, address_of)
+        placed: list[int] = imported(".elf", __package__).place(code, names, address_of)
+        return placed
     except (ValueError, LookupError, OSError):
         return _by_llvm(code, names, wanted)
 

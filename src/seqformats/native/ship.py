@@ -6,7 +6,6 @@ Each process compiles with Numba, which reads once what it compiles for; so a pr
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import pkgutil
 import signal
@@ -17,6 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..later import imported
 from . import code, cpu, store
 from .digest import digest
 from .signature import Signature, text_of
@@ -59,7 +59,7 @@ def names() -> list[str]:
 
 def jobs(wanted: Iterable[str] = ()) -> list[Job]:
     """Everything that there is to compile of these kernels, all without any, the slow ones first; this loads Numba."""
-    building = importlib.import_module("..kernels.parts.building", __package__)
+    building = imported("..kernels.parts.building", __package__)
     order = sorted(wanted or names(), key=lambda name: (SLOW.index(name) if name in SLOW else len(SLOW), name))
     kernels = [name for name in order if not name.startswith(_DOORS)]
     signatures = [Job(name, one) for name in kernels for one in building.signatures_of(code.spec_of(name))]

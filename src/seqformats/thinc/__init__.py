@@ -1,9 +1,9 @@
 """Thinc: its types, its layers and its Ops on these kernels."""
 
-import importlib
 from typing import TYPE_CHECKING
 
 from ..errors import needed
+from ..later import imported
 from ..when_imported import when_imported
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         needed("thinc.api", "thinc")
-        module = importlib.import_module(f".{'ops' if name in ('SequenceOps', 'use') else 'layers'}", __name__)
+        module = imported(f".{'ops' if name in ('SequenceOps', 'use') else 'layers'}", __name__)
         globals()[name] = found = getattr(module, name)
         return found
 

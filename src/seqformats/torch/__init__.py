@@ -5,8 +5,9 @@ PyTorch itself is imported where a function is called; a part of this package is
 for, since what PyTorch is told of encodings is told in the moment of its import.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ..later import imported
 
 if TYPE_CHECKING:
     from ..loading.sampler import BucketSampler
@@ -31,7 +32,7 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
         """What is loaded when it is first asked for."""
         if name not in _PLACES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(_PLACES[name], __name__), name)
+        found = getattr(imported(_PLACES[name], __name__), name)
         globals()[name] = found
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.serialization import add_safe_globals
@@ -21,9 +21,8 @@ from ..arrays import is_array
 from ..formats import Encoding, List, Pairs
 from ..formats.encoding import restored
 from ..formats.pairs import pair
-
-if TYPE_CHECKING:  # loaded with the first tree
-    from ..formats.skeleton import Skeleton
+from ..formats.skeleton import Skeleton
+from ..later import imported
 
 _KINDS: tuple[type[Encoding[Any]], ...] = (
     formats.Chunks,
@@ -37,8 +36,6 @@ _KINDS: tuple[type[Encoding[Any]], ...] = (
 
 
 def _flatten(x: Encoding[Any]) -> tuple[list[Any], Skeleton]:
-    from ..formats.skeleton import Skeleton
-
     return x._leaves(), Skeleton.of(x)
 
 
@@ -67,8 +64,6 @@ def _dumpable(skeleton: Skeleton) -> str:
 
 def _from_dumpable(kind: type[Encoding[Any]]) -> Callable[[Any], Skeleton]:
     def loaded(text: str) -> Skeleton:
-        from ..formats.skeleton import Skeleton
-
         return Skeleton.loaded(kind, json.loads(text))
 
     return loaded
@@ -76,14 +71,12 @@ def _from_dumpable(kind: type[Encoding[Any]]) -> Callable[[Any], Skeleton]:
 
 def _join(samples: Sequence[Any], **_: object) -> Any:
     """The samples of a loader, each a batch, as one batch of tensors."""
-    from ..operations.batch import join_batches
-    from ..operations.library import to
-
+    to = imported("..operations.library", __package__).to
     if isinstance(samples[0], Pairs):
         return Pairs(_join([pairs.one for pairs in samples]), _join([pairs.two for pairs in samples]))
     if is_array(samples[0]):
         return torch.cat([to(rows, "torch") for rows in samples])
-    return to(join_batches(list(samples)), "torch")
+    return to(imported("..operations.batch", __package__).join_batches(list(samples)), "torch")
 
 
 for _kind in _KINDS:
