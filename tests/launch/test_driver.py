@@ -1,0 +1,241 @@
+"""Whole operations beside a driver that notes what it is asked: starts, copies, waits, captures, errors, forks."""
+
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from elsewhere import There
+from stand_in import CAPTURE_INVALIDATED, ILLEGAL_ADDRESS, stand_in
+
+import seqformats as sf
+from seqformats.launch import cuda, resident
+
+pytestmark = pytest.mark.passes("compiled", reason="nothing here is compiled, and the simulator has no driver")
+
+
+@pytest.fixture
+def there(monkeypatch):
+    with stand_in(monkeypatch) as (driver, library):
+        yield SimpleNamespace(driver=driver, library=library)
+
+
+def batch(lengths=(1, 3), width=2):
+    items = np.arange(sum(lengths) * width, dtype=np.float32).reshape(-1, width)
+    return sf.Ragged(items.view(There), np.array(lengths))
+
+
+CALLS = {
+    "packed": lambda x: sf.convert(x, sf.Packed),
+    "padded": lambda x: sf.convert(x, sf.Padded),
+    "masked": lambda x: sf.convert(x, sf.Masked),
+    "lod": lambda x: sf.convert(x, sf.LoD),
+    "sum": sf.reduce_sum,
+    "max": sf.reduce_max,
+    "softmax": sf.softmax,
+    "reverse": sf.reverse,
+    "cumsum": sf.cumsum,
+}
+every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+@every_call
+def test_one_kernel_a_call_and_its_structure_once(there, call):
+    x = batch()
+    call(x)
+    first = there.driver.names()
+    assert first.count("copy") <= 1
+    assert first.count("launch") <= 1
+    there.driver.log.clear()
+    call(x)
+    assert set(there.driver.names()) <= {"launch"}
+    assert there.driver.names().count("launch") <= 1
+
+
+@every_call
+def test_nothing_is_waited_for(there, call):
+    there.driver.over = False
+    x = batch()
+    for there.library.current in (0, 5, 0):
+        call(x)
+    assert not [name for name in there.driver.names() if name.startswith("wait")]
+
+
+@every_call
+def test_kernels_go_to_the_current_stream(there, call):
+    there.library.current = 5
+    call(batch())
+    assert {stream for _, stream in there.driver.started()} <= {5}
+
+
+def test_a_padded_target_is_one_kernel_with_its_fill(there):
+    sf.convert(batch(), sf.Masked)
+    assert there.driver.started() == [("pad_rows", 0)]
+
+
+# --- errors ---
+
+
+@pytest.fixture
+def waiting(there, monkeypatch):
+    monkeypatch.setattr(cuda, "WAITS", True)
+    return there
+
+
+@every_call
+def test_with_the_switch_every_kernel_is_waited_for(waiting, call):
+    waiting.library.current = 5
+    call(batch())
+    names = waiting.driver.names()
+    for place, name in enumerate(names):
+        if name == "launch":
+            assert waiting.driver.log[place + 1] == ("wait for stream", 5)
+
+
+def test_with_the_switch_an_error_names_its_kernel(waiting):
+    waiting.driver.fails["wait for stream"] = ILLEGAL_ADDRESS
+    with pytest.raises(sf.DeviceError, match=r"the kernel sum_rows, which was waited for: CUDA_ERROR_700"):
+        sf.reduce_sum(batch())
+
+
+def test_with_the_switch_a_capture_is_not_waited_for(waiting):
+    """It would be invalid from there on."""
+    x = batch()
+    sf.reduce_sum(x)
+    waiting.library.current = 5
+    waiting.driver.captured.add(5)
+    waiting.driver.log.clear()
+    sf.reduce_sum(x)
+    assert waiting.driver.names().count("launch") == 1
+    assert "wait for stream" not in waiting.driver.names()
+
+
+def test_a_kernel_that_cannot_be_started_is_named(there):
+    there.driver.fails["launch"] = ILLEGAL_ADDRESS
+    with pytest.raises(sf.DeviceError, match=r"the kernel sum_rows, grid \(.*\), block \(.*\): CUDA_ERROR_700"):
+        sf.reduce_sum(batch())
+
+
+def test_a_gpu_without_room_is_a_memory_error(there):
+    there.driver.fails["launch"] = 2
+    with pytest.raises(MemoryError):
+        sf.reduce_sum(batch())
+
+
+# --- captures ---
+
+
+@every_call
+def test_what_a_capture_cannot_have_leaves_nothing_behind(there, call):
+    """What is called after it is right: the structure goes up then, and is found by whoever comes later."""
+    x = batch()
+    there.library.current = 5
+    there.driver.captured.add(5)
+    if call is not CALLS["lod"]:  # which shares the items
+        with pytest.raises(sf.DeviceError, match=r"x\.structure_to"):
+            call(x)
+    assert not {"copy", "launch"} & set(there.driver.names())
+    there.driver.captured.clear()
+    call(x)
+    call(x)
+    assert there.driver.names().count("copy") <= 1
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_a_capture_after_structure_to(there, order):
+    x = batch()
+    x.structure_to("cuda:0", order=order)
+    there.library.current = 5
+    there.driver.captured.add(5)
+    there.driver.log.clear()
+    sf.reduce_sum(x)
+    if order:
+        sf.convert(x, sf.Packed)
+    else:
+        with pytest.raises(sf.DeviceError, match=r"order=True"):
+            sf.convert(x, sf.Packed)
+    assert "copy" not in there.driver.names()
+
+
+def test_what_a_capture_has_seen_stays_when_the_batch_is_gone(there):
+    x = batch()
+    x.structure_to("cuda:0")
+    there.library.current = 5
+    there.driver.captured.add(5)
+    sf.reduce_sum(x)
+    (kept,) = resident._of_graphs
+    address = kept.__array_interface__["data"][0]
+    del x
+    gc.collect()
+    assert resident._of_graphs[0].__array_interface__["data"][0] == address
+
+
+def test_an_error_of_a_capture_is_a_device_error(there):
+    there.library.current = 5
+    there.driver.fails["launch"] = CAPTURE_INVALIDATED
+    with pytest.raises(sf.DeviceError, match="CUDA_ERROR_901"):
+        sf.reduce_sum(batch())
+
+
+# --- processes ---
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_asks_the_driver_for_nothing(there):
+    """It may not: only what it starts itself would fail, and nothing that it forgets."""
+    x = batch()
+    sf.reduce_sum(x)
+    there.driver.log.clear()
+    child = os.fork()
+    if not child:
+        try:
+            del x
+            gc.collect()
+            os._exit(len(there.driver.log))
+        finally:
+            os._exit(99)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from elsewhere import There
+from seqformats.launch import cuda
+from seqformats.native import cubins
+from stand_in import ready
+import seqformats as sf
+
+found, library = ready()
+x = sf.Ragged(np.zeros((4, 2), np.float32).view(There), np.array([1, 3]))
+sf.reduce_sum(x)
+sf.convert(x, sf.Masked)
+print(sorted(kernel for kernel, _ in found.started()))
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"numba", "numba_cuda", "cuda"}))
+"""
+
+
+def test_a_process_that_finds_its_code_imports_no_compiler(tmp_path):
+    """The first one compiles, which wants the package for CUDA but no GPU."""
+    pytest.importorskip("numba.cuda")
+    tmp_path.chmod(0o700)
+
+    here = str(pathlib.Path(__file__).parents[1])
+    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"SEQFORMATS_CACHE_DIR": str(tmp_path), "PYTHONPATH": path}
+
+    def run():
+        command = [sys.executable, "-c", SCRIPT]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    kernels, compilers = run()
+    assert kernels == "['pad_rows', 'sum_rows']"
+    assert "numba" in compilers
+    assert run() == [kernels, ""]
