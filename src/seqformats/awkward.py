@@ -250,7 +250,8 @@ def _items(node: Content, fill: object) -> Array:
     if node.is_indexed:
         return _items(node.project(), fill)
     inner = _items(node.content[: node.length * node.size], fill)
-    return inner.reshape(node.length, node.size, *inner.shape[1:])
+    reshaped: Array = inner.reshape(node.length, node.size, *inner.shape[1:])
+    return reshaped
 
 
 def _filled(given: Array, valid: Array, fill: object) -> Array:

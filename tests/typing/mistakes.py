@@ -44,7 +44,7 @@ def attributes(x: sf.Ragged[np.ndarray], y: sf.Masked[np.ndarray], z: sf.LoD[np.
     y.masks  # mistake: it is called mask
     x.mask  # mistake: a Ragged has none
     z.lengths[0]  # mistake: of a LoD lengths is a method
-    x.device = "cuda"  # mistake: an encoding never changes
+    x.lengths = np.array([2, 2])  # mistake: an encoding never changes
 
 
 def operations(x: sf.Ragged[np.ndarray]) -> None:

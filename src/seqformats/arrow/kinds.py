@@ -115,7 +115,8 @@ def as_numpy(data: Array, type: DataType) -> Array:
     if named is None:
         return data
     dtype = np.dtype(named.format(getattr(type, "unit", "")))
-    return data.astype(np.int64, copy=False).view(dtype)
+    dates: Array = data.astype(np.int64, copy=False).view(dtype)
+    return dates
 
 
 def readable(type: DataType, within: bool) -> str:

@@ -294,7 +294,8 @@ class Reader:
     def value(self, dtype: DType, item: Shape) -> Array:
         """What null items become."""
         try:
-            return NUMPY.item(self.items, dtype, item).view(dtype).reshape(item)
+            reshaped: Array = NUMPY.item(self.items, dtype, item).view(dtype).reshape(item)
+            return reshaped
         except ConversionError as error:
             raise EXACT(str(error).replace("fill", "items", 1)) from None
 

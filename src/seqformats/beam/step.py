@@ -185,7 +185,8 @@ def _beside(x: object, library: Library, scores: LoD, shape: tuple[int, ...], wh
         raise DEVICES(f"{what} is an array of {other.name} on {other.device(array)}; scores are on {scores.device}")
     if tuple(array.shape) not in (shape, (*shape, 1)):
         raise SHAPE(f"{what} must have shape {shape}, as scores have {shape[0]} rows, not {tuple(array.shape)}")
-    return array.reshape(shape)
+    reshaped: Array = array.reshape(shape)
+    return reshaped
 
 
 def _integers(x: object, library: Library, scores: LoD, shape: tuple[int, ...], what: str) -> Array:

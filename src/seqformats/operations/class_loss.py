@@ -88,7 +88,8 @@ class ClassLoss(NamedTuple):
 
     def total(self, sums: Array) -> Array:
         """The sum of those of all sequences, an array without an axis."""
-        return summed(Ragged._sealed(sums, _one_sequence(self.at._structure.n))).reshape(())
+        reshaped: Array = summed(Ragged._sealed(sums, _one_sequence(self.at._structure.n))).reshape(())
+        return reshaped
 
     def with_pullback(self, x: Encoding, learn: Callable[..., None]) -> tuple[Any, Pullback]:
         """The result and its pullback; `learn` is called with the result, and with what a door holds of it."""

@@ -39,11 +39,11 @@ def _marks(own: Encoding, keep: object) -> Array:
             marks, name = library.astype(marks, "bool"), "bool"
     if name != "bool":
         raise DTYPE(f"keep must hold bools, not {name}")
-    marks = marks.reshape(-1)
+    flat: Array = marks.reshape(-1)
     beside = library_of(sample)
-    if library is beside and (library is NUMPY or library.device(marks) == library.device(sample)):
-        return marks
-    return beside.from_host(to_host(marks), sample)
+    if library is beside and (library is NUMPY or library.device(flat) == library.device(sample)):
+        return flat
+    return beside.from_host(to_host(flat), sample)
 
 
 def check_lengths(found: Structure, wanted: Structure) -> None:

@@ -195,7 +195,8 @@ def _sum_of(rows: Array, shape: Shape) -> Array:
     """The gradient of an item of this shape from those of all places where it stands."""
     if tuple(rows.shape[1:]) != shape:  # a number in each place of every item
         rows = rows.reshape(-1)
-    return summed(Ragged._sealed(rows, Structure.of_lengths(np.array([rows.shape[0]])))).reshape(shape)
+    reshaped: Array = summed(Ragged._sealed(rows, Structure.of_lengths(np.array([rows.shape[0]])))).reshape(shape)
+    return reshaped
 
 
 @through(CONCAT)

@@ -74,7 +74,8 @@ class Quantiles(Reduction):
             chosen = chosen.reshape(n, count, 2, *item)
             above = library.from_host(shares.reshape(n, count, *[1] * len(item)), values)
             parts = chosen[:, :, 0] * (1 - above) + chosen[:, :, 1] * above
-            return library.astype(parts, name).reshape(values.shape)
+            reshaped: Array = library.astype(parts, name).reshape(values.shape)
+            return reshaped
 
         return values, lambda dy: linear(placed, gathered, dy)
 

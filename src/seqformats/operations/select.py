@@ -105,7 +105,8 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]
         def placed_rows(dy: Array) -> Array:
             one, all_rows = (Structure.of_lengths(np.ones(count, np.int64)) for count in (where.size, rows))
             placed: Array = _placed(Ragged._sealed(dy, one), where, all_rows).data
-            return placed.reshape(rows, *item)
+            reshaped: Array = placed.reshape(rows, *item)
+            return reshaped
 
         def rule_of_rows(z: Array, wanted: bool) -> tuple[Array, Pullback]:
             check(wanted)

@@ -98,7 +98,8 @@ def items_at(x: Encoding, places: Array, sequences: Array) -> Array:
     vacant = np.flatnonzero(where.reshape(-1) < 0)
     if vacant.size:
         library.overwrite(chosen, vacant, 0)
-    return chosen.reshape(len(sequences), *item)
+    reshaped: Array = chosen.reshape(len(sequences), *item)
+    return reshaped
 
 
 class _AtEnd:

@@ -282,7 +282,8 @@ def softmax_slopes(y: Ragged, dY: Any) -> Any:
 
 def column(numbers: Array, like: Array) -> Array:
     """Numbers of sequences beside rows with more axes."""
-    return numbers.reshape(-1, *[1] * (like.ndim - 1))
+    reshaped: Array = numbers.reshape(-1, *[1] * (like.ndim - 1))
+    return reshaped
 
 
 def pieces(rows: Any, structure: Structure, skip: int = 0) -> list[Any]:
