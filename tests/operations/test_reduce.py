@@ -530,6 +530,22 @@ def test_neighbours_do_not_matter(operation, item_shape, dtype):
     oracle.assert_bits(twice.data, np.concatenate([alone, alone]))
 
 
+@pytest.mark.passes("compiled", "bounds", reason="the batch is large")
+@pytest.mark.parametrize("reduction", [sf.reduce_sum, sf.reduce_mean, sf.reduce_max, sf.reduce_min])
+@pytest.mark.parametrize("width", [64, 77, 1100])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
+def test_a_batch_too_large_for_the_cache(reduction, width, dtype):
+    """Its rows are read one after the other, and not four at a time; nothing else is different."""
+    if dtype == "c8" and reduction in (sf.reduce_max, sf.reduce_min):
+        return
+    rng = np.random.default_rng(0)
+    lengths = (7, 0, 301, 1, 64, 32, 33, 4_200_000 // width // np.dtype(dtype).itemsize)
+    items = [(rng.normal(size=(length, width)) * 100).astype(dtype) for length in lengths]
+    alone = np.concatenate([run(reduction, [item]) for item in items[:-1]])
+    for kind in (sf.Ragged, sf.Masked if width == 64 else sf.LoD):
+        oracle.assert_bits(run(reduction, sf.convert(items, kind))[:-1], alone)
+
+
 @every_operation
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
 @pytest.mark.parametrize("width", [7, 109, 300])

@@ -23,6 +23,7 @@ from .parts import (
     columns_at_once,
     compiled,
     in_lanes,
+    in_turn,
     item_at,
     larger,
     load,
@@ -51,8 +52,11 @@ def largest(x: Array, out: Array, columns: Columns, place: int, least: int, coun
 
 
 @shared
-def largest_by_rows(x: Array, out: Array, columns: Columns, place: int, least: int) -> int:
-    """Those of the columns that 16 lanes can share, as wide rows are best read, four at a time; how many they are."""
+def largest_by_rows(x: Array, out: Array, columns: Columns, place: int, least: int, turn: bool) -> int:
+    """Those of the columns that 16 lanes can share, four rows at a time or `in_turn`, as wide ones are best read.
+
+    How many they are.
+    """
     length, even, some = columns.length, columns.width & -16, unknown(16)
     a = item_at(columns, 0)
     k = 0
@@ -60,6 +64,14 @@ def largest_by_rows(x: Array, out: Array, columns: Columns, place: int, least: i
         store(out, place + k, load(x, a + k, 16, x))
         k += some
     t = 1
+    while turn and t < length:
+        a = item_at(columns, t)
+        k = 0
+        while k < even:
+            best = larger(mirrored(load(out, place + k, 16, x), least), mirrored(load(x, a + k, 16, x), least))
+            store(out, place + k, mirrored(best, least))
+            k += some
+        t += 1
     while t < length:
         # the last four may have been seen before
         t = at_most(t, at_least(length - 4, 0))
@@ -80,9 +92,9 @@ def largest_by_rows(x: Array, out: Array, columns: Columns, place: int, least: i
 @compiled
 def cpu(x: Array, out: Array, at: Layout, least: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`."""
-    rows, best = pointer(x), pointer(out)
+    rows, best, units = pointer(x), pointer(out), at.cum.size - 1
     at = pointer(at)
-    count = columns_at_once(width)
+    count, turn = columns_at_once(width), in_turn(at.cum[units], width, x.itemsize, at.step)
     for u in range(lo, hi):
         i, first, length = locate(at, u)
         k = 0
@@ -91,7 +103,7 @@ def cpu(x: Array, out: Array, at: Layout, least: int, width: int, lo: int, hi: i
             k = width
         elif width >= 64:
             columns = Columns(first * width, length, width, at.steps, at.step)
-            k = largest_by_rows(rows, best, columns, i * width, least)
+            k = largest_by_rows(rows, best, columns, i * width, least, turn)
         while k < width:
             k = at_most(k, width - count)
             columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k

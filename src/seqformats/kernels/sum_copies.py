@@ -17,8 +17,10 @@ from .parts import (
     at_most,
     columns_at_once,
     compiled,
+    in_turn,
     pointer,
     room,
+    scratch,
     total,
     total_by_rows,
 )
@@ -31,13 +33,14 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 def cpu(x: Array, out: Array, starts: Integers, cum: Integers, counts: Integers, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`: each is added up as a sequence of copies, of which every number is a column."""
     rows, sums, steps = pointer(x), pointer(out), pointer(cum)
-    blocks = room(sums)
+    blocks, four = room(sums), scratch(sums)
     for i in range(lo, hi):
         begin, place, size = starts[i] * width, cum[i] * width, (cum[i + 1] - cum[i]) * width
         count = columns_at_once(size)
         k = 0
         if size >= 64:
-            k = total_by_rows(rows, sums, blocks, Columns(begin, counts[i], size, steps, 1), place, 0.0)
+            turn = in_turn(counts[i], size, x.itemsize, 1)
+            k = total_by_rows(rows, sums, blocks, four, Columns(begin, counts[i], size, steps, 1), place, 0.0, turn)
         while k < size:
             k = at_most(k, size - count)
             columns = Columns(begin + k, counts[i], size, steps, 1)

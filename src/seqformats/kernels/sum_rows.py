@@ -21,10 +21,12 @@ from .parts import (
     at_most,
     columns_at_once,
     compiled,
+    in_turn,
     item_at,
     locate,
     pointer,
     room,
+    scratch,
     total,
     total_by_rows,
 )
@@ -37,9 +39,10 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 @compiled
 def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
-    rows, sums = pointer(x), pointer(out)
+    rows, sums, units = pointer(x), pointer(out), at.cum.size - 1
     at = pointer(at)
-    count, blocks = columns_at_once(width), room(sums)
+    count, blocks, four = columns_at_once(width), room(sums), scratch(sums)
+    turn = in_turn(at.cum[units], width, x.itemsize, at.step)
     for u in range(lo, hi):
         i, first, length = locate(at, u)
         divisor = 0.0
@@ -48,7 +51,7 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
         k = 0
         if width >= 64:
             columns = Columns(first * width, length, width, at.steps, at.step)
-            k = total_by_rows(rows, sums, blocks, columns, i * width, divisor)
+            k = total_by_rows(rows, sums, blocks, four, columns, i * width, divisor, turn)
         while k < width:
             k = at_most(k, width - count)
             columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k

@@ -100,7 +100,7 @@ from .record import (
     Table,
     alike,
 )
-from .sums import add_block, centre, room, rounded, total, total_by_rows
+from .sums import add_block, centre, in_turn, room, rounded, scratch, total, total_by_rows
 from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
 from .vectors import best_of_frame, exp, largest, maximum, place_in, powers_of_any, powers_of_row
 from .warping import beside_best, listed
@@ -166,6 +166,7 @@ __all__ = [
     "in_any",
     "in_lanes",
     "in_order",
+    "in_turn",
     "item_at",
     "keep",
     "larger",
@@ -209,6 +210,7 @@ __all__ = [
     "room",
     "root",
     "rounded",
+    "scratch",
     "select",
     "shared",
     "sort_columns",
