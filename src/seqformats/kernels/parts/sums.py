@@ -45,7 +45,7 @@ def room(like: Item) -> Any:
 
 
 def scratch(like: Item) -> Any:
-    """The same in their own dtype."""
+    """The same in their own dtype; `like` may be a number, too."""
     return np.ndarray(COLUMNS, like.dtype)
 
 
@@ -124,7 +124,7 @@ def _room(like: Item) -> Any:
 
 @lowered(scratch)
 def _scratch(like: Item) -> Any:
-    return _numbers(like.dtype, like)
+    return _numbers(getattr(like, "dtype", like), like)
 
 
 @shared
