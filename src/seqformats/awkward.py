@@ -110,7 +110,7 @@ def to_awkward(x: Batch) -> Any:
     Raises
     ------
     TypeError
-        For what is no batch, for `Pairs`, and for a dtype that Awkward Array does not have.
+        If the argument is not a batch, for `Pairs`, and for a dtype that Awkward Array does not have.
     DeviceError
         For a batch on a GPU.
 

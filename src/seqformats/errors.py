@@ -45,7 +45,7 @@ class ConversionError(SeqFormatError):
 
 
 class OutOfMemory(ConversionError, MemoryError):
-    """A result, or what is needed on the way to it, that no memory can hold, or none that is left."""
+    """A result, or an intermediate array, is larger than the memory that is available."""
 
 
 class DeviceError(SeqFormatError):

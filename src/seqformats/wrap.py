@@ -59,7 +59,7 @@ def _with(name: str, To: type[Encoding], fn: Function | None, options: dict[str,
 
 @_seen_as(List)
 def with_list(fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any) -> Any:
-    """Let `fn`, which sees a `List` and returns one, or a list of arrays, be called with any encoding.
+    """Wrap `fn`, which takes a `List` and returns one or a list of arrays, so that any encoding can be given.
 
     Parameters, result and errors are those of `with_padded`.
 
@@ -82,7 +82,7 @@ def with_list(fn: Function | None = None, *, backprop: bool = False, like: Shape
 def with_ragged(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:
-    """Let `fn`, which sees a `Ragged`, be called with any encoding.
+    """Wrap `fn`, which takes a `Ragged`, so that it can be called with any encoding.
 
     Parameters, result and errors are those of `with_padded`.
 
@@ -105,7 +105,7 @@ def with_ragged(
 def with_padded(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:
-    """Let `fn`, which wants a `Padded`, be called with any encoding.
+    """Wrap `fn`, which takes a `Padded`, so that it can be called with any encoding.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def with_padded(
         allowed), or an array whose shape begins as that of the data it saw.  Of a returned tuple the first element is
         the result, the rest is passed on.  Without `fn` the call is a decorator.
     backprop : bool
-        Does `fn` return ``(y, backprop)``?  Then the wrapped function does too, and its ``backprop(dy)`` takes and
+        Whether `fn` returns ``(y, backprop)``.  Then the wrapped function does too, and its ``backprop(dy)`` takes and
         gives gradients in the caller's encoding and dtype.
     like : array ``(anything, *item)``, optional
         It gives dtype, item shape and library to a bare list without any item, ``[]`` or ``[[], []]``; without it that
@@ -132,9 +132,9 @@ def with_padded(
         there, and that comes back; Arrow takes it as it is.
 
         The first argument may be a tree of columns (see `convert`): `fn` sees it with its batches converted, its rows
-        in the caller's order.  What `fn` returns in a tree goes back by name, each batch to the kind of the column that
-        was given under its name, of a new name to that of the first one; an array with one row a sequence, a number or
-        None stays.  A batch alone goes back as the first one.
+        in the caller's order.  Batches in a tree that `fn` returns go back by name, each to the encoding of the column
+        that was given under its name, and under a new name to that of the first column; an array with one row per
+        sequence, a number or None is kept.  A single batch goes back to the encoding of the first one.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def with_padded(
 def with_packed(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:
-    """Let `fn`, which sees a `Packed`, be called with any encoding.
+    """Wrap `fn`, which takes a `Packed`, so that it can be called with any encoding.
 
     Parameters, result and errors are those of `with_padded`.
 
@@ -182,7 +182,7 @@ def with_packed(
 def with_masked(
     fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any
 ) -> Any:
-    """Let `fn`, which sees a `Masked`, be called with any encoding.
+    """Wrap `fn`, which takes a `Masked`, so that it can be called with any encoding.
 
     Parameters, result and errors are those of `with_padded`; `side` is one more option.
 
@@ -213,7 +213,7 @@ def with_masked(
 
 @_seen_as(LoD)
 def with_lod(fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None, **options: Any) -> Any:
-    """Let `fn`, which sees a `LoD`, with all levels where the argument has some, be called with any encoding.
+    """Wrap `fn`, which takes a `LoD` with all levels of the argument, so that it can be called with any encoding.
 
     Parameters, result and errors are those of `with_padded`.
 
@@ -233,7 +233,7 @@ def with_lod(fn: Function | None = None, *, backprop: bool = False, like: Shaped
 
 @_seen_as_rows
 def with_array(fn: Function | None = None, *, backprop: bool = False, like: Shaped | None = None) -> Any:
-    """Let `fn`, which sees the rows alone and returns as many, be called with any encoding.
+    """Wrap `fn`, which takes the rows alone and returns as many, so that it can be called with any encoding.
 
     The rows are an array ``(rows, *item)`` without padding, in the caller's order, but of a `Packed` that is the only
     batch in its own.  A plain array is passed as it is.  Parameters, result and errors are those of `with_padded`.
@@ -260,14 +260,14 @@ def with_flatten(fn: Callable[..., Any], *, backprop: bool = ...) -> Any: ...
 @overload
 def with_flatten(fn: None = ..., *, backprop: bool = ...) -> Callable[[Function], Any]: ...
 def with_flatten(fn: Function | None = None, *, backprop: bool = False) -> Function:
-    """Let `fn`, which sees the innermost items as one flat list and returns as many, be called with nested lists.
+    """Wrap `fn`, which takes the innermost items as one flat list and returns as many, for nested lists.
 
     Parameters
     ----------
     fn : function, optional
         Without it the call is a decorator.  Items may be anything that is no list.
     backprop : bool
-        Does `fn` return ``(y, backprop)``?  Then the wrapped function does too: the inner ``backprop`` takes the
+        Whether `fn` returns ``(y, backprop)``.  Then the wrapped function does too: the inner ``backprop`` takes the
         gradients of its items as one flat list and returns those of the items that `fn` saw, the outer one takes and
         gives them nested as the caller has them.
 

@@ -44,7 +44,7 @@ def from_arrow(column: Any, *, missing: str = "raise", items: Any = "raise") -> 
     ConversionError
         For a value in `items` that the dtype cannot hold.
     ModuleNotFoundError
-        Where there is no pyarrow.
+        If pyarrow is not installed.
 
     See Also
     --------

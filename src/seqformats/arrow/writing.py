@@ -38,12 +38,12 @@ def to_arrow(x: Any, *, large: bool = True, type: Any = None) -> Any:
     Raises
     ------
     TypeError
-        For what is no batch, for a dtype that Arrow does not have (complex numbers, bfloat16), and for a tensor that
+        If it is not a batch, for a dtype that Arrow does not have (complex numbers, bfloat16), and for a tensor that
         asks for a gradient.
     ConversionError
         For offsets that 32 bits cannot count, and for what `type` cannot hold, such as bytes that are no UTF-8.
     ModuleNotFoundError
-        Where there is no pyarrow.
+        If pyarrow is not installed.
 
     See Also
     --------

@@ -19,7 +19,7 @@ from .tokens import is_token, tokens_of
 
 
 class SequenceBias(Constraint):
-    """Tokens, and the last tokens of phrases, become more or less likely.
+    """Make tokens, and the last tokens of phrases, more or less likely.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class SequenceBias(Constraint):
     Raises
     ------
     TypeError, StructureError, ConversionError
-        For what is no such mapping, for what are no tokens, and for NaN and +inf.
+        If the argument is not such a mapping, for what are no tokens, and for NaN and +inf.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class SequenceBias(Constraint):
             self._biases.append((phrase, max(value, -1e30) if value > -math.inf else value))
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """What one search needs of it."""
+        """Prepare the constraint for one search."""
         return _Biased(self._biases)
 
 
@@ -74,12 +74,12 @@ class _Biased(Running):
 
 
 class ExponentialDecayLengthPenalty(Constraint):
-    """Ends become more likely with every token behind a place.
+    """Make ends more likely with every token after a given length.
 
     Parameters
     ----------
     start : int
-        With so many tokens behind them ends are as likely as the model says, and with more likelier.
+        Up to this many tokens, ends are as likely as the model says; after that they become more likely.
     factor : float
         Above 0.  Behind `start` + p tokens the log-probability of an end grows by ``factor ** p - 1`` times what it is
         away from 0; with a factor below 1 it falls.
@@ -87,7 +87,7 @@ class ExponentialDecayLengthPenalty(Constraint):
     Raises
     ------
     TypeError, ConversionError
-        For numbers out of their range.
+        If a number is out of its range.
 
     Notes
     -----
@@ -105,7 +105,7 @@ class ExponentialDecayLengthPenalty(Constraint):
             raise RANGE(f"factor must be above 0, and finite, not {said(factor)}")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """What one search needs of it."""
+        """Prepare the constraint for one search."""
         return _Decay(self._start, math.log(self._factor), ends)
 
 
@@ -123,17 +123,17 @@ class _Decay(Running):
 
 
 class ForcedEnd(Constraint):
-    """A hypothesis that has but one token left ends with it.
+    """Force an end as the last token of hypotheses that reach their maximum length.
 
     Parameters
     ----------
     free : bool
-        Does it cost nothing?  Then the log-probability of such an end counts as 0, as in transformers.
+        Whether it costs nothing: the log-probability of such an end then counts as 0, as in transformers.
 
     Raises
     ------
     TypeError
-        For another `free`.
+        If `free` has an invalid value.
 
     Notes
     -----
@@ -149,7 +149,7 @@ class ForcedEnd(Constraint):
         self._free = is_flag(free, "free")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """What one search needs of it."""
+        """Prepare the constraint for one search."""
         return _EndForced(self._free, ends)
 
 

@@ -37,7 +37,7 @@ class AllowedTokens(Constraint):
     Raises
     ------
     TypeError, StructureError
-        For what are no sequences of tokens.
+        If the argument does not hold sequences of tokens.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class AllowedTokens(Constraint):
         self._batches = [token_batch(part, "the allowed sequences") for part in (given if self._each else [given])]
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """What one search needs of it."""
+        """Prepare the constraint for one search."""
         if self._each and len(self._batches) != n:
             raise COUNTS(f"there are allowed sequences for {len(self._batches)} sources, but {n} sources")
         if not self._each and all(np.array_equal(ends[0], other) for other in ends):
@@ -113,19 +113,19 @@ class _Allowed(Running):
 
 
 class ForcedPrefix(Constraint):
-    """Hypotheses begin with given tokens.
+    """Force hypotheses to begin with given tokens.
 
     Parameters
     ----------
     tokens : sequence of int, lists of such, or encoding
         A list of tokens for all sources, or one for each; any may be empty.
     free : bool
-        Do they cost nothing?  Then the log-probability of each counts as 0, as in transformers.
+        Whether they cost nothing: the log-probability of each then counts as 0, as in transformers.
 
     Raises
     ------
     TypeError, StructureError
-        For what are no sequences of tokens.
+        If the argument does not hold sequences of tokens.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class ForcedPrefix(Constraint):
             self._own = token_lists(tokens, "the forced prefix")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """What one search needs of it."""
+        """Prepare the constraint for one search."""
         own = [self._shared] * n if self._own is None else self._own
         if len(own) != n:
             raise COUNTS(f"there are forced prefixes for {len(own)} sources, but {n} sources")
@@ -171,19 +171,19 @@ class _Forced(Running):
 
 
 class ForcedTokens(Constraint):
-    """At given places a hypothesis has given tokens, if it is that long.
+    """Force given tokens at given places of a hypothesis, if it is that long.
 
     Parameters
     ----------
     tokens : mapping of int to int
         From the place, 0 for the first generated token, to the token.
     free : bool
-        Do they cost nothing?  Then the log-probability of each counts as 0, as in transformers.
+        Whether they cost nothing: the log-probability of each then counts as 0, as in transformers.
 
     Raises
     ------
     TypeError, ConversionError
-        For what is no such mapping, and for negative numbers.
+        If the argument is not such a mapping, and for negative numbers.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class ForcedTokens(Constraint):
         self._at = {at_least(t, "a place", 0): at_least(token, "a token", 0) for t, token in tokens.items()}
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """What one search needs of it."""
+        """Prepare the constraint for one search."""
         return _ForcedAt(self._at, self._free)
 
 
@@ -215,19 +215,19 @@ class _ForcedAt(Running):
 
 
 class BannedTokens(Constraint):
-    """Tokens, or phrases of several, that no hypothesis has.
+    """Tokens, or phrases of several tokens, that no hypothesis may contain.
 
     Parameters
     ----------
     tokens : int, sequence of int and of phrases, or encoding
         A token, or a list of tokens and of phrases (lists of tokens).
     until : int, optional
-        Only among so many tokens at the beginning: with 1 they must not come first.
+        Apply the ban to this many tokens at the beginning only: with 1, they must not come first.
 
     Raises
     ------
     TypeError, StructureError, ConversionError
-        For what are no tokens, and for another `until`.
+        If `tokens` does not hold tokens, and if `until` is invalid.
 
     Examples
     --------
@@ -249,7 +249,7 @@ class BannedTokens(Constraint):
         self._phrases = [p for p in found if p.size > 1]
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """What one search needs of it."""
+        """Prepare the constraint for one search."""
         return _Banned(self._single, self._phrases, self._until)
 
 
@@ -271,7 +271,7 @@ class _Banned(Running):
 
 
 class NoRepeatNgram(Constraint):
-    """No n tokens in a row come twice in a hypothesis.
+    """Forbid any n-gram to occur twice in a hypothesis.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ class NoRepeatNgram(Constraint):
     Raises
     ------
     TypeError, ConversionError
-        For another `n`.
+        If `n` has an invalid value.
 
     Examples
     --------
@@ -293,7 +293,7 @@ class NoRepeatNgram(Constraint):
         self._n = at_least(n, "n", 1)
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """What one search needs of it."""
+        """Prepare the constraint for one search."""
         return _NoRepeat(self._n)
 
 
@@ -314,7 +314,7 @@ class _NoRepeat(Running):
 
 
 class RepetitionPenalty(Constraint):
-    """Tokens that a hypothesis has already become less likely.
+    """Make tokens that a hypothesis already contains less likely.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ class RepetitionPenalty(Constraint):
     Raises
     ------
     TypeError, ConversionError
-        For another `penalty`.
+        If `penalty` has an invalid value.
 
     References
     ----------
@@ -342,7 +342,7 @@ class RepetitionPenalty(Constraint):
             raise RANGE(f"penalty must be above 0, and between 1e-30 and 1e30, not {said(penalty)}")
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:
-        """What one search needs of it."""
+        """Prepare the constraint for one search."""
         return _Repetition(self._penalty)
 
 

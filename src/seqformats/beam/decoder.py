@@ -23,23 +23,23 @@ from .sources import places_of
 
 
 class BeamDecoder:
-    """Beam search as a loop of one's own.
+    """Beam search for a loop that you write yourself.
 
     Parameters
     ----------
     memory : arrays, encodings, objects or None, in any containers
-        As `beam_search` takes it; what `step` is given as memory follows in the same way.
+        As for `beam_search`; the memory given to `step` follows the hypotheses in the same way.
     **options
-        The keywords of `beam_search`, of which `start`, `end`, `beam_size` and `max_new_tokens` are needed.
+        The keywords of `beam_search`; `start`, `end`, `beam_size` and `max_new_tokens` are required.
 
     Attributes
     ----------
     state : BeamState
         The live hypotheses.
     active : bool
-        Is any source still searched?
+        Whether any source is still being searched.
     sources : array (n,) of int64
-        The numbers of the sources that are there: 0, 1, ..., unless some were added or taken.
+        The numbers of the current sources: 0, 1, ..., unless sources were added or taken out.
 
     Raises
     ------
@@ -98,11 +98,11 @@ class BeamDecoder:
 
     @property
     def active(self) -> bool:
-        """Is any source still searched?"""
+        """Whether any source is still being searched."""
         return bool(self._search.live.source.size)
 
     def step(self, scores: Array, memory: object = None, kept: object = None) -> None:
-        """Go on by one token.
+        """Advance all hypotheses by one token.
 
         Parameters
         ----------
@@ -116,11 +116,11 @@ class BeamDecoder:
         Raises
         ------
         StructureError
-            Where the search has ended, and for memories, and what is kept, that do not fit.
+            If the search has ended, and if memories or kept arrays do not fit.
         TypeError, DeviceError
-            For scores and memories that do not fit.
+            If the scores or memories do not fit.
         ValueError
-            For scores that are NaN or +inf.
+            If a score is NaN or +inf.
         """
         search = self._search
         live = search.live
@@ -216,7 +216,7 @@ class BeamDecoder:
 
     @with_options(More)
     def add(self, memory: object, more: More) -> Array:
-        """Search more sources, behind those that are there.
+        """Add sources to the search, after the current ones.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class BeamDecoder:
         Raises
         ------
         TypeError, StructureError, ConversionError, DeviceError
-            For arguments and memories that do not fit; nothing is added then.
+            If the arguments or memories do not fit; in that case nothing is added.
 
         See Also
         --------
@@ -296,13 +296,13 @@ class BeamDecoder:
         return added
 
     def take(self, sources: object = None) -> tuple[Array, BeamResult]:
-        """Take sources out, with what was found of them.
+        """Remove sources from the search and return what was found for them.
 
         Parameters
         ----------
         sources : int or array of int, optional
-            Their numbers; all that are done, if not given.  One that is not done is given up: its result is what has
-            finished so far.
+            Their numbers; by default all sources that are done.  A source that is not done is given up: its result is
+            what has finished so far.
 
         Returns
         -------
@@ -314,7 +314,7 @@ class BeamDecoder:
         Raises
         ------
         TypeError, StructureError
-            For numbers of no source that is there; nothing is taken then.
+            If a number belongs to no current source; in that case nothing is taken out.
 
         See Also
         --------

@@ -14,19 +14,19 @@ from .rules import number
 
 
 class DiverseGroups(Constraint):
-    """Several beams for each source, each avoiding what those before it have just chosen.
+    """Several beams per source, each of which avoids the tokens that earlier beams have just chosen.
 
     Parameters
     ----------
     groups : int
-        How many; every beam size must be a multiple of it.
+        The number of groups; every beam size must be a multiple of it.
     penalty : float
-        What a token loses for each time that it was chosen, at least 0.
+        The penalty, at least 0, that is subtracted from a token for each time it was chosen.
 
     Raises
     ------
     TypeError, ConversionError
-        For numbers out of their range.
+        If a number is out of its range.
 
     Notes
     -----

@@ -22,7 +22,7 @@ from .tokens import is_nested, is_token, token_lists, tokens_of
 
 
 class LexicalConstraints(Constraint):
-    """Every hypothesis has all of some phrases, in any order and anywhere, even one over the other.
+    """Require all given phrases in every hypothesis, in any order and place; they may overlap.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class LexicalConstraints(Constraint):
     Raises
     ------
     TypeError, StructureError
-        For what are no phrases.
+        If the argument does not hold phrases.
 
     Notes
     -----

@@ -24,39 +24,40 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
         the state; see `BeamState`.  Or ``(scores, memory, kept)``: arrays with those rows, in tuples, lists and dicts,
         which the result has along its hypotheses; see ``BeamResult.kept``.
     memory : arrays, encodings, objects or None, in any containers
-        What the model remembers, one row a source at first; see Notes.
+        What the model remembers, one row per source at first; see Notes.
     start : int or array of int, optional
-        The token before the first one, or an array with one a source; with `prompt` it need not be given.
+        The token before the first one, or an array with one per source; with `prompt` it need not be given.
     end : int, sequence of int, or Ragged
         A token that ends a hypothesis, several, or a `Ragged` with those of each source.
     beam_size, max_new_tokens : int or array of int
-        How many hypotheses a source follows, and how long they are; or an array, one a source.
+        The number of hypotheses to follow for each source, and their maximum length; or an array, one per source.
     prompt : encoding or lists of int, optional
-        What stands before the first new token, at least one token a source, of which the last one is its start.  It is
-        in ``state.prompt``, and what `NoRepeatNgram`, `RepetitionPenalty` and the phrases of `BannedTokens` look at
-        begins with it.
+        The tokens before the first new one, at least one per source; the last of them is the start of that source.
+        They are in ``state.prompt``, and `NoRepeatNgram`, `RepetitionPenalty` and the phrases of `BannedTokens` see
+        them before the tokens of a hypothesis.
     rule : {"hf", "ct2", "fairseq", "marian", "gnmt", "paddle", "greedy"}
-        Whose search this is: when hypotheses are finished, how they are scored, and when a source is done; see Notes.
+        The engine whose rules apply: when hypotheses are finished, how they are scored, and when a source is done; see
+        Notes.
     n_best : int
-        How many hypotheses of each source are given back, at most.
+        The maximum number of hypotheses to return for each source.
     length_penalty : float or array of float
-        The power of the length that a score is divided by; or an array, one a source.
+        The power of the length that a score is divided by; or an array, one per source.
     coverage : float
         The weight, at least 0, of what a hypothesis loses for inputs without attention; see Notes.
     early_stopping : bool or "never"
-        Of the rule "hf": False, True or "never".
+        For the rule "hf": False, True or "never".
     patience : float
-        Of the rule "ct2": with how many finished hypotheses, in beam sizes, a source is done.
+        For the rule "ct2": a source is done with this many finished hypotheses, in multiples of the beam size.
     min_new_tokens : int or array of int
-        So many tokens come before an end; or an array, one a source.
+        The minimum number of tokens before an end; or an array, one per source.
     prune : Prune, optional
-        Which candidates are dropped however many places there are.
+        Which candidates are dropped even if the beam has room for them.
     sampling : Sample or Stochastic, optional
         Draw hypotheses by their probabilities instead of searching the best.
     constraints : sequence of constraints
         Limits on the tokens, such as `BannedTokens`.
     shared : arrays or encodings, in any containers
-        Memory with one row a source, which follows nothing: index it by ``state.source``.
+        Memory with one row per source, which does not follow the hypotheses: index it by ``state.source``.
     on_mask : callable, or sequence of callables
         ``f(state) -> mask``: what grammars allow, int32 ``(rows, ceil(vocabulary / 32))`` on the host: bit ``k % 32``
         of ``mask[r, k // 32]`` says whether row r may go on with token k; see Notes.
@@ -82,7 +83,7 @@ def beam_search(step: Step, memory: object, options: Options) -> BeamResult:
     TypeError, StructureError, ConversionError, DeviceError
         For arguments and memories that do not fit.
     ValueError
-        For scores that are NaN or +inf.
+        If a score is NaN or +inf.
 
     See Also
     --------

@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 
 class BeamState:
-    """The live hypotheses of a search, a row each; rows of a source are neighbours.
+    """The live hypotheses of a search, one row each; the rows of a source are neighbours.
 
     Attributes
     ----------
     tokens : array (rows,) of int64
         The last token of each; the start at first.
     source : array (rows,) of int64
-        Of which source each is: at first each has one row, and none when it is done.
+        The source of each row.  At first every source has one row; a source that is done has none.
     parents : array (rows,) of int64
-        The row of the step before that each goes on from; -1 of a source that was added since.
+        The row of the previous step that each row continues; -1 for a source that was added since.
     memory : object
-        What the model has returned, in the order of these rows; its arrays are written again two steps later.
+        What the model returned, in the order of these rows; its arrays are overwritten two steps later.
     shared : object
-        The memory with one row a source, as it was given.
+        The memory with one row per source, as it was given.
     prompt : Ragged of int64, optional
         The prompt of each source, whose last token is its start; None where none was given.
     t : int
-        How many steps there were: how many tokens each has, unless its source was added later.
+        The number of steps so far: the number of tokens of each row, unless its source was added later.
     lengths : array (rows,) of int64
         How many tokens each has.
     prefixes : Ragged of int64
         The tokens of each so far, without the start.
     moved : bool
-        Is any row not the row of the same number of the step before, so that what is kept of each must be moved?
+        Whether any row continues a row of another number, so that what you keep for each row must be moved.
 
     Notes
     -----
@@ -80,17 +80,17 @@ class BeamState:
 
     @property
     def source(self) -> Array:
-        """Of which source each row is."""
+        """The source of each row."""
         return self._live.beside("source", self._place)
 
     @property
     def lengths(self) -> Array:
-        """How many tokens each row has, the start excluded."""
+        """The number of tokens of each row, the start excluded."""
         return self._place.put(frozen(self._live.lengths))
 
     @property
     def parents(self) -> Array:
-        """The row of the step before that each goes on from."""
+        """The row of the previous step that each row continues."""
         return self._live.beside("parents", self._place)
 
     @property
@@ -143,15 +143,15 @@ class BeamResult:
     tokens : LoD of int64
         Over ``[source -> hypotheses, hypothesis -> tokens]``, without the start, with the end where there is one.
     scores : array (hypotheses,) of float32
-        As the rule normalises them, with the coverage penalty where there is one.
+        Normalised as the rule says, including the coverage penalty if there is one.
     token_scores : LoD of float32
-        Like `tokens`: what each token has added to the log-probability.
+        Like `tokens`: what each token added to the log-probability.
     rows : int
-        How many rows the model was asked for, in all steps together.
+        The number of rows that the model was called with, summed over all steps.
     ended : array (hypotheses,) of bool
-        Is the last token an end?  Else the hypothesis met the limit of its length.
+        Whether the last token is an end; otherwise the hypothesis reached its maximum length.
     trace : BeamTrace, optional
-        The steps, where they were asked for.
+        The steps, if `trace` was requested.
     parents : LoD of int64, optional
         Like `tokens`, where the trace was asked for: the row of the state in which each token was chosen.
     kept : LoD, or containers of such, optional

@@ -124,7 +124,7 @@ class Candidates(NamedTuple):
 
 
 class Beams(NamedTuple):
-    """The beams of a search: one a source, or one a group of each; ``(beams,)``."""
+    """The beams of a search: one per source, or one a group of each; ``(beams,)``."""
 
     begin: Integers  # its first row
     end: Integers  # the row behind its last one; the same where the beam is done

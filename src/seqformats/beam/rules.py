@@ -112,9 +112,9 @@ class Prune:
     Raises
     ------
     ConversionError
-        For numbers out of their range.
+        If a number is out of its range.
     TypeError
-        For what is no number.
+        If an argument is not a number.
 
     References
     ----------

@@ -26,7 +26,8 @@ class Sample:
     seed : int or sequence of int
         An integer for all sources, each of which then draws by its number, too; or one for each (a list or array).
     temperature : float
-        What scores are divided by, above 0: below 1 likely tokens become more likely, above 1 less.
+        The scores are divided by this number, above 0: below 1, likely tokens become more likely, above 1
+        less likely.
     top_k : int, optional
         Only tokens are drawn that are worth at least the k-th best one; at least 1.
     top_p : float, optional
@@ -37,15 +38,14 @@ class Sample:
     typical : float, optional
         Only those tokens are drawn whose log-probability is nearest to its mean, as many as it takes for their
         probabilities to add up to this; above 0, at most 1.
-    replacement : bool
-        Are the draws of a source independent?  Otherwise they are different hypotheses, by stochastic beam search.
+        Divides the scores, above 0: values below 1 make likely tokens more likely, values above 1 less likely.
 
     Raises
     ------
     TypeError
-        For what is no number.
+        If an argument is not a number.
     ConversionError
-        For numbers out of their range.
+        If a number is out of its range.
 
     See Also
     --------
@@ -154,7 +154,7 @@ class Stochastic(Sample):
     Raises
     ------
     TypeError
-        For what is no integer.
+        If the argument is not an integer.
 
     See Also
     --------

@@ -83,7 +83,7 @@ def beam_step(
     ConversionError
         For a `beam_size` below 1.
     IndexError
-        For a level that does not exist.
+        If the level does not exist.
 
     See Also
     --------

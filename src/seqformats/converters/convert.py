@@ -92,63 +92,64 @@ def convert(x: object, To: type[E], **options: Unpack[Common]) -> E: ...
 def convert(x: object, To: type[Registered], *, copy: bool = ..., **options: Any) -> Registered: ...
 @registry.provides("convert")
 def convert(x: Any, To: type, *, copy: bool = False, **options: Any) -> Any:
-    """The same sequences in another encoding.
+    """Convert a batch to another encoding; the sequences stay the same.
 
     Parameters
     ----------
     x : an encoding, a list or tuple of arrays, nested lists, a column, or a tree of these
         A column is whatever `from_arrow` takes, or a NumPy array of arrays or lists (dtype object).
-        A tree is a mapping, a tuple or NamedTuple that holds an encoding or a tree, or a dataclass that is no encoding.
-        What stands in it are columns over the same sequences: batches, which are converted; rows (an array, or a flat
-        list of numbers, with one row a sequence), which stay; trees; and None, which stays.
+        A tree is a mapping, a tuple or NamedTuple that holds an encoding or a tree, or a dataclass that is not an
+        encoding.  Its members are columns over the same sequences.  Batches in it are converted, and so are trees; rows
+        (an array, or a flat list of numbers, with one row per sequence) and None are kept as they are.
     To : `List`, `Ragged`, `Padded`, `Packed`, `Masked`, `LoD`, `list` (nested), or another dataclass
-        Another one must have been registered by `conversion`.
+        The target.  Another dataclass must have been registered with `conversion`.
     copy : bool
-        Never share memory with `x`.  Without it `Ragged` <-> `LoD`, to `List`, and what changes nothing do.
-    **options : of the way from the one to the other
+        Never share memory with `x`.  Otherwise `Ragged` <-> `LoD`, conversions to `List`, and conversions that change
+        nothing share it.
+    **options : what the route to the target knows
         fill, width, multiple_of, truncate
-            For `Padded` and `Masked`.  The padding, one value or one item, exact in the dtype; the least width; a
-            number that divides the width; whether longer sequences lose their end.
+            For `Padded` and `Masked`: the padding, one value or one item that the dtype represents exactly; the minimum
+            width; a number that the width must be a multiple of; whether longer sequences are cut at their end.
         side
-            For `Masked`, "right" or "left".
+            For `Masked`: the side of the padding, "right" or "left".
         level
-            From a `LoD` or nested lists: the level whose sequences the target has, each with all its rows; negative
-            from the innermost.  A target of one level has the innermost without it: of documents of sentences the
-            sentences, and with ``level=0`` the documents.
+            From a `LoD` or nested lists: the level whose sequences become those of the target, each with all its rows;
+            negative numbers count from the innermost level, which is the default for a target with one level.  Of
+            documents of sentences, the default gives the sentences, and ``level=0`` the documents.
         dtype, library
-            From bare lists and columns: of their numbers and arrays, as `astype` and `to` take them.  Without a dtype
-            numbers get NumPy's choice, and float64 where there is none; without a library they become NumPy arrays.
+            From bare lists and columns: the dtype and library for their numbers and arrays, as in `astype` and `to`.
+            By default NumPy chooses the dtype of numbers (float64 if there are none), and they become NumPy arrays.
 
-        Of a tree they are for every batch that has them.  One that is a dict says it by the names of columns:
-        ``fill={"labels": -100}``; a batch that is not in it has the default.
+        For a tree, an option applies to every batch that knows it.  A dict gives a value for each column by name,
+        ``fill={"labels": -100}``; batches that are not named get the default.
 
     Returns
     -------
-    what `To` says
-        `x` itself where nothing changes.  dtype, item shape, array library and device stay.  Of a tree one like it, as
-        a dict of any mapping; a batch that stands in it twice is converted once.
+    an object of the type `To`
+        `x` itself if nothing changes.  The dtype, item shape, array library and device are kept.  For a tree, a tree
+        like it (a dict for any mapping); a batch that occurs twice in it is converted once.
 
     Raises
     ------
     TypeError
-        For what is no encoding and for an option that the route does not know; for a tree without a batch, and for what
-        is no column.
+        If `x` is not an encoding, if the route does not know an option, if a tree has no batch, and if one of its
+        members is not a column.
     StructureError
-        For columns with different numbers of sequences; both are named, as the column is in every error about one.
+        If columns have different numbers of sequences; the error names both of them.
     ConversionError
-        Where there is no route or an option's value is impossible.
+        If there is no route, or if the value of an option is impossible.
     IndexError
-        For a level that does not exist.
+        If the level does not exist.
 
     See Also
     --------
-    convert_like : back to the encoding and the structure that something came from, with the levels it had.
-    flatten_levels : less levels, and more than one.
-    explain : the route as text.
+    convert_like : Back to the encoding and structure of another batch, with all its levels.
+    flatten_levels : Fewer levels, but more than one.
+    explain : The route as text.
 
     Notes
     -----
-    A NumPy array of arrays or lists (dtype object) is taken for a list of them.
+    A NumPy array of arrays or lists (dtype object) is treated as a list of them.
 
     Examples
     --------

@@ -17,7 +17,7 @@ X = TypeVar("X")
 
 
 def convert_like(y: object, x: X) -> X:
-    """`y` in the encoding of `x`, with the structure of `x` itself.
+    """Convert `y` to the encoding of `x`, with the structure of `x`.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def convert_like(y: object, x: X) -> X:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Columns of a `Padded` come back in the same order, a `Masked` with its width and side, a `LoD` with all its
         levels, a bare list as a bare list.  Where the sequences of `y` have other lengths, those replace the innermost
         lengths of `x`, and the layout follows them.
@@ -33,7 +33,7 @@ def convert_like(y: object, x: X) -> X:
     Raises
     ------
     TypeError
-        For what is no encoding, and where one of the two alone is Pairs or a tree.
+        If an argument is not an encoding, and where one of the two alone is Pairs or a tree.
     StructureError
         For trees with other columns.
         Where `y` has another number of sequences than the innermost level of `x`.

@@ -17,7 +17,7 @@ OnNew = Callable[["CTCState"], Array]
 
 
 class CTCState:
-    """The prefixes of a search that are new in its beams, a row each.
+    """The prefixes that are new in the beams of a search, one row each.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ class Guide(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """What is found: hypothesis j of source s is number ``s * n_best + j``, with room for a token a frame."""
+    """What is found: hypothesis j of source s is number ``s * n_best + j``, with room for one token per frame."""
 
     tokens: Integers
     times: Integers  # as many

@@ -110,17 +110,17 @@ class Chunks(_Cut[Data]):
     data : array ``(rows, *item)``
     lod : offset arrays, outermost level first, at least two
         The innermost but one level has the sequences, of chunks; the innermost one the chunks, of items.
-    starts : integers, one a chunk
+    starts : integers, one per chunk
         The place of its first item in its sequence.  In each sequence they rise, and so do the ends, or stay.
-    sequence_lengths : integers, one a sequence
+    sequence_lengths : integers, one per sequence
         The lengths of the sequences themselves.  What a chunk has past the end of its sequence is padding.
 
     Raises
     ------
     TypeError
-        For wrong types.
+        If an argument has the wrong type.
     StructureError
-        For fields that do not fit each other.
+        If the fields do not fit each other.
 
     See Also
     --------

@@ -188,7 +188,7 @@ class Encoding(Movable, Resident, InPyTorch, Generic[Data]):
         return Sequences(self, self._structure.n)
 
     def to_nested(self) -> list[Any]:
-        """Nested lists, a list a sequence of each level; the leaves are Python scalars for item shape (), else arrays.
+        """Nested lists, one per sequence of each level; leaves are Python numbers for item shape (), otherwise arrays.
 
         Returns
         -------

@@ -19,7 +19,7 @@ from .structure import Structure, same_numbers
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class List(Encoding[Data]):
-    """A tuple of arrays, one a sequence.
+    """A tuple of arrays, one per sequence.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class List(Encoding[Data]):
     Raises
     ------
     TypeError
-        For what is no array.
+        If the argument is not an array.
     StructureError
-        For different dtypes or item shapes.
+        If the dtypes or item shapes differ.
     DeviceError
-        For different libraries or devices.
+        If the arrays belong to different libraries or devices.
 
     See Also
     --------

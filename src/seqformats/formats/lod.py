@@ -45,9 +45,9 @@ class LoD(_Deep[Data]):
     Raises
     ------
     TypeError
-        For wrong types.
+        If an argument has the wrong type.
     StructureError
-        For levels that do not fit each other or the rows.
+        If the levels do not fit each other or the rows.
 
     See Also
     --------
@@ -122,9 +122,9 @@ class LoD(_Deep[Data]):
         Raises
         ------
         TypeError
-            For wrong types.
+            If an argument has the wrong type.
         StructureError
-            For levels that do not fit each other or the rows.
+            If the levels do not fit each other or the rows.
 
         Examples
         --------
@@ -158,9 +158,9 @@ class LoD(_Deep[Data]):
         Raises
         ------
         StructureError
-            For leaves at different depths.
+            If leaves are at different depths.
         TypeError
-            For leaves that are no numbers.
+            If leaves are not numbers.
 
         Examples
         --------
@@ -190,7 +190,7 @@ class LoD(_Deep[Data]):
         Raises
         ------
         TypeError
-            For wrong types.
+            If an argument has the wrong type.
         StructureError
             For levels that do not fit each other or the rows, and for an outer boundary that does not occur in the
             level below.
@@ -261,7 +261,7 @@ class LoD(_Deep[Data]):
         Raises
         ------
         IndexError
-            For a level or a range that does not exist.
+            If the level or the range does not exist.
 
         Examples
         --------

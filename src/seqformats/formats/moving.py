@@ -68,7 +68,7 @@ class Movable:
         TypeError
             For other arguments, for a dtype that the library does not have, and for an `other` of another library.
         DeviceError
-            For a device that there is not, or that the library does not reach.
+            If the device does not exist, or if the library cannot reach it.
 
         See Also
         --------

@@ -33,9 +33,9 @@ class Packed(Encoding[Data]):
     Raises
     ------
     TypeError
-        For wrong types.
+        If an argument has the wrong type.
     StructureError
-        For fields that do not fit each other.
+        If the fields do not fit each other.
 
     See Also
     --------
@@ -90,7 +90,7 @@ class Packed(Encoding[Data]):
         Raises
         ------
         TypeError
-            For anything else.
+            If an argument is anything else.
         StructureError
             For one whose parts do not fit.
         """

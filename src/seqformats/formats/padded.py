@@ -30,9 +30,9 @@ class Padded(Encoding[Data]):
     Raises
     ------
     TypeError
-        For wrong types.
+        If an argument has the wrong type.
     StructureError
-        For fields that do not fit each other.
+        If the fields do not fit each other.
 
     See Also
     --------

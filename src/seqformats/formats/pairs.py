@@ -27,9 +27,9 @@ class Pairs(Movable):
     Raises
     ------
     TypeError
-        For anything else.
+        If an argument is anything else.
     StructureError
-        Where they have not the same number of sequences.
+        If their numbers of sequences differ.
 
     See Also
     --------

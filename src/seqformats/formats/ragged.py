@@ -29,9 +29,9 @@ class Ragged(Encoding[Data]):
     Raises
     ------
     TypeError
-        For wrong types.
+        If an argument has the wrong type.
     StructureError
-        For lengths that do not fit.
+        If the lengths do not fit the data.
 
     See Also
     --------
@@ -99,7 +99,7 @@ class Ragged(Encoding[Data]):
         Raises
         ------
         StructureError
-            Where the offsets do not fit.
+            If the offsets do not fit the data.
 
         Examples
         --------
@@ -157,7 +157,7 @@ class Ragged(Encoding[Data]):
         Raises
         ------
         StructureError
-            For lengths that do not fit.
+            If the lengths do not fit the data.
 
         Examples
         --------

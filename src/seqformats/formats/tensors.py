@@ -39,9 +39,9 @@ class InPyTorch:
         StructureError
             For a length that the dtype cannot hold.
         DeviceError
-            For a device that there is not.
+            If the device does not exist.
         IndexError
-            For a level that does not exist.
+            If the level does not exist.
 
         See Also
         --------

@@ -1,6 +1,6 @@
 """Trees: dicts, tuples and dataclasses whose values are columns over the same sequences.
 
-A *column* is a batch (an encoding or a bare list), rows (an array, or a flat list of numbers: one row a sequence), or
+A *column* is a batch (an encoding or a bare list), rows (an array, or a flat list of numbers: one row per sequence), or
 None, which stays as it is.  Whatever takes a tree takes it apart by `columns_of`, which checks all of it before
 anything is done, works column by column, and puts it together by `rebuilt`: a mapping as a dict, else as it was.
 """

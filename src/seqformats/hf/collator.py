@@ -54,7 +54,7 @@ class Collator:
     return_tensors : "pt" or "np"
         PyTorch's tensors, or NumPy's arrays.
     fills : dict
-        Other columns with one number a token, and what pads them: ``{"tags": -1}``.
+        Other columns with one number per token, and what pads them: ``{"tags": -1}``.
     seq2seq : bool
         Are labels sequences of their own, as translations are, with a width of their own?  Else one is a token's.
     model : optional

@@ -49,9 +49,9 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
 
     Notes
     -----
-    The first step reads all prompts at once, each a single time, padded on the left where their lengths differ; after
-    it a step gives the model one token a row, and the model's own cache follows the rows.  A search without ``prompt=``
-    begins with ``start`` alone.  Nothing has a gradient.
+    The first step reads all prompts at once, each a single time, padded on the left where their lengths differ.  Each
+    later step gives the model one token per row, and the model's own cache follows the rows.  A search without
+    ``prompt=`` begins with ``start`` alone.  Nothing has a gradient.
 
     Of sources that are added to a `BeamDecoder` by ``decoder.add(None, prompt=...)`` the next step reads the prompts,
     in a call of their own, and joins the caches, if these keep all keys and values (a ``DynamicCache``).

@@ -85,7 +85,7 @@ def taken(column: Any, where: Array) -> Any:
 
 
 def objects(values: Sequence[Any]) -> Array:
-    """Strings, say, one a row, in an array."""
+    """Strings, say, one per row, in an array."""
     array = np.empty(len(values), object)
     array[:] = values
     return array

@@ -52,7 +52,7 @@ class BucketSampler:
     Raises
     ------
     TypeError
-        For wrong types.
+        If an argument has the wrong type.
     StructureError
         For a sample over `max_items`, which it names.
     ConversionError

@@ -55,15 +55,15 @@ def join_batches(batches: Sequence[T]) -> Call[T]:
 
     Returns
     -------
-    what the first batch is
+    same kind as the first batch
         Its pullback gives a tuple, a gradient for each.
 
     Raises
     ------
     StructureError
-        For batches that do not fit each other.
+        If the batches do not fit each other.
     DeviceError
-        For different libraries or devices.
+        If the arrays belong to different libraries or devices.
 
     See Also
     --------
@@ -148,7 +148,7 @@ def split_batches(x: T, sizes: Integers) -> list[T]:
     Raises
     ------
     StructureError
-        For sizes that do not add up.
+        If the sizes do not add up to the number of sequences.
 
     See Also
     --------
@@ -210,7 +210,7 @@ def reorder(x: XT, permutation: Integers) -> Call[XT]:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Paddle's reorder_lod_tensor_by_rank.
 
     Raises
@@ -271,7 +271,7 @@ def sort_by_length(x: T, by: object = None) -> tuple[T, Array]:
     Raises
     ------
     TypeError
-        For what is no encoding.
+        If the argument is not an encoding.
 
     See Also
     --------

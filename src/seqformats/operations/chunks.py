@@ -118,7 +118,7 @@ def chunk(
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     size : int
         Items of a chunk, at least 1.
     overlap : int
@@ -141,7 +141,7 @@ def chunk(
     ConversionError
         For numbers or a `last` that cannot be, and a `fill` that the dtype cannot hold.
     TypeError
-        For what is no integer.
+        If the argument is not an integer.
 
     See Also
     --------
@@ -260,7 +260,7 @@ def unchunk(y: Batch, how: Literal["first", "mean", "max", "last"] = "first", *,
     StructureError
         For a `y` whose sequences are not the chunks of `like`.
     ConversionError
-        For another `how`.
+        If `how` has an invalid value.
     TypeError
         Where nothing is known of the sequences, and for dtypes without a mean or an order.
 

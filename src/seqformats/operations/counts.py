@@ -51,14 +51,14 @@ def reduce_count(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_sum`, but int64: of bools how many are True.
+        As for `reduce_sum`, but int64: of bools how many are True.
 
     Raises
     ------
     TypeError
         For strings, dates and other dtypes without a zero.
     StructureError
-        For an empty sequence with ``empty="raise"``.
+        If a sequence is empty and ``empty="raise"``.
     ConversionError
         For an `empty` that int64 cannot hold.
 
@@ -95,7 +95,7 @@ def reduce_any(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_sum`, but bool.
+        As for `reduce_sum`, but bool.
 
     See Also
     --------
@@ -126,7 +126,7 @@ def reduce_all(x: Batch, *, empty: Empty = ONE) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_sum`, but bool.
+        As for `reduce_sum`, but bool.
 
     See Also
     --------
@@ -157,14 +157,14 @@ def reduce_nunique(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_sum`, but int64.
+        As for `reduce_sum`, but int64.
 
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
     StructureError
-        For an empty sequence with ``empty="raise"``.
+        If a sequence is empty and ``empty="raise"``.
     ConversionError
         For an `empty` that int64 cannot hold.
 
@@ -202,7 +202,7 @@ def reduce_mode(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_sum`, but dtypes stay.
+        As for `reduce_sum`, but the dtype is kept.
 
     See Also
     --------

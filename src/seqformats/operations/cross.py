@@ -51,7 +51,7 @@ def cross(x: Batch, y: Batch) -> Call[Pairs]:
     Raises
     ------
     StructureError
-        For another number of sequences.
+        If the number of sequences is different.
     OutOfMemory
         Where there are more pairs than any memory holds.
     TypeError

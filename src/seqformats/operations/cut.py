@@ -81,7 +81,7 @@ def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Cou
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     start, stop : None, int or n integers
         For all sequences, or for each; negative from the end, None for an open end, and clipped where they reach beyond
         a sequence.
@@ -90,7 +90,7 @@ def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Cou
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Of a `List` views where the step is 1, and then `x` itself where nothing is cut off.
 
     Raises
@@ -98,9 +98,9 @@ def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Cou
     ConversionError
         For a step of 0.
     StructureError
-        For another number of integers than there are sequences.
+        If the number of integers differs from the number of sequences.
     TypeError
-        For what is no integer.
+        If the argument is not an integer.
 
     See Also
     --------
@@ -164,12 +164,12 @@ TRUNCATE = Operation(
 
 @TRUNCATE.of
 def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "right") -> B:
-    """Every (innermost) sequence cut to at most so many items.
+    """Every (innermost) sequence cut to at most a given number of items.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     most : int or n integers
         For all sequences, or for each, at least 0.
     side : "right", "left" or "middle"
@@ -177,17 +177,17 @@ def truncate(x: B, most: Counts, side: Literal["right", "left", "middle"] = "rig
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Itself where nothing is cut off; of a `List` views, unless the middle is cut out.
 
     Raises
     ------
     ConversionError
-        For another side, or a number below 0.
+        If the side is invalid, or if a number is negative.
     StructureError
-        For another number of integers than there are sequences.
+        If the number of integers differs from the number of sequences.
     TypeError
-        For what is no integer.
+        If the argument is not an integer.
 
     See Also
     --------
@@ -222,7 +222,7 @@ def truncate_pair(
     *,
     side: Literal["right", "left", "middle"] = "right",
 ) -> Call[tuple[B, Any]]:
-    """Two batches, sequence by sequence cut so that both together have at most so many items.
+    """Two batches, sequence by sequence cut so that both together have at most a given number of items.
 
     Parameters
     ----------
@@ -246,9 +246,9 @@ def truncate_pair(
     StructureError
         For another number of sequences, and where the one to be cut would have no item left.
     ConversionError
-        For another strategy or side, or a number below 0.
+        If the strategy or side is invalid, or if a number is negative.
     TypeError
-        For what is no integer.
+        If the argument is not an integer.
 
     See Also
     --------
@@ -357,7 +357,7 @@ def shift(x: B, by: Counts, fill: object = 0) -> B:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     by : int or n integers
         How far, for all sequences, or for each; negative towards the beginning.
     fill : a value or an item
@@ -365,7 +365,7 @@ def shift(x: B, by: Counts, fill: object = 0) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Of the same lengths.
 
     Raises
@@ -373,9 +373,9 @@ def shift(x: B, by: Counts, fill: object = 0) -> B:
     ConversionError
         For a `fill` that the dtype cannot hold.
     StructureError
-        For another number of integers than there are sequences.
+        If the number of integers differs from the number of sequences.
     TypeError
-        For what is no integer.
+        If the argument is not an integer.
 
     See Also
     --------

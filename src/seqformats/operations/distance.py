@@ -62,11 +62,11 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
     Raises
     ------
     TypeError
-        For items that are no integers.
+        If the items are not integers.
     StructureError
         For batches that do not fit each other, or other item shapes.
     DeviceError
-        For different libraries or devices.
+        If the arrays belong to different libraries or devices.
 
     See Also
     --------

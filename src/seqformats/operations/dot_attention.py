@@ -95,7 +95,7 @@ def attention(
     ConversionError
         For a `window` below -1 and a `scale` that is no finite number.
     DeviceError
-        For different libraries or devices.
+        If the arrays belong to different libraries or devices.
 
     See Also
     --------

@@ -40,9 +40,9 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
     Parameters
     ----------
     x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences
-        Of any dtype.
+        Items of any dtype.
     like : an encoding or a bare list
-        Only its structure is looked at.
+        Only its structure is used.
     level : int
         Of a `LoD`, negative from the innermost; its n sequences say how often, by the sequences of the next level or
         the rows that they have.
@@ -52,17 +52,17 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         An array, or the encoding (Paddle's sequence_expand).
 
     Raises
     ------
     StructureError
-        For another number of sequences.
+        If the number of sequences is different.
     IndexError
-        For a level that does not exist.
+        If the level does not exist.
     TypeError
-        For an `out` that cannot be.
+        If `out` cannot hold the result.
 
     See Also
     --------
@@ -117,7 +117,7 @@ def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
     Parameters
     ----------
     x : an array ``(n, *item)``, or an encoding (or bare list) of n sequences
-        Of any dtype.
+        Items of any dtype.
     counts : n integers, or one for all
         How often, not negative.
     out : array, optional
@@ -125,14 +125,14 @@ def repeat(x: X, counts: Counts, *, out: Array | None = None) -> Call[X]:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
 
     Raises
     ------
     StructureError
-        For another number of counts, or a negative one.
+        If the number of counts differs from that of the sequences, or if one is negative.
     TypeError
-        For an `out` that cannot be.
+        If `out` cannot hold the result.
 
     See Also
     --------
@@ -159,9 +159,9 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
     Parameters
     ----------
     x : an array ``(n, *item)``, or an encoding with n rows
-        Of any dtype.
+        Items of any dtype.
     like : an encoding (or bare list) with n innermost sequences
-        Only its structure is looked at.
+        Only its structure is used.
     out : array, optional
         See `expand`, for a `like` that is a `Ragged` or a `LoD`.
 
@@ -173,9 +173,9 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
     Raises
     ------
     StructureError
-        For another number of rows.
+        If the number of rows is different.
     TypeError
-        For an `out` that cannot be.
+        If `out` cannot hold the result.
 
     See Also
     --------

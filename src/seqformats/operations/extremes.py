@@ -28,16 +28,16 @@ def reduce_max(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_sum`, but dtypes stay.
+        As for `reduce_sum`, but the dtype is kept.
 
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
     StructureError
-        For an empty sequence with ``empty="raise"``.
+        If a sequence is empty and ``empty="raise"``.
     ConversionError
-        For an `empty` that the dtype of the result cannot hold.
+        If the dtype of the result cannot represent `empty`.
 
     See Also
     --------
@@ -106,7 +106,7 @@ def reduce_first(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_sum`, but dtypes stay.
+        As for `reduce_sum`, but the dtype is kept.
 
     See Also
     --------

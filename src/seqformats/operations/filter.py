@@ -70,27 +70,27 @@ FILTER = Operation(taken, _filter_rule, check=_kept, door=Taking("keep", "move_k
 
 @FILTER.of
 def filter(x: B, keep: Batch | Shaped) -> B:
-    """Every (innermost) sequence without the items that are not to be kept.
+    """Keep some items of every (innermost) sequence, and drop the others.
 
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     keep : an encoding, a list of arrays, nested lists or an array
         Bools, item shape () or (1,): in sequences as long as those of `x`, in whichever encoding, or in an array with
         one for each item, sequence by sequence in the caller's order.
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         With other lengths; a sequence may become empty, and stays.
 
     Raises
     ------
     StructureError
-        For a `keep` with other lengths.
+        If `keep` has other lengths.
     TypeError
-        For a `keep` that holds no bools.
+        If `keep` does not hold bools.
 
     See Also
     --------
@@ -127,7 +127,7 @@ def run_starts(x: B) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Bools, item shape (); the first item of a sequence is True, and padding False.
 
     Raises

@@ -212,18 +212,18 @@ def concat(parts: Sequence[Part]) -> Call[Part]:
 
     Returns
     -------
-    what the first batch is
+    same kind as the first batch
         Its pullback gives a tuple with a gradient for each part.  That of an item is the sum over all sequences, where
         it is an array of floats beside the batch and of its dtype, and None for any other.
 
     Raises
     ------
     StructureError
-        For batches that do not fit each other.
+        If the batches do not fit each other.
     ConversionError
         For an item that is not exact in the dtype of the batches.
     DeviceError
-        For different libraries or devices.
+        If the arrays belong to different libraries or devices.
     TypeError
         For an array that is neither, and for an item with a gradient that could not come back.
 
@@ -257,16 +257,16 @@ def interleave(batches: Sequence[B]) -> Call[B]:
 
     Returns
     -------
-    what the first batch is
+    same kind as the first batch
         Where a sequence is shorter, the others go on in turns without it.  Its pullback gives a tuple, a gradient for
         each batch.
 
     Raises
     ------
     StructureError
-        For batches that do not fit each other.
+        If the batches do not fit each other.
     DeviceError
-        For different libraries or devices.
+        If the arrays belong to different libraries or devices.
 
     See Also
     --------

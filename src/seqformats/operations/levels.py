@@ -104,7 +104,7 @@ def split_at(x: Batch | Shaped, tokens: Integers | Set[int] | int, keep: Keep = 
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or an array
-        Of integers, with item shape () or (1,); an array is a single sequence, a stream.
+        Integers with item shape () or (1,); an array is a single sequence, a stream.
     tokens : integers, in any order, or one
     keep : "end", "start" or "drop"
         Whether such a token ends its part, begins the next one, or is left out.
@@ -118,11 +118,11 @@ def split_at(x: Batch | Shaped, tokens: Integers | Set[int] | int, keep: Keep = 
     Raises
     ------
     TypeError
-        For items or tokens that are no integers.
+        If items or tokens are not integers.
     StructureError
-        For other item shapes.
+        If the item shape is not allowed.
     ConversionError
-        For another word for `keep`.
+        If `keep` has an invalid value.
 
     See Also
     --------
@@ -204,7 +204,7 @@ def split(
     StructureError
         For bools over other sequences, and for lengths that do not add up to those of their sequences.
     ConversionError
-        For another word for `keep`.
+        If `keep` has an invalid value.
 
     See Also
     --------
@@ -314,7 +314,7 @@ def flatten_levels(x: Batch, levels: int = 1, *, outermost: bool = False) -> Cal
     Parameters
     ----------
     x : a `LoD` or nested lists of two levels or more
-        Of any dtype.
+        Items of any dtype.
     levels : int
         How many levels less, at least 1; at least one is left.
     outermost : bool
@@ -374,7 +374,7 @@ def nest(x: Batch, lengths: Integers) -> Call[Any]:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     lengths : integers
         How many (outermost) sequences each group has; their sum is all of them.
 

@@ -29,7 +29,7 @@ def astype(x: B, dtype: DType) -> Call[B]:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Cast as its library casts: floats lose their fraction on the way to integers.  `x` itself, or its memory, where
         it has this dtype.  The structure is shared.
 
@@ -97,7 +97,7 @@ def to(x: XT, library: str | None = None, *, device: object = None, dtype: DType
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         First in that library, then on that device, then in that dtype; what is not given stays.  Memory is shared where
         both libraries can reach it, but that of read-only arrays, which PyTorch does not have.  The structure is
         shared in any case.
@@ -105,12 +105,12 @@ def to(x: XT, library: str | None = None, *, device: object = None, dtype: DType
     Raises
     ------
     TypeError
-        For what is no batch, for a dtype that the library does not have, and for a tensor that asks for a gradient and
+        If it is not a batch, for a dtype that the library does not have, and for a tensor that asks for a gradient and
         would leave PyTorch, where its graph ends: give ``data.detach()``.
     ConversionError
         For another name of a library, and where it is not installed.
     DeviceError
-        For a device that there is not, or that the library does not reach.
+        If the device does not exist, or if the library cannot reach it.
 
     See Also
     --------
@@ -158,16 +158,16 @@ def to_device(x: XT, device: object) -> XT:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         torch stays torch and CuPy stays CuPy; NumPy arrays become Numba device arrays on a GPU and come back as NumPy
         arrays.  The structure is on the host anyhow and is shared.
 
     Raises
     ------
     TypeError
-        For what is none of these.
+        If the argument is none of these.
     DeviceError
-        For a device that there is not.
+        If the device does not exist.
 
     See Also
     --------

@@ -70,7 +70,7 @@ def cross_entropy(
     logits : an encoding, a list of arrays or nested lists
         Items of one axis, a score for each class.
     targets : an encoding, a list of arrays or nested lists, or an array ``(rows,)``
-        Integers over the same sequences, laid out in any way; an array has one an item, in the caller's order.
+        Integers over the same sequences, laid out in any way; an array has one per item, in the caller's order.
     ignore : int, optional
         The target of items without a loss, -100 say.
     label_smoothing : float
@@ -81,7 +81,7 @@ def cross_entropy(
     Returns
     -------
     array, encoding, LoD or list
-        With "none" what `logits` is, of one number an item, and 0 where there is no loss.  With "sequence" an array
+        With "none" what `logits` is, of one number per item, and 0 where there is no loss.  With "sequence" an array
         ``(n,)``; of a `LoD` with more levels a `LoD` without its innermost, of nested lists with more levels nested
         lists.  With "mean" an array of one number and no axis.  Floats keep their dtype, float16 and bfloat16 are
         calculated as float32, and give that under ``torch.autocast``; others give float64.
@@ -108,8 +108,8 @@ def cross_entropy(
     -----
     With "mean" it is PyTorch's ``cross_entropy(ignore_index=ignore)`` over all items.  A mean counts the items with a
     loss; where there is none it is 0, as is its gradient.  The scores are read once, and nothing of their size is
-    written but the gradient, which the scores and two numbers an item are kept for.  A class with a score of -inf is no
-    class; NaN and +inf give NaN, as does an item of -inf alone.
+    written but the gradient, for which the scores and two numbers per item are kept.  A class with a score of -inf does
+    not count; NaN and +inf give NaN, as does an item of -inf alone.
 
     How many targets of each sequence count, or which is no class, is copied to the host once.
 

@@ -63,7 +63,7 @@ def map_sequences(fn: Callable[[Any], Any], x: Batch, *, result: str = "auto", l
     StructureError
         For results of different shapes or dtypes.
     ConversionError
-        For another `result`.
+        If `result` has an invalid value.
     TypeError
         For what is no function, and for results that are neither arrays nor numbers; for a compiled function that does
         not take the items, that would lose a gradient, or whose arrays lie on a GPU.

@@ -134,7 +134,7 @@ def mask_tokens(
     Parameters
     ----------
     ids : an encoding, a list of arrays or nested lists
-        Of integers, with item shape () or (1,).
+        Integers with item shape () or (1,).
     mask_id : int
         The id that hides others; with `spans` the first sentinel.
     seed : int
@@ -168,7 +168,7 @@ def mask_tokens(
     ConversionError
         For a rate, a split, a seed, a mask or a vocabulary that cannot be.
     TypeError
-        For items that are no integers.
+        If the items are not integers.
     StructureError
         For other item shapes, and marks over other sequences.
     DeviceError
@@ -252,7 +252,7 @@ def corrupt_spans(
     Parameters
     ----------
     ids : an encoding, a list of arrays or nested lists
-        Of integers, with item shape () or (1,).
+        Integers with item shape () or (1,).
     sentinel : int
         The id of the first sentinel of each sequence; those after it fall by 1.  With T5 it is the last id of the
         vocabulary.
@@ -274,9 +274,9 @@ def corrupt_spans(
     ConversionError
         For a rate, a mean or a seed that cannot be, and for sentinels that do not fit the dtype or fall below 0.
     TypeError
-        For items that are no integers.
+        If the items are not integers.
     StructureError
-        For other item shapes.
+        If the item shape is not allowed.
 
     See Also
     --------

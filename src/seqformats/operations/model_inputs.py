@@ -40,7 +40,7 @@ def model_inputs(
     Parameters
     ----------
     ids : nested lists, an encoding or a list of arrays
-        Of integers, with item shape ().
+        Integers with item shape ().
     side : "left" or "right"
         Where the padding is: on the left to generate from, on the right to train with most models.
     pad_id : int
@@ -67,7 +67,7 @@ def model_inputs(
     Raises
     ------
     TypeError
-        For items that are no integers.
+        If the items are not integers.
     StructureError
         For items with a shape, and ids beyond int64.
     ConversionError

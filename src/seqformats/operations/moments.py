@@ -93,7 +93,7 @@ def reduce_var(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Red
     Returns
     -------
     array, LoD or list
-        As of `reduce_mean`.
+        As for `reduce_mean`.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def reduce_std(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Red
     Returns
     -------
     array, LoD or list
-        As of `reduce_mean`.
+        As for `reduce_mean`.
 
     See Also
     --------

@@ -149,12 +149,12 @@ def sort(x: B, *, descending: bool = False) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
 
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
 
     See Also
     --------
@@ -197,13 +197,13 @@ def argsort(x: B, *, descending: bool = False) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         int64, places in the sequence.
 
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
 
     See Also
     --------
@@ -271,9 +271,9 @@ def topk(x: B, k: Counts, *, largest: bool = True) -> TopK[B]:
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
     StructureError
-        For a negative k, or another number of them.
+        If a k is negative, or if their number differs from that of the sequences.
 
     See Also
     --------
@@ -373,9 +373,9 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
     StructureError
-        For other item shapes.
+        If the item shape is not allowed.
 
     See Also
     --------

@@ -36,7 +36,7 @@ class Calculation:
     *numbers : int
         What the kernel takes beside the layout.
     by_item : bool
-        Is the result an item an item, in the layout of the batch, or one a sequence?
+        Is the result an item an item, in the layout of the batch, or one per sequence?
 
     Notes
     -----
@@ -101,7 +101,7 @@ class Calculation:
 
 
 class Ordering(Calculation):
-    """A `Calculation` of one row a sequence that puts columns in order, for which it borrows room for their items."""
+    """A `Calculation` of one row per sequence that puts columns in order, for which it borrows room for their items."""
 
     def __call__(self, given: Encoding, finish: bool = True) -> Any:
         """The result, an array ``(n, *item)``; without `finish` in the dtype of the kernel."""
@@ -122,7 +122,7 @@ class Ordering(Calculation):
 
 
 class Spreading:
-    """A kernel that calculates of rows, one a sequence, the items of all sequences: the gradients of reductions.
+    """A kernel that calculates of rows, one per sequence, the items of all sequences: the gradients of reductions.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Spreading:
     *numbers : int
         What it takes beside the layout.
     laid : sequence of bool
-        Which of the other arrays are laid out as the result, and do not have one row a sequence.
+        Which of the other arrays are laid out as the result, and do not have one row per sequence.
     """
 
     def __init__(self, name: str, *numbers: int, laid: Sequence[bool] = ()) -> None:

@@ -53,7 +53,7 @@ def kernel(
         decorated by ``numba.cuda.jit``, which is compiled where it is started first.  Without it the function is for
         data on the host alone.
     takes : "items" or "rows"
-        What `x` is: the items of a batch, or one row a sequence.
+        What `x` is: the items of a batch, or one row per sequence.
     gives : "items" or "rows"
         What `out` is, in the same way.
     dtype : dtype or its name, optional
@@ -87,11 +87,11 @@ def kernel(
 
     Notes
     -----
-    All arrays are flat; `width` is how many numbers an item, or a row, has.  The `Layout` called `at` says where the
-    items of each sequence are, whatever the encoding, and is read by two functions of `seqformats.kernels`: ``i, first,
+    All arrays are flat; `width` is the count of numbers in an item, or in a row.  The `Layout` called `at` says where
+    the items of each sequence are, whatever the encoding.  Two functions of `seqformats.kernels` read it: ``i, first,
     length = locate(at, u)`` is the sequence of unit u, the place of its first item in data, counted in items, and how
-    many it has; ``first + along(at, t)`` the place of item t.  There are ``at.cum.size - 1`` units, one a sequence, in
-    the order in which they lie.  In rows, the one of sequence i begins at ``i * width``.
+    many it has; ``first + along(at, t)`` the place of item t.  There are ``at.cum.size - 1`` units, one per sequence,
+    in the order in which they lie.  In rows, the one of sequence i begins at ``i * width``.
 
     float16 and bfloat16 come as float32 and go back; bools come and go as bytes, 0 or 1; other numbers are as they are.
     Padding in `out` is zero already, all else is undefined: a kernel writes it, rows of empty sequences too.  Each unit
@@ -181,7 +181,7 @@ class _Own:
         return y if batch.result is None or not isinstance(y, Encoding) else batch.result(y)
 
     def spread(self, rows: Array, batch: Operand, args: Any) -> Any:
-        """Of one row a sequence."""
+        """Of one row per sequence."""
         like, library = batch.own, library_of(rows)
         dtypes = self.dtypes(library.dtype_name(rows.dtype))
         if len(rows.shape) < 1 or rows.shape[0] != like._structure.n:

@@ -176,7 +176,7 @@ def gather(x: B, index: Batch) -> B:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     index : an encoding, a list of arrays or nested lists
         Of integers, item shape () or (1,), over as many innermost sequences as `x`, with lengths of their own: item j
         of sequence i of the result is item ``index[i][j]`` of sequence i of `x`.  Negative ones count from the end, and
@@ -184,7 +184,7 @@ def gather(x: B, index: Batch) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         With the lengths of `index`.
 
     Raises

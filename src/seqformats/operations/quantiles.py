@@ -155,16 +155,16 @@ def reduce_median(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_mean`.
+        As for `reduce_mean`.
 
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
     StructureError
-        For an empty sequence with ``empty="raise"``.
+        If a sequence is empty and ``empty="raise"``.
     ConversionError
-        For an `empty` that the dtype of the result cannot hold.
+        If the dtype of the result cannot represent `empty`.
 
     See Also
     --------
@@ -217,7 +217,7 @@ def reduce_quantile(x: Batch, q: Levels, *, interpolation: Interpolation = "line
     TypeError
         For complex numbers and other dtypes without an order, and for a `q` that is no number.
     StructureError
-        For an empty sequence with ``empty="raise"``, and for levels with more axes than one.
+        If a sequence is empty and ``empty="raise"``, and for levels with more axes than one.
 
     See Also
     --------

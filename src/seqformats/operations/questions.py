@@ -37,9 +37,9 @@ def lengths(x: Lengths, level: int = -1) -> Array:
     Raises
     ------
     IndexError
-        For a level that does not exist.
+        If the level does not exist.
     TypeError
-        For what is no encoding.
+        If the argument is not an encoding.
 
     See Also
     --------
@@ -75,13 +75,13 @@ def is_batch(given: object) -> bool:
 def equal(
     a: Batch | Shaped | Mapping[Any, Any], b: Batch | Shaped | Mapping[Any, Any], equal_nan: bool = False
 ) -> bool:
-    """Are these the same encoding, with the same structure, dtype and items?
+    """Whether two batches have the same encoding, structure, dtype and items.
 
     Parameters
     ----------
     a, b : encodings, lists of arrays or nested lists, arrays, or trees of columns
     equal_nan : bool
-        Is a NaN equal to a NaN?
+        Whether NaN counts as equal to NaN.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def equal(
     Raises
     ------
     TypeError
-        For what is neither an encoding nor an array.
+        If an argument is neither an encoding nor an array.
 
     See Also
     --------

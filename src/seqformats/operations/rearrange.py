@@ -65,13 +65,13 @@ def reverse(x: B) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Of any dtype, which stays.
 
     Raises
     ------
     TypeError
-        For what is no encoding.
+        If the argument is not an encoding.
 
     See Also
     --------
@@ -114,13 +114,13 @@ def slice(x: B, start: Counts, length: Counts) -> B:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     start, length : int or n integers
         For all sequences, or for each.
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Of a `List` views, and `x` itself where nothing is cut off.
 
     Raises
@@ -169,7 +169,7 @@ def reshape(x: B, width: int) -> Call[B]:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         With items ``(width,)`` and other lengths; of a `Ragged` or `LoD` a view.
 
     Raises
@@ -227,20 +227,20 @@ def erase(x: B, tokens: Integers | Set[int] | int) -> B:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of integers, with item shape () or (1,).
+        Integers with item shape () or (1,).
     tokens : integers, in any order, or one
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         With other lengths.
 
     Raises
     ------
     TypeError
-        For items or tokens that are no integers.
+        If items or tokens are not integers.
     StructureError
-        For other item shapes.
+        If the item shape is not allowed.
 
     See Also
     --------

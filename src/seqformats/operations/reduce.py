@@ -124,7 +124,7 @@ def reduce(x: Batch, kind: str, *, empty: Empty | None = None) -> Reduced:
     TypeError
         For a `kind` that is no name, and where the reduction raises one.
     StructureError
-        For an empty sequence with ``empty="raise"``.
+        If a sequence is empty and ``empty="raise"``.
 
     See Also
     --------
@@ -201,11 +201,11 @@ def reduce_sum(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO)
     TypeError
         For dtypes without a sum, weights that are no floats, and complex numbers with weights.
     StructureError
-        For an empty sequence with ``empty="raise"``, and for weights that do not fit.
+        If a sequence is empty and ``empty="raise"``, and for weights that do not fit.
     DeviceError
         For weights of another library or device.
     ConversionError
-        For an `empty` that the dtype of the result cannot hold.
+        If the dtype of the result cannot represent `empty`.
 
     See Also
     --------
@@ -259,7 +259,7 @@ def reduce_mean(x: Batch, *, weights: Weights | None = None, empty: Empty = ZERO
     Returns
     -------
     array, LoD or list
-        As of `reduce_sum`, but integers and bools give float64.
+        As for `reduce_sum`, but integers and bools give float64.
 
     See Also
     --------
@@ -303,7 +303,7 @@ def reduce_sqrt(x: Batch, *, empty: Empty = ZERO) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_mean`.
+        As for `reduce_mean`.
 
     See Also
     --------
@@ -343,7 +343,7 @@ def reduce_prod(x: Batch, *, empty: Empty = ONE) -> Reduced:
     TypeError
         For dtypes without a product.
     StructureError
-        For an empty sequence with ``empty="raise"``.
+        If a sequence is empty and ``empty="raise"``.
     ConversionError
         For an `empty` that the dtype of the result cannot hold; and for a gradient that is differentiated again, where
         an item is zero.
@@ -383,16 +383,16 @@ def reduce_logsumexp(x: Batch, *, empty: Empty = LOWEST) -> Reduced:
     Returns
     -------
     array, LoD or list
-        As of `reduce_mean`.
+        As for `reduce_mean`.
 
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
     StructureError
-        For an empty sequence with ``empty="raise"``.
+        If a sequence is empty and ``empty="raise"``.
     ConversionError
-        For an `empty` that the dtype of the result cannot hold.
+        If the dtype of the result cannot represent `empty`.
 
     See Also
     --------

@@ -45,7 +45,7 @@ def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
     StructureError
         For sequences or shapes that do not fit.
     DeviceError
-        For different libraries or devices.
+        If the arrays belong to different libraries or devices.
     IndexError
         For a place that does not exist.
     TypeError

@@ -37,7 +37,7 @@ def select(x: T, index: Index, level: int = 0) -> Call[T]:
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or a tree of columns
-        Of any dtype.  Of a tree (see `convert`) the rows go with the batches.
+        Items of any dtype.  Of a tree (see `convert`) the rows go with the batches.
     index : a list or array of positions (negative from the end), a mask, a slice or one position
     level : int
         Of a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as by
@@ -46,14 +46,14 @@ def select(x: T, index: Index, level: int = 0) -> Call[T]:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
 
     Raises
     ------
     IndexError
-        For positions or levels that do not exist.
+        If a position or the level does not exist.
     TypeError
-        For another kind of index.
+        If the index is of another kind.
 
     See Also
     --------

@@ -28,14 +28,14 @@ def show(x: Batch | Mapping[Any, Any], *, file: TextIO | None = None) -> None:
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, a column, or a dict of them
-        No item of an encoding is read, also on a GPU.  Arrays in a dict, which have a row a sequence, are left out.
+        No item of an encoding is read, also on a GPU.  Arrays in a dict, which have one row per sequence, are left out.
     file : text stream, optional
         Standard output by default.
 
     Raises
     ------
     TypeError
-        For what is no batch, and for a file that cannot be written to.
+        If the argument is not a batch, and for a file that cannot be written to.
 
     See Also
     --------
@@ -68,7 +68,7 @@ def show(x: Batch | Mapping[Any, Any], *, file: TextIO | None = None) -> None:
 
 
 def _members(x: Any, name: str) -> list[tuple[str, Any]]:
-    """The encodings in it, each with its name; arrays beside them have a row a sequence, and no layout to draw."""
+    """The encodings in it, each with its name; arrays beside them have one row per sequence, and no layout to draw."""
     if not isinstance(x, (Mapping, Pairs)):
         return [(name, x)]
     members = x.items() if isinstance(x, Mapping) else (("one", x.one), ("two", x.two))

@@ -48,13 +48,13 @@ def shuffle(x: B, seed: int) -> B:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     seed : int
         From 0 to 2^63 - 1.
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
 
     Raises
     ------

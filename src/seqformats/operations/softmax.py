@@ -89,14 +89,14 @@ def softmax(x: B) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Floats keep their dtype (float16 and bfloat16 give float32 under ``torch.autocast``), integers and bools give
         float64.
 
     Raises
     ------
     TypeError
-        For dtypes without an order.
+        If the dtype has no order.
 
     See Also
     --------
@@ -129,13 +129,13 @@ def log_softmax(x: B) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         As of `softmax`.
 
     Raises
     ------
     TypeError
-        For dtypes without an order.
+        If the dtype has no order.
 
     See Also
     --------
@@ -189,7 +189,7 @@ def cumsum(x: B) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Floats keep their dtype (float16 and bfloat16 are added up as float32 is, and give that under
         ``torch.autocast``), integers and bools give int64, unsigned ones uint64.
 

@@ -126,7 +126,7 @@ class TensorArray:
         Raises
         ------
         TypeError
-            For what is no encoding.
+            If the argument is not an encoding.
 
         See Also
         --------
@@ -427,7 +427,7 @@ def shrink(x: X, like: Batch | TensorArray, step: int) -> Call[X]:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         A view where slices are views (Paddle's shrink_rnn_memory).
 
     Raises

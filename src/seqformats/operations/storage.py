@@ -28,7 +28,7 @@ _WORDS = ("str", "Side")  # the types of fields that are stored as letters
 
 
 def to_arrays(x: Batch | Shaped, prefix: str = "") -> dict[str, Array]:
-    """A batch as arrays under names, of which `from_arrays` makes it again.
+    """A batch as a dict of arrays, from which `from_arrays` restores it.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def to_arrays(x: Batch | Shaped, prefix: str = "") -> dict[str, Array]:
     Raises
     ------
     TypeError
-        For what is no batch, a user's own encoding included.
+        If the argument is not a batch, a user's own encoding included.
 
     See Also
     --------

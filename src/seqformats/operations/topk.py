@@ -50,9 +50,9 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     Raises
     ------
     StructureError
-        For a k below 1.
+        If a k is below 1.
     TypeError
-        For dtypes without an order.
+        If the dtype has no order.
 
     See Also
     --------
@@ -139,7 +139,7 @@ def argmax(x: Batch) -> Reduced:
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
 
     See Also
     --------
@@ -181,7 +181,7 @@ def argmin(x: Batch) -> Reduced:
     Raises
     ------
     TypeError
-        For complex numbers and other dtypes without an order.
+        If the dtype has no order, such as complex numbers.
 
     See Also
     --------

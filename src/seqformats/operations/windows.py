@@ -97,20 +97,20 @@ def window(x: B, before: int, after: int) -> B:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     before, after : int
         How many neighbours on each side.
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         With ``k = before + 1 + after`` an item of shape ``(w, ...)`` becomes ``(k * w, ...)``, one of shape () becomes
         ``(k,)``.
 
     Raises
     ------
     ConversionError
-        For negative numbers.
+        If a number is negative.
 
     See Also
     --------
@@ -142,7 +142,7 @@ def ngrams(x: B, size: int, *, fill: object = 0) -> B:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype.
+        Items of any dtype.
     size : int
         How many items side by side, at least 1.
     fill : a value or an item
@@ -150,7 +150,7 @@ def ngrams(x: B, size: int, *, fill: object = 0) -> B:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         Items as in `window`.
 
     Raises
@@ -191,7 +191,7 @@ def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
 
     Returns
     -------
-    what `x` is
+    same kind as `x`
         With items ``(out,)`` (Paddle's sequence_conv); its pullback gives the gradients of `x` and of `weight`.
 
     Raises
@@ -199,9 +199,9 @@ def conv(x: B, weight: Shaped, before: int, after: int) -> Call[B]:
     StructureError
         For a weight that does not fit.
     ConversionError
-        For negative numbers.
+        If a number is negative.
     DeviceError
-        For different libraries or devices.
+        If the arrays belong to different libraries or devices.
     TypeError
         For Numba's device arrays, which have no product.
 

@@ -185,7 +185,7 @@ def padding(x: Lengths, *, max_items: int | None = None, multiple_of: int = 1, a
     ConversionError
         For numbers that are too small.
     TypeError
-        For what is no integer.
+        If the argument is not an integer.
     ModuleNotFoundError
         Where there is no matplotlib.
 
@@ -339,7 +339,7 @@ def mask(x: Any, *, copy: bool = False, ax: Axes | None = None) -> Axes:
     DeviceError
         For an array on a GPU, without ``copy=True``.
     TypeError
-        For what is none of these.
+        If the argument is none of these.
     ModuleNotFoundError
         Where there is no matplotlib.
 

@@ -1,4 +1,4 @@
-"""Layers of Thinc on these kernels: between encodings, one row a sequence, windows, softmax and attention."""
+"""Layers of Thinc on these kernels: between encodings, one row per sequence, windows, softmax and attention."""
 
 from collections.abc import Callable
 from functools import partial

@@ -254,7 +254,7 @@ def batch_of_all(X: Any, lengths: Any, positive: bool = False) -> Ragged:
 
 
 def gradient_rows(dY: Any, structure: Structure) -> tuple[Array, Ragged]:
-    """A gradient with one row a sequence, and what says where the items of these lie; ValueError for another number."""
+    """A gradient with one row per sequence, and what says where their items lie; ValueError for another number."""
     rows = np.ascontiguousarray(dY)
     if rows.shape[:1] != (structure.n,):
         raise SLOPE(f"the gradient has shape {rows.shape}, but there are {structure.n} sequences")

@@ -53,7 +53,7 @@ def varlen(q: Lengths, k: Lengths | None = None, *, names: str = "flash_attn") -
     StructureError
         For keys of another number of sequences than queries, and for 2^31 rows or more.
     TypeError
-        For what is no batch.
+        If the argument is not a batch.
 
     See Also
     --------
@@ -121,7 +121,7 @@ def flex_mask(
     Raises
     ------
     TypeError
-        For what is no batch, and options of other types.
+        If the argument is not a batch, and options of other types.
     StructureError
         For a batch without rows, for 2^31 rows or more, and for negative numbers.
     OutOfMemory

@@ -109,7 +109,7 @@ class TreeWrapper(Wrapper):
         return given.first() if batch or self.is_over(y, path, given) else None
 
     def is_over(self, y: Any, path: Path, given: Given) -> bool:
-        """Is an array of a name that was not given over the items?  Else it has one row a sequence, or is a number."""
+        """Is an array of a new name over the items?  Otherwise it has one row per sequence, or is a number."""
         if not is_array(y) or not has_items(y):
             return False
         batch, rows = given.first().batch, len(y) == given.tree.n
