@@ -26,8 +26,7 @@ class Sample:
     seed : int or sequence of int
         An integer for all sources, each of which then draws by its number, too; or one for each (a list or array).
     temperature : float
-        The scores are divided by this number, above 0: below 1, likely tokens become more likely, above 1
-        less likely.
+        The number, above 0, that scores are divided by: below 1 it makes likely tokens more likely, above 1 less.
     top_k : int, optional
         Only tokens are drawn that are worth at least the k-th best one; at least 1.
     top_p : float, optional
@@ -38,7 +37,9 @@ class Sample:
     typical : float, optional
         Only those tokens are drawn whose log-probability is nearest to its mean, as many as it takes for their
         probabilities to add up to this; above 0, at most 1.
-        Divides the scores, above 0: values below 1 make likely tokens more likely, values above 1 less likely.
+    replacement : bool
+        Whether the draws of a source are independent; otherwise they are different hypotheses, by stochastic beam
+        search.
 
     Raises
     ------
