@@ -20,7 +20,8 @@ READER ?= 'rapidocr-onnxruntime>=1.4' 'onnxruntime>=1.20' 'pillow>=10.1'
 # The releases that the tests are known to pass with, so that a new one is met when somebody looks for it, by
 # `make constraints`, and not in the middle of other work.
 CONSTRAINTS ?= tests/constraints.txt
-WORKERS ?= 2
+# As many as there are CPUs, two to four: each worker has kernels of its own in memory.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ "$$n" -gt 2 ] || n=2; [ "$$n" -lt 4 ] || n=4; echo $$n)
 # The part of the lines and branches in src/ that the interpreted pass must run, in per cent.
 COVERAGE ?= 90
 
