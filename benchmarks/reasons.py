@@ -162,9 +162,9 @@ OTHERS = (
     (
         "Sums and maxima of wide, many and ids",
         """Rows of 256 bytes to 4 KB that come from memory are read one after the other. Reading four at a time, which
-        another server does best, took a Zen 4 1.5 to 2.8 times as long; what is in its cache is still read so. Sums then read
-        at 0.7 to 1.1 of the speed of a plain pass, since the parts of four rows pass through the first cache once
-        more, and maxima at 0.8 to 1.0.""",
+        another server does best, took a Zen 4 1.5 to 2.8 times as long; what is in its cache is still read so. Sums
+        then read at 0.7 to 1.1 of the speed of a plain pass, since the parts of four rows pass through the first cache
+        once more, and maxima at 0.8 to 1.0.""",
     ),
     (
         "softmax, logsumexp, topk_mean",
