@@ -6,8 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+HANGS = 300  # seconds, far above what it takes
 PROGRAM = shutil.which("basedpyright-langserver", path=str(Path(sys.executable).parent))
 
 
@@ -18,6 +20,8 @@ class Server:
         command = [PROGRAM, "--stdio"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=folder, env=os.environ | environment)
+        self.late = threading.Timer(HANGS, self.process.kill)  # what waits for an answer then fails
+        self.late.start()
         self.folder, self.asked, self.opened = folder, 0, 0
         about = {
             "processId": os.getpid(),
@@ -37,6 +41,7 @@ class Server:
         while line := self.process.stdout.readline().strip():
             name, _, value = line.partition(b": ")
             size = int(value) if name == b"Content-Length" else size
+        assert size, "the server has ended"
         return json.loads(self.process.stdout.read(size))
 
     def send(self, method, params):
@@ -75,5 +80,6 @@ def language_server(folder, **environment):
     try:
         yield server
     finally:
+        server.late.cancel()
         server.process.kill()
         server.process.communicate()
