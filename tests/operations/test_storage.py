@@ -136,7 +136,7 @@ def broken(arrays, key, rng):
         return
     if way == 1:
         key = ["data", "lengths", "lod.9", "one.", "version", "", "lod.-1", "side"][int(rng.integers(8))]
-    if way == 2 and array.size:
+    if way == 2 and array.size and not array.dtype.hasobject:
         flat = array.reshape(-1).view(np.uint8)
         if flat.size:
             flat[int(rng.integers(flat.size))] ^= 1 << int(rng.integers(8))
