@@ -221,6 +221,24 @@ def test_sizes(gpu, name):
             assert_operation(gpu, name, numbers(lengths, item, "f8"))
 
 
+# Lengths on both sides of what is added up apart: four rows, 32, and what the threads of a block have at a time.
+ROUNDED = [0, 1, 3, 4, 5, 8, 15, 16, 17, 31, 32, 33, 36, 63, 64, 67, 100, 257]
+
+
+@on_each_library
+@pytest.mark.parametrize("name", ["sum", "mean", "sqrt", "cumsum"])
+@pytest.mark.parametrize("width", [1, 3, 5, 18, 70])
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Packed], ids=oracle.format_name)
+def test_sums_round_as_on_the_host(gpu, name, width, kind):
+    lengths = ROUNDED if width < 5 or not SIMULATED else ROUNDED[3::4]
+    operation, arguments = OPERATIONS[name]
+    x = numbers(lengths, (width,))
+    x.data[...] *= np.float32(1.1) ** np.random.default_rng(width).integers(-40, 40, x.data.shape)
+    x.data[1:6] = -0.0
+    x = sf.convert(x, kind)
+    assert_found(gpu, operation(*arguments(gpu.up(x))), operation(*arguments(x)), exact=True)
+
+
 @on_each_library
 def test_more_than_a_grid_has_threads(gpu):
     """Of kernels that have a thread for each column of a sequence, or for each row."""

@@ -357,6 +357,15 @@ def test_padding_never_counts(arrays, kind, operation):
         oracle.assert_bits(here(oracle.build(kind, truth, side="left", **options)), found)
 
 
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 7, 8, 32, 33, 40, 70])
+@pytest.mark.parametrize("reduce", [sf.reduce_sum, sf.reduce_mean], ids=lambda reduce: reduce.__name__)
+def test_sums_of_negative_zeros_are_zero_at_any_width(reduce, length):
+    for width in (1, 4, 33, 64, 100, 1200):
+        x = sf.Ragged(np.full((length + 1, width), -0.0, np.float32), [length, 1])
+        assert not np.signbit(reduce(x)).any()
+
+
+
 @every_encoding
 def test_of_equal_items_the_first(arrays, kind):
     """Zeros of either sign are equal."""

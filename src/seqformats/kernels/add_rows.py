@@ -18,6 +18,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu, wide
 
 
@@ -39,11 +40,11 @@ def cuda(x: Array, out: Array, at: Layout, cum: Integers, places: Integers, widt
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < cum.size - 1:
         _, first, _ = locate(at, i)
-        k = gpu.threadIdx.x
+        k = first_column()
         while k < width:
             for r in range(cum[i], cum[i + 1]):
                 out[(first + places[r]) * width + k] += wide(x[r * width + k])
-            k += gpu.blockDim.x
+            k += columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 

@@ -17,6 +17,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu
 
 
@@ -37,7 +38,7 @@ def cuda(x: Array, rows: Integers, out: Array, back: int, width: int) -> None:
     """All rows of the sequences, a line of threads each."""
     r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while r * width < rows.size:
-        k = gpu.threadIdx.x
+        k = first_column()
         while k < width:
             d = r * width + k
             place = rows[d] * width + k
@@ -48,7 +49,7 @@ def cuda(x: Array, rows: Integers, out: Array, back: int, width: int) -> None:
                 out[d] = x[place]
             else:
                 out[d] = 0
-            k += gpu.blockDim.x
+            k += columns_of_grid()
         r += gpu.gridDim.x * gpu.blockDim.y
 
 

@@ -13,7 +13,6 @@ from .parts import (
     Columns,
     KernelSpec,
     Layout,
-    along,
     at_most,
     columns_at_once,
     compiled,
@@ -30,7 +29,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, wide
+    from .parts.device import columns_of_grid, first_column
+    from .parts.gpu import gpu, natural, wide
 
 
 @in_lanes
@@ -127,18 +127,42 @@ def cpu(x: Array, out: Array, at: Layout, back: int, width: int, lo: int, hi: in
 
 
 def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
-    """All units, a thread a column of each."""
+    """All units, a thread a column of each; four rows are on their way at a time."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
         _, first, length = locate(at, u)
-        k = gpu.threadIdx.x
+        begin, by = (length - 1) * back, 1 - 2 * back
+        k = first_column()
         while k < width:
-            total = wide(out.dtype.type(0))
-            for s in range(length):
-                d = (first + along(at, length - 1 - s if back else s)) * width + k
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            single = out.dtype.type(-0.0)  # to which -0.0 can be added
+            t = 0
+            while t < at_most(length, 16):
+                d = natural(item_at(columns, begin + t * by))
+                single += x[d]
+                out[d] = single
+                t += 1
+            total = wide(single)
+            while t + 4 <= length:
+                place = begin + t * by
+                d0, d1 = natural(item_at(columns, place)), natural(item_at(columns, place + by))
+                d2, d3 = natural(item_at(columns, place + 2 * by)), natural(item_at(columns, place + 3 * by))
+                a, b, c, d = x[d0], x[d1], x[d2], x[d3]
+                total += wide(a)
+                out[d0] = total
+                total += wide(b)
+                out[d1] = total
+                total += wide(c)
+                out[d2] = total
+                total += wide(d)
+                out[d3] = total
+                t += 4
+            while t < length:
+                d = natural(item_at(columns, begin + t * by))
                 total += wide(x[d])
                 out[d] = total
-            k += gpu.blockDim.x
+                t += 1
+            k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 

@@ -134,7 +134,7 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
                 columns = Columns(first * width + k, length, width, at.steps, at.step)
                 t = gpu.threadIdx.y
                 while t + 3 * gpu.blockDim.y < length:
-                    a, b, c, d = four_of(x, columns, t)
+                    a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
                     best = a if beyond(a, best, least) else best
                     best = b if beyond(b, best, least) else best
                     best = c if beyond(c, best, least) else best

@@ -33,6 +33,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu
 
 
@@ -82,7 +83,7 @@ def cuda(x: Array, y: Array, out: Array, at: Layout, width: int) -> None:
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
-        k = gpu.threadIdx.x
+        k = first_column()
         while k < width:
             before = x[i * width + k]
             for t in range(length):
@@ -94,7 +95,7 @@ def cuda(x: Array, y: Array, out: Array, at: Layout, width: int) -> None:
                 d = (first + along(at, length - 1 - s)) * width + k
                 out[d] *= after
                 after *= y[d].conjugate()
-            k += gpu.blockDim.x
+            k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 

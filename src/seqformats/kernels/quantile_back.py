@@ -23,6 +23,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu
 
 
@@ -57,12 +58,12 @@ def cuda(x: Array, shares: Array, places: Integers, out: Array, at: Layout, widt
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
-        k = gpu.threadIdx.x
+        k = first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             for q in range(i * count, (i + 1) * count):
                 give(x, shares, places, out, columns, q, k)
-            k += gpu.blockDim.x
+            k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 

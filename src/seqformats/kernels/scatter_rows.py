@@ -19,6 +19,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu
 
 
@@ -55,7 +56,7 @@ def cuda(x: Array, index: Integers, out: Array, sums: Array, cum: Integers, room
     """All sequences, a thread a column of each, so that updates are added in their order."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < cum.size - 1:
-        k = gpu.threadIdx.x
+        k = first_column()
         first = i * room * width
         while k < width:
             if cum[i + 1] - cum[i] > 16:
@@ -68,7 +69,7 @@ def cuda(x: Array, index: Integers, out: Array, sums: Array, cum: Integers, room
             else:
                 for r in range(cum[i], cum[i + 1]):
                     out[first + index[r] * width + k] += x[r * width + k]
-            k += gpu.blockDim.x
+            k += columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 
 

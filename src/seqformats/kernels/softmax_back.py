@@ -198,9 +198,9 @@ def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> No
                 t = gpu.threadIdx.y
                 taken = 0
                 while t + 3 * gpu.blockDim.y < length:
-                    a, b, c, d = four_of(x, columns, t)
+                    a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
                     if not log:
-                        e, f, g, h = four_of(y, columns, t)
+                        e, f, g, h = four_of(y, columns, t, gpu.blockDim.y)
                         a, b, c, d = a * e, b * f, c * g, d * h
                     total += a
                     total += b

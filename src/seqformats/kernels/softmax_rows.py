@@ -127,7 +127,7 @@ def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
                 t = gpu.threadIdx.y
                 down = gpu.blockDim.y
                 while t + 3 * down < length:
-                    a, b, c, d = four_of(x, columns, t)
+                    a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
                     out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) / shift
                     out[natural(item_at(columns, t + down))] = b - top - shift if log else exp(b - top) / shift
                     out[natural(item_at(columns, t + 2 * down))] = c - top - shift if log else exp(c - top) / shift

@@ -22,7 +22,6 @@ from .parts import (
     columns_at_once,
     compiled,
     in_turn,
-    item_at,
     locate,
     pointer,
     room,
@@ -32,8 +31,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import four_of, tree_sum
-    from .parts.gpu import gpu, natural, wide
+    from .parts.device import column_sum, columns_of_grid
+    from .parts.gpu import gpu
 
 
 @compiled
@@ -67,55 +66,24 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
 def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
-    Thread y of a column adds up every so many rows, eight at a time and these sums in float64 where they are float32,
-    and the parts are added in pairs.  How many there are depends on the width alone, so the order of summation depends
-    on the sequence alone.  Of positive float32 the sum is wrong by at most 15 / 2**24: 7 additions of eight rows, a
-    rounding, 7 pairs.
+    The order of summation is that of the CPU, and so is the sum, bit for bit.
     """
     parts = gpu.shared.array(128, out.dtype)
-    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
         column = gpu.blockIdx.y * gpu.blockDim.x
-        while column < width:  # the same turns for the whole block, which waits for each other below
+        while column < width:  # the same turns for the whole block, which waits for each other in `column_sum`
             k = column + gpu.threadIdx.x
-            parts[place] = 0
-            total = parts[place]  # zero in the dtype of out
-            blocks = wide(total)
-            columns = Columns(first * width + k, length, width, at.steps, at.step)
-            if k < width:
-                t = gpu.threadIdx.y
-                taken = 0
-                while t + 3 * gpu.blockDim.y < length:
-                    a, b, c, d = four_of(x, columns, t)
-                    total += a
-                    total += b
-                    total += c
-                    total += d
-                    t += 4 * gpu.blockDim.y
-                    taken += 4
-                    if taken & 7 == 0:
-                        blocks += wide(total)
-                        total = parts[place]
-                while t < length:
-                    total += x[natural(item_at(columns, t))]
-                    t += gpu.blockDim.y
-                    taken += 1
-                    if taken & 7 == 0:
-                        blocks += wide(total)
-                        total = parts[place]
-            parts[place] = blocks + wide(total)
-            tree_sum(parts, place)
+            total = column_sum(x, parts, k, Columns(first * width + k, length, width, at.steps, at.step))
             if gpu.threadIdx.y == 0 and k < width:
-                number = out.dtype.type(length)  # an integer would divide in float64
-                if mode == 2:
-                    number = out.dtype.type(math.sqrt(number))
-                if mode != 0 and length != 0:
-                    out[i * width + k] = parts[place] / number
-                else:  # not one expression with the other: integers would pass through float64
-                    out[i * width + k] = parts[place]
-            column += gpu.gridDim.y * gpu.blockDim.x
+                if mode == 0 or length == 0:  # not one expression with the rest: integers would pass through float64
+                    out[i * width + k] = total
+                elif mode == 1:
+                    out[i * width + k] = total / out.dtype.type(length)  # an integer would divide in float64
+                else:
+                    out[i * width + k] = total / out.dtype.type(math.sqrt(length))
+            column += columns_of_grid()
         u += gpu.gridDim.x
 
 

@@ -38,6 +38,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu, wide
 
 
@@ -179,7 +180,7 @@ def cuda(
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
-        k = gpu.threadIdx.x
+        k = first_column()
         while k < width:
             columns, begin = Columns(first * width + k, length, width, at.steps, at.step), i * most * width + k
             collect(x, tops, places, columns, begin, most)
@@ -193,7 +194,7 @@ def cuda(
                         total = out.dtype.type(0)
                 total = out.dtype.type(blocks + wide(total))
                 out[(i * ks.size + q) * width + k] = total / out.dtype.type(ks[q])
-            k += gpu.blockDim.x
+            k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 

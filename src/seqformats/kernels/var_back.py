@@ -32,6 +32,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu, wide
 
 
@@ -109,7 +110,7 @@ def cuda(x: Array, y: Array, values: Array, out: Array, at: Layout, deviation: i
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
         number = out.dtype.type(length)
-        k = gpu.threadIdx.x
+        k = first_column()
         while k < width:
             factor = out.dtype.type(0)
             if length > ddof:
@@ -136,7 +137,7 @@ def cuda(x: Array, y: Array, values: Array, out: Array, at: Layout, deviation: i
                 out[d] = 0
                 if length > ddof:
                     out[d] = factor * (y[d] - mean - beside)
-            k += gpu.blockDim.x
+            k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 

@@ -38,7 +38,10 @@ def geometry(over: str, work: Work, size: int) -> tuple[Triple, Triple, tuple[in
         return (*_lines(int(work.rows), size), ())
     if over == "rooms":
         return (*_rooms(work.units, int(work.rows) // work.units, size), ())
-    return (*_blocks(int(work.rows if over == "rows" else work.units), size), ())
+    if over == "units":
+        (blocks, _, _), block = _blocks(work.units, size)
+        return (blocks, min(-(-size // block[0]), _MOST_RUNS), 1), block, ()
+    return (*_blocks(int(work.rows), size), ())
 
 
 def _power(size: int, most: int) -> int:

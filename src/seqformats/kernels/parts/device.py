@@ -37,6 +37,18 @@ def word_of_line() -> Any:
 
 
 @plain_on_cuda
+def first_column() -> Any:
+    """The first column of a unit that is this thread's own."""
+    return gpu.blockIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+
+
+@plain_on_cuda
+def columns_of_grid() -> Any:
+    """How many columns of a unit the grid has at a time: so many are from one of a thread's own to the next."""
+    return gpu.gridDim.y * gpu.blockDim.x
+
+
+@plain_on_cuda
 def bounds_of(at: Layout) -> Any:
     """The rows before each run in which a layout counts rows: a sequence, or a time step."""
     return at.cum if at.step == 1 else at.steps
@@ -131,14 +143,54 @@ def tree_max(parts: Array, place: int) -> None:
 
 
 @plain_on_cuda
-def four_of(x: Array, columns: Columns, t: int) -> Any:
-    """Item t of a column and the next three that are the thread's own, all on their way at a time."""
-    down = gpu.blockDim.y
+def four_of(x: Array, columns: Columns, t: int, by: int) -> Any:
+    """Item t of a column and the next three, each `by` items after the one before, all on their way at a time."""
     a = x[natural(item_at(columns, t))]
-    b = x[natural(item_at(columns, t + down))]
-    c = x[natural(item_at(columns, t + 2 * down))]
-    d = x[natural(item_at(columns, t + 3 * down))]
+    b = x[natural(item_at(columns, t + by))]
+    c = x[natural(item_at(columns, t + 2 * by))]
+    d = x[natural(item_at(columns, t + 3 * by))]
     return a, b, c, d
+
+
+@plain_on_cuda
+def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
+    """The sum of column k of a sequence, which all threads of the column get; all threads of the block come here.
+
+    Each of them adds up four rows and leaves the sum in `parts`, in whose dtype it is; then each adds these sums in
+    their order, by the rule of `sums`.
+    """
+    none = parts.dtype.type(0)
+    total, blocks, taken = none, wide(none), 0
+    fours = columns.length >> 2
+    across, down = gpu.blockDim.x, gpu.blockDim.y
+    own = gpu.threadIdx.y
+    while taken < fours:
+        part = none
+        if own < fours and k < columns.width:
+            a, b, c, d = four_of(x, columns, 4 * own, 1)
+            part += a
+            part += b
+            part += c
+            part += d
+        parts[natural(gpu.threadIdx.y * across + gpu.threadIdx.x)] = part
+        if down != 1:
+            gpu.syncthreads()
+        place = gpu.threadIdx.x
+        while place < across * down and taken < fours:
+            total += parts[natural(place)]
+            taken += 1
+            if taken & 7 == 0:
+                blocks += wide(total)
+                total = none
+            place += across
+        if down != 1:
+            gpu.syncthreads()  # before the memory is used again
+        own += down
+    t = 4 * fours
+    while t < columns.length and k < columns.width:
+        total += x[natural(item_at(columns, t))]
+        t += 1
+    return parts.dtype.type(blocks + wide(total)) if taken > 7 else total
 
 
 @plain_on_cuda
@@ -153,7 +205,7 @@ def column_max(x: Array, parts: Array, place: int, k: int, columns: Columns) -> 
         best = parts[place]
         t = gpu.threadIdx.y
         while t + 3 * gpu.blockDim.y < columns.length:
-            a, b, c, d = four_of(x, columns, t)
+            a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
             best = a if beyond(a, best, 0) else best
             best = b if beyond(b, best, 0) else best
             best = c if beyond(c, best, 0) else best
@@ -180,7 +232,7 @@ def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns, 
         t = gpu.threadIdx.y
         taken = 0
         while t + 3 * gpu.blockDim.y < columns.length:
-            a, b, c, d = four_of(x, columns, t)
+            a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
             total += exp(a - top)
             total += exp(b - top)
             total += exp(c - top)
@@ -224,6 +276,8 @@ SHARED = {
     for function in (
         first_of_line,
         word_of_line,
+        first_column,
+        columns_of_grid,
         bounds_of,
         run_on,
         row_in,
@@ -232,6 +286,7 @@ SHARED = {
         tree_sum,
         tree_max,
         four_of,
+        column_sum,
         column_max,
         column_powers,
         frame_powers,

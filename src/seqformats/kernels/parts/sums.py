@@ -168,14 +168,13 @@ def add_at_once(x: Array, out: Array, columns: Columns, t: int, begin: int, plac
     """Add rows `t` to ``t + 3``, of some columns, to what is there of their block of 32 rows."""
     a, b = item_at(columns, t) + begin, item_at(columns, t + 1) + begin
     c, d = item_at(columns, t + 2) + begin, item_at(columns, t + 3) + begin
-    k, some = 0, unknown(16)
+    k, some, none = 0, unknown(16), each(out, 0, 16)
     while k < size:
         part = load(x, a + k, 16, out)
         part += load(x, b + k, 16, out)
         part += load(x, c + k, 16, out)
         part += load(x, d + k, 16, out)
-        if t & 31 != 0:
-            part += load(out, place + k, 16, out)
+        part += load(out, place + k, 16, out) if t & 31 != 0 else none
         store(out, place + k, part)
         k += some
 
@@ -183,7 +182,7 @@ def add_at_once(x: Array, out: Array, columns: Columns, t: int, begin: int, plac
 @shared
 def add_in_turn(x: Array, out: Array, four: Array, columns: Columns, t: int, begin: int, place: int, size: int) -> None:
     """The same in the same order of additions, reading row after row; `four` is a `scratch`."""
-    some = unknown(16)
+    some, none = unknown(16), each(out, 0, 16)  # zeros, to which -0.0 is added as in `total`
     a, k = item_at(columns, t) + begin, 0
     while k < size:
         store(four, k, load(x, a + k, 16, out))
@@ -196,8 +195,7 @@ def add_in_turn(x: Array, out: Array, four: Array, columns: Columns, t: int, beg
     a, k = item_at(columns, t + 3) + begin, 0
     while k < size:
         part = load(four, k, 16, out) + load(x, a + k, 16, out)
-        if t & 31 != 0:
-            part += load(out, place + k, 16, out)
+        part += load(out, place + k, 16, out) if t & 31 != 0 else none
         store(out, place + k, part)
         k += some
 
