@@ -36,6 +36,7 @@ LONGEST = 2.0
 """Seconds after which no further window is begun: what a GPU is slow at is waited for after each."""
 
 Call = Callable[[], Any]
+_context = contextlib.ExitStack()
 
 
 class Unable(Exception):
@@ -134,7 +135,9 @@ def pretend() -> Callable[[np.ndarray], Any]:
     import torch
 
     from seqformats.arrays import library_of
+    from seqformats.launch.driver import driver
 
+    _context.enter_context(driver().on(0))  # one is current where PyTorch has tensors on a GPU
     library: Any = library_of(torch.zeros(1))
 
     class Pretending(type(library)):  # type: ignore[misc]

@@ -17,6 +17,7 @@ converters, formats and gradients, and of operations those in the files that `li
 ``SEQFORMATS_GUARD`` puts NumPy's arrays beside protected pages, see `guard_pages`.
 """
 
+import gc
 import os
 import sys
 import threading
@@ -67,6 +68,12 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=others)
         left = set(others)
         items[:] = [item for item in items if item not in left]
+
+
+def pytest_collection_finish(session):
+    """Leave the tests out of collections of garbage: there are thousands, and many collect, to count what is left."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_generate_tests(metafunc):

@@ -28,10 +28,9 @@ BATCHES = int(os.environ.get("SEQFORMATS_GUARD_BATCHES") or 60)
 SECONDS = 3000  # far above what anything here takes
 
 pytestmark = [
-    pytest.mark.passes("compiled", "bounds", reason="interpreted kernels read and write through NumPy"),
+    pytest.mark.passes("compiled", reason="the pass with checks is beside such pages as a whole"),
     pytest.mark.skipif(sys.platform == "win32", reason="pages are protected by POSIX functions"),
 ]
-of_the_allocator = pytest.mark.passes("compiled", reason="it is about the memory, not about the kernels")
 every_side = pytest.mark.parametrize("side", ["end", "begin"])
 
 
@@ -132,7 +131,6 @@ def check_arrays():
         check(guard_pages)
 
 
-@of_the_allocator
 def test_arrays():
     succeeds("t.check_arrays()")
 
@@ -176,7 +174,6 @@ def commit_each_fault():
         print(name, os.WTERMSIG(os.waitpid(pid, 0)[1]), sep=": ")
 
 
-@of_the_allocator
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_one_byte_too_far_is_death():
     said = succeeds("t.commit_each_fault()").splitlines()

@@ -4,12 +4,12 @@ import contextlib
 import copy
 import gc
 import pickle
-import resource
 import subprocess
 import sys
 import threading
 import weakref
 
+import leaks
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -417,17 +417,7 @@ def test_no_call_keeps_or_loses_a_reference():
     found, watched = calls()
     watched = [*watched, *TARGETS, np.dtype("i8"), type(sf.Ragged(np.zeros(1), [1])._structure), "left", "right"]
     for name, call in found.items():
-        for _ in range(10):
-            call()
-        gc.collect()
-        before = [sys.getrefcount(thing) for thing in watched]
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        for _ in range(100_000):
-            call()
-        gc.collect()
-        after = [sys.getrefcount(thing) for thing in watched]
-        assert max(abs(a - b) for a, b in zip(after, before, strict=True)) < 20, name
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 4096, name
+        leaks.assert_nothing_is_left(call, watched, name)
 
 
 @pytest.mark.parametrize("target", TARGETS)

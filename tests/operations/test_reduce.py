@@ -365,7 +365,6 @@ def test_sums_of_negative_zeros_are_zero_at_any_width(reduce, length):
         assert not np.signbit(reduce(x)).any()
 
 
-
 @every_encoding
 def test_of_equal_items_the_first(arrays, kind):
     """Zeros of either sign are equal."""

@@ -35,7 +35,7 @@ from ..native.signature import Signature, Word
 from .driver import SIMULATED, Driver, driver
 from .grids import Triple, geometry
 from .kernel import Kernel, Sequences, Work
-from .resident import Place, Resident, begins_at, bring, constant, packed_of, words_of, zeros
+from .resident import Place, Resident, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
 WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
@@ -44,7 +44,9 @@ _CODES = {size: dtype.str[1:] for size, dtype in WORDS.items()}
 WAITS = os.environ.get("SEQFORMATS_CUDA_SYNC", "0") not in ("", "0")
 """Is every kernel waited for, so that an error comes up where it was made?"""
 
-_NOTHING: tuple[int, ...] = words_of(0, 0, 8)
+_MOST_OF_NOTHING = 64
+_of_nothing: dict[int, tuple[tuple[Any, ...], list[str], list[int]]] = {}
+"""Codes and words of tuples in which every array is empty, as most limits of a search are, by their identity."""
 
 
 def devices() -> list[str]:
@@ -158,7 +160,7 @@ class _Call:
         self._place, self._complexes = place, complexes
         self._structure = structure
         self._resident = None if structure is None else Resident.of(structure, place)
-        self._host: dict[int, int] = {}
+        self._host: dict[int, tuple[int, ...]] = {}
         self._kept: list[Any] = []
 
     def moving(self, src: Any, out: Array, args: tuple[Any, ...], size: int) -> int:
@@ -229,16 +231,17 @@ class _Call:
             resident.meet(place)
 
     def _find(self, args: tuple[Any, ...], unknown: list[Array]) -> bool:
-        """Is everything there?  What is on the host, and is no layout that has been asked for, goes to `unknown`."""
+        """Is everything there?  What is on the host, and has not been asked for before, goes to `unknown`."""
         resident = self._resident
         for x in args:
             if type(x) is Layout:
-                if resident is None or resident.layout(x) is None:
+                if resident is None or resident.found(x) is None:
                     unknown += x[:3]
-            elif isinstance(x, tuple):
-                self._find(x, unknown)
             elif type(x) is np.ndarray:
-                unknown.append(x)
+                if x.size and (resident is None or resident.found(x) is None):
+                    unknown.append(x)
+            elif isinstance(x, tuple) and id(x) not in _of_nothing:
+                self._find(x, unknown)
         return not unknown
 
     def _add(self, x: Any, written: bool) -> None:
@@ -248,8 +251,7 @@ class _Call:
         elif type(x) is Layout:
             self.words += self._layout(x)
         elif isinstance(x, tuple):
-            for part in x:
-                self._add(part, written)
+            self._add_all(x, written)
         elif type(x) is np.ndarray:
             self.codes.append("u1" if x.dtype.kind == "b" else x.dtype.str[1:])
             self.words += self._sent(x)
@@ -257,6 +259,21 @@ class _Call:
             self.words.append(int(x))
         else:
             self._add_there(x, written)
+
+    def _add_all(self, x: tuple[Any, ...], written: bool) -> None:
+        """The same for what is in a tuple, which is known where it is always empty."""
+        found = _of_nothing.get(id(x))
+        if found is not None:
+            self.codes += found[1]
+            self.words += found[2]
+            return
+        codes, words = len(self.codes), len(self.words)
+        for part in x:
+            self._add(part, written)
+        if all(type(part) is int or (type(part) is np.ndarray and not part.size) for part in x):
+            if len(_of_nothing) >= _MOST_OF_NOTHING:
+                _of_nothing.clear()
+            _of_nothing[id(x)] = x, self.codes[codes:], self.words[words:]
 
     def _add_there(self, x: Array, written: bool) -> None:
         """The same for an array that is on the device."""
@@ -272,12 +289,11 @@ class _Call:
 
     def _layout(self, at: Layout) -> tuple[int, ...]:
         resident = self._resident
-        if resident is not None:
-            found = resident.layout(at)
-            if found is not None:
-                return found
+        found = None if resident is None else resident.found(at)
+        if found is not None:
+            return found
         words = *self._sent(at[0]), *self._sent(at[1]), *self._sent(at[2]), *map(int, at[3:])
-        if resident is not None and all(resident.address(x) for x in at[:3] if x.size):
+        if resident is not None and all(resident.found(x) for x in at[:3] if x.size):
             resident.remember(at, words)
         return words
 
@@ -285,8 +301,17 @@ class _Call:
         """An array of the host, as a copy of it is on the device."""
         if not x.size:
             return words_of(0, 0, x.itemsize)
-        address = 0 if self._resident is None else self._resident.address(x)
-        return words_of(address or self._host[begins_at(x)], x.size, x.itemsize)
+        found = self._host.get(id(x))
+        if found is None and self._resident is not None:
+            found = self._resident.found(x)
+        return found or self._resent(x)
+
+    def _resent(self, x: Array) -> tuple[int, ...]:
+        """The same where what was there has been forgotten meanwhile."""
+        sent, words = bring((x,), self._structure, self._resident, self._place)
+        self._kept.append(sent)
+        self._host |= words
+        return words[id(x)]
 
 
 def _kinds(args: Sequence[Any], codes: Sequence[str], known: int) -> tuple[Word, ...]:

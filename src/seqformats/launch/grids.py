@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from .driver import SIMULATED
 from .kernel import Work
 
@@ -69,6 +71,7 @@ def _side_by_side(row: int) -> int:
     return min((_ACROSS, _ACROSS // 2, _ACROSS // 4), key=lambda across: -(-row // across) * across)
 
 
+@functools.lru_cache(maxsize=256)
 def _lines(rows: int, row: int) -> tuple[Triple, Triple]:
     """Lines of threads along x, each for `FOUR` rows; along the grid's y and z all words of a row."""
     across = _side_by_side(row)
@@ -82,6 +85,7 @@ def _tiles(count: int) -> tuple[int, int]:
     return -(-count // deep), deep
 
 
+@functools.lru_cache(maxsize=256)
 def _rooms(runs: int, room: int, row: int) -> tuple[Triple, Triple]:
     """Lines of threads along x, each for `FOUR` places of a run along y, and runs along z; x has all words of a row."""
     across = _side_by_side(row)

@@ -373,12 +373,13 @@ _launchers: dict[str, Launcher] = {}
 
 def launcher(device: str) -> Launcher:
     """The launcher for a kind of device; DeviceError where there is none."""
-    check_device(device)
-    if device not in _launchers:
-        module = imported(f".{device}", __package__)
-        own = vars(module)
-        add_launcher(device, Launcher(**{name: own[name] for name in Launcher._fields if name in own}))
-    return _launchers[device]
+    found = _launchers.get(device)
+    if found is None:
+        check_device(device)
+        own = vars(imported(f".{device}", __package__))
+        found = Launcher(**{name: own[name] for name in Launcher._fields if name in own})
+        add_launcher(device, found)
+    return found
 
 
 def add_launcher(device: str, launcher: Launcher) -> None:

@@ -29,7 +29,7 @@ from .driver import DEFAULT_STREAMS, Driver, Event
 
 Words = tuple[int, ...]
 
-_LAYOUTS = 16  # that are kept of a structure: a room for each width, and few of the others
+_NAMED = 16  # layouts and arrays that are found by themselves: a room for each width, and few of the others
 _CONSTANTS = 64  # items that are kept on a device
 
 _of_graphs: list[Any] = []
@@ -125,14 +125,14 @@ class Sent:
 class Resident:
     """The copies of a structure's arrays that a device has, as words."""
 
-    __slots__ = ("_arrays", "_layouts", "parts")
+    __slots__ = ("_arrays", "_named", "parts")
 
     def __init__(self) -> None:
         self.parts: list[Sent] = []
         self._arrays: dict[int, tuple[Array, int]] = {}
         """By where an array begins on the host: it, and where its copy does."""
-        self._layouts: dict[int, tuple[Layout, Words]] = {}
-        """By their identity: those that were asked for, which therefore live."""
+        self._named: dict[int, tuple[Layout | Array, Words]] = {}
+        """Layouts and arrays by their identity: those that were asked for, which therefore live."""
 
     @classmethod
     def of(cls, structure: Any, place: Place) -> Resident:
@@ -142,21 +142,21 @@ class Resident:
         found: Resident | None = structure.device.get(key)
         return structure.device.setdefault(key, cls()) if found is None else found
 
-    def layout(self, at: Layout) -> Words | None:
-        """The words of a layout that has been asked for before."""
-        found = self._layouts.get(id(at))
+    def found(self, x: Layout | Array) -> Words | None:
+        """The words of a layout, or of an array, that has been asked for before."""
+        found = self._named.get(id(x))
         return None if found is None else found[1]
 
-    def remember(self, at: Layout, words: Words) -> None:
-        """Find these words by the layout."""
-        if len(self._layouts) >= _LAYOUTS:
-            self._layouts.clear()
-        self._layouts[id(at)] = at, words
+    def remember(self, x: Layout | Array, words: Words) -> None:
+        """Find these words by what they are of."""
+        if len(self._named) >= _NAMED:
+            self._named.clear()
+        self._named[id(x)] = x, words
 
-    def address(self, host: Array) -> int:
-        """Where the copy of an array, or of its beginning, is; 0 if there is none."""
-        found = self._arrays.get(begins_at(host))
-        return 0 if found is None or found[0].size < host.size else found[1]
+    def address(self, begin: int, size: int) -> int:
+        """Where the copy of the array that begins there is, or of a longer one; 0 if there is none."""
+        found = self._arrays.get(begin)
+        return 0 if found is None or found[0].size < size else found[1]
 
     def missing(self, structure: Any) -> list[Array]:
         """What of the structure is known and not there."""
@@ -200,24 +200,31 @@ def packed_of(parts: Sequence[Array]) -> tuple[list[int], Array]:
 
 def bring(
     arrays: Iterable[Array], structure: Any, resident: Resident | None, place: Place
-) -> tuple[Sent | None, dict[int, int]]:
+) -> tuple[Sent | None, dict[int, Words]]:
     """Have arrays of the host on the device, those of the structure to stay: what is missing goes up in one piece.
 
-    What has gone up, and where each array of it is, by where it lies on the host.
+    What has gone up, and the words of each array, by its identity.
     """
+    given = {id(x): (begins_at(x), x) for x in arrays if x.size}
     own = [] if resident is None else resident.missing(structure)
     missing = {begins_at(x): x for x in own}
-    for x in sorted(arrays, key=lambda x: -x.size):
-        if x.size and (resident is None or not resident.address(x)):
-            missing.setdefault(begins_at(x), x)
-    if not missing:
-        return None, {}
-    offsets, packed = packed_of(list(missing.values()))
-    sent = place.sent(packed, "the structure of a batch" if own else "an array of the host")
-    addresses = {begin: sent.address + offset for begin, offset in zip(missing, offsets, strict=True)}
-    if resident is not None and own:
-        resident.keep(own, sent, addresses)
-    return sent, addresses
+    for begin, x in sorted(given.values(), key=lambda pair: -pair[1].size):
+        if resident is None or not resident.address(begin, x.size):
+            missing.setdefault(begin, x)
+    sent, addresses = None, {}
+    if missing:
+        offsets, packed = packed_of(list(missing.values()))
+        sent = place.sent(packed, "the structure of a batch" if own else "an array of the host")
+        addresses = {begin: sent.address + offset for begin, offset in zip(missing, offsets, strict=True)}
+        if resident is not None and own:
+            resident.keep(own, sent, addresses)
+    words = {}
+    for name, (begin, x) in given.items():
+        address = 0 if resident is None else resident.address(begin, x.size)
+        words[name] = words_of(address or addresses[begin], x.size, x.itemsize)
+        if resident is not None and address:
+            resident.remember(x, words[name])
+    return sent, words
 
 
 # --- items -----------------------------------------------------------------------------------------------------------
