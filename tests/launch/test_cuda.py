@@ -21,6 +21,7 @@ from seqformats import arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
 from seqformats.formats.leaves import leaves, rebuild
+from seqformats.launch import resident
 from seqformats.operations.reduce import REDUCTIONS
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
@@ -54,6 +55,16 @@ def test_a_shifted_array_is_moved_in_words_that_fit(gpu, dtype, shift):
         oracle.assert_layout(gpu.down(sf.convert(here, To)), sf.convert(x, To))
     views = sf.convert(here, sf.List)
     oracle.assert_layout(gpu.down(sf.convert(views, sf.Masked)), sf.convert(x, sf.Masked))
+
+
+@on_each_library
+@from_each
+def test_layouts_that_are_forgotten_are_found_again(gpu, From, monkeypatch):
+    monkeypatch.setattr(resident, "_NAMED", 1)
+    x = example(From)
+    here = gpu.up(x)
+    for To in (sf.Masked, sf.Padded, sf.Packed, sf.Ragged) * 2:
+        oracle.assert_layout(gpu.down(sf.convert(here, To)), sf.convert(x, To))
 
 
 @on_each_library

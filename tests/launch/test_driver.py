@@ -57,6 +57,24 @@ def test_one_kernel_a_call_and_its_structure_once(there, call):
 
 
 @every_call
+@pytest.mark.parametrize("forgets", [resident.Resident.found, resident.Resident.remember])
+def test_what_is_forgotten_meanwhile_is_not_sent_again(there, call, forgets, monkeypatch):
+    """Another thread may have asked for many layouts, at any time."""
+
+    def forgetful(own, *args):
+        own._named.clear()
+        return forgets(own, *args)
+
+    x = batch()
+    call(x)
+    monkeypatch.setattr(resident.Resident, forgets.__name__, forgetful)
+    there.driver.log.clear()
+    call(x)
+    call(x)
+    assert set(there.driver.names()) <= {"launch"}
+
+
+@every_call
 def test_nothing_is_waited_for(there, call):
     there.driver.over = False
     x = batch()
