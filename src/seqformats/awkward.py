@@ -35,7 +35,7 @@ def from_awkward(x: object, *, missing: str = "raise", items: object = "raise") 
     Parameters
     ----------
     x : awkward.Array
-        Of lists to any depth, on the CPU.  Axis 0 is the batch.  Lists are sequences; regular axes within the
+        Lists to any depth, on the CPU.  Axis 0 is the batch.  Lists are sequences; regular axes within the
         innermost of them, or within axis 1, are the item shape.  Strings are sequences of bytes (uint8).
     missing : "raise" or "empty"
         Whether lists that are None are an error, or sequences without items.
@@ -104,8 +104,8 @@ def to_awkward(x: Batch) -> Any:
     Returns
     -------
     awkward.Array
-        Of as many variable axes as `x` has levels, and the item shape as regular ones, over the items and the offsets
-        of `x`: no copy of a `Ragged` or `LoD`.
+        It has a variable axis for each level of `x`, and regular axes for the item shape.  It is made over the items
+        and the offsets of `x`: a `Ragged` or `LoD` is not copied.
 
     Raises
     ------

@@ -293,9 +293,9 @@ def polars(
     Returns
     -------
     callable
-        Of a `DataFrame` it makes one.  Of a `Series`, or of a list of them, one for each of `columns`, it makes a
-        `Series`: the result of `fn`, or a struct of the results that it names.  Arrays of rows are `Array`, encodings
-        `List`.
+        From a `DataFrame` it makes a `DataFrame`.  From a `Series`, or a list of them, one for each of `columns`, it
+        makes a `Series`: the result of `fn`, or a struct of the results that it names.  Arrays of rows are `Array`,
+        encodings `List`.
 
     Raises
     ------

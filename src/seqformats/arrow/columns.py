@@ -30,9 +30,9 @@ def from_arrow(column: Any, *, missing: str = "raise", items: Any = "raise") -> 
     Returns
     -------
     Ragged
-        Of a column with one level: lists of items, or text and bytes, which are sequences of uint8.
+        For a column with one level: lists of items, or text and bytes, which are sequences of uint8.
     LoD
-        Of one with more: lists in lists, or lists of text.
+        For a column with more levels: lists in lists, or lists of text.
 
     Raises
     ------
@@ -106,8 +106,8 @@ def from_table(
     Returns
     -------
     dict
-        Of columns of sequences what `from_arrow` gives; of plain numbers, labels say, an array with one item a row, and
-        of lists of one size and tensors of one shape, embeddings say, an array ``(n, *shape)``; of structs a dict of
+        Columns of sequences become what `from_arrow` gives.  Plain numbers, labels say, become an array with one item a
+        row; lists of one size and tensors of one shape, embeddings say, an array ``(n, *shape)``; structs a dict of
         their fields.
 
     Raises

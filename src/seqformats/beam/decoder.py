@@ -159,8 +159,8 @@ class BeamDecoder:
         Returns
         -------
         Ragged of int64
-            Of each source what its live hypotheses, and the `n_best` best finished ones, have in common at first,
-            without the start; nothing where there are none.
+            For each source, the first tokens that its live hypotheses and the `n_best` best finished ones share,
+            without the start; no tokens where a source has no hypotheses.
 
         Notes
         -----
@@ -224,7 +224,7 @@ class BeamDecoder:
             What the model remembers of these sources, one row each, like the memory of the state; None leaves that as
             it is, so that what is for all rows has to be given to the next step, or set as ``decoder.state.memory``.
         **options
-            Of the keywords of `beam_search`: `start` or `prompt`, `end`, `beam_size`, `max_new_tokens`,
+            Some keywords of `beam_search`: `start` or `prompt`, `end`, `beam_size`, `max_new_tokens`,
             `min_new_tokens`, `length_penalty`, `constraints`, `sampling` (with other seeds) and `shared`.  What is not
             given is as it is for the others, unless those have one for each source.
 

@@ -58,7 +58,7 @@ def beam_step(
     ids : LoD or array (prefixes, K), or None
         The token of each candidate; None: the column is the token.
     scores : LoD
-        Of data ``(prefixes, K)``, floats.
+        The data are floats, ``(prefixes, K)``.
     beam_size : int
         How many candidates a source keeps at most.
     end : int

@@ -24,7 +24,7 @@ class CTCState:
     tokens : array (rows,) of int64
         The last token of each; the blank at first, when each source has the empty prefix.
     source : array (rows,) of int64
-        Of which source each is.
+        The source that each row belongs to.
     parents : array (rows,) of int64
         Which prefix each goes on from: its number among all that were ever shown; -1 at first.
     t : int

@@ -22,7 +22,7 @@ class CTCResult:
     times : LoD or Ragged of int64
         Like `tokens`: the frame in which each begins on the path, or on the most likely one.
     path_scores : array (hypotheses,) of float32, optional
-        Of a search: the log-probability of all paths alone.
+        The log-probability of all paths alone; only a search has it.
 
     Examples
     --------

@@ -19,11 +19,11 @@ class InPyTorch:
         Parameters
         ----------
         dtype : optional
-            Of integers; int64 without it.
+            A dtype of integers; int64 if it is not given.
         device : optional
             Without it that of the items.
         level : int
-            Of a `LoD`, negative from the innermost.
+            The level of a `LoD`; negative numbers count from the innermost level.
 
         Returns
         -------

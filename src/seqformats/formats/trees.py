@@ -331,7 +331,7 @@ def matched(x: Any, like: Any, what: str, missing: bool = False) -> list[Any]:
     Raises
     ------
     TypeError
-        Where it is no such tree.
+        If it is no such tree.
     StructureError
         Where names differ.
     """

@@ -26,7 +26,7 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
     model : transformers.PreTrainedModel
         A decoder with a head for the next token, whose ``forward`` takes ``input_ids`` and a cache.
     keep : callable, optional
-        Of what the model returns, what is kept along the hypotheses: see ``BeamResult.kept``.
+        Takes what the model returns, and gives what is kept along the hypotheses: see ``BeamResult.kept``.
     **options
         Given to every call of the model, ``output_attentions=True`` for example.
 
@@ -112,7 +112,7 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     model : transformers.PreTrainedModel
         One with ``get_encoder()``, whose ``forward`` takes ``encoder_outputs``, ``decoder_input_ids`` and a cache.
     keep : callable, optional
-        Of what the model returns, what is kept along the hypotheses: see ``BeamResult.kept``.
+        Takes what the model returns, and gives what is kept along the hypotheses: see ``BeamResult.kept``.
     **options
         Given to every call of the model, ``output_attentions=True`` for example.
 

@@ -259,7 +259,8 @@ def sort_by_length(x: T, by: object = None) -> tuple[T, Array]:
     ----------
     x : an encoding, a list of arrays, nested lists, or a tree of columns
     by : name of a column, optional
-        Of a tree, the batch whose lengths count; its first one without this.  In trees within it a tuple of names.
+        For a tree, the batch whose lengths count; by default its first one.  For a batch in a tree within it, a tuple
+        of names.
 
     Returns
     -------
@@ -280,7 +281,7 @@ def sort_by_length(x: T, by: object = None) -> tuple[T, Array]:
 
     Notes
     -----
-    Of a `LoD` with more levels the length is the number of sequences of the next level.
+    For a `LoD` with more levels the length is the number of sequences of the next level.
 
     Examples
     --------

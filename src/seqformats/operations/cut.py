@@ -91,7 +91,7 @@ def cut(x: B, start: Counts | None = None, stop: Counts | None = None, step: Cou
     Returns
     -------
     same kind as `x`
-        Of a `List` views where the step is 1, and then `x` itself where nothing is cut off.
+        For a `List`, views of its arrays if the step is 1; then `x` itself if nothing is cut off.
 
     Raises
     ------
@@ -366,7 +366,7 @@ def shift(x: B, by: Counts, fill: object = 0) -> B:
     Returns
     -------
     same kind as `x`
-        Of the same lengths.
+        The lengths stay the same.
 
     Raises
     ------

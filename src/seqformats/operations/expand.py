@@ -44,8 +44,8 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
     like : an encoding or a bare list
         Only its structure is used.
     level : int
-        Of a `LoD`, negative from the innermost; its n sequences say how often, by the sequences of the next level or
-        the rows that they have.
+        The level of a `LoD`; negative numbers count from the innermost level.  Its n sequences say how often, by the
+        sequences of the next level or the rows that they have.
     out : array, optional
         Takes the rows, where `x` is an array, a `Ragged` or a `LoD`: at least as many as needed, of the same item
         shape, dtype and library; the result's data is its first rows.

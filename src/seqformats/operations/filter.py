@@ -123,7 +123,7 @@ def run_starts(x: B) -> B:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of numbers or bools, items of any shape, which differ where any of their numbers does.
+        Numbers or bools, in items of any shape; items differ if any of their numbers does.
 
     Returns
     -------

@@ -183,7 +183,7 @@ def split(
     Parameters
     ----------
     x : an encoding, a list of arrays, nested lists, or an array
-        Of any dtype; an array ``(rows, *item)`` is a single sequence, a stream.
+        Items of any dtype; an array ``(rows, *item)`` is a single sequence, a stream.
     where : bools, an item an item
         Over the same sequences, or an array of all items, ``(rows,)``, sequence by sequence.
     lengths : integers, a sequence for each sequence

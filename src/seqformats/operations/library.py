@@ -88,12 +88,12 @@ def to(x: XT, library: str | None = None, *, device: object = None, dtype: DType
     Parameters
     ----------
     x : an encoding, a list of arrays, an array, or a tree of columns
-        Of a tree (see `convert`) every column, the rows too.
+        In a tree (see `convert`) every column changes, the rows too.
     library : "numpy", "torch", "cupy" or "numba" (its device arrays), optional
         Whose arrays hold the items; imported where it is not yet.
     device : "cpu", "cuda", "cuda:1", or what the array library takes, optional
     dtype : as in `astype`, optional
-        Of a tree these three may be dicts, of names of columns: ``dtype={"vectors": "float16"}``.
+        For a tree these three may be dicts by the names of columns: ``dtype={"vectors": "float16"}``.
 
     Returns
     -------

@@ -55,8 +55,8 @@ def map_sequences(fn: Callable[[Any], Any], x: Batch, *, result: str = "auto", l
     Returns
     -------
     array ``(n, *item)``, or what `x` is
-        Of items an array; of a `LoD` (nested lists) with more levels one without its innermost level, as of a
-        reduction.  Of sequences a batch in the encoding of `x`.
+        Results that are items become an array, or for a `LoD` (nested lists) with more levels a `LoD` without its
+        innermost level, as after a reduction.  Results that are sequences become a batch in the encoding of `x`.
 
     Raises
     ------

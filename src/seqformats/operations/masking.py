@@ -153,7 +153,8 @@ def mask_tokens(
         Spans of this mean length are replaced by sentinels instead, as `corrupt_spans` does; `rate`, `mask_id` and
         `seed` are all that it takes beside.
     split : three numbers
-        Of the chosen items, the parts that become `mask_id`, another id, and that stay as they are; their sum is 1.
+        The parts of the chosen items that become `mask_id`, that become another id, and that stay as they are; their
+        sum is 1.
     ignore : int
         The label of items that are not chosen, and of padding.
 

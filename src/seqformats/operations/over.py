@@ -30,7 +30,7 @@ class Calculation:
     Parameters
     ----------
     name : str
-        Of the kernel.
+        The name of the kernel.
     dtypes : callable
         ``dtypes(name)``, for the dtype of the items; it raises TypeError where there is nothing to calculate.
     *numbers : int
@@ -127,7 +127,7 @@ class Spreading:
     Parameters
     ----------
     name : str
-        Of the kernel, which takes the rows and whatever else first.
+        The name of the kernel, which takes the rows and whatever else first.
     *numbers : int
         What it takes beside the layout.
     laid : sequence of bool

@@ -57,7 +57,7 @@ def kernel(
     gives : "items" or "rows"
         What `out` is, in the same way.
     dtype : dtype or its name, optional
-        Of the result; None for that of what is taken.
+        The dtype of the result; None for that of what is taken.
     over : "units" or "sequences"
         The grid on CUDA: a thread for each column of items of a sequence, or a block of threads for each sequence.
 

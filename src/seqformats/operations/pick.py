@@ -178,9 +178,9 @@ def gather(x: B, index: Batch) -> B:
     x : an encoding, a list of arrays or nested lists
         Items of any dtype.
     index : an encoding, a list of arrays or nested lists
-        Of integers, item shape () or (1,), over as many innermost sequences as `x`, with lengths of their own: item j
-        of sequence i of the result is item ``index[i][j]`` of sequence i of `x`.  Negative ones count from the end, and
-        a place may come several times, or never.
+        Integers with the item shape () or (1,), over as many innermost sequences as `x`, with lengths of their own:
+        item j of sequence i of the result is item ``index[i][j]`` of sequence i of `x`.  Negative ones count from the
+        end, and a place may come several times, or never.
 
     Returns
     -------

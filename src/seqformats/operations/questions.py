@@ -27,7 +27,8 @@ def lengths(x: Lengths, level: int = -1) -> Array:
     ----------
     x : an encoding, a list of arrays or nested lists
     level : int
-        Of a `LoD`, negative from the innermost.  A length counts the sequences of the next level, or rows.
+        The level of a `LoD`; negative numbers count from the innermost level.  A length counts the sequences of the
+        next level, or rows.
 
     Returns
     -------

@@ -66,7 +66,7 @@ def reverse(x: B) -> B:
     Returns
     -------
     same kind as `x`
-        Of any dtype, which stays.
+        The dtype stays as it is.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def slice(x: B, start: Counts, length: Counts) -> B:
     Returns
     -------
     same kind as `x`
-        Of a `List` views, and `x` itself where nothing is cut off.
+        For a `List`, views of its arrays; `x` itself if nothing is cut off.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def reshape(x: B, width: int) -> Call[B]:
     Parameters
     ----------
     x : an encoding, a list of arrays or nested lists
-        Of any dtype; with items of one axis, or none, which counts as one number.
+        Items of any dtype, with one axis; an item without an axis counts as one number.
     width : int
         Numbers in a row of the result, at least 1.
 

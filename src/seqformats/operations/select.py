@@ -40,7 +40,7 @@ def select(x: T, index: Index, level: int = 0) -> Call[T]:
         Items of any dtype.  Of a tree (see `convert`) the rows go with the batches.
     index : a list or array of positions (negative from the end), a mask, a slice or one position
     level : int
-        Of a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as by
+        For a `LoD`, the level whose sequences are counted.  At the outermost they come in the order of the index, as by
         ``x[index]``; at a deeper one each stays with its parent, parents keep their order, and one that is left without
         any is empty.
 

@@ -68,7 +68,7 @@ class Template:
     StructureError
         For a template without names, `types` of another number, and, of a call, for batches that do not fit each other.
     ConversionError
-        Of a call, for a token that the dtype of the batches cannot hold.
+        By a call, for a token that the dtype of the batches cannot hold.
 
     See Also
     --------

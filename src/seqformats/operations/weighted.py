@@ -34,7 +34,7 @@ class Weighted:
     record : Reduction
         The same without weights.
     mode : int
-        Of the kernel.
+        The mode of the kernel.
     """
 
     def __init__(self, record: Reduction, mode: int) -> None:

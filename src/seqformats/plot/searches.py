@@ -32,7 +32,7 @@ def lattice(result: Any, source: int = 0, *, words: Words = None, copy: bool = F
     Parameters
     ----------
     result : BeamResult
-        Of a search with ``trace=True``.  At most 48 steps are drawn, and 64 tokens of each.
+        The result of a search with ``trace=True``.  At most 48 steps are drawn, and 64 tokens of each.
     source : int
         The source whose search is drawn.
     words : function, mapping or sequence, optional

@@ -43,7 +43,8 @@ class Functions:
     Raises
     ------
     Exception
-        Of any kind, where there is no such function, or it does something else: another torch may lack anything.
+        An exception of any kind, where there is no such function, or it does something else: another torch may lack
+        anything.
     """
 
     def __init__(self, torch: ModuleType, samples: tuple[Any, ...]) -> None:

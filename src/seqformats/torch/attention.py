@@ -34,9 +34,9 @@ def varlen(q: Lengths, k: Lengths | None = None, *, names: str = "flash_attn") -
     Parameters
     ----------
     q : an encoding, a list of tensors, or n lengths
-        Of the queries.
+        The sequences of the queries.
     k : the same, optional
-        Of the keys and values, as many sequences; without it those of `q`.
+        The sequences of the keys and values, as many; by default those of `q`.
     names : "flash_attn" or "torch"
         As ``flash_attn.flash_attn_varlen_func`` calls them, or ``torch.nn.attention.varlen.varlen_attn``.
 

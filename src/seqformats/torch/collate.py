@@ -36,7 +36,7 @@ def collate(
         Nested as they like, all of the same form.
     to : an encoding, `Masked` without it, or `list`
         For all sequences, or a mapping from columns to encodings; columns that it does not name become `Masked`.
-        Of lists in lists an encoding of one level has the innermost as its sequences, and with ``level=0`` one a
+        From lists in lists, an encoding of one level has the innermost as its sequences, and with ``level=0`` one a
         sample; `LoD` has all levels, and `list` leaves nested lists as they are.
     rows : names of columns
         Arrays in them have one shape and are stacked, ``(n, *shape)``: an embedding or an image, no sequence.

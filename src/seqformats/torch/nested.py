@@ -113,7 +113,7 @@ def to_njt(x: Batch) -> Tensor:
     Parameters
     ----------
     x : an encoding or a list of tensors
-        Of a `LoD` the innermost sequences.
+        For a `LoD`, its innermost sequences.
 
     Returns
     -------
