@@ -11,15 +11,17 @@ import pytest
 from conftest import INTERPRETED
 
 import seqformats as sf
+from seqformats.arrays import NUMPY
 from seqformats.beam.plan import NO_LIMITS
 from seqformats.launch.kernel import kernel
+from seqformats.operations.spread import sum_by_chunks
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 ROWS = 20_000 if INTERPRETED else 1_000_000
 EXACT = 1e-6
 
 # Around the ends of what is added up together: 4, 8, 16, 32 and 64 rows.
-BORDERS = [0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 67, 127, 128, 129, 1023, 1024, 1025]
+BORDERS = [0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 67, 127, 128, 129, 1023, 1024, 1025, 2080]
 WIDTHS = [1, 4, 32, 63, 64, 65, 300]
 if INTERPRETED:
     BORDERS, WIDTHS = [0, 1, 7, 8, 9, 16, 17, 31, 32, 33, 64, 65, 67, 129], [1, 4, 33, 65]
@@ -65,6 +67,29 @@ def test_sums_of_ten_million_rows():
     z = sf.Ragged(np.where(np.arange(10_000_000) == 0, np.float32(0), np.float32(-0.1)), [10_000_000])
     assert abs(float(sf.reduce_logsumexp(z)[0]) - np.log(np.exp(z.data.astype("f8")).sum())) < 2e-6
     assert abs(float(sf.softmax(z).data.astype("f8").sum()) - 1) < EXACT
+
+
+LONG = [1, 31, 32, 1023, 1024, 1025, 1056, 0, 2047, 2048, 2049, 2080, 3107]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1", "c8"])
+@pytest.mark.parametrize("width", [1, 4, 32, 70])
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Masked, "left"])
+def test_the_rule_number_by_number(kind, width, dtype):
+    """What adds up by chunks on a GPU is on the host a plain statement of the rule."""
+    lengths = LONG[::3] if INTERPRETED else LONG
+    rng = np.random.default_rng(width)
+    data = rng.normal(0, 1, (sum(lengths), width)) * 10.0 ** rng.integers(-3, 4, (sum(lengths), width))
+    x = sf.Ragged(data.astype(dtype), lengths)
+    x = sf.convert(x, sf.Masked, side="left") if kind == "left" else sf.convert(x, kind)
+    for mode, reduction in enumerate((sf.reduce_sum, sf.reduce_mean, sf.reduce_sqrt)):
+        wanted = reduction(x)
+        found = np.full_like(wanted, 7)
+        args = (x._layout(), mode)
+        rows = x.data.view("f4") if dtype == "c8" else x.data
+        width_of = width * (2 if dtype == "c8" else 1)
+        sum_by_chunks(NUMPY, rows, found.view("f4") if dtype == "c8" else found, args, width_of, x._structure)
+        oracle.assert_bits(found, wanted)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "bfloat16"])

@@ -22,6 +22,7 @@ from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
 from seqformats.formats.leaves import leaves, rebuild
 from seqformats.launch import resident
+from seqformats.operations import spread
 from seqformats.operations.reduce import REDUCTIONS
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
@@ -247,6 +248,20 @@ def test_sums_round_as_on_the_host(gpu, name, width, kind):
     x.data[...] *= np.float32(1.1) ** np.random.default_rng(width).integers(-40, 40, x.data.shape)
     x.data[1:6] = -0.0
     x = sf.convert(x, kind)
+    assert_found(gpu, operation(*arguments(gpu.up(x))), operation(*arguments(x)), exact=True)
+
+
+@on_each_library
+@pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("sum", "f4"), ("mean", "f4"), ("sqrt", "f8"), ("sum", "c8"), ("mean", "i4")]
+)
+def test_long_sequences_are_summed_by_chunks(gpu, name, dtype, kind, monkeypatch):
+    monkeypatch.setattr(spread, "LONG", 40 if SIMULATED else 8192)
+    x = numbers([3, 0, 1056, 31, 1024] if SIMULATED else [3, 0, 1_000_000, 9000], (2,), "f8")
+    x.data[...] *= 1.1 ** np.random.default_rng(0).integers(-40, 40, x.data.shape)
+    x = sf.convert(sf.Ragged(x.data.astype(dtype), x.lengths), kind)
+    operation, arguments = OPERATIONS[name]
     assert_found(gpu, operation(*arguments(gpu.up(x))), operation(*arguments(x)), exact=True)
 
 

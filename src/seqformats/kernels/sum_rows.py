@@ -31,7 +31,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_sum, columns_of_grid
+    from .parts.device import column_sum, columns_of_grid, put_total
     from .parts.gpu import gpu
 
 
@@ -75,14 +75,10 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other in `column_sum`
             k = column + gpu.threadIdx.x
-            total = column_sum(x, parts, k, Columns(first * width + k, length, width, at.steps, at.step))
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            total = column_sum(x, parts, k, columns, 0, length)
             if gpu.threadIdx.y == 0 and k < width:
-                if mode == 0 or length == 0:  # not one expression with the rest: integers would pass through float64
-                    out[i * width + k] = total
-                elif mode == 1:
-                    out[i * width + k] = total / out.dtype.type(length)  # an integer would divide in float64
-                else:
-                    out[i * width + k] = total / out.dtype.type(math.sqrt(length))
+                put_total(out, i * width + k, total, length, mode)
             column += columns_of_grid()
         u += gpu.gridDim.x
 

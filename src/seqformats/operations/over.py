@@ -69,7 +69,7 @@ class Calculation:
         width = math.prod(item)
         if width and structure.n:
             args = (x._layout(), *self.numbers)
-            self.kernel.start(library, (data,), (out,), args, width, structure, variant=variant)
+            self.start(library, data, out, args, width, structure, variant)
         if not finish:
             return out
         if library.has_doors and cast is back is None and not self.door.knows(x._dtype):
@@ -80,6 +80,19 @@ class Calculation:
         if library.functional:
             out = library.settled(out)
         return given._with_data(out) if self.by_item else out
+
+    def start(
+        self,
+        library: Library,
+        data: Array,
+        out: Array,
+        args: tuple[Any, ...],
+        width: int,
+        structure: Structure,
+        variant: int,
+    ) -> None:
+        """Calculate the items of the result."""
+        self.kernel.start(library, (data,), (out,), args, width, structure, variant=variant)
 
     def data_of(self, x: Encoding) -> Any:
         """Data of the result in the dtype of the kernel, as a rule wants it, which no graph sees: through the door."""

@@ -3,6 +3,7 @@
 As in the kernels themselves, what is special to CUDA is put among the globals before they are compiled, see `gpu`.
 """
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ...layout import Layout
@@ -153,21 +154,22 @@ def four_of(x: Array, columns: Columns, t: int, by: int) -> Any:
 
 
 @plain_on_cuda
-def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
-    """The sum of column k of a sequence, which all threads of the column get; all threads of the block come here.
+def column_sum(x: Array, parts: Array, k: int, columns: Columns, lo: int, hi: int) -> Any:
+    """The sum of items `lo` to `hi` of column k of a sequence, by the rule of `sums`, in float64 where it is float32.
 
+    `lo` is a multiple of the rows of a chunk.  All threads of the block come here, and all of a column get the sum.
     Each of them adds up four rows and leaves the sum in `parts`, in whose dtype it is; then each adds these sums in
-    their order, by the rule of `sums`.
+    their order.
     """
     none = parts.dtype.type(0)
-    total, blocks, taken = none, wide(none), 0
-    fours = columns.length >> 2
+    total, blocks, chunks, taken = none, wide(none), wide(none), 0
+    fours = (hi - lo) >> 2
     across, down = gpu.blockDim.x, gpu.blockDim.y
     own = gpu.threadIdx.y
     while taken < fours:
         part = none
         if own < fours and k < columns.width:
-            a, b, c, d = four_of(x, columns, 4 * own, 1)
+            a, b, c, d = four_of(x, columns, lo + 4 * own, 1)
             part += a
             part += b
             part += c
@@ -182,15 +184,30 @@ def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
             if taken & 7 == 0:
                 blocks += wide(total)
                 total = none
+                if taken & 255 == 0:
+                    chunks += blocks
+                    blocks = wide(none)
             place += across
         if down != 1:
             gpu.syncthreads()  # before the memory is used again
         own += down
-    t = 4 * fours
-    while t < columns.length and k < columns.width:
+    t = lo + 4 * fours
+    while t < hi and k < columns.width:
         total += x[natural(item_at(columns, t))]
         t += 1
-    return parts.dtype.type(blocks + wide(total)) if taken > 7 else total
+    return chunks + (blocks + wide(total))
+
+
+@plain_on_cuda
+def put_total(out: Array, place: int, total: Item, length: int, mode: int) -> None:
+    """A sum of so many rows as it is, divided by their number, or by the root of it; see `sum_rows`."""
+    total = out.dtype.type(total)
+    if mode == 0 or length == 0:  # not one expression with the rest: integers would pass through float64
+        out[place] = total
+    elif mode == 1:
+        out[place] = total / out.dtype.type(length)  # an integer would divide in float64
+    else:
+        out[place] = total / out.dtype.type(math.sqrt(length))
 
 
 @plain_on_cuda
@@ -287,6 +304,7 @@ SHARED = {
         tree_max,
         four_of,
         column_sum,
+        put_total,
         column_max,
         column_powers,
         frame_powers,

@@ -1,10 +1,10 @@
 """Sums of many rows, in an order that rounds little and depends on the sequence alone.
 
 A sum of float32 rounds at each addition, and after some thousands its digits are gone.  So rows are added up by their
-place in the sequence: 4 of them in their order, 8 of these sums in theirs, which makes a block of 32 rows, and the
-blocks in float64; up to 3 rows that are left are added one by one to their block.  The sum of positive float32 is wrong
-by at most 12 / 2**24 before the last rounding, which is 8e-7, and by less than 1e-8 for what 1e8 rows add in float64;
-a division rounds once more.
+place in the sequence: 4 of them in their order, 8 of these sums in theirs, which makes a block of 32 rows; 32 blocks in
+float64, which makes a chunk; and the chunks in float64.  Up to 3 rows that are left are added one by one to their
+block.  The sum of positive float32 is wrong by at most 12 / 2**24 before the last rounding, which is 8e-7, and by less
+than 1e-10 for what 1e8 rows add in float64; a division rounds once more.
 Complex64 is treated alike, with complex128 for the blocks; float64 and integers are added in the same order and stay
 what they are.
 """
@@ -24,6 +24,7 @@ from .options import shared
 from .record import Array
 
 COLUMNS = 1024  # of a `room`
+CHUNK = 1024  # rows of a chunk
 CACHED = 1 << 21  # bytes of items up to which they are likely to be in the cache
 _WIDE = {"float32": "float64", "complex64": "complex128"}
 
@@ -40,8 +41,11 @@ def rounded(blocks: Item, lanes: Item) -> Any:
 
 
 def room(like: Item) -> Any:
-    """A pointer to room for 1024 numbers in the dtype in which blocks are added up, as long as the kernel runs."""
-    return np.ndarray(COLUMNS, _WIDE.get(like.dtype.name, like.dtype))  # which compiled code has on its stack
+    """A pointer to room for twice 1024 numbers in the dtype in which blocks and chunks are added up.
+
+    It is there for as long as the kernel runs: compiled code has it on its stack.  Blocks come first, then chunks.
+    """
+    return np.ndarray(2 * COLUMNS, _WIDE.get(like.dtype.name, like.dtype))
 
 
 def scratch(like: Item) -> Any:
@@ -107,10 +111,10 @@ def _rounded(blocks: Item, lanes: Item) -> Any:
     return lanes(blocks, lanes), code
 
 
-def _numbers(kind: Kind, like: Item) -> Any:
+def _numbers(kind: Kind, like: Item, count: int) -> Any:
     def code(context: Context, builder: Builder, _: Value) -> Any:
         number = context.get_data_type(kind)
-        place = cgutils.alloca_once(builder, ir.ArrayType(number, COLUMNS))
+        place = cgutils.alloca_once(builder, ir.ArrayType(number, count))
         place.align = 64
         return builder.bitcast(place, number.as_pointer())
 
@@ -119,12 +123,12 @@ def _numbers(kind: Kind, like: Item) -> Any:
 
 @lowered(room)
 def _room(like: Item) -> Any:
-    return _numbers(_wide_kind(like.dtype), like)
+    return _numbers(_wide_kind(like.dtype), like, 2 * COLUMNS)
 
 
 @lowered(scratch)
 def _scratch(like: Item) -> Any:
-    return _numbers(getattr(like, "dtype", like), like)
+    return _numbers(getattr(like, "dtype", like), like, COLUMNS)
 
 
 @shared
@@ -136,6 +140,15 @@ def in_turn(rows: int, width: int, itemsize: int, step: int) -> bool:
     rows at a time, which writes the result a quarter as often.
     """
     return step == 1 and rows * width * itemsize > CACHED
+
+
+@in_lanes
+def add_chunk(blocks: Array, begin: int, first: bool, count: int) -> None:
+    """Add some sums of blocks of a `room` to those of chunks, or, where it is the first chunk, put them there."""
+    part = load(blocks, begin, count, blocks)
+    if not first:
+        part += load(blocks, 1024 + begin, count, blocks)
+    store(blocks, 1024 + begin, part)
 
 
 @in_lanes
@@ -151,12 +164,18 @@ def total(x: Array, out: Array, blocks: Array, columns: Columns, place: int, div
         sums += part
         t += 4
         if t & 31 == 0:
-            add_block(blocks, sums, t == 32)
+            add_block(blocks, sums, t & 1023 == 32)
             sums = each(out, 0, count)
+            if t & 1023 == 0:
+                add_chunk(blocks, 0, t == 1024, count)
     while t < length:
         sums += load(x, item_at(columns, t), count, out)
         t += one
-    if length >= 32:
+    if length >= 1024:
+        add_block(blocks, sums, length & 1023 < 32)
+        add_chunk(blocks, 0, False, count)
+        sums = load(blocks, 1024, count, out)
+    elif length >= 32:
         sums = rounded(blocks, sums)
     if divisor != 0:
         sums = sums / each(out, divisor, count)
@@ -225,9 +244,13 @@ def total_by_rows(
                 k = 0
                 while k < size:
                     block = load(out, place + k, 16, blocks)
-                    if t != 32:
+                    if t & 1023 != 32:
                         block += load(blocks, k, 16, blocks)
                     store(blocks, k, block)
+                    k += some
+                k = 0
+                while t & 1023 == 0 and k < size:
+                    add_chunk(blocks, k, t == 1024, 16)
                     k += some
         if t & 31 == 0:
             k = 0
@@ -243,7 +266,12 @@ def total_by_rows(
             t += 1
         k = 0
         while length >= 32 and k < size:
-            store(out, place + k, load(blocks, k, 16, blocks) + load(out, place + k, 16, blocks))
+            part = load(out, place + k, 16, blocks)
+            if length < 1024 or length & 1023 >= 32:
+                part = load(blocks, k, 16, blocks) + part
+            if length >= 1024:
+                part = load(blocks, 1024 + k, 16, blocks) + part
+            store(out, place + k, part)
             k += some
         k = 0
         while divisor != 0 and k < size:
