@@ -8,7 +8,7 @@ import beam_oracle
 import numpy as np
 import pytest
 from elsewhere import There
-from libraries import OnNumba, OnTorch, busy, need_gpu, on_each_library
+from libraries import SIMULATED, OnNumba, OnTorch, busy, need_gpu, on_each_library
 
 import seqformats as sf
 from seqformats import arrays
@@ -234,7 +234,8 @@ def test_draws(gpu, name, replacement):
     compare(gpu, sampling=sample, **RAGGED)
     compare(gpu, sampling=sample, constraints=[sf.BannedTokens([3])], **PLAIN)
     compare(gpu, sampling=sample, hooks=["on_scores"], mode="masked", **PLAIN)
-    compare(gpu, sampling=sample, vocabulary=41, mode="ties", **PLAIN)
+    if name in ("plain", "all") or not SIMULATED:
+        compare(gpu, sampling=sample, vocabulary=41, mode="ties", **PLAIN)
 
 
 @on_each_library

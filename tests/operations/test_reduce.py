@@ -360,7 +360,7 @@ def test_padding_never_counts(arrays, kind, operation):
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 7, 8, 32, 33, 40, 70])
 @pytest.mark.parametrize("reduce", [sf.reduce_sum, sf.reduce_mean], ids=lambda reduce: reduce.__name__)
 def test_sums_of_negative_zeros_are_zero_at_any_width(reduce, length):
-    for width in (1, 4, 33, 64, 100, 1200):
+    for width in (1, 4, 64) if INTERPRETED else (1, 4, 33, 64, 100, 1200):
         x = sf.Ragged(np.full((length + 1, width), -0.0, np.float32), [length, 1])
         assert not np.signbit(reduce(x)).any()
 
