@@ -17,7 +17,6 @@ from .parts import (
     KernelSpec,
     Layout,
     alike,
-    along,
     at_most,
     choose,
     columns_at_once,
@@ -35,7 +34,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.device import four_of
+    from .parts.gpu import gpu, natural
 
 
 @in_lanes
@@ -120,12 +120,20 @@ def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None
             where = length
             if k < width:
                 item = wanted[i * width + k]
-                t = gpu.threadIdx.y
+                columns = Columns(first * width + k, length, width, at.steps, at.step)
+                t, down = gpu.threadIdx.y, gpu.blockDim.y
+                while t + 3 * down < length and where == length:
+                    a, b, c, d = four_of(x, columns, t, down)
+                    where = t + 3 * down if d == item or d != d else where
+                    where = t + 2 * down if c == item or c != c else where
+                    where = t + down if b == item or b != b else where
+                    where = t if a == item or a != a else where
+                    t += 4 * down
                 while t < length and where == length:
-                    value = x[(first + along(at, t)) * width + k]
+                    value = x[natural(item_at(columns, t))]
                     if value == item or value != value:
                         where = t
-                    t += gpu.blockDim.y
+                    t += down
             found[place] = where
             gpu.syncthreads()
             half = gpu.blockDim.y >> 1

@@ -9,7 +9,7 @@ less `ddof`; sequences that are not longer give zeros.  `deviation` is 1 for the
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -20,7 +20,6 @@ from .parts import (
     KernelSpec,
     Layout,
     alike,
-    along,
     at_most,
     centre,
     choose,
@@ -33,13 +32,14 @@ from .parts import (
     pointer,
     room,
     root,
+    shared,
     store,
     unknown,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import tree_sum
-    from .parts.gpu import gpu, wide
+    from .parts.device import four_of, tree_sum
+    from .parts.gpu import gpu, natural, wide
 
 
 @in_lanes
@@ -95,10 +95,17 @@ def cpu(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int,
             k += count
 
 
+@shared
+def moment(item: Any, mean: Any, turn: int) -> Any:
+    """What is added up of an item in each turn: what it is beside the mean, at last squared."""
+    value = item - mean
+    return value * value if turn == 2 else value
+
+
 def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
-    The order of summation is that of `sum_rows`.
+    The order of summation depends on the sequence alone, see `tree_sum`.
     """
     parts = gpu.shared.array(128, out.dtype)
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
@@ -109,6 +116,7 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
             mean = out.dtype.type(0)
             sums = mean
             for turn in range(3):  # the sums of the items, of what is beside the mean, and of its squares
@@ -118,9 +126,19 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
                 if k < width and length > ddof:
                     t = gpu.threadIdx.y
                     taken = 0
+                    while t + 3 * gpu.blockDim.y < length:
+                        a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
+                        total += moment(a, mean, turn)
+                        total += moment(b, mean, turn)
+                        total += moment(c, mean, turn)
+                        total += moment(d, mean, turn)
+                        t += 4 * gpu.blockDim.y
+                        taken += 4
+                        if taken & 7 == 0:
+                            blocks += wide(total)
+                            total = parts[place]
                     while t < length:
-                        value = out.dtype.type(x[(first + along(at, t)) * width + k]) - mean
-                        total += value * value if turn == 2 else value
+                        total += moment(x[natural(item_at(columns, t))], mean, turn)
                         t += gpu.blockDim.y
                         taken += 1
                         if taken & 7 == 0:

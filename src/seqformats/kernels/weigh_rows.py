@@ -131,7 +131,7 @@ def cuda(
 ) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
-    The order of summation is that of `sum_rows`.
+    The order of summation depends on the sequence alone, see `tree_sum`.
     """
     parts = gpu.shared.array(128, out.dtype)
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
