@@ -218,7 +218,10 @@ def test_moves_are_whole_words(name, size, compute):
             assert_assembles(name, code, compute)
 
 
-INTEGERS = [kinds for kinds in KERNELS["cumsum_rows"].takes if kinds[0][0] != "f"]
+# Sums of integers, which become means in kernels that also divide.
+INTEGERS = [
+    (name, kinds) for name in ("sum_rows", "add_chunks") for kinds in KERNELS[name].takes if kinds[-1][0] in "iu"
+]
 
 
 def arithmetic():
@@ -226,7 +229,7 @@ def arithmetic():
     for name in CALCULATE:
         for kinds in KERNELS[name].takes:
             for compute in ASSEMBLED if kinds == KERNELS[name].takes[0] else ASSEMBLED[:1]:
-                if name == "sum_rows" and kinds in INTEGERS:  # see below
+                if (name, kinds) in INTEGERS:  # see below
                     continue
                 yield pytest.param(name, kinds, compute, id="-".join([name, *kinds, "{}.{}".format(*compute)]))
 
@@ -263,10 +266,10 @@ def test_arithmetic(name, kinds, compute):
 
 
 @needs_compiler
-@pytest.mark.parametrize("kinds", INTEGERS, ids="-".join)
-def test_sums_of_integers(kinds):
+@pytest.mark.parametrize(("name", "kinds"), INTEGERS, ids=lambda x: x if isinstance(x, str) else "-".join(x))
+def test_sums_of_integers(name, kinds):
     """Only what is divided goes through floats: one store is of a sum that was added up as a whole number."""
-    function = KERNELS["sum_rows"].cuda
+    function = KERNELS[name].cuda
     code = ptx_of(function, kinds_of(function, kinds), (8, 0))
     assert_clean(code, ["f64"])
     stored = set(re.findall(r"\bst\.global\.u64\s+\[[^]]+\], (%rd\d+)", code))

@@ -39,6 +39,7 @@ CALLS = {
     "softmax": sf.softmax,
     "reverse": sf.reverse,
     "cumsum": sf.cumsum,
+    "mask": sf.mask,
 }
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 

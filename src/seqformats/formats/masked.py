@@ -96,7 +96,7 @@ class Masked(Encoding[Data]):
     def mask(self) -> Array:
         """``(n, width)`` bool, True where there is an item; in data's library, on its device."""
         data: Any = self.data
-        return mask_beside(self._look(), data, self.lengths, self._shape[1], self.side)
+        return mask_beside(self._look(), data, self._structure, self._shape[1], self.side)
 
     @classmethod
     def from_mask(cls, data: Shaped, mask: Shaped) -> Masked:

@@ -19,6 +19,7 @@ E = TypeVar("E")  # an encoding; these import this file
 copy_blocks = kernel("copy_blocks")
 pad_blocks = kernel("pad_blocks")
 pad_rows = kernel("pad_rows")  # both of these at once
+fill_mask = kernel("fill_mask")
 # Between blocks and time steps: by the width of a row, and the way.
 words_to_steps, blocks_to_steps = kernel("words_to_steps"), kernel("blocks_to_steps")
 steps_to_words, steps_to_blocks = kernel("steps_to_words"), kernel("steps_to_blocks")
@@ -195,15 +196,14 @@ def cut(source: Source, longest: int) -> Source:
     return source.restricted(structure, starts)
 
 
-def mask_beside(library: Library, like: Array, lengths: Array, width: int, side: str) -> Array:
-    """``(n, width)`` bool beside `like`, True where there is an item: what is padding in the complement."""
-    n = lengths.size
-    out = new_array(library.zeros, (n, width), library.bool_dtype, like)
+def mask_beside(library: Library, like: Array, structure: Structure, width: int, side: str) -> Array:
+    """``(n, width)`` bool beside `like`, True where there is an item."""
+    n = structure.n
+    out = new_array(library.empty, (n, width), library.bool_dtype, like)
     if n * width:
-        free = Structure.of_lengths(width - lengths)
-        args = (free.offsets, width, int(side == "right"))
-        pad_blocks.start(library, (_TRUE,), (out,), args, 1, free, Work(n, n * width - free.rows))
+        args = (structure.offsets, width, int(side == "left"))
+        fill_mask.start(library, (), (out,), args, 1, structure, Work(n, n * width))
     return out
 
 
-_TRUE, _NO_ITEM = frozen(np.ones(1, np.uint8)), frozen(np.empty(0, np.uint8))
+_NO_ITEM = frozen(np.empty(0, np.uint8))

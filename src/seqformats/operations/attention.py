@@ -80,7 +80,7 @@ def mask(lengths: Lengths, *, width: int | None = None, side: str | None = None)
     if room < structure.longest:
         i = int(structure.lengths.argmax())
         raise ROOM(f"width={room} is too small: sequence {i} has {structure.longest} items")
-    reshaped: Array = mask_beside(library, like, structure.lengths, room, side).reshape((*lead, room))
+    reshaped: Array = mask_beside(library, like, structure, room, side).reshape((*lead, room))
     return reshaped
 
 
