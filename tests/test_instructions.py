@@ -25,7 +25,7 @@ CEILINGS = {
     "list -> ragged": 15_300,
     "list -> padded": 46_500,
     "ragged -> masked": 39_900,
-    "reduce_sum": 24_400,
+    "reduce_sum": 11_000,
     "reduce_first": 5_100,
     "expand_as": 11_700,
     "softmax": 96_400,

@@ -114,7 +114,8 @@ def _rounded(blocks: Item, lanes: Item) -> Any:
 def _numbers(kind: Kind, like: Item, count: int) -> Any:
     def code(context: Context, builder: Builder, _: Value) -> Any:
         number = context.get_data_type(kind)
-        place = cgutils.alloca_once(builder, ir.ArrayType(number, count))
+        with builder.goto_entry_block():  # `cgutils.alloca_once` would fill it with zeros, number by number
+            place = builder.alloca(ir.ArrayType(number, count))
         place.align = 64
         return builder.bitcast(place, number.as_pointer())
 
@@ -193,7 +194,10 @@ def add_at_once(x: Array, out: Array, columns: Columns, t: int, begin: int, plac
         part += load(x, b + k, 16, out)
         part += load(x, c + k, 16, out)
         part += load(x, d + k, 16, out)
-        part += load(out, place + k, 16, out) if t & 31 != 0 else none
+        if t & 31 != 0:
+            part += load(out, place + k, 16, out)
+        else:
+            part += none
         store(out, place + k, part)
         k += some
 
@@ -214,7 +218,10 @@ def add_in_turn(x: Array, out: Array, four: Array, columns: Columns, t: int, beg
     a, k = item_at(columns, t + 3) + begin, 0
     while k < size:
         part = load(four, k, 16, out) + load(x, a + k, 16, out)
-        part += load(out, place + k, 16, out) if t & 31 != 0 else none
+        if t & 31 != 0:
+            part += load(out, place + k, 16, out)
+        else:
+            part += none
         store(out, place + k, part)
         k += some
 
