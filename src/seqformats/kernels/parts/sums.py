@@ -272,13 +272,14 @@ def total_by_rows(
                 k += some
             t += 1
         k = 0
-        while length >= 32 and k < size:
+        while length >= 1024 and k < size:
             part = load(out, place + k, 16, blocks)
-            if length < 1024 or length & 1023 >= 32:
+            if length & 1023 >= 32:
                 part = load(blocks, k, 16, blocks) + part
-            if length >= 1024:
-                part = load(blocks, 1024 + k, 16, blocks) + part
-            store(out, place + k, part)
+            store(out, place + k, load(blocks, 1024 + k, 16, blocks) + part)
+            k += some
+        while length >= 32 and k < size:
+            store(out, place + k, load(blocks, k, 16, blocks) + load(out, place + k, 16, blocks))
             k += some
         k = 0
         while divisor != 0 and k < size:
