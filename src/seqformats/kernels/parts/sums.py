@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from .code import I32, I64, Builder, Context, Item, Kind, Value, vector_type
 from .common import Columns, item_at
