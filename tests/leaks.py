@@ -5,7 +5,7 @@ import gc
 import os
 import sys
 
-TURNS = 100_000 if os.environ.get("SEQFORMATS_HYPOTHESIS") == "nightly" else 10_000
+TURNS = 100_000 if os.environ.get("SEQFORMATS_HYPOTHESIS") == "nightly" else 3_000
 """How often something is called: what each call loses is found as surely in fewer, since everything is counted."""
 
 

@@ -102,7 +102,7 @@ class OnOther(OnNumPy):
     first = False
 
     def examples(self, wanted):
-        return min(wanted, max(5, wanted // 4))
+        return min(wanted, max(3 if SIMULATED else 5, wanted // 4))
 
     def up(self, x):
         if isinstance(x, sf.List) and not x.items:

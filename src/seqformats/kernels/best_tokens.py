@@ -34,10 +34,11 @@ from .parts import (
     limited,
     place_of,
     shared,
+    worth,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import bits_of, float_of, gpu, ln
+    from .parts.gpu import bits_of, float_of, gpu, ln, natural
 
 
 @compiled
@@ -75,6 +76,43 @@ def value_of(key: int) -> Any:
 def token_of(key: int) -> int:
     """Its token."""
     return 0xFFFFFFFF - (key & 0xFFFFFFFF)
+
+
+@shared
+def joined(top: Any, total: Any, value: Any, token: int, r: int, form: int, limits: Limits) -> Any:
+    """The largest score so far, and the sum of exponentials below it, with another score; infinite where it is bad."""
+    none = limits.factors.dtype.type(-math.inf)
+    if value != value or value == -none:
+        total = -none
+    if form == 2:
+        value = limited(value, token, r, limits)
+    if form != 1 and value > top:
+        total = total * exp(top - value) + limits.factors.dtype.type(1)
+        top = value
+    elif form != 1 and value > none:
+        total += exp(value - top)
+    return top, total
+
+
+@shared
+def better(
+    best: int,
+    scores: Scores,
+    value: Any,
+    token: int,
+    r: int,
+    log: tuple[Any, Any],
+    limits: Limits,
+    aside: Integers,
+    lo: int,
+    hi: int,
+) -> int:
+    """The key of the better one of a candidate and a token with this score, unless that is among those aside."""
+    value = worth(scores, value, token, r, log, limits)
+    key = key_of(value, token)
+    if value > -math.inf and key > best and place_of(aside, lo, hi, token) < 0:
+        best = key
+    return best
 
 
 def cuda(
@@ -122,17 +160,16 @@ def cuda(
         top = -infinite
         total = x.dtype.type(0)
         k = me if limit > 0 else width
+        while k + 3 * threads < width:  # four scores are on their way at a time
+            a, b = x[natural(row + k)], x[natural(row + k + threads)]
+            c, d = x[natural(row + k + 2 * threads)], x[natural(row + k + 3 * threads)]
+            top, total = joined(top, total, a, k, r, form, limits)
+            top, total = joined(top, total, b, k + threads, r, form, limits)
+            top, total = joined(top, total, c, k + 2 * threads, r, form, limits)
+            top, total = joined(top, total, d, k + 3 * threads, r, form, limits)
+            k += 4 * threads
         while k < width:
-            value = x[row + k]
-            if value != value or value == infinite:
-                total = infinite
-            if form == 2:
-                value = limited(value, k, r, limits)
-            if form != 1 and value > top:
-                total = total * exp(top - value) + x.dtype.type(1)
-                top = value
-            elif form != 1 and value > -infinite:
-                total += exp(value - top)
+            top, total = joined(top, total, x[natural(row + k)], k, r, form, limits)
             k += threads
         largest[me] = top
         sums[me] = total
@@ -162,6 +199,14 @@ def cuda(
             size = width if part == 0 else hi - lo
             best = none
             k = me
+            while part == 0 and good and limit > 0 and k + 3 * threads < size:
+                a, b = x[natural(row + k)], x[natural(row + k + threads)]
+                c, d = x[natural(row + k + 2 * threads)], x[natural(row + k + 3 * threads)]
+                best = better(best, scores, a, k, r, (top, log), limits, apart.tokens, lo, hi)
+                best = better(best, scores, b, k + threads, r, (top, log), limits, apart.tokens, lo, hi)
+                best = better(best, scores, c, k + 2 * threads, r, (top, log), limits, apart.tokens, lo, hi)
+                best = better(best, scores, d, k + 3 * threads, r, (top, log), limits, apart.tokens, lo, hi)
+                k += 4 * threads
             while good and limit > 0 and k < size:
                 token = k if part == 0 else apart.tokens[lo + k]
                 value = candidate_value(scores, token, r, width, (top, log), limits)

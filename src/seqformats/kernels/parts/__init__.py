@@ -44,6 +44,7 @@ from .common import (
     locate,
     place_of,
     put,
+    worth,
 )
 from .heap import in_order, keep, least_kept, least_of_best, merge
 from .lanes import (
@@ -220,4 +221,5 @@ __all__ = [
     "unknown",
     "will_read",
     "will_write",
+    "worth",
 ]

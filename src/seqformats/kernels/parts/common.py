@@ -133,15 +133,20 @@ def limited(value: Item, token: int, r: int, limits: Any) -> Any:
 
 
 @shared
-def candidate_value(scores: Any, token: int, r: int, width: int, log: tuple[Item, Item], limits: Any) -> Any:
-    """What a token is worth behind row r of some `Scores`, which `log` turns into log-probabilities."""
-    value = scores.items[r * width + token]
+def worth(scores: Any, value: Item, token: int, r: int, log: tuple[Item, Item], limits: Any) -> Any:
+    """What a token with this score is worth behind row r of some `Scores`, which `log` turns into log-probabilities."""
     if scores.form != 2:
         value = (value - log[0]) - log[1]
     value = limited(value, token, r, limits)
     if scores.form == 2:
         value = (value - log[0]) - log[1]
     return value + scores.running[r]
+
+
+@shared
+def candidate_value(scores: Any, token: int, r: int, width: int, log: tuple[Item, Item], limits: Any) -> Any:
+    """The same of a token whose score is read."""
+    return worth(scores, scores.items[r * width + token], token, r, log, limits)
 
 
 @shared
