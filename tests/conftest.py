@@ -11,8 +11,9 @@ examples every time) or ``nightly``. With ``NUMBA_DISABLE_JIT=1`` every kernel r
 profiles draw fewer examples there.
 
 A test with an argument `arrays` runs on every array library that is here, see `libraries`; each but NumPy draws a
-quarter of the examples, at least five, or three in the simulator of CUDA.  JAX, which compiles for each new shape, draws two, and runs the tests of
-converters, formats and gradients, and of operations those in the files that `libraries.OnJax` names.
+quarter of the examples, at least five, or three in the simulator of CUDA.  JAX, which compiles for each new shape,
+draws two, and runs the tests of converters, formats and gradients, and of operations those in the files that
+`libraries.OnJax` names.
 
 ``SEQFORMATS_GUARD`` puts NumPy's arrays beside protected pages, see `guard_pages`.
 """
