@@ -6,6 +6,8 @@ import coming_from
 import pytest
 from coming_from import LIBRARIES, PAGE, ROWS, SECTIONS, SETUP, holds, label
 
+pytestmark = pytest.mark.passes("compiled", reason="what the snippets run is tested by itself")
+
 EVERYWHERE = [row for row in ROWS if not row.setup]
 
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import seqformats as sf
 
+pytestmark = pytest.mark.passes("compiled", "interpreted", reason="what they convert by is tested by itself")
+
 WRAPPERS = {
     sf.List: sf.with_list,
     sf.Ragged: sf.with_ragged,
