@@ -230,9 +230,13 @@ def test_bytes(side):
 
 
 @every_side
-@pytest.mark.parametrize("dtypes", ["['f4', 'f4', 'f8', 'i8']", "t.strategies.DTYPES"], ids=["common", "all"])
-def test_numbers(side, dtypes):
-    compare_in_child(repr(side), dtypes, "2")
+@pytest.mark.parametrize(
+    ("dtypes", "batches"),
+    [("['f4', 'f4', 'f8', 'i8']", BATCHES), ("t.strategies.DTYPES", BATCHES * 3 // 2)],  # every call must get its turn
+    ids=["common", "all"],
+)
+def test_numbers(side, dtypes, batches):
+    compare_in_child(repr(side), dtypes, "2", f"batches={batches}")
 
 
 @every_side
