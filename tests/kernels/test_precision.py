@@ -14,7 +14,7 @@ import seqformats as sf
 from seqformats.arrays import NUMPY
 from seqformats.beam.plan import NO_LIMITS
 from seqformats.launch.kernel import kernel
-from seqformats.operations.spread import sum_by_chunks
+from seqformats.operations import pieces
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 ROWS = 20_000 if INTERPRETED else 1_000_000
@@ -76,7 +76,7 @@ LONG = [1, 31, 32, 1023, 1024, 1025, 1056, 0, 2047, 2048, 2049, 2080, 3107]
 @pytest.mark.parametrize("width", [1, 4, 32, 70])
 @pytest.mark.parametrize("kind", [sf.Ragged, sf.Masked, "left"])
 def test_the_rule_number_by_number(kind, width, dtype):
-    """What adds up by chunks on a GPU is on the host a plain statement of the rule."""
+    """What adds up by pieces on a GPU is on the host a plain statement of the rule."""
     lengths = LONG[::3] if INTERPRETED else LONG
     rng = np.random.default_rng(width)
     data = rng.normal(0, 1, (sum(lengths), width)) * 10.0 ** rng.integers(-3, 4, (sum(lengths), width))
@@ -91,7 +91,7 @@ def test_the_rule_number_by_number(kind, width, dtype):
         args = (x._layout(), mode)
         rows = x.data.view("f4") if dtype == "c8" else x.data
         width_of = width * (2 if dtype == "c8" else 1)
-        sum_by_chunks(NUMPY, rows, found.view("f4") if dtype == "c8" else found, args, width_of, x._structure)
+        pieces.summed(None, NUMPY, rows, found.view("f4") if dtype == "c8" else found, args, width_of, x._structure)
         oracle.assert_bits(found, wanted)
 
 

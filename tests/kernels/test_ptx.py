@@ -29,9 +29,9 @@ ASSEMBLED = [(8, 0), (9, 0)]
 
 # What adds up float32 in blocks, and the blocks in float64.
 IN_BLOCKS = {
-    *("add_rows", "class_losses", "ctc_best", "cumsum_rows", "fold_chunks", "log_probabilities", "logsumexp_rows"),
-    *("scatter_rows", "softmax_back", "softmax_rows", "sum_copies", "sum_rows", "topk_rows", "var_back", "var_rows"),
-    *("weigh_back", "weigh_rows"),
+    *("add_powers", "add_rows", "class_losses", "ctc_best", "cumsum_rows", "fold_chunks", "log_probabilities"),
+    *("logsumexp_rows", "power_pieces", "scatter_rows", "slope_pieces", "softmax_back", "softmax_rows", "sum_copies"),
+    *("sum_rows", "topk_rows", "var_back", "var_rows", "weigh_back", "weigh_rows"),
 }
 
 # Where the threads of a block that has a row to itself work together.
@@ -220,7 +220,7 @@ def test_moves_are_whole_words(name, size, compute):
 
 # Sums of integers, which become means in kernels that also divide.
 INTEGERS = [
-    (name, kinds) for name in ("sum_rows", "add_chunks") for kinds in KERNELS[name].takes if kinds[-1][0] in "iu"
+    (name, kinds) for name in ("sum_rows", "add_pieces") for kinds in KERNELS[name].takes if kinds[-1][0] in "iu"
 ]
 
 

@@ -21,8 +21,9 @@ from seqformats import arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
 from seqformats.formats.leaves import leaves, rebuild
+from seqformats.formats.structure import Pieces
 from seqformats.launch import resident
-from seqformats.operations import spread
+from seqformats.operations import pieces
 from seqformats.operations.reduce import REDUCTIONS
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
@@ -256,13 +257,69 @@ def test_sums_round_as_on_the_host(gpu, name, width, kind):
 @pytest.mark.parametrize(
     ("name", "dtype"), [("sum", "f4"), ("mean", "f4"), ("sqrt", "f8"), ("sum", "c8"), ("mean", "i4")]
 )
-def test_long_sequences_are_summed_by_chunks(gpu, name, dtype, kind, monkeypatch):
-    monkeypatch.setattr(spread, "LONG", 40 if SIMULATED else 8192)
+def test_long_sequences_are_summed_by_pieces(gpu, name, dtype, kind, monkeypatch):
+    monkeypatch.setattr(Pieces, "LONG", 40 if SIMULATED else 8192)
     x = numbers([3, 0, 1056, 31, 1024] if SIMULATED else [3, 0, 1_000_000, 9000], (2,), "f8")
     x.data[...] *= 1.1 ** np.random.default_rng(0).integers(-40, 40, x.data.shape)
     x = sf.convert(sf.Ragged(x.data.astype(dtype), x.lengths), kind)
     operation, arguments = OPERATIONS[name]
     assert_found(gpu, operation(*arguments(gpu.up(x))), operation(*arguments(x)), exact=True)
+
+
+def weighted(reduction, columns):
+    """With a weight for each row, or each number, some of which sum to nothing."""
+
+    def weigh(x):
+        shape = (x.rows, *x.item_shape) if columns else (x.rows,)
+        weights = np.random.default_rng(0).normal(0, 1, shape).astype("f4")
+        weights[3:17] = 0
+        return {"weights": sf.convert_like(sf.Ragged(weights, sf.convert(x, sf.Ragged).lengths), x)}
+
+    return reduction, weigh
+
+
+IN_PIECES = {
+    "softmax": (sf.softmax, lambda x: {}),
+    "log_softmax": (sf.log_softmax, lambda x: {}),
+    "logsumexp": (sf.reduce_logsumexp, lambda x: {}),
+    "max": (sf.reduce_max, lambda x: {}),
+    "min": (sf.reduce_min, lambda x: {}),
+    "var": (sf.reduce_var, lambda x: {}),
+    "std": (sf.reduce_std, lambda x: {}),
+    "sum with weights": weighted(sf.reduce_sum, True),
+    "mean with weights": weighted(sf.reduce_mean, False),
+    "mean with weights of numbers": weighted(sf.reduce_mean, True),
+}
+
+
+@on_each_library
+@pytest.mark.parametrize("kind", [sf.Ragged, "left", sf.Packed], ids=lambda kind: getattr(kind, "__name__", kind))
+@pytest.mark.parametrize("name", list(IN_PIECES))
+def test_long_sequences_in_pieces(gpu, name, kind, monkeypatch):
+    operation, options = IN_PIECES[name]
+    monkeypatch.setattr(Pieces, "LONG", 40 if SIMULATED else 8192)
+    monkeypatch.setattr(Pieces, "ROWS", 16 if SIMULATED else 1024)
+    cut, times = pieces.cut, []
+    monkeypatch.setattr(pieces, "cut", lambda *args: times.append(1) or cut(*args))
+    x = numbers([3, 0, 56, 31, 16, 1] if SIMULATED else [3, 0, 1_000_000, 9000], (3,))
+    x.data[61:80, 2] *= 1000
+    special = sf.Ragged(x.data.copy(), x.lengths)
+    special.data[3:17] = -np.inf  # a piece of these alone
+    special.data[40, 0] = np.inf
+    special.data[60, 1] = np.nan
+    for batch in (x, special):
+        here = sf.convert(batch, sf.Masked, side="left") if kind == "left" else sf.convert(batch, kind)
+        given = options(here)
+        there = {key: gpu.up(value) for key, value in given.items()}
+        if batch is x:
+            y, pullback = sf.vjp(operation, here, **given)
+            found, on_gpu = sf.vjp(operation, gpu.up(here), **there)
+            dy = np.cos(y) if arrays.is_array(y) else rebuild(y, [np.cos(leaf) for leaf in leaves(y)])
+            assert_found(gpu, on_gpu(sent(gpu, dy)), pullback(dy))
+        else:
+            y, found = operation(here, **given), operation(gpu.up(here), **there)
+        assert_found(gpu, found, y)
+    assert times
 
 
 @on_each_library

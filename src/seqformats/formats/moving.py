@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from ..arrays import Array, DType, Library, device_name, dtype_in, is_array, lib
 from ..errors import KIND, LIBRARY, NO_GRADIENT, OPTION, said
 from ..launch.kernel import launcher
 from .annotations import Shaped
+from .structure import Pieces
 
 if TYPE_CHECKING:
+    from ..layout import Layout
     from .structure import Structure
 
 
@@ -354,8 +356,10 @@ class Resident:
 
     if TYPE_CHECKING:
         _structure: Structure
+        _in_one_array: ClassVar[bool]
 
         def _sample(self) -> Array: ...
+        def _layout(self) -> Layout: ...
 
     def structure_to(self, device: object, *, order: bool = False) -> Self:
         """Bring the structure to a device, where it stays: no kernel that needs it there sends it any more.
@@ -415,7 +419,15 @@ class Resident:
         library = library_of(there)
         kind = library.kind(there)
         if kind != "cpu":
-            launcher(kind).keep(library, self._structure, there)
+            structure = self._structure
+            keep = launcher(kind).keep
+            keep(library, structure, there)
+            if structure.longest > Pieces.LONG:  # and so that of its pieces
+                at = self._layout() if self._in_one_array else structure.flat
+                if at.step == 1:
+                    structure.pieces.laid(at)
+                keep(library, structure.pieces.each, there)
+                keep(library, structure.pieces.whole, there)
         return self
 
 

@@ -93,6 +93,7 @@ class Structure:
 
     __slots__ = (
         "__weakref__",
+        "begins",
         "by_steps",
         "columns",
         "device",
@@ -103,6 +104,7 @@ class Structure:
         "offsets",
         "order",
         "packed",
+        "pieces",
         "room",
         "rows",
         "stable",
@@ -116,10 +118,12 @@ class Structure:
     longest: int
     stable: bool  # do sequences of one length keep their order?  Not in a time-major batch from elsewhere
     # Made when it is first asked for, and so is what follows:
+    begins: tuple[Array, ...]  # of sequences that neither follow each other nor lie in rooms, where each does
     flat: Layout  # sequences one after the other
     device: dict[Any, Any]  # copies of the arrays on other devices
     room: tuple[int, str, Layout] | None  # the rooms that were last asked for
     order: Order  # by falling length, stable
+    pieces: "Pieces"  # what long sequences are cut into on a GPU
     packed: Layout  # step after step, without padding
     by_steps: Layout  # time-major, a column a sequence
     columns: Array  # (n,) the place of sequence i in that order
@@ -216,6 +220,9 @@ class Structure:
         if name == "room":
             self.room = None
             return None
+        if name == "begins":
+            self.begins = ()
+            return ()
         if name == "tensor":
             self.tensor = registry.service("offsets_tensor")(self)
             return self.tensor
@@ -224,6 +231,9 @@ class Structure:
             at = Layout(order.indices, self.offsets, order.steps, -1, 0, step, 0)
             setattr(self, name, at)
             return at
+        if name == "pieces":
+            self.pieces = Pieces(self)
+            return self.pieces
         if name not in ("order", "columns"):
             raise AttributeError(f"a Structure has no {name}")
         if name == "columns":
@@ -263,6 +273,41 @@ class Structure:
     def same_lengths(self, other: "Structure") -> bool:
         """Have both the same lengths?"""
         return self is other or (self.n == other.n and same_numbers(self.lengths, other.lengths))
+
+
+class Pieces:
+    """The pieces of sequences, as sequences themselves: each has 1,024 rows, the last of a sequence what is left."""
+
+    __slots__ = ("_room", "each", "whole")
+
+    ROWS = 1 << 10
+    LONG = 1 << 13
+    """Sequences of more rows than this are the work of several blocks of a GPU each."""
+
+    whole: Structure  # the sequences, whose rows are pieces
+    each: Structure  # the pieces, whose rows are those of the sequences
+
+    def __init__(self, structure: Structure) -> None:
+        there = structure.lengths > 0
+        self.whole = Structure.of_lengths(-(-structure.lengths // self.ROWS))
+        rows = np.full(self.whole.rows, self.ROWS, _INT64)
+        rows[self.whole.offsets[1:][there] - 1] = (structure.lengths[there] - 1) % self.ROWS + 1
+        self.each = Structure.of_lengths(rows)
+        self._room: tuple[int, int, Layout] | None = None
+
+    def laid(self, at: Layout) -> Layout:
+        """Where the pieces lie, if the sequences lie so, in blocks: one after the other, or in rooms."""
+        if at.stride < 0:
+            return self.each.flat
+        room = self._room
+        if room is None or room[:2] != (at.stride, at.left):
+            n, cum = self.whole.n, self.each.offsets
+            before = at.cum[:-1]
+            begin = np.arange(n) * at.stride + at.left * (at.stride - np.diff(at.cum))
+            starts = frozen(np.repeat(begin - before, self.whole.lengths) + cum[:-1])
+            self.each.begins = (starts,)
+            room = self._room = at.stride, at.left, Layout(starts, cum, cum, -1, 0, 1, 0)
+        return room[2]
 
 
 def same_levels(a: Sequence[Structure], b: Sequence[Structure]) -> bool:

@@ -40,7 +40,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_max, column_powers
+    from .parts.device import column_powers
     from .parts.gpu import gpu, ln
 
 
@@ -139,10 +139,7 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top = column_max(x, parts, place, k, columns)
-            if math.isinf(top):
-                top = out.dtype.type(0)  # inf - inf would be NaN
-            total = column_powers(x, parts, place, k, columns, top)
+            top, total = column_powers(x, parts, place, k, columns)
             if gpu.threadIdx.y == 0 and k < width:
                 out[i * width + k] = top + ln(total)
             column += gpu.gridDim.y * gpu.blockDim.x

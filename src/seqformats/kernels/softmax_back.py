@@ -17,7 +17,6 @@ from .parts import (
     Layout,
     add_block,
     alike,
-    along,
     at_least,
     at_most,
     columns_at_once,
@@ -38,8 +37,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import four_of, tree_sum
-    from .parts.gpu import gpu, natural, wide
+    from .parts.device import column_slopes, columns_of_grid, four_of, softmax_slope
+    from .parts.gpu import gpu, natural
 
 
 @in_lanes
@@ -190,46 +189,24 @@ def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> No
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
-            parts[place] = 0
-            total = parts[place]  # zero in the dtype of x
-            blocks = wide(total)
             columns = Columns(first * width + k, length, width, at.steps, at.step)
+            total = column_slopes(x, y, parts, place, k, columns, log)
             if k < width:
                 t = gpu.threadIdx.y
-                taken = 0
-                while t + 3 * gpu.blockDim.y < length:
+                down = gpu.blockDim.y
+                while t + 3 * down < length:
                     a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
-                    if not log:
-                        e, f, g, h = four_of(y, columns, t, gpu.blockDim.y)
-                        a, b, c, d = a * e, b * f, c * g, d * h
-                    total += a
-                    total += b
-                    total += c
-                    total += d
-                    t += 4 * gpu.blockDim.y
-                    taken += 4
-                    if taken & 7 == 0:
-                        blocks += wide(total)
-                        total = parts[place]
+                    e, f, g, h = four_of(y, columns, t, gpu.blockDim.y)
+                    out[natural(item_at(columns, t))] = softmax_slope(a, e, total, log)
+                    out[natural(item_at(columns, t + down))] = softmax_slope(b, f, total, log)
+                    out[natural(item_at(columns, t + 2 * down))] = softmax_slope(c, g, total, log)
+                    out[natural(item_at(columns, t + 3 * down))] = softmax_slope(d, h, total, log)
+                    t += 4 * down
                 while t < length:
                     p = natural(item_at(columns, t))
-                    total += x[p] if log else x[p] * y[p]
-                    t += gpu.blockDim.y
-                    taken += 1
-                    if taken & 7 == 0:
-                        blocks += wide(total)
-                        total = parts[place]
-            parts[place] = blocks + wide(total)
-            tree_sum(parts, place)
-            total = parts[gpu.threadIdx.x]
-            if k < width:
-                t = gpu.threadIdx.y
-                while t < length:
-                    d = (first + along(at, t)) * width + k
-                    out[d] = x[d] - exp(y[d]) * total if log else y[d] * (x[d] - total)
-                    t += gpu.blockDim.y
-            gpu.syncthreads()
-            column += gpu.gridDim.y * gpu.blockDim.x
+                    out[p] = softmax_slope(x[p], y[p], total, log)
+                    t += down
+            column += columns_of_grid()
         u += gpu.gridDim.x
 
 

@@ -37,7 +37,7 @@ from .parts import (
 from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_max, column_powers, four_of
+    from .parts.device import column_powers, four_of
     from .parts.gpu import gpu, ln, natural
 
 
@@ -120,9 +120,9 @@ def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            top = column_max(x, parts, place, k, columns)
-            total = column_powers(x, parts, place, k, columns, top)
+            top, total = column_powers(x, parts, place, k, columns)
             if k < width:
+                total += total - total  # NaN where it is infinite
                 shift = ln(total) if log else total
                 t = gpu.threadIdx.y
                 down = gpu.blockDim.y

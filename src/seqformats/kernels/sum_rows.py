@@ -76,7 +76,7 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         while column < width:  # the same turns for the whole block, which waits for each other in `column_sum`
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            total = column_sum(x, parts, k, columns, 0, length)
+            total = column_sum(x, parts, k, columns)
             if gpu.threadIdx.y == 0 and k < width:
                 put_total(out, i * width + k, total, length, mode)
             column += columns_of_grid()

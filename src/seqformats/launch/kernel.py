@@ -34,6 +34,7 @@ class Sequences(Protocol):
     rows: int
     lengths: Array
     offsets: Array
+    begins: tuple[Array, ...]  # where each begins, if that is no layout of its own
     order: Any  # by falling length
     device: dict[Any, Any]  # copies of its arrays on other devices
 

@@ -177,7 +177,8 @@ class Resident:
 def known_of(structure: Any) -> list[Array]:
     """The arrays of a structure that kernels take, as far as they are known."""
     order = structure.known_order()
-    return [structure.offsets] if order is None else [structure.offsets, order.indices, order.steps]
+    own = [structure.offsets, *structure.begins]
+    return own if order is None else [*own, order.indices, order.steps]
 
 
 def begins_at(x: Array) -> int:

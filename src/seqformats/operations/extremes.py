@@ -5,11 +5,12 @@ from __future__ import annotations
 from ..arrays.dtypes import same
 from .annotations import Batch, Empty, Reduced
 from .over import Calculation
+from .pieces import twice
 from .reduction import ZERO, Reduction
 from .spread import end_pullback, extreme_pullback, items_at_end
 
-MAX = Reduction("max", Calculation("max_rows", same, 0), extreme_pullback, what="a maximum")
-MIN = Reduction("min", Calculation("max_rows", same, 1), extreme_pullback, what="a minimum")
+MAX = Reduction("max", Calculation("max_rows", same, 0, long=twice), extreme_pullback, what="a maximum")
+MIN = Reduction("min", Calculation("max_rows", same, 1, long=twice), extreme_pullback, what="a minimum")
 FIRST = Reduction("first", items_at_end[0], end_pullback(0))
 LAST = Reduction("last", items_at_end[1], end_pullback(1))
 

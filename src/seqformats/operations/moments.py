@@ -18,6 +18,7 @@ from ..formats.leaves import without_data
 from ..gradients.operation import Call, linear, with_rule
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .over import Calculation, Spreading, flat_layout
+from .pieces import varied
 from .reduction import MEAN, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, summed
 
@@ -39,7 +40,7 @@ def moment(deviation: int, ddof: int) -> Reduction:
     """The variance, or its root, of sequences with more than `ddof` items, as a record."""
     return Reduction(
         _NAMES[deviation],
-        Calculation("var_rows", _real, deviation, ddof),
+        Calculation("var_rows", _real, deviation, ddof, long=varied),
         slopes_pullback(Spreading("var_back", deviation, ddof, laid=[True, False])),
         what=_WORDS[deviation],
         few=ddof,

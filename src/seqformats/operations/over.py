@@ -19,7 +19,7 @@ from ..converters.convert import convert
 from ..doors.door import Calculating, Plan, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
-from ..formats.structure import Structure
+from ..formats.structure import Pieces, Structure
 from ..launch.kernel import Kernel, kernel, variant_of
 from ..limits import NO_ROOM, no_room, remember
 
@@ -37,14 +37,25 @@ class Calculation:
         What the kernel takes beside the layout.
     by_item : bool
         Is the result an item an item, in the layout of the batch, or one per sequence?
+    long : callable, optional
+        What is called with the kernel, and what it would be started with, where sequences are so long that a GPU does
+        them in pieces; see `operations.pieces`.
 
     Notes
     -----
     The plan of a call is what the library of the data and its dtype decide; it is made once.
     """
 
-    def __init__(self, name: str, dtypes: Callable[[str], Dtypes], *numbers: int, by_item: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtypes: Callable[[str], Dtypes],
+        *numbers: int,
+        by_item: bool = False,
+        long: Callable[..., None] | None = None,
+    ) -> None:
         self.kernel = kernel(name)
+        self.long = long
         self.dtypes = dtypes
         self.numbers = numbers
         self.by_item = by_item
@@ -92,7 +103,10 @@ class Calculation:
         variant: int,
     ) -> None:
         """Calculate the items of the result."""
-        self.kernel.start(library, (data,), (out,), args, width, structure, variant=variant)
+        if structure.longest > Pieces.LONG and self.long is not None and library.kind(out) == "cuda":
+            self.long(self.kernel, library, data, out, args, width, structure)
+        else:
+            self.kernel.start(library, (data,), (out,), args, width, structure, variant=variant)
 
     def data_of(self, x: Encoding) -> Any:
         """Data of the result in the dtype of the kernel, as a rule wants it, which no graph sees: through the door."""

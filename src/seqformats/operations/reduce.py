@@ -22,6 +22,7 @@ from .counts import ALL, ANY, COUNT, MODE, NUNIQUE
 from .extremes import FIRST, LAST, MAX, MIN
 from .moments import STD, VAR
 from .over import Calculation, Spreading, combined
+from .pieces import twice
 from .quantiles import MEDIAN
 from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, sum_pullback, sums_of
@@ -80,7 +81,7 @@ PROD = Reduction(
 )
 LOGSUMEXP = Reduction(
     "logsumexp",
-    Calculation("logsumexp_rows", exponentials("a logsumexp")),
+    Calculation("logsumexp_rows", exponentials("a logsumexp"), long=twice),
     slopes_pullback(Spreading("spread_exp", laid=[True, False])),
     what="a logsumexp",
     default=LOWEST,

@@ -14,6 +14,7 @@ from ..formats import Encoding
 from ..formats.leaves import without_data
 from ..gradients.operation import Back, Operation, Pullback, linear
 from ..launch.kernel import kernel
+from . import pieces
 from .annotations import B
 from .over import Calculation, combined, in_one_array, layout_for, learned_of, name_of, rows_like
 from .reduce import reduce_sum
@@ -29,7 +30,7 @@ class _Softmax(Operation):
     def __init__(self, log: int, second_order: Callable[[Encoding, Encoding], Encoding]) -> None:
         self.log = log
         self.back = SpreadingOut((log,), ALIKE=1, ARRAYS=2, LAID=3)
-        self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True)
+        self.values = Calculation("softmax_rows", exponentials("a softmax"), log, by_item=True, long=pieces.powers)
         super().__init__(self.values, self._rule, second_order=second_order, by_column=True, sums=True)
 
     def _rule(self, x: Encoding) -> tuple[Encoding, Pullback]:
@@ -56,7 +57,9 @@ def slopes_of(shape: Encoding, y: Array, slopes: Array, log: int = 0) -> Array:
     at = layout_for(shape, item, y.dtype)
     dx = rows_like(library, at, item, y.dtype, y)
     width = math.prod(item)
-    if width and structure.n:
+    if width and pieces.are_long(library, structure, dx):
+        pieces.slopes(library, slopes, y, dx, (at._layout(), log), width, structure)
+    elif width and structure.n:
         softmax_back.start(library, (slopes, y), (dx,), (at._layout(), log), width, structure)
     return dx
 

@@ -14,62 +14,18 @@ from ..converters.convert import convert
 from ..doors.door import Calculating, OfKernel, Plan, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
-from ..formats.structure import Structure
 from ..gradients.operation import Back, Pullback, linear
 from ..launch.kernel import Kernel, Work, kernel
+from . import pieces
 from .annotations import E
 from .over import Calculation, Spreading, flat_layout, in_one_array, layout_for, name_of, rows_like
 from .reduction import MEAN, SQRT, SUM
 
 repeat_rows, find_rows, end_rows = kernel("repeat_rows"), kernel("find_rows"), kernel("end_rows")
 
-sum_chunks, add_chunks = kernel("sum_chunks"), kernel("add_chunks")
-LONG = 1 << 13
-"""Sequences of more rows than this are summed by several blocks of a GPU each."""
-
-
-class Summation(Calculation):
-    """A sum, a mean or a sum over the root of the length."""
-
-    def __call__(self, given: Encoding, finish: bool = True) -> Any:
-        """See `Calculation`."""
-        long = given._structure.longest > LONG and given._in_one_array
-        if long and given._layout().step != 1 and library_of(given.data).kind(given.data) == "cuda":
-            given = convert(given, Ragged)
-        return super().__call__(given, finish)
-
-    def start(
-        self,
-        library: Library,
-        data: Array,
-        out: Array,
-        args: tuple[Any, ...],
-        width: int,
-        structure: Structure,
-        variant: int,
-    ) -> None:
-        """See `Calculation`."""
-        if structure.longest > LONG and library.kind(out) == "cuda":
-            sum_by_chunks(library, data, out, args, width, structure)
-        else:
-            super().start(library, data, out, args, width, structure, variant)
-
-
-def sum_by_chunks(
-    library: Library, data: Array, out: Array, args: tuple[Any, ...], width: int, structure: Structure
-) -> None:
-    """What `sum_rows` does with sequences in blocks, bit for bit, in two kernels."""
-    at, mode = args
-    rows = structure.rows // 1024 + structure.n
-    name = library.dtype_name(out.dtype)
-    wide = library.dtype({"float32": "float64", "complex64": "complex128"}.get(name, name))
-    parts = library.empty((rows * width,), wide, out)
-    units = rows if library.kind(out) == "cuda" else structure.n  # of a grid are chunks
-    sum_chunks.start(library, (data,), (parts, out), (at,), width, structure, Work(units, structure.rows))
-    add_chunks.start(library, (parts,), (out,), (structure.offsets, mode), width, structure, Work(structure.n, rows))
-
-
-sums_of = [Summation("sum_rows", sums if mode == SUM else means, mode) for mode in (SUM, MEAN, SQRT)]
+sums_of = [
+    Calculation("sum_rows", sums if mode == SUM else means, mode, long=pieces.summed) for mode in (SUM, MEAN, SQRT)
+]
 """The sums, means and sums over the root of the length of an encoding, by their mode."""
 _spread_rows = {mode: Spreading("spread_rows", mode) for mode in (MEAN, SQRT)}
 

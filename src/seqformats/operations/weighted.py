@@ -18,6 +18,7 @@ from ..formats.leaves import without_data
 from ..formats.structure import Structure
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed
 from ..launch.kernel import kernel, variant_of
+from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
 from .over import flat_layout, in_one_array, layout_for, rows_like
 from .reduction import SUM, Reduction, check_empty, fitting_value, operand_of_reduction, over_levels, rows_or_data
@@ -143,7 +144,8 @@ class _Weighing:
         totals = library.empty((n, *(item if self.own else ())) if self.mode else (1,), dtype, data)
         if width and n:
             args = (x._layout(), self.mode, self.own)
-            weigh_rows.start(library, (data, factors), (out, totals), args, width, structure)
+            weigh = pieces.weighed if pieces.are_long(library, structure, out) else weigh_rows.start
+            weigh(library, (data, factors), (out, totals), args, width, structure)
         if not back:
             return out, totals, None
         shapes = without_data(z), without_data(w)

@@ -159,22 +159,21 @@ def four_of(x: Array, columns: Columns, t: int, by: int) -> Any:
 
 
 @plain_on_cuda
-def column_sum(x: Array, parts: Array, k: int, columns: Columns, lo: int, hi: int) -> Any:
-    """The sum of items `lo` to `hi` of column k of a sequence, by the rule of `sums`, in float64 where it is float32.
+def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
+    """The sum of column k of a sequence, by the rule of `sums`, in float64 where it is float32.
 
-    `lo` is a multiple of the rows of a chunk.  All threads of the block come here, and all of a column get the sum.
-    Each of them adds up four rows and leaves the sum in `parts`, in whose dtype it is; then each adds these sums in
-    their order.
+    All threads of the block come here, and all of a column get the sum.  Each of them adds up four rows and leaves the
+    sum in `parts`, in whose dtype it is; then each adds these sums in their order.
     """
     none = parts.dtype.type(0)
     total, blocks, chunks, taken = none, wide(none), wide(none), 0
-    fours = (hi - lo) >> 2
+    fours = columns.length >> 2
     across, down = gpu.blockDim.x, gpu.blockDim.y
     own = gpu.threadIdx.y
     while taken < fours:
         part = none
         if own < fours and k < columns.width:
-            a, b, c, d = four_of(x, columns, lo + 4 * own, 1)
+            a, b, c, d = four_of(x, columns, 4 * own, 1)
             part += a
             part += b
             part += c
@@ -196,8 +195,8 @@ def column_sum(x: Array, parts: Array, k: int, columns: Columns, lo: int, hi: in
         if down != 1:
             gpu.syncthreads()  # before the memory is used again
         own += down
-    t = lo + 4 * fours
-    while t < hi and k < columns.width:
+    t = 4 * fours
+    while t < columns.length and k < columns.width:
         total += x[natural(item_at(columns, t))]
         t += 1
     return chunks + (blocks + wide(total))
@@ -216,66 +215,111 @@ def put_total(out: Array, place: int, total: Item, length: int, mode: int) -> No
 
 
 @plain_on_cuda
-def column_max(x: Array, parts: Array, place: int, k: int, columns: Columns) -> Any:
-    """The largest item of column k of a sequence, 0 where it is empty; all threads of the block come here.
+def rescaling(x: Array, old: Item, new: Item) -> Any:
+    """``exp(old - new)``, by which powers beside one number become those beside another, which is not less.
 
-    The threads of a column share its items; `parts` keeps what each has found, `place` is the thread's own.
+    It is never 0, since 0 times an infinite sum would be NaN; what is multiplied by e**-80 no longer counts.
     """
-    parts[place] = 0
-    if columns.length != 0 and k < columns.width:
-        parts[place] = x[columns.begin]
-        best = parts[place]
-        t = gpu.threadIdx.y
-        while t + 3 * gpu.blockDim.y < columns.length:
-            a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
-            best = a if beyond(a, best, 0) else best
-            best = b if beyond(b, best, 0) else best
-            best = c if beyond(c, best, 0) else best
-            best = d if beyond(d, best, 0) else best
-            t += 4 * gpu.blockDim.y
-        while t < columns.length:
-            a = x[natural(item_at(columns, t))]
-            best = a if beyond(a, best, 0) else best
-            t += gpu.blockDim.y
-        parts[place] = best
-    tree_max(parts, place)
-    top = parts[gpu.threadIdx.x]
-    gpu.syncthreads()  # before the memory is used again
-    return top
+    return exp(max(old - new, x.dtype.type(-80)))
 
 
 @plain_on_cuda
-def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns, top: Item) -> Any:
-    """The sum of ``exp(item - top)`` over column k of a sequence, in the same way; see `tree_sum` for the order."""
-    parts[place] = 0
-    total = parts[place]  # zero in the dtype of x
-    blocks = wide(total)
+def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns) -> Any:
+    """A number near the largest item of column k of a sequence, and the sum of ``exp(item - number)``, in one pass.
+
+    The items are read once (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).  The threads of
+    a column share them, all threads of the block come here, and `place` in `parts` is the thread's own; see `tree_sum`
+    for the order.  A thread takes another number only where an item is more than 1 above its own: so no power is above
+    e, and what is multiplied anew has become less than half of what is added, so that roundings do not pile up.
+
+    Of -inf alone, or nothing, the number is the lowest finite one, and the sum 0.  Where +inf is among the items the
+    sum is infinite.
+    """
+    lowest = x.dtype.type(-1.7976931348623157e308 if x.itemsize == 8 else -3.4028234663852886e38)
+    infinity, one = x.dtype.type(math.inf), x.dtype.type(1)
+    top, total, none = lowest, x.dtype.type(0), wide(x.dtype.type(0))
+    blocks = none
+    if k < columns.width:
+        t = gpu.threadIdx.y
+        taken = 0
+        while t < columns.length:
+            a = x[natural(item_at(columns, t))]
+            b = c = d = -infinity
+            four = t + 3 * gpu.blockDim.y < columns.length
+            if four:
+                a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
+            best = b if b > a else a
+            best = c if c > best else best
+            best = d if d > best else best
+            if top + one < best < infinity:
+                total = x.dtype.type(blocks + wide(total)) * rescaling(x, top, best)
+                blocks = none
+                top = best
+            total += exp(a - top)
+            if four:
+                total += exp(b - top)
+                total += exp(c - top)
+                total += exp(d - top)
+            t += 4 * gpu.blockDim.y if four else gpu.blockDim.y
+            taken += 4 if four else 1
+            if taken & 7 == 0:
+                blocks += wide(total)
+                total = x.dtype.type(0)
+    parts[place] = top
+    tree_max(parts, place)
+    best = parts[gpu.threadIdx.x]
+    gpu.syncthreads()  # before the memory is used again
+    parts[place] = x.dtype.type(blocks + wide(total)) * rescaling(x, top, best)
+    tree_sum(parts, place)
+    total = parts[gpu.threadIdx.x]
+    gpu.syncthreads()
+    return best, total
+
+
+@plain_on_cuda
+def column_slopes(x: Array, y: Array, parts: Array, place: int, k: int, columns: Columns, log: int) -> Any:
+    """The sum of ``x * y`` over column k of a sequence, or of `x` where `log` is 1; see `tree_sum` for the order.
+
+    All threads of the block come here; `place` in `parts` is the thread's own.
+    """
+    none = x.dtype.type(0)
+    total, blocks = none, wide(none)
     if k < columns.width:
         t = gpu.threadIdx.y
         taken = 0
         while t + 3 * gpu.blockDim.y < columns.length:
             a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
-            total += exp(a - top)
-            total += exp(b - top)
-            total += exp(c - top)
-            total += exp(d - top)
+            if not log:
+                e, f, g, h = four_of(y, columns, t, gpu.blockDim.y)
+                a, b, c, d = a * e, b * f, c * g, d * h
+            total += a
+            total += b
+            total += c
+            total += d
             t += 4 * gpu.blockDim.y
             taken += 4
             if taken & 7 == 0:
                 blocks += wide(total)
-                total = parts[place]
+                total = none
         while t < columns.length:
-            total += exp(x[natural(item_at(columns, t))] - top)
+            p = natural(item_at(columns, t))
+            total += x[p] if log else x[p] * y[p]
             t += gpu.blockDim.y
             taken += 1
             if taken & 7 == 0:
                 blocks += wide(total)
-                total = parts[place]
+                total = none
     parts[place] = blocks + wide(total)
     tree_sum(parts, place)
     total = parts[gpu.threadIdx.x]
-    gpu.syncthreads()
+    gpu.syncthreads()  # before the memory is used again
     return total
+
+
+@plain_on_cuda
+def softmax_slope(slope: Item, item: Item, total: Item, log: int) -> Any:
+    """The gradient of softmax at one item of its result, or of its logarithm; `total` is that of `column_slopes`."""
+    return slope - exp(item) * total if log else item * (slope - total)
 
 
 @plain_on_cuda
@@ -310,8 +354,10 @@ SHARED = {
         four_of,
         column_sum,
         put_total,
-        column_max,
+        rescaling,
         column_powers,
+        column_slopes,
+        softmax_slope,
         frame_powers,
     )
 }

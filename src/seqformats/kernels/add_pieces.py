@@ -1,7 +1,8 @@
-"""Add up the chunks of every sequence, which `sum_chunks` has summed, to what `sum_rows` makes of the rows.
+"""Add up the pieces of every sequence, which `sum_pieces` has summed, to what `sum_rows` makes of the rows.
 
-``x (rows * width,)`` are the sums of the chunks, ``cum (n + 1,)`` the rows before each sequence, ``out (n * width,)``.
-`mode`: 0 the sum, 1 the mean, 2 divided by the square root of the length.
+``x (pieces * width,)`` are the sums of the pieces, ``pieces (n + 1,)`` how many there are before each sequence, ``rows
+(n + 1,)`` the rows before each, ``out (n * width,)``.  `mode`: 0 the sum, 1 the mean, 2 divided by the square root of
+the length.
 """
 
 import math
@@ -15,30 +16,28 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @compiled
-def cpu(x: Array, out: Array, cum: Integers, mode: int, width: int, lo: int, hi: int) -> None:
+def cpu(x: Array, out: Array, pieces: Integers, rows: Integers, mode: int, width: int, lo: int, hi: int) -> None:
     """Sequences `lo` to `hi`."""
     for i in range(lo, hi):
-        length, first = cum[i + 1] - cum[i], (cum[i] >> 10) + i
+        length = rows[i + 1] - rows[i]
         for k in range(width):
             total = x.dtype.type(0)
-            for row in range(first, first + ((length + 1023) >> 10)):
-                total += x[row * width + k]
+            for piece in range(pieces[i], pieces[i + 1]):
+                total += x[piece * width + k]
             place = i * width + k
             out[place] = total
             if mode != 0 and length != 0:
                 out[place] = out[place] / out.dtype.type(length if mode == 1 else math.sqrt(length))
 
 
-def cuda(x: Array, out: Array, cum: Integers, mode: int, width: int) -> None:
-    """All sequences, a thread a column of each; four chunks are on their way at a time."""
+def cuda(x: Array, out: Array, pieces: Integers, rows: Integers, mode: int, width: int) -> None:
+    """All sequences, a thread a column of each; four pieces are on their way at a time."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while i < cum.size - 1:
-        length, first = cum[i + 1] - cum[i], (cum[i] >> 10) + i
-        chunks = (length + 1023) >> 10
+    while i < pieces.size - 1:
         k = first_column()
         while k < width:
             total = x.dtype.type(0)
-            place, end = first * width + k, (first + chunks) * width
+            place, end = pieces[i] * width + k, pieces[i + 1] * width
             while place + 3 * width < end:
                 a, b = x[natural(place)], x[natural(place + width)]
                 c, d = x[natural(place + 2 * width)], x[natural(place + 3 * width)]
@@ -50,7 +49,7 @@ def cuda(x: Array, out: Array, cum: Integers, mode: int, width: int) -> None:
             while place < end:
                 total += x[natural(place)]
                 place += width
-            put_total(out, i * width + k, total, length, mode)
+            put_total(out, i * width + k, total, rows[i + 1] - rows[i], mode)
             k += columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 

@@ -1,0 +1,46 @@
+"""What the gradient of a softmax adds up, of every piece of long sequences, column by column; see `operations.pieces`.
+
+`x`, the gradients, and `y`, the softmax or its logarithm, hold the pieces in the same blocks, see `Layout`; ``parts
+(pieces * width,)`` are the sums of ``x * y``, or where `log` is 1 of `x`.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import CALCULATES, FLOATS, Array, Columns, KernelSpec, Layout, alike, compiled, locate
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import column_slopes, columns_of_grid
+    from .parts.gpu import gpu
+
+
+@compiled
+def cpu(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
+    """Pieces `lo` to `hi`, number by number."""
+    for i in range(lo, hi):
+        _, first, length = locate(at, i)
+        for k in range(width):
+            total = 0.0
+            for t in range(first, first + length):
+                total += x[t * width + k] if log else x[t * width + k] * y[t * width + k]
+            parts[i * width + k] = total
+
+
+def cuda(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int) -> None:
+    """All pieces, a block each; see `softmax_back` for its threads."""
+    sums = gpu.shared.array(128, x.dtype)
+    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    i = gpu.blockIdx.x
+    while i < at.cum.size - 1:
+        _, first, length = locate(at, i)
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, which waits for each other below
+            k = column + gpu.threadIdx.x
+            columns = Columns(first * width + k, length, width, at.steps, 1)
+            total = column_slopes(x, y, sums, place, k, columns, log)
+            if gpu.threadIdx.y == 0 and k < width:
+                parts[i * width + k] = total
+            column += columns_of_grid()
+        i += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3))

@@ -1,0 +1,73 @@
+"""The softmax of every sequence, or its logarithm, of what `add_powers` has found of it, column by column.
+
+``top (n * width,)`` and `total`; `x` and `out` hold the sequences in the same layout, see `Layout`; `log` is 1 for the
+logarithm.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    Columns,
+    KernelSpec,
+    Layout,
+    alike,
+    at_most,
+    compiled,
+    exp,
+    item_at,
+    locate,
+    shared,
+)
+from .parts import log as ln
+from .parts.code import Item
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import bounds_of, first_of_line, row_in, run_on, word_of_line
+    from .parts.gpu import natural, search
+
+
+@shared
+def power(item: Item, top: Array, total: Array, place: int, log: int) -> Any:
+    """The softmax of an item, or its logarithm, where `place` is its sequence and column."""
+    less, powers = item - top[place], total[place]
+    return less - ln(powers) if log else exp(less) / powers
+
+
+@compiled
+def cpu(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`, number by number."""
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        for k in range(width):
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            for t in range(length):
+                d = item_at(columns, t)
+                out[d] = power(x[d], top, total, i * width + k, log)
+
+
+def cuda(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, width: int) -> None:
+    """All rows, a line of threads for four."""
+    bounds = bounds_of(at)
+    last = at.cum[at.cum.size - 1] - 1
+    r, k = first_of_line(), word_of_line()
+    if r <= last and k < width:
+        run = search(bounds, r)
+        i0, _, row0 = row_in(at, run, r)
+        run = run_on(bounds, run, at_most(r + 1, last))  # the last row is written again where the line has fewer
+        i1, _, row1 = row_in(at, run, at_most(r + 1, last))
+        run = run_on(bounds, run, at_most(r + 2, last))
+        i2, _, row2 = row_in(at, run, at_most(r + 2, last))
+        run = run_on(bounds, run, at_most(r + 3, last))
+        i3, _, row3 = row_in(at, run, at_most(r + 3, last))
+        a, b = x[natural(row0 * width + k)], x[natural(row1 * width + k)]
+        c, d = x[natural(row2 * width + k)], x[natural(row3 * width + k)]
+        out[natural(row0 * width + k)] = power(a, top, total, i0 * width + k, log)
+        out[natural(row1 * width + k)] = power(b, top, total, i1 * width + k, log)
+        out[natural(row2 * width + k)] = power(c, top, total, i2 * width + k, log)
+        out[natural(row3 * width + k)] = power(d, top, total, i3 * width + k, log)
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 4))

@@ -1,0 +1,52 @@
+"""The gradient of the softmax of every sequence, or of its logarithm, of the sums of the pieces; see `slope_pieces`.
+
+``totals (n * width,)`` are those of the sequences; `x`, `y` and `out` hold these in the same layout, see `Layout`.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+from .parts import CALCULATES, FLOATS, Array, Columns, KernelSpec, Layout, alike, at_most, compiled, item_at, locate
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import bounds_of, first_of_line, row_in, run_on, softmax_slope, word_of_line
+    from .parts.gpu import natural, search
+
+
+@compiled
+def cpu(totals: Array, x: Array, y: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`, number by number."""
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        for k in range(width):
+            columns, total = Columns(first * width + k, length, width, at.steps, at.step), totals[i * width + k]
+            for t in range(length):
+                d = item_at(columns, t)
+                out[d] = x[d] - math.exp(y[d]) * total if log else y[d] * (x[d] - total)
+
+
+def cuda(totals: Array, x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
+    """All rows, a line of threads for four."""
+    bounds = bounds_of(at)
+    last = at.cum[at.cum.size - 1] - 1
+    r, k = first_of_line(), word_of_line()
+    if r <= last and k < width:
+        run = search(bounds, r)
+        i0, _, row0 = row_in(at, run, r)
+        run = run_on(bounds, run, at_most(r + 1, last))  # the last row is written again where the line has fewer
+        i1, _, row1 = row_in(at, run, at_most(r + 1, last))
+        run = run_on(bounds, run, at_most(r + 2, last))
+        i2, _, row2 = row_in(at, run, at_most(r + 2, last))
+        run = run_on(bounds, run, at_most(r + 3, last))
+        i3, _, row3 = row_in(at, run, at_most(r + 3, last))
+        a, b = x[natural(row0 * width + k)], x[natural(row1 * width + k)]
+        c, d = x[natural(row2 * width + k)], x[natural(row3 * width + k)]
+        e, f = y[natural(row0 * width + k)], y[natural(row1 * width + k)]
+        g, h = y[natural(row2 * width + k)], y[natural(row3 * width + k)]
+        out[natural(row0 * width + k)] = softmax_slope(a, e, totals[i0 * width + k], log)
+        out[natural(row1 * width + k)] = softmax_slope(b, f, totals[i1 * width + k], log)
+        out[natural(row2 * width + k)] = softmax_slope(c, g, totals[i2 * width + k], log)
+        out[natural(row3 * width + k)] = softmax_slope(d, h, totals[i3 * width + k], log)
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 4))

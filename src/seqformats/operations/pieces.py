@@ -1,0 +1,155 @@
+"""Long sequences on a GPU, in pieces of 1,024 rows, since one sequence would be the work of a single block.
+
+The pieces of a batch are sequences themselves, and so are the pieces of each sequence, where every piece has become one
+row.  What is calculated of a long sequence is calculated of its pieces first, and then of what has become of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arrays import Array, Library
+from ..formats import Ragged
+from ..formats.rows import lay_out
+from ..formats.structure import Pieces, Structure
+from ..launch.kernel import Kernel, kernel
+from ..layout import Layout
+
+sum_pieces, add_pieces = kernel("sum_pieces"), kernel("add_pieces")
+power_pieces, add_powers, spread_powers = kernel("power_pieces"), kernel("add_powers"), kernel("spread_powers")
+slope_pieces, spread_slopes = kernel("slope_pieces"), kernel("spread_slopes")
+var_rows, vary_pieces = kernel("var_rows"), kernel("vary_pieces")
+sum_rows, weigh_rows, share_rows = kernel("sum_rows"), kernel("weigh_rows"), kernel("share_rows")
+
+
+def are_long(library: Library, structure: Structure, like: Array) -> bool:
+    """Are there sequences that go in pieces, where `like` is?"""
+    return structure.longest > Pieces.LONG and library.kind(like) == "cuda"
+
+
+def cut(
+    library: Library, data: Array, at: Layout, width: int, structure: Structure
+) -> tuple[Array, Layout, Structure, Structure]:
+    """The data and the layout of the pieces, their structure, and that of the sequences whose rows they are."""
+    pieces: Pieces = structure.pieces
+    if at.step != 1:
+        source = (library, data, at, structure, data, (width,), None)
+        data, at = lay_out(source, Ragged).data, structure.flat
+    return data, pieces.laid(at), pieces.each, pieces.whole
+
+
+def twice(
+    kernel: Kernel,
+    library: Library,
+    data: Array,
+    out: Array,
+    args: tuple[Any, ...],
+    width: int,
+    structure: Structure,
+) -> None:
+    """What a kernel makes of what it has made of the pieces: the largest of the largest is the largest."""
+    at, *numbers = args
+    data, at, each, whole = cut(library, data, at, width, structure)
+    parts = library.empty((each.n * width,), out.dtype, out)
+    kernel.start(library, (data,), (parts,), (at, *numbers), width, each)
+    kernel.start(library, (parts,), (out,), (whole.flat, *numbers), width, whole)
+
+
+def summed(
+    _: Kernel | None,
+    library: Library,
+    data: Array,
+    out: Array,
+    args: tuple[Any, ...],
+    width: int,
+    structure: Structure,
+) -> None:
+    """What `sum_rows` does, bit for bit."""
+    at, mode = args
+    data, at, each, whole = cut(library, data, at, width, structure)
+    parts = sums_of(library, data, out, at, width, each)
+    numbers = whole.offsets, structure.offsets, mode
+    add_pieces.start(library, (parts,), (out,), numbers, width, whole)
+
+
+def sums_of(library: Library, data: Array, out: Array, at: Layout, width: int, each: Structure) -> Array:
+    """The sums of the pieces, which are the chunks of the rule of summation, those of float32 in float64."""
+    name = library.dtype_name(out.dtype)
+    wide = library.dtype({"float32": "float64", "complex64": "complex128"}.get(name, name))
+    parts = library.empty((each.n * width,), wide, out)
+    sum_pieces.start(library, (data,), (parts, out), (at,), width, each)
+    return parts
+
+
+def varied(
+    _: Kernel | None,
+    library: Library,
+    data: Array,
+    out: Array,
+    args: tuple[Any, ...],
+    width: int,
+    structure: Structure,
+) -> None:
+    """What `var_rows` does."""
+    at, deviation, ddof = args
+    data, at, each, whole = cut(library, data, at, width, structure)
+    sums = sums_of(library, data, out, at, width, each)
+    variances = library.empty((each.n * width,), out.dtype, out)
+    var_rows.start(library, (data,), (variances,), (at, 0, 0), width, each)
+    numbers = whole.offsets, each.offsets, deviation, ddof
+    vary_pieces.start(library, (sums, variances), (out,), numbers, width, whole)
+
+
+def powers(
+    _: Kernel | None,
+    library: Library,
+    data: Array,
+    out: Array,
+    args: tuple[Any, ...],
+    width: int,
+    structure: Structure,
+) -> None:
+    """What `softmax_rows` does."""
+    own, log = args
+    pieces, at, each, whole = cut(library, data, own, width, structure)
+    tops, totals = (library.empty((each.n * width,), out.dtype, out) for _ in range(2))
+    top, total = (library.empty((whole.n * width,), out.dtype, out) for _ in range(2))
+    power_pieces.start(library, (pieces,), (tops, totals), (at,), width, each)
+    add_powers.start(library, (tops, totals), (top, total), (whole.offsets,), width, whole)
+    spread_powers.start(library, (top, total, data), (out,), (own, log), width, structure)
+
+
+def slopes(
+    library: Library, dy: Array, y: Array, dx: Array, args: tuple[Layout, int], width: int, structure: Structure
+) -> None:
+    """What `softmax_back` does."""
+    own, log = args
+    pieces, at, each, whole = cut(library, dy, own, width, structure)
+    results = pieces if log else cut(library, y, own, width, structure)[0]  # of which a logarithm wants none
+    parts, totals = (library.empty((of.n * width,), dx.dtype, dx) for of in (each, whole))
+    slope_pieces.start(library, (pieces, results), (parts,), (at, log), width, each)
+    sum_rows.start(library, (parts,), (totals,), (whole.flat, 0), width, whole)
+    spread_slopes.start(library, (totals, dy, y), (dx,), (own, log), width, structure)
+
+
+def weighed(
+    library: Library,
+    given: tuple[Array, Array],
+    made: tuple[Array, Array],
+    args: tuple[Layout, int, int],
+    width: int,
+    structure: Structure,
+) -> None:
+    """What `weigh_rows` does; the weights lie one after the other."""
+    (data, weights), (out, totals), (at, mean, own) = given, made, args
+    data, at, each, whole = cut(library, data, at, width, structure)
+    parts, none = library.empty((each.n * width,), out.dtype, out), library.empty((1,), out.dtype, out)
+    sums = library.empty((whole.n * width,), out.dtype, out) if mean else out
+    weigh_rows.start(library, (data, weights), (parts, none), (at, 0, own), width, each)
+    sum_rows.start(library, (parts,), (sums,), (whole.flat, 0), width, whole)
+    if mean:
+        columns = width if own else 1
+        masses = library.empty((each.n * columns,), out.dtype, out)
+        sum_rows.start(library, (weights,), (masses,), (each.flat, 0), columns, each)
+        sum_rows.start(library, (masses,), (totals,), (whole.flat, 0), columns, whole)
+        share_rows.start(library, (sums, totals), (out,), (own,), width, whole)
