@@ -36,6 +36,8 @@ IN_BLOCKS = {
 
 # Where the threads of a block that has a row to itself work together.
 TOGETHER = {
+    "add_lengths",
+    "count_true",
     "ctc_best",
     "ctc_viterbi",
     "attend_back",

@@ -96,6 +96,48 @@ def test_a_padded_target_is_one_kernel_with_its_fill(there):
     assert there.driver.started() == [("pad_rows", 0)]
 
 
+# --- structures that are there already ---
+
+
+LATE = {name: call for name, call in CALLS.items() if name in ("masked", "sum", "max", "softmax", "cumsum")}
+
+
+@pytest.mark.parametrize("call", LATE.values(), ids=LATE)
+@pytest.mark.parametrize("captured", [False, True])
+def test_trusted_offsets_are_neither_copied_nor_waited_for(there, call, captured):
+    """Where they are, and under a graph that is captured from the first call on, too."""
+    there.driver.over = False
+    there.library.current = 5
+    if captured:
+        there.driver.captured.add(5)
+    items = np.zeros((4, 2), np.float32).view(There)
+    offsets = np.array([0, 1, 4]).view(There)
+    call(sf.Ragged.from_offsets(items, offsets, longest=3, trusted=True))
+    names = there.driver.names()
+    assert "copy" not in names
+    assert not [name for name in names if name.startswith("wait")]
+    assert names.count("launch") == 1
+    assert captured == ("record" not in names)
+
+
+def test_trusted_lengths_and_masks_take_a_kernel_or_two(there):
+    items = np.zeros((4, 2), np.float32).view(There)
+    sf.Ragged.from_row_lengths(items, np.array([1, 3]).view(There), longest=3, trusted=True)
+    mask = np.ones((4, 2), bool).view(There)
+    sf.Masked.from_mask(items, mask, side="left", trusted=True)
+    assert [name for name, _ in there.driver.started()] == ["add_lengths", "count_true", "add_lengths"]
+    assert "copy" not in there.driver.names()
+
+
+def test_another_stream_meets_what_made_trusted_offsets(there):
+    there.library.current = 5
+    x = sf.Ragged.from_offsets(np.zeros((4, 2)).view(There), np.array([0, 4]).view(There), longest=4, trusted=True)
+    there.driver.over = False
+    there.library.current = 7
+    sf.reduce_sum(x)
+    assert [name for name in there.driver.names() if name == "stream meets event"]
+
+
 # --- errors ---
 
 

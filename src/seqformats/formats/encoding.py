@@ -146,6 +146,16 @@ class Encoding(Movable, Resident, InPyTorch, Generic[Data]):
     def __len__(self) -> int:
         return self._structure.n
 
+    if not TYPE_CHECKING:  # which knows all names
+
+        def __getattr__(self, name):
+            """The lengths, where they were still on a device when this was made; Python comes here for nothing else."""
+            if name != "lengths":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            lengths = self._structure.lengths
+            object.__setattr__(self, "lengths", lengths)
+            return lengths
+
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 

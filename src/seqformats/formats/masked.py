@@ -12,6 +12,7 @@ from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LENGTHS, LONG, SHAPE, said
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped, Side
 from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, with_axes
+from .late import of_mask
 from .rows import Room, mask_beside
 from .structure import Structure, integers
 
@@ -74,10 +75,7 @@ class Masked(Encoding[Data]):
         if entrance_of_lengths.enter(self) is not None:
             return
         data = with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")
-        if not isinstance(self.side, str):
-            raise KIND(f'side must be "right" or "left", not {said(self.side)}')
-        if self.side not in _SIDES:
-            raise ARGUMENT(f'side must be "right" or "left", not {said(self.side)}')
+        _check_side(self.side)
         if is_array(self.lengths) and len(shape := shape_of(self.lengths, "lengths")) == 2:
             raise SHAPE(
                 f"lengths must have one axis, but have shape {shape}; a mask is for Masked.from_mask(data, mask)"
@@ -99,7 +97,7 @@ class Masked(Encoding[Data]):
         return mask_beside(self._look(), data, self._structure, self._shape[1], self.side)
 
     @classmethod
-    def from_mask(cls, data: Shaped, mask: Shaped) -> Masked:
+    def from_mask(cls, data: Shaped, mask: Shaped, *, side: Side | None = None, trusted: bool = False) -> Masked:
         """From a mask instead of lengths.
 
         Parameters
@@ -107,7 +105,12 @@ class Masked(Encoding[Data]):
         data : array ``(n, width, *item)``
         mask : array ``(n, width)`` of bool, True where there is an item
             Every row is True first and False after (padding on the right), or every row the other way round.  Integers
-            0 and 1 will do, as tokenizers give them.  A mask on another device is copied to the host.
+            0 and 1 will do, as tokenizers give them.
+        side : "right" or "left", optional
+            Where the padding is; without it the mask tells, and one without padding has it on the right.
+        trusted : bool
+            A mask on a GPU stays there, where its ones are counted, and nothing waits for it; this needs `side`.  A
+            mask on the host is checked all the same.
 
         Returns
         -------
@@ -118,7 +121,13 @@ class Masked(Encoding[Data]):
         TypeError
             For a mask of another dtype.
         StructureError
-            For any other mask.
+            For any other mask, and for ``trusted=True`` without `side`.
+
+        Notes
+        -----
+        Without `trusted`, a mask on a GPU is copied to the host, which waits for everything that runs there.  With it
+        nobody looks where in a row the ones are.  What goes on without waiting is what `Ragged.from_offsets` says, but
+        for conversions to other encodings, which have to know how many rows there are.
 
         Examples
         --------
@@ -128,7 +137,17 @@ class Masked(Encoding[Data]):
         array([2, 1])
         """
         batch: Any = with_axes(adopt(data)[1], 2, "data", "(n, width, *item)")
+        if side is not None:
+            _check_side(side)
+        elif trusted:
+            raise ARGUMENT('trusted=True needs side=, "right" or "left": where the padding is')
         library, given = adopt(mask, "mask")
+        if trusted and library.kind(given) == "cuda":
+            if tuple(given.shape) != tuple(batch.shape[:2]):
+                raise SHAPE(
+                    f"mask has shape {tuple(given.shape)}, but data has {tuple(batch.shape[:2])} rows and columns"
+                )
+            return cls._sealed(batch, of_mask(library, given), 0, str(side))
         where = library.to_numpy(given)
         if where.dtype.kind not in "biu":
             raise DTYPE(f"mask must be bool (or 0 and 1), not {where.dtype}")
@@ -144,9 +163,11 @@ class Masked(Encoding[Data]):
             ("right", place < lengths[:, None]),
             ("left", place >= where.shape[1] - lengths[:, None]),
         )
-        for side, expected in sides:
-            if np.array_equal(where, expected):
-                return cls(batch, lengths, side)
+        for one, expected in sides:
+            if side in (None, one) and np.array_equal(where, expected):
+                return cls(batch, lengths, one)
+        if side is not None:
+            raise LENGTHS(f'a mask with side="{side}" must have its padding on the {side} in every row')
         i = int((where != (place < lengths[:, None])).any(1).argmax())
         raise LENGTHS(
             f"every row of a mask must be True first and False after, or the other way round; row {i} is "
@@ -172,7 +193,8 @@ class Masked(Encoding[Data]):
     def _sealed(cls, data: Shaped, structure: Structure, width: int = 0, side: str = "right") -> Self:  # noqa: ARG003
         x: Any = _open()
         x.data = data
-        x.lengths = structure.lengths
+        if not (structure.late and structure.serves(data)):
+            x.lengths = structure.lengths
         x.side = side
         x._structure = structure if structure.stable else structure.in_order()
         x._shape = data.shape
@@ -183,7 +205,7 @@ class Masked(Encoding[Data]):
 
     def _padding(self) -> bool:
         n, width = self._shape[:2]
-        return self._structure.rows < n * width
+        return self._structure.late or self._structure.rows < n * width
 
     def _with_data(self, data: Shaped) -> Self:
         return self._sealed(data, self._structure, 0, self.side)
@@ -209,6 +231,13 @@ class Masked(Encoding[Data]):
         given: Any = self.data
         data = self._look().take(given, where, 0)
         return self._sealed(data, Structure.of_lengths(self.lengths[where]), *self._form())
+
+
+def _check_side(side: object) -> None:
+    if not isinstance(side, str):
+        raise KIND(f'side must be "right" or "left", not {said(side)}')
+    if side not in _SIDES:
+        raise ARGUMENT(f'side must be "right" or "left", not {said(side)}')
 
 
 _open = opened(Masked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, overload
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..layout import Layout
 from ..limits import check_room
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, picked, with_axes
+from .late import structure_within
 from .rows import Room, lay_out
 from .structure import Structure, integers, whole
 
@@ -84,13 +85,20 @@ class Ragged(Encoding[Data]):
         return self._structure.offsets
 
     @classmethod
-    def from_offsets(cls, data: Shaped, offsets: Integers) -> Ragged:
+    def from_offsets(
+        cls, data: Shaped, offsets: Integers, *, longest: SupportsIndex | None = None, trusted: bool = False
+    ) -> Ragged:
         """From offsets instead of lengths.
 
         Parameters
         ----------
         data : array ``(rows, *item)``
         offsets : ``(n + 1,)`` integers: 0 first, never falling, `rows` last
+        longest : int, optional
+            As many rows as the longest sequence has, or more.
+        trusted : bool
+            Offsets on a GPU stay there, and nothing waits for them; this needs `longest`.  Offsets on the host are
+            checked all the same.
 
         Returns
         -------
@@ -99,7 +107,19 @@ class Ragged(Encoding[Data]):
         Raises
         ------
         StructureError
-            If the offsets do not fit the data.
+            If the offsets do not fit the data, or a sequence is longer than `longest`; for ``trusted=True`` without
+            `longest`.
+
+        Notes
+        -----
+        Without `trusted`, offsets on a GPU are copied to the host, which waits for everything that runs there.  With
+        it nothing is checked: **kernels read and write where the offsets say**, so wrong ones destroy memory or end the
+        process.  int64 is not copied either, and must not change while the batch, or a graph, may read it.
+
+        What needs no more than `longest` goes on without waiting: conversions to `Masked`, which is `longest` wide
+        where no width is given, reductions, `softmax`, `expand`, `mask`, and their gradients, on sequences of up to
+        8,192 rows.  Everything else (``x.lengths``, `repr`, the order that `Padded` and `Packed` need, ``x[i]``) copies
+        the offsets to the host when it first asks for them, and checks them then.
 
         Examples
         --------
@@ -108,7 +128,7 @@ class Ragged(Encoding[Data]):
         >>> sf.Ragged.from_offsets(np.arange(5), [0, 2, 2, 5]).lengths
         array([2, 0, 3])
         """
-        return cls._from_offsets(data, offsets, "data", "offsets")
+        return cls._from_offsets(data, offsets, "data", "offsets", longest, trusted)
 
     @classmethod
     def from_row_splits(cls, values: Shaped, row_splits: Integers) -> Ragged:
@@ -142,13 +162,19 @@ class Ragged(Encoding[Data]):
         return cls._from_offsets(values, row_splits, "values", "row_splits")
 
     @classmethod
-    def from_row_lengths(cls, values: Shaped, row_lengths: Integers) -> Ragged:
+    def from_row_lengths(
+        cls, values: Shaped, row_lengths: Integers, *, longest: SupportsIndex | None = None, trusted: bool = False
+    ) -> Ragged:
         """``Ragged(values, row_lengths)`` by the name that TensorFlow has for it.
 
         Parameters
         ----------
         values : array ``(rows, *item)``
         row_lengths : n integers, not negative, with the sum `rows`
+        longest : int, optional
+            As for `from_offsets`.
+        trusted : bool
+            As for `from_offsets`: lengths on a GPU stay there, where they are added up to offsets.
 
         Returns
         -------
@@ -168,7 +194,7 @@ class Ragged(Encoding[Data]):
         """
         array = with_axes(adopt(values, "values")[1], 1, "values", "(rows, *item)")
         return cls._sealed(
-            array, Structure.of_lengths(integers(row_lengths, "row_lengths"), array.shape[0], "row_lengths")
+            array, structure_within(row_lengths, "row_lengths", array.shape[0], longest, trusted, cumulated=False)
         )
 
     @classmethod
@@ -217,10 +243,18 @@ class Ragged(Encoding[Data]):
         return cls._sealed(array, Structure.of_lengths(np.bincount(numbers, minlength=n)))
 
     @classmethod
-    def _from_offsets(cls, data: Shaped, offsets: Integers, rows: str, what: str) -> Ragged:
+    def _from_offsets(
+        cls,
+        data: Shaped,
+        offsets: Integers,
+        rows: str,
+        what: str,
+        longest: SupportsIndex | None = None,
+        trusted: bool = False,
+    ) -> Ragged:
         """`rows` and `what` are the names of both to the caller."""
         array = with_axes(adopt(data, rows)[1], 1, rows, "(rows, *item)")
-        structure = Structure.of_offsets(integers(offsets, what), what)
+        structure = structure_within(offsets, what, array.shape[0], longest, trusted, cumulated=True)
         ends_at(structure, array.shape[0], what, f"{rows} has {{}} rows")
         return cls._sealed(array, structure)
 
@@ -235,7 +269,8 @@ class Ragged(Encoding[Data]):
     def _sealed(cls, data: Shaped, structure: Structure) -> Self:
         x: Any = _open()
         x.data = data
-        x.lengths = structure.lengths
+        if not (structure.late and structure.serves(data)):
+            x.lengths = structure.lengths
         x._structure = structure if structure.stable else structure.in_order()
         x._shape = data.shape
         x._dtype = data.dtype

@@ -111,6 +111,8 @@ class Structure:
         "tensor",
     )
 
+    late = False  # are lengths and offsets still on a device?  See `LateStructure`
+
     lengths: Array  # (n,) in the caller's order
     offsets: Array  # (n + 1,)
     n: int
@@ -257,7 +259,7 @@ class Structure:
         room = self.room
         if room is not None and room[0] == width and room[1] == side:
             return room[2]
-        cum = self.offsets
+        cum = self.flat.cum
         at = Layout(cum, cum, cum, width, 1 if side == "left" else 0, 1, 0)
         self.room = width, side, at
         return at

@@ -32,10 +32,10 @@ from ..later import imported
 from ..layout import Layout
 from ..native import cubins
 from ..native.signature import Signature, Word
-from .driver import SIMULATED, Driver, driver
+from .driver import SIMULATED, Driver, Event, driver
 from .grids import Triple, geometry
 from .kernel import Kernel, Sequences, Work
-from .resident import Place, Resident, bring, constant, packed_of, words_of, zeros
+from .resident import Place, Resident, Sent, begins_at, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
 WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
@@ -366,6 +366,17 @@ def keep(library: Library, structure: Sequences, like: Array) -> None:
     """Bring the arrays of a structure beside `like`, as far as they are known, to stay there."""
     with _at(library, like) as place:
         bring((), structure, Resident.of(structure, place), place)
+
+
+def lend(library: Library, structure: Sequences, host: Array, there: Array) -> None:
+    """Find an array of a structure where it is on a device already, by the memory of the host that it belongs in."""
+    with _at(library, there) as place:
+        address = library.address(there)
+        event = None
+        if place.driver is not None and not place.captured:
+            event = Event.after(place.driver, place.index, place.stream)
+        lent = Sent(there, address, event, place.stream)
+        Resident.of(structure, place).keep([host], lent, {begins_at(host): address})
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays.library import Array, Library
 from ..arrays.numpy import NUMPY
-from ..errors import KERNEL, said
+from ..errors import DEVICE, KERNEL, said
 from ..later import imported, loading
 from ..layout import Layout
 from ..native.code import Traits, by_numba, code_of, spec_of, traits_of
@@ -37,6 +37,10 @@ class Sequences(Protocol):
     begins: tuple[Array, ...]  # where each begins, if that is no layout of its own
     order: Any  # by falling length
     device: dict[Any, Any]  # copies of its arrays on other devices
+
+    @property
+    def late(self) -> bool:
+        """Are these still on a device?"""
 
     def known_order(self) -> Any:
         """The order, if it has been asked for."""
@@ -198,9 +202,12 @@ class Kernel:
         out = outputs[0]
         own = NUMPY if type(out) is np.ndarray else library
         if own is not NUMPY and (device := library.kind(out)) != "cpu":
-            work = Work(structure.n, structure.rows) if work is None else work  # type: ignore[union-attr]
+            if work is None:
+                work = Work(structure.n, structure.bound if structure.late else structure.rows)  # type: ignore[union-attr]
             launcher(device).start(self, library, inputs, outputs, args, size, work, structure)
             return
+        if structure is not None and structure.late:
+            structure.arrived()  # type: ignore[attr-defined]
         units, rows, lengths = (structure.n, structure.rows, None) if work is None else work  # type: ignore[union-attr]
         data: list[Any]
         if spec.does == "moves":
@@ -351,6 +358,11 @@ def one_by_one(library: Library, arrays: tuple[Array, ...], like: Array) -> list
     return [library.from_host(array, like) for array in arrays]
 
 
+def cannot_lend(library: Library, structure: Sequences, host: Array, there: Array) -> None:  # noqa: ARG001
+    """The `lend` of a device where structures always come from the host."""
+    raise DEVICE(f"the structure of a batch cannot stay on {library.device(there)}; leave trusted=True out")
+
+
 def in_each_call(library: Library, structure: Sequences, like: Array) -> None:
     """The `keep` of a device where nothing stays."""
 
@@ -361,12 +373,14 @@ class Launcher(NamedTuple):
     ``start(kernel, library, inputs, outputs, args, size, work, structure)`` is `Kernel.start` with the kernel first,
     whose `on` has the function for the device; what is not on the device yet (arrays of int64, those of layouts, the
     item of a padding), it brings there.  ``keep(library, structure, like)`` brings the arrays of a structure to where
-    `like` is, ahead of the kernels that take them, where the launcher has a place for them.
+    `like` is, ahead of the kernels that take them, where the launcher has a place for them.  ``lend(library, structure,
+    host, there)`` lets kernels find `there` what is to stand in `host`.
     """
 
     start: Callable[..., None]
     sent: Callable[[Library, tuple[Array, ...], Array], list[Array]] = one_by_one
     keep: Callable[[Library, Sequences, Array], None] = in_each_call
+    lend: Callable[[Library, Sequences, Array, Array], None] = cannot_lend
 
 
 _launchers: dict[str, Launcher] = {}

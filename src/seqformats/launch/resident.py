@@ -160,7 +160,10 @@ class Resident:
 
     def missing(self, structure: Any) -> list[Array]:
         """What of the structure is known and not there."""
-        return [x for x in known_of(structure) if x.size and begins_at(x) not in self._arrays]
+        missing = [x for x in known_of(structure) if x.size and begins_at(x) not in self._arrays]
+        if missing and structure.late:  # they are on another device
+            structure.arrived()
+        return missing
 
     def keep(self, arrays: Sequence[Array], sent: Sent, addresses: dict[int, int]) -> None:
         """Find the copies of these arrays of the structure, which have been sent."""
@@ -177,7 +180,7 @@ class Resident:
 def known_of(structure: Any) -> list[Array]:
     """The arrays of a structure that kernels take, as far as they are known."""
     order = structure.known_order()
-    own = [structure.offsets, *structure.begins]
+    own = [structure.flat.cum, *structure.begins]
     return own if order is None else [*own, order.indices, order.steps]
 
 

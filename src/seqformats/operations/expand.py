@@ -26,7 +26,7 @@ from .over import flat_layout
 from .questions import lengths
 from .rearrange import per_sequence
 from .select import sum_of_copies
-from .spread import learn_moves, repeat_rows, repeated, repeating, summed
+from .spread import learn_moves, repeat_rows, repeated, repeating, spread, summed
 
 INNERMOST = -1
 """The level that is meant without another one; this very object says that nothing else was asked for."""
@@ -90,6 +90,9 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
         quick: X | None = enter(like, x)
         if quick is not None:
             return quick
+        if isinstance(like, Encoding) and like._structure.late and is_array(x):
+            expanded: X = _expanded_there(x, like._structure)
+            return expanded
     y = _expansion(x, like, level=level, out=out).run()
     if flat and isinstance(like, Encoding):
         rows: Any = x
@@ -97,6 +100,14 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
         if library is not None and library.has_doors:
             learn_moves(repeat_rows, [_repeating_flat], like, rows, y)
     return y
+
+
+def _expanded_there(x: Array, structure: Structure) -> Any:
+    """`expand` of rows, where the lengths are on a device and need not come."""
+    rows = _with_rows(adopt(x, "x")[1])
+    if rows.shape[0] != structure.n:
+        raise COUNTS(f"x has {rows.shape[0]} rows, but like has {structure.n} sequences on this level")
+    return spread(rows, flat_layout(structure, tuple(rows.shape[1:]), rows.dtype)).data
 
 
 _repeating_flat = SpreadingOut((), MOVES=1, FLAT=1, ARRAYS=1)

@@ -55,7 +55,7 @@ def repeated(library: Library, rows: Array, shape: E, out: Array | None = None) 
     at = shape if shape._in_one_array else flat_layout(structure, item, dtype)
     data = rows_like(library, at, item, dtype, rows) if out is None else out
     row = math.prod(item) * dtype.itemsize
-    if row and structure.rows:
+    if row and structure.n:
         repeat_rows.start(library, (rows,), (data,), (at._layout(),), row, structure)
     y: E = shape._with_data(data)
     if library.has_doors and out is None:

@@ -1,0 +1,48 @@
+"""The offsets of sequences by their lengths: ``out[0] = 0``, ``out[i + 1] = out[i] + x[i]``.
+
+``x (n,)``, ``out (n + 1,)`` int64.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import CALCULATES, Array, KernelSpec, compiled
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu
+
+
+@compiled
+def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:  # noqa: ARG001
+    """All of them, in one unit."""
+    out[0] = 0
+    for i in range(x.size):
+        out[i + 1] = out[i] + x[i]
+
+
+def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
+    """One block, which takes a length a thread at a time and adds them up by doubling (Hillis and Steele, 1986)."""
+    sums = gpu.shared.array(128, out.dtype)
+    me, threads = gpu.threadIdx.x, gpu.blockDim.x
+    if gpu.blockIdx.x == 0:
+        before = out.dtype.type(0)
+        if me == 0:
+            out[0] = before
+        begin = 0
+        while begin < x.size:
+            sums[me] = x[begin + me] if begin + me < x.size else 0
+            gpu.syncthreads()
+            step = 1
+            while step < threads:
+                more = sums[me - step] if me >= step else out.dtype.type(0)
+                gpu.syncthreads()
+                sums[me] += more
+                gpu.syncthreads()
+                step <<= 1
+            if begin + me < x.size:
+                out[begin + me + 1] = before + sums[me]
+            before += sums[threads - 1]
+            gpu.syncthreads()  # before the memory is used again
+            begin += threads
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("i8", "i8"), ("i4", "i8")))

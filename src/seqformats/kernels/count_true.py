@@ -1,0 +1,49 @@
+"""How many places of every row of a mask are not zero.
+
+``x (n * width,)``, ``out (n,)`` int64.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import CALCULATES, Array, KernelSpec, compiled
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, natural
+
+
+@compiled
+def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:
+    """Rows `lo` to `hi`."""
+    for i in range(lo, hi):
+        out[i] = 0
+        for place in range(i * width, (i + 1) * width):
+            out[i] += x[place] != 0
+
+
+def cuda(x: Array, out: Array, width: int) -> None:
+    """All rows, a block each."""
+    sums = gpu.shared.array(128, out.dtype)
+    me, threads = gpu.threadIdx.x, gpu.blockDim.x
+    i = gpu.blockIdx.x
+    while i < out.size:
+        count = out.dtype.type(0)
+        k = me
+        while k < width:
+            if x[natural(i * width + k)] != 0:
+                count += 1
+            k += threads
+        sums[me] = count
+        gpu.syncthreads()
+        half = threads >> 1
+        while half > 0:
+            if me < half:
+                sums[me] += sums[me + half]
+            gpu.syncthreads()
+            half >>= 1
+        if me == 0:
+            out[i] = sums[0]
+        gpu.syncthreads()  # before the memory is used again
+        i += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("u1", "i8"), ("i4", "i8"), ("i8", "i8")))
