@@ -94,7 +94,7 @@ def test_a_kernel_says_what_it_is(name):
     if spec.cuda is None:
         assert spec.over == ""
     else:
-        assert spec.over in ("rows", "lines", "rooms", "runs", "units", "sequences", "blocks")
+        assert spec.over in ("rows", "lines", "rooms", "runs", "units", "sequences", "blocks", "scores")
         moves = {"move_word", "move_four", "store_word"}.intersection(spec.cuda.__code__.co_names)
         assert (spec.does == "moves") is bool(moves)
     if spec.does != "host":
@@ -102,7 +102,7 @@ def test_a_kernel_says_what_it_is(name):
     if spec.does == "calculates":
         items = [kind for kind in flat(parameters(spec.cpu).values()) if kind == "Array"]
         assert spec.takes
-        assert spec.over == "blocks" or {len(kinds) for kinds in spec.takes} == {len(items)}
+        assert spec.over in ("blocks", "scores") or {len(kinds) for kinds in spec.takes} == {len(items)}
     else:
         assert spec.does == "host" or not spec.takes
 
@@ -237,7 +237,7 @@ def arithmetic():
 @needs_compiler
 @pytest.mark.parametrize(("name", "kinds"), list(arithmetic()))
 def test_arithmetic(name, kinds):
-    from seqformats.launch.grids import SUM_THREADS
+    from seqformats.launch.grids import SCORE_THREADS, SUM_THREADS
 
     spec = KERNELS[name]
     code = ptx_of(spec.cuda, kinds_of(spec.cuda, kinds), (8, 0))
@@ -257,7 +257,7 @@ def test_arithmetic(name, kinds):
         assert rooms or name in IN_RESULTS, "threads of a block share no memory"
         parts = 2 if kinds[-1] in COMPLEX else 1  # a complex number lies as one of its floats may
         for item, room in rooms:
-            assert int(room) == parts * int(item) * SUM_THREADS
+            assert int(room) == parts * int(item) * (SCORE_THREADS if spec.over == "scores" else SUM_THREADS)
     else:
         assert "bar.sync" not in code
         assert not rooms

@@ -15,14 +15,15 @@ pytestmark = pytest.mark.passes("compiled", "interpreted", reason="there are no 
 FOLDER = pathlib.Path(kernels.__file__).parent
 FILES = [*sorted(FOLDER.glob("*.py")), FOLDER / "parts" / "device.py"]
 # What waits for all threads of a block.
-BARRIERS = {"syncthreads", "tree_sum", "tree_max", "column_sum", "column_max", "column_powers"}
+BARRIERS = {"syncthreads", "tree_sum", "tree_max", "column_sum", "column_slopes", "column_powers"}
 
 
 @pytest.mark.parametrize("units", [1, 2, 3, 127, 128, 1000, 1 << 20])
 def test_no_block_without_a_unit(units):
-    """`best_tokens` has memory for as many blocks as there are units."""
-    grid, _, _ = grids.geometry("blocks", Work(units, units), 5)
-    assert grid[0] <= units
+    """`best_tokens` and others have memory for as many blocks as there are units."""
+    for over, size in (("blocks", 5), ("scores", 5), ("scores", 50_000)):
+        grid, _, _ = grids.geometry(over, Work(units, units), size)
+        assert grid[0] <= units
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 63, 1000, 260_000])

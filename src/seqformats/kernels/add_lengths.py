@@ -23,26 +23,26 @@ def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
     """One block, which takes a length a thread at a time and adds them up by doubling (Hillis and Steele, 1986)."""
     sums = gpu.shared.array(128, out.dtype)
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
-    if gpu.blockIdx.x == 0:
-        before = out.dtype.type(0)
-        if me == 0:
-            out[0] = before
-        begin = 0
-        while begin < x.size:
-            sums[me] = x[begin + me] if begin + me < x.size else 0
+    size = x.size if gpu.blockIdx.x == 0 else 0
+    before = out.dtype.type(0)
+    if gpu.blockIdx.x == 0 and me == 0:
+        out[0] = before
+    begin = 0
+    while begin < size:
+        sums[me] = x[begin + me] if begin + me < size else 0
+        gpu.syncthreads()
+        step = 1
+        while step < threads:
+            more = sums[me - step] if me >= step else out.dtype.type(0)
             gpu.syncthreads()
-            step = 1
-            while step < threads:
-                more = sums[me - step] if me >= step else out.dtype.type(0)
-                gpu.syncthreads()
-                sums[me] += more
-                gpu.syncthreads()
-                step <<= 1
-            if begin + me < x.size:
-                out[begin + me + 1] = before + sums[me]
-            before += sums[threads - 1]
-            gpu.syncthreads()  # before the memory is used again
-            begin += threads
+            sums[me] += more
+            gpu.syncthreads()
+            step <<= 1
+        if begin + me < size:
+            out[begin + me + 1] = before + sums[me]
+        before += sums[threads - 1]
+        gpu.syncthreads()  # before the memory is used again
+        begin += threads
 
 
 KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("i8", "i8"), ("i4", "i8")))

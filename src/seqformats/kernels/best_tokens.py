@@ -27,7 +27,6 @@ from .parts import (
     KernelSpec,
     Singles,
     alike,
-    candidate_value,
     choose_candidates,
     compiled,
     exp,
@@ -95,8 +94,8 @@ def joined(top: Any, total: Any, value: Any, token: int, r: int, form: int, limi
 
 
 @shared
-def better(
-    best: int,
+def key_above(
+    least: int,
     scores: Scores,
     value: Any,
     token: int,
@@ -106,13 +105,26 @@ def better(
     aside: Integers,
     lo: int,
     hi: int,
-) -> int:
-    """The key of the better one of a candidate and a token with this score, unless that is among those aside."""
+) -> Any:
+    """The key of a token with this score, if that is more than `least`, and none of those aside; else `least`."""
     value = worth(scores, value, token, r, log, limits)
     key = key_of(value, token)
-    if value > -math.inf and key > best and place_of(aside, lo, hi, token) < 0:
-        best = key
-    return best
+    if value > -math.inf and key > least and place_of(aside, lo, hi, token) < 0:
+        return key
+    return least
+
+
+@shared
+def listed(list: Integers, begin: int, found: int, limit: int, key: int, least: int) -> int:
+    """Put a key above `least` in a list of `found`, best first, of at most `limit`; how many there are then."""
+    if key > least and (found < limit or key > list[begin + limit - 1]):
+        j = begin + min(found, limit - 1)
+        while j > begin and list[j - 1] < key:
+            list[j] = list[j - 1]
+            j -= 1
+        list[j] = key
+        found = min(found + 1, limit)
+    return found
 
 
 def cuda(
@@ -123,19 +135,20 @@ def cuda(
     Every thread looks for its best candidate.  Where as many as are wanted have a better one it is out; those that
     remain list, best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each
     block of the grid ``min(places, 128)`` lists of `places`.  A candidate's place is the number of better ones in them
-    all.
+    all.  Where there are more places than 128, no more threads of a block have work than there are lists.
     """
     x, running, form = scores
     values, ids, counts, places = out
     begin, end, most = wanted
     rows = running.size
     parts = 2 if apart.begin.size != 0 else 1
-    largest = gpu.shared.array(128, x.dtype)
-    sums = gpu.shared.array(128, x.dtype)
-    keys = gpu.shared.array(128, ids.dtype)
-    floors = gpu.shared.array(128, ids.dtype)
+    largest = gpu.shared.array(256, x.dtype)
+    sums = gpu.shared.array(256, x.dtype)
+    keys = gpu.shared.array(256, ids.dtype)
+    floors = gpu.shared.array(256, ids.dtype)
     me = gpu.threadIdx.x
-    threads = gpu.blockDim.x
+    threads = gpu.blockDim.x if places <= 128 else min(gpu.blockDim.x, 128)
+    works = me < threads
     infinite = x.dtype.type(math.inf)
     none = key_of(-infinite, 0xFFFFFFFF)
     home = gpu.blockIdx.x * min(places, 128) * places
@@ -159,7 +172,7 @@ def cuda(
         row = r * width
         top = -infinite
         total = x.dtype.type(0)
-        k = me if limit > 0 else width
+        k = me if limit > 0 and works else width
         while k + 3 * threads < width:  # four scores are on their way at a time
             a, b = x[natural(row + k)], x[natural(row + k + threads)]
             c, d = x[natural(row + k + 2 * threads)], x[natural(row + k + 3 * threads)]
@@ -195,24 +208,25 @@ def cuda(
             top = x.dtype.type(0)
         else:
             log = ln(total)
+        log_of = (top, log)
         for part in range(parts):
             size = width if part == 0 else hi - lo
+            without = hi if part == 0 else lo  # tokens that are apart are not in the first part
+            begin_at = me if good and limit > 0 and works else size
             best = none
-            k = me
-            while part == 0 and good and limit > 0 and k + 3 * threads < size:
+            k = begin_at
+            while part == 0 and k + 3 * threads < size:
                 a, b = x[natural(row + k)], x[natural(row + k + threads)]
                 c, d = x[natural(row + k + 2 * threads)], x[natural(row + k + 3 * threads)]
-                best = better(best, scores, a, k, r, (top, log), limits, apart.tokens, lo, hi)
-                best = better(best, scores, b, k + threads, r, (top, log), limits, apart.tokens, lo, hi)
-                best = better(best, scores, c, k + 2 * threads, r, (top, log), limits, apart.tokens, lo, hi)
-                best = better(best, scores, d, k + 3 * threads, r, (top, log), limits, apart.tokens, lo, hi)
+                best = key_above(best, scores, a, k, r, log_of, limits, apart.tokens, lo, without)
+                best = key_above(best, scores, b, k + threads, r, log_of, limits, apart.tokens, lo, without)
+                best = key_above(best, scores, c, k + 2 * threads, r, log_of, limits, apart.tokens, lo, without)
+                best = key_above(best, scores, d, k + 3 * threads, r, log_of, limits, apart.tokens, lo, without)
                 k += 4 * threads
-            while good and limit > 0 and k < size:
+            while k < size:
                 token = k if part == 0 else apart.tokens[lo + k]
-                value = candidate_value(scores, token, r, width, (top, log), limits)
-                key = key_of(value, token)
-                if value > -infinite and key > best and (part == 1 or place_of(apart.tokens, lo, hi, token) < 0):
-                    best = key
+                a = x[natural(row + token)]
+                best = key_above(best, scores, a, token, r, log_of, limits, apart.tokens, lo, without)
                 k += threads
             keys[me] = best
             floors[me] = none
@@ -227,29 +241,34 @@ def cuda(
             lists = min(lists, limit)
             chosen = rank < lists and best > none
             if chosen and rank == limit - 1:
-                floors[0] = best
+                floors[0] = best - 1
             gpu.syncthreads()
             floor = floors[0]
             mine = home + rank * places
             found = 0
-            k = me
-            while chosen and k < size:
+            k = begin_at if chosen else size
+            while part == 0 and k + 3 * threads < size:
+                a, b = x[natural(row + k)], x[natural(row + k + threads)]
+                c, d = x[natural(row + k + 2 * threads)], x[natural(row + k + 3 * threads)]
+                key = key_above(floor, scores, a, k, r, log_of, limits, apart.tokens, lo, without)
+                found = listed(blocks, mine, found, limit, key, floor)
+                key = key_above(floor, scores, b, k + threads, r, log_of, limits, apart.tokens, lo, without)
+                found = listed(blocks, mine, found, limit, key, floor)
+                key = key_above(floor, scores, c, k + 2 * threads, r, log_of, limits, apart.tokens, lo, without)
+                found = listed(blocks, mine, found, limit, key, floor)
+                key = key_above(floor, scores, d, k + 3 * threads, r, log_of, limits, apart.tokens, lo, without)
+                found = listed(blocks, mine, found, limit, key, floor)
+                k += 4 * threads
+            while k < size:
                 token = k if part == 0 else apart.tokens[lo + k]
-                value = candidate_value(scores, token, r, width, (top, log), limits)
-                if value > -infinite and (part == 1 or place_of(apart.tokens, lo, hi, token) < 0):
-                    key = key_of(value, token)
-                    if key >= floor and (found < limit or key > blocks[mine + limit - 1]):
-                        j = mine + min(found, limit - 1)
-                        found = min(found + 1, limit)
-                        while j > mine and blocks[j - 1] < key:
-                            blocks[j] = blocks[j - 1]
-                            j -= 1
-                        blocks[j] = key
+                a = x[natural(row + token)]
+                key = key_above(floor, scores, a, token, r, log_of, limits, apart.tokens, lo, without)
+                found = listed(blocks, mine, found, limit, key, floor)
                 k += threads
             if chosen:
                 keys[rank] = found
             gpu.syncthreads()
-            k = me
+            k = me if works else lists * places
             while k < lists * places:
                 own = k // places
                 place = k - own * places
@@ -282,4 +301,4 @@ def cuda(
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", alike(("f4",), 6))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "scores", alike(("f4",), 6))

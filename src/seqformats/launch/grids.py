@@ -11,6 +11,8 @@ from .kernel import Work
 THREADS, _ACROSS = (16, 4) if SIMULATED else (256, 128)
 # Kernels over sequences have shared memory for 128; the order of sums depends on the number.
 SUM_THREADS, _SUM_ACROSS = (16, 4) if SIMULATED else (128, 128)
+# Those over scores have it for 256, so many where a row of scores has many places.
+SCORE_THREADS, _MANY_SCORES = (8, 40) if SIMULATED else (256, 1 << 12)
 # Kernels loop over what the grid does not cover.
 _MOST_BLOCKS = 4 if SIMULATED else 1 << 16
 _MOST_RUNS = 4 if SIMULATED else 65535
@@ -32,6 +34,8 @@ def geometry(over: str, work: Work, size: int) -> tuple[Triple, Triple, tuple[in
     if over == "blocks":
         # not one more than there are units: for so many `best_tokens` has memory for the work
         return (between(work.units, 1), 1, 1), (_SUM_ACROSS, 1, 1), ()
+    if over == "scores":
+        return (between(work.units, 1), 1, 1), (SCORE_THREADS if size >= _MANY_SCORES else _SUM_ACROSS, 1, 1), ()
     if over == "sequences":
         across = _power(size, _SUM_ACROSS)
         grid = between(work.units), min(-(-size // across), _MOST_RUNS), 1

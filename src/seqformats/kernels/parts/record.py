@@ -59,7 +59,8 @@ class KernelSpec(NamedTuple):
     over: str = ""
     """What the grid on CUDA counts: "rows"; "lines" of threads, each for four rows; "rooms", the places of all runs of
     a rectangle; "runs" of free rows; "units", a thread for each column of items of a sequence; "sequences", a block for
-    each, with threads for its columns; "blocks", a block for each unit."""
+    each, with threads for its columns; "blocks", a block for each unit; "scores", the same, larger where a row is
+    wide."""
     takes: tuple[tuple[str, ...], ...] = ()
     """Of what calculates: the dtypes of its arrays, without those of int64, in each of the ways in which the library
     calls it.  Bools are bytes, and half precision comes as float32; on CUDA complex numbers are pairs of floats, unless
