@@ -21,7 +21,6 @@ from .parts import (
     Layout,
     add_block,
     alike,
-    along,
     at_most,
     columns_at_once,
     compiled,
@@ -39,8 +38,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import tree_sum
-    from .parts.gpu import gpu, wide
+    from .parts.device import four_of, tree_sum
+    from .parts.gpu import gpu, natural, wide
 
 
 @in_lanes
@@ -141,6 +140,8 @@ def cuda(
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            own_row, own_column = (width, k) if own else (1, 0)  # of the weights
             mass = out.dtype.type(0)
             for turn in range(2 if mode else 1, 0, -1):  # the sum of the weights, and that of the items
                 parts[place] = 0
@@ -149,11 +150,29 @@ def cuda(
                 if k < width:
                     t = gpu.threadIdx.y
                     taken = 0
-                    while t < length:
-                        r = at.cum[i] + t
-                        factor = weights[r * width + k if own else r]
+                    weight = (at.cum[i] + t) * own_row + own_column
+                    ahead = gpu.blockDim.y * own_row
+                    while t + 3 * gpu.blockDim.y < length:
+                        e, f = weights[natural(weight)], weights[natural(weight + ahead)]
+                        g, h = weights[natural(weight + 2 * ahead)], weights[natural(weight + 3 * ahead)]
                         if turn == 1:
-                            factor *= x[(first + along(at, t)) * width + k]
+                            a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
+                            e, f, g, h = e * a, f * b, g * c, h * d
+                        total += e
+                        total += f
+                        total += g
+                        total += h
+                        t += 4 * gpu.blockDim.y
+                        weight += 4 * ahead
+                        taken += 4
+                        if taken & 7 == 0:
+                            blocks += wide(total)
+                            total = parts[place]
+                    while t < length:
+                        factor = weights[natural(weight)]
+                        if turn == 1:
+                            factor *= x[natural(item_at(columns, t))]
+                        weight += ahead
                         total += factor
                         t += gpu.blockDim.y
                         taken += 1
