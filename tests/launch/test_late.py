@@ -1,5 +1,7 @@
 """Structures that stay on a device until the host asks for them."""
 
+import copy
+
 import numpy as np
 import oracle
 import pytest
@@ -123,7 +125,15 @@ def test_who_asks_waits_once(gpu, come, dtype, lengths, waits):
     oracle.assert_bits(late.lengths, x.lengths)
     oracle.assert_bits(late.offsets, x.offsets)
     assert repr(late).endswith(repr(x).split("cpu")[1])
+    assert type(late) is sf.Ragged
     assert len(waits) == 1
+
+
+@on_each_library
+def test_a_copy_is_of_its_own_class(gpu):
+    copied = copy.copy(by_offsets(gpu, numbers()))
+    assert type(copied) is sf.Ragged
+    oracle.assert_bits(copied.lengths, numbers().lengths)
 
 
 @on_each_library

@@ -146,16 +146,6 @@ class Encoding(Movable, Resident, InPyTorch, Generic[Data]):
     def __len__(self) -> int:
         return self._structure.n
 
-    if not TYPE_CHECKING:  # which knows all names
-
-        def __getattr__(self, name):
-            """The lengths, where they were still on a device when this was made; Python comes here for nothing else."""
-            if name != "lengths":
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            lengths = self._structure.lengths
-            object.__setattr__(self, "lengths", lengths)
-            return lengths
-
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 
@@ -248,7 +238,8 @@ class Encoding(Movable, Resident, InPyTorch, Generic[Data]):
         return restored, (type(self), *[x if f.name in _OF_ITEMS else _stored(x) for f, x in values])
 
     def __copy__(self) -> Self:
-        return type(self)(*self._values())
+        values = self._values()  # after which a late one is of its own class
+        return type(self)(*values)
 
     def __repr__(self) -> str:
         if self._made_of_others():
@@ -464,6 +455,24 @@ def opened(kind: type) -> type[Any]:
     same layout in memory, but no setters of its own; once filled it becomes the real thing by ``x.__class__ = kind``.
     """
     return type(f"_Open{kind.__name__}", kind.__bases__, {"__slots__": vars(kind)["__slots__"]})
+
+
+def without_lengths(kind: type) -> type[Any]:
+    """A twin of an encoding whose lengths are still on a device: when it is asked for them it becomes the real thing.
+
+    No other encoding pays for it, as all would for a ``__getattr__`` of their own.
+    """
+
+    def __getattr__(self: Any, name: str) -> Any:
+        if name != "lengths":
+            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        lengths = self._structure.lengths
+        object.__setattr__(self, "lengths", lengths)
+        object.__setattr__(self, "__class__", kind)
+        return lengths
+
+    own = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__, "__getattr__": __getattr__}
+    return type(kind.__name__, (kind,), own)
 
 
 def cut_range(structure: Structure, start: int, stop: int) -> Structure:

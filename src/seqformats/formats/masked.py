@@ -9,10 +9,10 @@ import numpy as np
 
 from ..arrays import Array, adopt, is_array, shape_of
 from ..errors import ARGUMENT, COUNTS, DTYPE, KIND, LENGTHS, LONG, SHAPE, said
+from ..later import imported
 from ..layout import Layout
 from .annotations import Data, Integers, Shaped, Side
-from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, with_axes
-from .late import of_mask
+from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, with_axes, without_lengths
 from .rows import Room, mask_beside
 from .structure import Structure, integers
 
@@ -147,7 +147,7 @@ class Masked(Encoding[Data]):
                 raise SHAPE(
                     f"mask has shape {tuple(given.shape)}, but data has {tuple(batch.shape[:2])} rows and columns"
                 )
-            return cls._sealed(batch, of_mask(library, given), 0, str(side))
+            return cls._sealed(batch, imported(".late", __package__).of_mask(library, given), 0, str(side))
         where = library.to_numpy(given)
         if where.dtype.kind not in "biu":
             raise DTYPE(f"mask must be bool (or 0 and 1), not {where.dtype}")
@@ -193,13 +193,14 @@ class Masked(Encoding[Data]):
     def _sealed(cls, data: Shaped, structure: Structure, width: int = 0, side: str = "right") -> Self:  # noqa: ARG003
         x: Any = _open()
         x.data = data
-        if not (structure.late and structure.serves(data)):
+        late = structure.late and structure.serves(data)
+        if not late:
             x.lengths = structure.lengths
         x.side = side
         x._structure = structure if structure.stable else structure.in_order()
         x._shape = data.shape
         x._dtype = data.dtype
-        x.__class__ = Masked
+        x.__class__ = _late if late else Masked
         made: Self = x
         return made
 
@@ -240,4 +241,4 @@ def _check_side(side: object) -> None:
         raise ARGUMENT(f'side must be "right" or "left", not {said(side)}')
 
 
-_open = opened(Masked)
+_open, _late = opened(Masked), without_lengths(Masked)

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..arrays import Array, Library, Shape, adopt, has_items
 from ..errors import ARGUMENT, BATCH, COUNTS, LENGTHS, ROWS, said
+from ..later import imported
 from ..layout import Layout
 from ..limits import check_room
 from .annotations import Data, Integers, Shaped
-from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, picked, with_axes
-from .late import structure_within
+from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, picked, with_axes, without_lengths
 from .rows import Room, lay_out
 from .structure import Structure, integers, whole
 
@@ -269,12 +269,13 @@ class Ragged(Encoding[Data]):
     def _sealed(cls, data: Shaped, structure: Structure) -> Self:
         x: Any = _open()
         x.data = data
-        if not (structure.late and structure.serves(data)):
+        late = structure.late and structure.serves(data)
+        if not late:
             x.lengths = structure.lengths
         x._structure = structure if structure.stable else structure.in_order()
         x._shape = data.shape
         x._dtype = data.dtype
-        x.__class__ = Ragged
+        x.__class__ = _late if late else Ragged
         made: Self = x
         return made
 
@@ -294,7 +295,20 @@ class Ragged(Encoding[Data]):
         return made
 
 
-_open = opened(Ragged)
+_open, _late = opened(Ragged), without_lengths(Ragged)
+
+
+def structure_within(
+    values: Integers, what: str, rows: int, longest: SupportsIndex | None, trusted: bool, cumulated: bool
+) -> Structure:
+    """That of offsets, or of lengths, with what the caller says of them."""
+    if longest is not None or trusted:
+        found: Structure = imported(".late", __package__).structure_within(
+            values, what, rows, longest, trusted, cumulated
+        )
+        return found
+    numbers = integers(values, what)
+    return Structure.of_offsets(numbers, what) if cumulated else Structure.of_lengths(numbers, rows, what)
 
 
 def gathered(library: Library, data: Array, item: Shape, chosen: Structure, starts: Array) -> Ragged:
