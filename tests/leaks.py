@@ -40,6 +40,7 @@ is_told = _ask is not Use
 def counted(watched):
     """The references to each thing, the blocks of Python's allocator, and the bytes of the system's."""
     gc.collect()
+    gc.freeze()  # what stays is walked over once, not before each count
     use = _ask()
     return [sys.getrefcount(thing) for thing in watched], sys.getallocatedblocks(), use.uordblks + use.hblkhd
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,12 @@ class LateStructure(Structure):
     late: bool
 
     def __init__(self, library: Library, there: Array, longest: int, rows: int | None) -> None:
-        host = np.zeros(there.shape[0], np.int64)
+        host: Array = np.zeros(there.shape[0], np.int64)
         self.n, self.longest, self.stable = host.size - 1, longest, True
         self._rows, self.bound = rows, self.n * longest
         if rows is not None:
             self.rows = self.bound = rows
+        host.setflags(False)
         self.flat = Layout(host, host, host, -1, 0, 1, 0)
         self._there = library, there
         self.late = True
@@ -60,9 +62,8 @@ class LateStructure(Structure):
         if self._rows is not None and found.rows != self._rows:
             raise ROWS(f"offsets must end with {self._rows}, since data has so many rows, but end with {found.rows}")
         host = self.flat.cum
-        host.setflags(True)
-        host[:] = found.offsets
-        host.setflags(False)
+        # read-only for all others; threads that come at the same time write the same
+        ctypes.memmove(host.ctypes.data, found.offsets.ctypes.data, host.nbytes)
         self._arrived, self.lengths, self.offsets, self.rows = found, found.lengths, host[:], found.rows
         self.late = False
         return found
@@ -77,7 +78,7 @@ def structure_within(
 ) -> Structure:
     """That of offsets, or of lengths: where they are trusted and on a device it is late, else all of it is checked.
 
-    ConversionError for an impossible `longest`, and where what is trusted comes without one.
+    StructureError for an impossible `longest`, and where what is trusted comes without one.
     """
     if longest is None and trusted:
         raise ARGUMENT("trusted=True needs longest=, as many rows as the longest sequence has, or more")
