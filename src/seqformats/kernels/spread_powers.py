@@ -6,6 +6,8 @@ logarithm.
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .parts import (
     CALCULATES,
     FLOATS,
@@ -21,12 +23,13 @@ from .parts import (
     locate,
     shared,
 )
-from .parts import log as ln
 from .parts.code import Item
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import bounds_of, first_of_line, row_in, run_on, word_of_line
     from .parts.gpu import natural, search
+
+ln = np.log  # of one number; on CUDA the device's own is put in its place
 
 
 @shared

@@ -19,9 +19,10 @@ from ..converters.convert import convert
 from ..doors.door import Calculating, Plan, SpreadingOut
 from ..formats import Encoding, Ragged
 from ..formats.leaves import ShapeDtype, leaves, rebuild
-from ..formats.structure import Pieces, Structure
+from ..formats.structure import Structure
 from ..launch.kernel import Kernel, kernel, variant_of
 from ..limits import NO_ROOM, no_room, remember
+from .pieces import are_long
 
 
 class Calculation:
@@ -103,7 +104,7 @@ class Calculation:
         variant: int,
     ) -> None:
         """Calculate the items of the result."""
-        if structure.longest > Pieces.LONG and self.long is not None and library.kind(out) == "cuda":
+        if self.long is not None and are_long(library, structure, out):
             self.long(self.kernel, library, data, out, args, width, structure)
         else:
             self.kernel.start(library, (data,), (out,), args, width, structure, variant=variant)

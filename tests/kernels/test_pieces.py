@@ -1,0 +1,97 @@
+"""What only GPUs are asked for, long sequences in pieces and lengths that are counted there, on the CPU.
+
+The kernels are shipped with the others, compiled for CPUs: they are what those of GPUs are read beside.
+"""
+
+import numpy as np
+import oracle
+import pytest
+from closed_doors import closed_doors
+
+import seqformats as sf
+from seqformats.arrays import NUMPY
+from seqformats.formats.late import count_true, offsets_of
+from seqformats.formats.leaves import leaves
+from seqformats.formats.structure import Pieces
+from seqformats.launch.kernel import Work
+from seqformats.operations import over, pieces, softmax, weighted
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, where kernels are interpreted
+
+
+def weights(x):
+    found = np.random.default_rng(1).normal(0, 1, x.data.shape)
+    found[3:17] = 0  # those of a piece sum to nothing
+    return sf.Ragged(found, x.lengths)
+
+
+def without_columns(x):
+    return sf.Ragged(weights(x).data[:, 0].copy(), x.lengths)
+
+
+CALLS = {
+    "sum": lambda x: sf.reduce_sum(x),
+    "mean": lambda x: sf.reduce_mean(x),
+    "max": lambda x: sf.reduce_max(x),
+    "logsumexp": lambda x: sf.reduce_logsumexp(x),
+    "var": lambda x: sf.reduce_var(x),
+    "std": lambda x: sf.reduce_std(x, ddof=1),
+    "softmax": sf.softmax,
+    "log_softmax": sf.log_softmax,
+    "softmax back": lambda x: sf.vjp(sf.softmax, x)[1](weights(x)),
+    "log_softmax back": lambda x: sf.vjp(sf.log_softmax, x)[1](weights(x)),
+    "weighted sum": lambda x: sf.reduce_sum(x, weights=weights(x)),
+    "weighted mean": lambda x: sf.reduce_mean(x, weights=without_columns(x)),
+    "weighted mean of columns": lambda x: sf.reduce_mean(x, weights=weights(x)),
+}
+
+
+@pytest.fixture
+def in_pieces(monkeypatch):
+    """What makes long sequences be done in pieces; it has the times that one was cut."""
+    cut, times = pieces.cut, []
+
+    def noted(*args):
+        times.append(1)
+        return cut(*args)
+
+    def begin():
+        for module in (over, pieces, softmax, weighted):
+            if hasattr(module, "are_long"):
+                monkeypatch.setattr(module, "are_long", lambda _, structure, __: structure.longest > 40)
+        monkeypatch.setattr(pieces, "cut", noted)
+        return times
+
+    monkeypatch.setattr(Pieces, "ROWS", 16)
+    return begin
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("name", list(CALLS))
+def test_pieces(name, special, in_pieces):
+    lengths = [3, 0, 56, 31, 16, 1, 41]
+    x = sf.Ragged(np.random.default_rng(0).normal(0, 1, (sum(lengths), 3)).astype("f4"), lengths)
+    if special:
+        x.data[3:19] = -np.inf  # a piece of these alone
+        x.data[40, 0], x.data[60, 1] = np.inf, np.nan
+    with closed_doors():
+        wanted, times = CALLS[name](x), in_pieces()
+        found = CALLS[name](x)
+    assert times
+    for one, other in zip(leaves(found), leaves(wanted), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+def test_lengths_are_added(dtype):
+    lengths = np.array([3, 0, 5, 1] * 300, dtype)
+    oracle.assert_bits(offsets_of(NUMPY, lengths), np.concatenate([[0], lengths.cumsum()]))
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i4", "i8"])
+def test_what_is_true_is_counted(dtype):
+    mask = (np.arange(70) < np.array([3, 0, 70, 33])[:, None]).astype(dtype)
+    out = np.zeros(4, np.int64)
+    count_true.start(NUMPY, (mask,), (out,), (), 70, None, Work(4, 4))
+    assert out.tolist() == [3, 0, 70, 33]
