@@ -30,11 +30,17 @@ def without_columns(x):
 
 
 CALLS = {
-    "sum": lambda x: sf.reduce_sum(x),
-    "mean": lambda x: sf.reduce_mean(x),
-    "max": lambda x: sf.reduce_max(x),
-    "logsumexp": lambda x: sf.reduce_logsumexp(x),
-    "var": lambda x: sf.reduce_var(x),
+    "sum": sf.reduce_sum,
+    "mean": sf.reduce_mean,
+    "max": sf.reduce_max,
+    "argmax": sf.argmax,
+    "prod": sf.reduce_prod,
+    "cumsum": sf.cumsum,
+    "cumsum back": lambda x: sf.vjp(sf.cumsum, x)[1](x),
+    "topk": lambda x: sf.topk_mean(x, [1, 3, 4]),
+    "topk back": lambda x: sf.vjp(sf.topk_mean, x, [1, 3])[1](np.ones((x.lengths.size, 2, 3), x.dtype)),
+    "logsumexp": sf.reduce_logsumexp,
+    "var": sf.reduce_var,
     "std": lambda x: sf.reduce_std(x, ddof=1),
     "softmax": sf.softmax,
     "log_softmax": sf.log_softmax,

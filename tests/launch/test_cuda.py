@@ -284,6 +284,9 @@ IN_PIECES = {
     "logsumexp": (sf.reduce_logsumexp, lambda x: {}),
     "max": (sf.reduce_max, lambda x: {}),
     "min": (sf.reduce_min, lambda x: {}),
+    "prod": (sf.reduce_prod, lambda x: {}),
+    "cumsum": (sf.cumsum, lambda x: {}),
+    "topk": (sf.topk_mean, lambda x: {"topks": [1, 3, 4]}),
     "var": (sf.reduce_var, lambda x: {}),
     "std": (sf.reduce_std, lambda x: {}),
     "sum with weights": weighted(sf.reduce_sum, True),
@@ -319,6 +322,8 @@ def test_long_sequences_in_pieces(gpu, name, kind, monkeypatch):
         else:
             y, found = operation(here, **given), operation(gpu.up(here), **there)
         assert_found(gpu, found, y)
+        if name == "max":
+            assert_found(gpu, sf.argmax(gpu.up(here)), sf.argmax(here), exact=True)
     assert times
 
 

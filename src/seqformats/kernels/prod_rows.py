@@ -15,7 +15,6 @@ from .parts import (
     KernelSpec,
     Layout,
     alike,
-    along,
     at_most,
     columns_at_once,
     compiled,
@@ -29,7 +28,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.device import four_of
+    from .parts.gpu import gpu, natural
 
 
 @in_lanes
@@ -80,12 +80,21 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
-            parts[place] = 1
+            found = out.dtype.type(1)
             if k < width:
-                t = gpu.threadIdx.y
+                columns = Columns(first * width + k, length, width, at.steps, at.step)
+                t, down = gpu.threadIdx.y, gpu.blockDim.y
+                while t + 3 * down < length:
+                    a, b, c, d = four_of(x, columns, t, down)
+                    found *= a
+                    found *= b
+                    found *= c
+                    found *= d
+                    t += 4 * down
                 while t < length:
-                    parts[place] *= x[(first + along(at, t)) * width + k]
-                    t += gpu.blockDim.y
+                    found *= x[natural(item_at(columns, t))]
+                    t += down
+            parts[place] = found
             gpu.syncthreads()
             half = gpu.blockDim.y >> 1
             while half > 0:

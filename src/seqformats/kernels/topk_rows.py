@@ -38,8 +38,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu, wide
+    from .parts.device import columns_of_grid, first_column, mean_of_first
+    from .parts.gpu import gpu
 
 
 @shared
@@ -185,15 +185,7 @@ def cuda(
             columns, begin = Columns(first * width + k, length, width, at.steps, at.step), i * most * width + k
             collect(x, tops, places, columns, begin, most)
             for q in range(ks.size):
-                total = out.dtype.type(0)
-                blocks = wide(total)
-                for a in range(at_most(ks[q], length)):
-                    total += tops[begin + a * width]
-                    if a & 7 == 7:
-                        blocks += wide(total)
-                        total = out.dtype.type(0)
-                total = out.dtype.type(blocks + wide(total))
-                out[(i * ks.size + q) * width + k] = total / out.dtype.type(ks[q])
+                out[(i * ks.size + q) * width + k] = mean_of_first(tops, out, begin, width, ks[q], length)
             k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 

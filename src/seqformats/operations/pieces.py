@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arrays import Array, Library
+import numpy as np
+
+from ..arrays import Array, Library, frozen
 from ..formats import Ragged
-from ..formats.rows import lay_out
+from ..formats.rows import lay_out, move
 from ..formats.structure import Pieces, Structure
 from ..launch.kernel import Kernel, kernel
 from ..layout import Layout
@@ -20,6 +22,11 @@ power_pieces, add_powers, spread_powers = kernel("power_pieces"), kernel("add_po
 slope_pieces, spread_slopes = kernel("slope_pieces"), kernel("spread_slopes")
 var_rows, vary_pieces = kernel("var_rows"), kernel("vary_pieces")
 sum_rows, weigh_rows, share_rows = kernel("sum_rows"), kernel("weigh_rows"), kernel("share_rows")
+before_pieces, run_pieces = kernel("before_pieces"), kernel("run_pieces")
+repeat_rows, find_rows, first_places = kernel("repeat_rows"), kernel("find_rows"), kernel("first_places")
+topk_rows, merge_tops = kernel("topk_rows"), kernel("merge_tops")
+
+_ONE = frozen(np.ones(1, np.int64))
 
 
 def are_long(library: Library, structure: Structure, like: Array) -> bool:
@@ -98,6 +105,57 @@ def varied(
     var_rows.start(library, (data,), (variances,), (at, 0, 0), width, each)
     numbers = whole.offsets, each.offsets, deviation, ddof
     vary_pieces.start(library, (sums, variances), (out,), numbers, width, whole)
+
+
+def running(
+    _: Kernel | None,
+    library: Library,
+    data: Array,
+    out: Array,
+    args: tuple[Any, ...],
+    width: int,
+    structure: Structure,
+) -> None:
+    """What `cumsum_rows` does, of rows after the first piece within the rounding of its sum."""
+    own, back = args
+    data, at, each, whole = cut(library, data, own, width, structure)
+    sums = sums_of(library, data, out, at, width, each)
+    before = library.empty((each.n * width,), sums.dtype, out)
+    before_pieces.start(library, (sums,), (before,), (whole.offsets, back), width, whole)
+    result = out if own.step == 1 else library.empty((structure.rows * width,), out.dtype, out)
+    run_pieces.start(library, (data, before), (result,), (at, back), width, each)
+    if own.step != 1:
+        move(library, result, out, structure.flat, own, width * out.dtype.itemsize, structure)
+
+
+def found(
+    library: Library, data: Array, wanted: Array, out: Array, args: tuple[Layout], width: int, structure: Structure
+) -> None:
+    """What `find_rows` does."""
+    data, at, each, whole = cut(library, data, *args, width, structure)
+    spread = library.empty((each.n * width,), wanted.dtype, wanted)
+    repeat_rows.start(library, (wanted,), (spread,), (whole.flat,), width * wanted.dtype.itemsize, whole)
+    places = library.empty((each.n * width,), out.dtype, out)
+    find_rows.start(library, (data, spread), (places,), (at,), width, each)
+    first_places.start(library, (places,), (out,), (whole.offsets, each.offsets), width, whole)
+
+
+def largest(
+    library: Library,
+    data: Array,
+    made: tuple[Array, Array, Array],
+    args: tuple[Layout, Array, int],
+    width: int,
+    structure: Structure,
+) -> None:
+    """What `topk_rows` does, with all it can find."""
+    (out, tops, _), (own, ks, most) = made, args
+    data, at, each, whole = cut(library, data, own, width, structure)
+    none = library.empty((each.n * width,), out.dtype, out)
+    parts = library.empty((each.n * most * width,), tops.dtype, tops)
+    places = library.empty((each.n * most * width,), library.dtype("int64"), tops)
+    topk_rows.start(library, (data,), (none, parts, places), (at, _ONE, most, 1), width, each)
+    merge_tops.start(library, (parts, places), made, (whole.offsets, each.offsets, ks, most), width, whole)
 
 
 def powers(

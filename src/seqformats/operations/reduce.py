@@ -72,7 +72,7 @@ MEAN = Reduction("mean", sums_of[1], sum_pullback(1), what="a sum", synonyms=("a
 SQRT = Reduction("sqrt", sums_of[2], sum_pullback(2), what="a sum", sums=True)
 PROD = Reduction(
     "prod",
-    Calculation("prod_rows", _products),
+    Calculation("prod_rows", _products, long=twice),
     slopes_pullback(Spreading("prod_back", laid=[True])),
     what="a product",
     default=ONE,

@@ -157,7 +157,7 @@ def log_softmax(x: B) -> B:
     return LOG_SOFTMAX.otherwise(x) if y is None else y
 
 
-_cumsums = [Calculation("cumsum_rows", sums, back, by_item=True) for back in (0, 1)]
+_cumsums = [Calculation("cumsum_rows", sums, back, by_item=True, long=pieces.running) for back in (0, 1)]
 
 
 _cumsum, _cumsum_back = _cumsums

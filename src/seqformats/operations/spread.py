@@ -84,7 +84,10 @@ def places_of(x: Encoding, values: Array) -> Array:
     out = library.empty(values.shape, library.dtype("int64"), values)
     width = math.prod(values.shape[1:])
     if width and x._structure.n:
-        find_rows.start(library, (data, values), (out,), (x._layout(),), width, x._structure)
+        if pieces.are_long(library, x._structure, out):
+            pieces.found(library, data, values, out, (x._layout(),), width, x._structure)
+        else:
+            find_rows.start(library, (data, values), (out,), (x._layout(),), width, x._structure)
     return out
 
 

@@ -13,9 +13,10 @@ from ..errors import ARGUMENT
 from ..formats import Encoding
 from ..formats.annotations import Integers
 from ..formats.leaves import calculated, without_data
-from ..formats.structure import integers
+from ..formats.structure import Pieces, integers
 from ..gradients.operation import Call, Pullback, linear, operation, to_be_summed
 from ..launch.kernel import kernel
+from . import pieces
 from .annotations import Batch, Flat, Nested, Reduced
 from .extremes import MAX, MIN
 from .over import in_one_array, layout_for, name_of, settled
@@ -91,7 +92,10 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
         places = library.empty((n, kept, *item), library.dtype("int64"), data)
         results = (out, tops, places)
         if width and n:
-            topk_rows.start(library, (data,), results, (at, ks, kept, int(back)), width, r._structure)
+            if kept * 4 <= Pieces.ROWS and pieces.are_long(library, r._structure, out):
+                pieces.largest(library, data, results, (at, ks, kept), width, r._structure)
+            else:
+                topk_rows.start(library, (data,), results, (at, ks, kept, int(back)), width, r._structure)
         y = over_levels(library.astype(out, result), z)
         if not back:
             return y, None

@@ -323,6 +323,19 @@ def softmax_slope(slope: Item, item: Item, total: Item, log: int) -> Any:
 
 
 @plain_on_cuda
+def mean_of_first(tops: Array, out: Array, begin: int, width: int, k: int, length: int) -> Any:
+    """The sum of the first k items, or as many as there are, of a column that begins at ``tops[begin]``, by k."""
+    total = out.dtype.type(0)
+    blocks = wide(total)
+    for a in range(min(k, length)):
+        total += tops[begin + a * width]
+        if a & 7 == 7:
+            blocks += wide(total)
+            total = out.dtype.type(0)
+    return out.dtype.type(blocks + wide(total)) / out.dtype.type(k)
+
+
+@plain_on_cuda
 def frame_powers(x: Array, begin: int, width: int, top: Item) -> Any:
     """The sum of ``exp(x[begin:begin + width] - top)``, by 8 and these in float64."""
     none = x.dtype.type(0)
@@ -359,5 +372,6 @@ SHARED = {
         column_slopes,
         softmax_slope,
         frame_powers,
+        mean_of_first,
     )
 }

@@ -1,0 +1,60 @@
+"""What comes before every piece of long sequences: the sums of the pieces on one side, column by column.
+
+``x (pieces * width,)`` are the sums of the pieces, as `sum_pieces` has them, ``out`` those before each; ``pieces (n +
+1,)`` is how many there are before each sequence.  `back` is 1 for the way from the end.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import CALCULATES, SUMS, Array, Integers, KernelSpec, alike, compiled
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column
+    from .parts.gpu import gpu, natural
+
+
+@compiled
+def cpu(x: Array, out: Array, pieces: Integers, back: int, width: int, lo: int, hi: int) -> None:
+    """Sequences `lo` to `hi`, number by number."""
+    for i in range(lo, hi):
+        begin, end = pieces[i], pieces[i + 1]
+        for k in range(width):
+            total = out.dtype.type(-0.0)  # to which -0.0 can be added
+            for piece in range(begin, end):
+                place = (begin + end - 1 - piece if back else piece) * width + k
+                out[place] = total
+                total += x[place]
+
+
+def cuda(x: Array, out: Array, pieces: Integers, back: int, width: int) -> None:
+    """All sequences, a thread a column of each; four pieces are on their way at a time."""
+    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while i < pieces.size - 1:
+        count, by = pieces[i + 1] - pieces[i], (1 - 2 * back) * width
+        k = first_column()
+        while k < width:
+            total = out.dtype.type(-0.0)
+            place = (pieces[i] + (count - 1) * back) * width + k
+            for _ in range(count >> 2):
+                a, b = x[natural(place)], x[natural(place + by)]
+                c, d = x[natural(place + 2 * by)], x[natural(place + 3 * by)]
+                out[natural(place)] = total
+                total += a
+                out[natural(place + by)] = total
+                total += b
+                out[natural(place + 2 * by)] = total
+                total += c
+                out[natural(place + 3 * by)] = total
+                total += d
+                place += 4 * by
+            for _ in range(count & 3):
+                a = x[natural(place)]
+                out[natural(place)] = total
+                total += a
+                place += by
+            k += columns_of_grid()
+        i += gpu.gridDim.x * gpu.blockDim.y
+
+
+_WIDE = dict.fromkeys("f8" if kind[0] == "f" else to for kind, to in SUMS)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(_WIDE, 2))

@@ -1,0 +1,108 @@
+"""The largest items of every sequence of those of its pieces, which `topk_rows` has found, and their means.
+
+``x (pieces * most * width,)``, falling in every piece, and their `places` there; ``pieces (n + 1,)`` is how many pieces
+there are before each sequence, ``rows (pieces + 1,)`` the rows before each piece.  The results `out`, `tops` and
+`where` and the numbers `ks` are those of `topk_rows`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, at_most, beyond, compiled, shared
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import columns_of_grid, first_column, mean_of_first
+    from .parts.gpu import gpu
+
+
+@shared
+def merge(
+    x: Array,
+    places: Integers,
+    tops: Array,
+    where: Integers,
+    pieces: Integers,
+    rows: Integers,
+    i: int,
+    k: int,
+    most: int,
+    width: int,
+) -> Any:
+    """Column k of sequence i; how many rows the sequence has."""
+    begin, first = i * most * width + k, pieces[i]
+    end = begin
+    for a in range(begin, begin + most * width, width):
+        tops[a] = 0
+        where[a] = -1
+    for piece in range(first, pieces[i + 1]):
+        place = piece * most * width + k
+        for _ in range(at_most(rows[piece + 1] - rows[piece], most)):
+            value = x[place]
+            at = end
+            if end == begin + most * width:
+                at -= width
+                if not beyond(value, tops[at], 0):
+                    break  # nor is anything after it
+            else:
+                end += width
+            while at > begin and beyond(value, tops[at - width], 0):
+                tops[at] = tops[at - width]
+                where[at] = where[at - width]
+                at -= width
+            tops[at] = value
+            where[at] = rows[piece] - rows[first] + places[place]
+            place += width
+    return rows[pieces[i + 1]] - rows[first]
+
+
+@compiled
+def cpu(
+    x: Array,
+    places: Integers,
+    out: Array,
+    tops: Array,
+    where: Integers,
+    pieces: Integers,
+    rows: Integers,
+    ks: Integers,
+    most: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Sequences `lo` to `hi`, number by number."""
+    for i in range(lo, hi):
+        for k in range(width):
+            length = merge(x, places, tops, where, pieces, rows, i, k, most, width)
+            for q in range(ks.size):
+                total = 0.0
+                for a in range(at_most(ks[q], length)):
+                    total += tops[(i * most + a) * width + k]
+                out[(i * ks.size + q) * width + k] = total / ks[q]
+
+
+def cuda(
+    x: Array,
+    places: Integers,
+    out: Array,
+    tops: Array,
+    where: Integers,
+    pieces: Integers,
+    rows: Integers,
+    ks: Integers,
+    most: int,
+    width: int,
+) -> None:
+    """All sequences, a thread a column of each."""
+    i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    while i < pieces.size - 1:
+        k = first_column()
+        while k < width:
+            length = merge(x, places, tops, where, pieces, rows, i, k, most, width)
+            for q in range(ks.size):
+                mean = mean_of_first(tops, out, i * most * width + k, width, ks[q], length)
+                out[(i * ks.size + q) * width + k] = mean
+            k += columns_of_grid()
+        i += gpu.gridDim.x * gpu.blockDim.y
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 3))
