@@ -189,11 +189,11 @@ def test_interleave_of_many_and_long(arrays):
         assert_kept(arrays.on(sf.interleave)(xs), xs[0], mapped(truths[0], lambda _, i, made=made: made[i]))
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 8, 5 if INTERPRETED else 33])
+@pytest.mark.parametrize("width", [1, 5] if INTERPRETED else [1, 2, 4, 8, 33])
 @pytest.mark.parametrize("kind", [sf.Ragged, sf.List, sf.Masked, sf.Padded], ids=oracle.format_name)
 def test_interleave_of_sequences_alike(arrays, kind, width):
     """They are moved as one, beside others that are not; there and back, by one thread or several."""
-    lengths = np.array([3, 0, 40, 1, 7, 7, 0, 5, 2, 260])
+    lengths = np.array([3, 0, 40, 1, 7, 7, 0, 5, 2, 26 if INTERPRETED else 260])
     others = lengths.copy()
     others[5] = 6
     xs = [

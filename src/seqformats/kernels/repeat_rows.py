@@ -11,7 +11,6 @@ from .parts import (
     Array,
     KernelSpec,
     Layout,
-    at_most,
     compiled,
     locate,
     move_row,
@@ -21,8 +20,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import bounds_of, first_of_line, move_four, row_in, run_on
-    from .parts.gpu import search
+    from .parts.device import first_of_line, four_rows, move_four
 
 
 @compiled
@@ -43,18 +41,9 @@ def cpu(src: int, out: int, at: Layout, row: int, lo: int, hi: int) -> None:
 
 def cuda(src: Array, out: Array, at: Layout, row: int) -> None:
     """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
-    bounds = bounds_of(at)
-    last = at.cum[at.cum.size - 1] - 1
     r = first_of_line()
-    if r <= last:
-        run = search(bounds, r)
-        come0, _, to0 = row_in(at, run, r)
-        run = run_on(bounds, run, at_most(r + 1, last))  # the last row is moved again where the line has fewer
-        come1, _, to1 = row_in(at, run, at_most(r + 1, last))
-        run = run_on(bounds, run, at_most(r + 2, last))
-        come2, _, to2 = row_in(at, run, at_most(r + 2, last))
-        run = run_on(bounds, run, at_most(r + 3, last))
-        come3, _, to3 = row_in(at, run, at_most(r + 3, last))
+    if r < at.cum[at.cum.size - 1]:
+        (come0, _, to0), (come1, _, to1), (come2, _, to2), (come3, _, to3) = four_rows(at, r)
         come = (come0 * row, come1 * row, come2 * row, come3 * row)
         move_four(out, src, row, 1, (to0 * row, to1 * row, to2 * row, to3 * row), come)
 

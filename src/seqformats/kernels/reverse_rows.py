@@ -11,7 +11,6 @@ from .parts import (
     KernelSpec,
     Layout,
     along,
-    at_most,
     compiled,
     locate,
     move_row,
@@ -21,8 +20,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import bounds_of, first_of_line, move_four, row_in, run_on
-    from .parts.gpu import search
+    from .parts.device import first_of_line, four_rows, move_four
 
 
 @compiled
@@ -50,18 +48,13 @@ def way_of_row(at: Layout, found: tuple[int, int, int], row: int) -> Any:
 
 def cuda(src: Array, out: Array, at: Layout, row: int) -> None:
     """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
-    bounds = bounds_of(at)
-    last = at.cum[at.cum.size - 1] - 1
     r = first_of_line()
-    if r <= last:
-        run = search(bounds, r)
-        come0, to0 = way_of_row(at, row_in(at, run, r), row)
-        run = run_on(bounds, run, at_most(r + 1, last))  # the last row is moved again where the line has fewer
-        come1, to1 = way_of_row(at, row_in(at, run, at_most(r + 1, last)), row)
-        run = run_on(bounds, run, at_most(r + 2, last))
-        come2, to2 = way_of_row(at, row_in(at, run, at_most(r + 2, last)), row)
-        run = run_on(bounds, run, at_most(r + 3, last))
-        come3, to3 = way_of_row(at, row_in(at, run, at_most(r + 3, last)), row)
+    if r < at.cum[at.cum.size - 1]:
+        first, second, third, fourth = four_rows(at, r)
+        come0, to0 = way_of_row(at, first, row)
+        come1, to1 = way_of_row(at, second, row)
+        come2, to2 = way_of_row(at, third, row)
+        come3, to3 = way_of_row(at, fourth, row)
         move_four(out, src, row, 1, (to0, to1, to2, to3), (come0, come1, come2, come3))
 
 

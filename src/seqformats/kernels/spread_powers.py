@@ -16,7 +16,6 @@ from .parts import (
     KernelSpec,
     Layout,
     alike,
-    at_most,
     compiled,
     exp,
     item_at,
@@ -26,8 +25,8 @@ from .parts import (
 from .parts.code import Item
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import bounds_of, first_of_line, row_in, run_on, word_of_line
-    from .parts.gpu import natural, search
+    from .parts.device import first_of_line, four_rows, word_of_line
+    from .parts.gpu import natural
 
 ln = np.log  # of one number; on CUDA the device's own is put in its place
 
@@ -53,18 +52,9 @@ def cpu(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, wi
 
 def cuda(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All rows, a line of threads for four."""
-    bounds = bounds_of(at)
-    last = at.cum[at.cum.size - 1] - 1
     r, k = first_of_line(), word_of_line()
-    if r <= last and k < width:
-        run = search(bounds, r)
-        i0, _, row0 = row_in(at, run, r)
-        run = run_on(bounds, run, at_most(r + 1, last))  # the last row is written again where the line has fewer
-        i1, _, row1 = row_in(at, run, at_most(r + 1, last))
-        run = run_on(bounds, run, at_most(r + 2, last))
-        i2, _, row2 = row_in(at, run, at_most(r + 2, last))
-        run = run_on(bounds, run, at_most(r + 3, last))
-        i3, _, row3 = row_in(at, run, at_most(r + 3, last))
+    if r < at.cum[at.cum.size - 1] and k < width:
+        (i0, _, row0), (i1, _, row1), (i2, _, row2), (i3, _, row3) = four_rows(at, r)
         a, b = x[natural(row0 * width + k)], x[natural(row1 * width + k)]
         c, d = x[natural(row2 * width + k)], x[natural(row3 * width + k)]
         out[natural(row0 * width + k)] = power(a, top, total, i0 * width + k, log)

@@ -6,11 +6,11 @@
 import math
 from typing import TYPE_CHECKING
 
-from .parts import CALCULATES, FLOATS, Array, Columns, KernelSpec, Layout, alike, at_most, compiled, item_at, locate
+from .parts import CALCULATES, FLOATS, Array, Columns, KernelSpec, Layout, alike, compiled, item_at, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import bounds_of, first_of_line, row_in, run_on, softmax_slope, word_of_line
-    from .parts.gpu import natural, search
+    from .parts.device import first_of_line, four_rows, softmax_slope, word_of_line
+    from .parts.gpu import natural
 
 
 @compiled
@@ -27,18 +27,9 @@ def cpu(totals: Array, x: Array, y: Array, out: Array, at: Layout, log: int, wid
 
 def cuda(totals: Array, x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All rows, a line of threads for four."""
-    bounds = bounds_of(at)
-    last = at.cum[at.cum.size - 1] - 1
     r, k = first_of_line(), word_of_line()
-    if r <= last and k < width:
-        run = search(bounds, r)
-        i0, _, row0 = row_in(at, run, r)
-        run = run_on(bounds, run, at_most(r + 1, last))  # the last row is written again where the line has fewer
-        i1, _, row1 = row_in(at, run, at_most(r + 1, last))
-        run = run_on(bounds, run, at_most(r + 2, last))
-        i2, _, row2 = row_in(at, run, at_most(r + 2, last))
-        run = run_on(bounds, run, at_most(r + 3, last))
-        i3, _, row3 = row_in(at, run, at_most(r + 3, last))
+    if r < at.cum[at.cum.size - 1] and k < width:
+        (i0, _, row0), (i1, _, row1), (i2, _, row2), (i3, _, row3) = four_rows(at, r)
         a, b = x[natural(row0 * width + k)], x[natural(row1 * width + k)]
         c, d = x[natural(row2 * width + k)], x[natural(row3 * width + k)]
         e, f = y[natural(row0 * width + k)], y[natural(row1 * width + k)]

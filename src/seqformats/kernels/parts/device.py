@@ -50,12 +50,6 @@ def columns_of_grid() -> Any:
 
 
 @plain_on_cuda
-def bounds_of(at: Layout) -> Any:
-    """The rows before each run in which a layout counts rows: a sequence, or a time step."""
-    return at.cum if at.step == 1 else at.steps
-
-
-@plain_on_cuda
 def run_on(cum: Integers, run: int, r: int) -> Any:
     """The run that holds row r, which is not before `run`."""
     while cum[natural(run + 1)] <= r:
@@ -72,6 +66,21 @@ def row_in(at: Layout, run: int, r: int) -> Any:
         return run, t, first + t
     first = r - at.steps[natural(run)]
     return at.starts[natural(first)], run, first + along(at, run)
+
+
+@plain_on_cuda
+def four_rows(at: Layout, r: int) -> Any:
+    """What `find` says of row r and of the next three, with one search; of the last one again where there are fewer."""
+    bounds = at.cum if at.step == 1 else at.steps
+    last = at.cum[at.cum.size - 1] - 1
+    run = search(bounds, r)
+    first = row_in(at, run, r)
+    run = run_on(bounds, run, min(r + 1, last))
+    second = row_in(at, run, min(r + 1, last))
+    run = run_on(bounds, run, min(r + 2, last))
+    third = row_in(at, run, min(r + 2, last))
+    run = run_on(bounds, run, min(r + 3, last))
+    return first, second, third, row_in(at, run, min(r + 3, last))
 
 
 @plain_on_cuda
@@ -357,7 +366,7 @@ SHARED = {
         word_of_line,
         first_column,
         columns_of_grid,
-        bounds_of,
+        four_rows,
         run_on,
         row_in,
         move_four,

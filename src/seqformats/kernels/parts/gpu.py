@@ -255,8 +255,8 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
 
     In a kernel of the house these come before what has the same name for the CPU; a user's own names come before these.
 
-    Shared functions become part of the kernel: inlined, so that they need no GPU to be compiled; in the simulator over
-    the globals of the kernel, in which it follows the package.
+    Shared functions become part of the kernel: inlined; in the simulator over the globals of the kernel, in which it
+    follows the package.
     """
     if names is None:
         own = (function.__module__ or "").startswith(_HOUSE)
@@ -269,6 +269,25 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
     return python.FunctionType(function.__code__, names, function.__name__, function.__defaults__)
 
 
+_ANY = 7, 5
+"""The GPU that shared functions are compiled for: only of the kernel that they are in it is more than a name."""
+
+
 @functools.cache
 def _inlined(function: Item) -> Any:
-    return gpu.jit(device=True, inline="always")(bound(function))
+    """The function as LLVM puts it into the kernel, which takes a tenth of the time that Numba takes for the same.
+
+    The package would ask for the GPU in this machine; kernels are compiled where there is none.
+    """
+    made = gpu.jit(device=True, forceinline=True)(bound(function))
+    compile_cuda = importlib.import_module("numba.cuda.compiler").compile_cuda
+
+    def compile_device(args: tuple[Kind, ...], result: Kind | None = None) -> Any:
+        if args not in made.overloads:
+            found = compile_cuda(made.py_func, result, args, forceinline=True, nvvm_options={"opt": 3}, cc=_ANY)
+            found.target_context.insert_user_function(found.entry_point, found.fndesc, [found.library])
+            made.overloads[args] = found
+        return made.overloads[args]
+
+    made.compile_device = compile_device
+    return made
