@@ -15,6 +15,12 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @shared
+def most_of(where: Integers, pieces: Integers, width: int) -> Any:
+    """How many items of each sequence, and of each piece, there is room for."""
+    return where.size // ((pieces.size - 1) * width)
+
+
+@shared
 def merge(
     x: Array,
     places: Integers,
@@ -24,10 +30,10 @@ def merge(
     rows: Integers,
     i: int,
     k: int,
-    most: int,
     width: int,
 ) -> Any:
     """Column k of sequence i; how many rows the sequence has."""
+    most = most_of(where, pieces, width)
     begin, first = i * most * width + k, pieces[i]
     end = begin
     for a in range(begin, begin + most * width, width):
@@ -64,15 +70,15 @@ def cpu(
     pieces: Integers,
     rows: Integers,
     ks: Integers,
-    most: int,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Sequences `lo` to `hi`, number by number."""
+    most = most_of(where, pieces, width)
     for i in range(lo, hi):
         for k in range(width):
-            length = merge(x, places, tops, where, pieces, rows, i, k, most, width)
+            length = merge(x, places, tops, where, pieces, rows, i, k, width)
             for q in range(ks.size):
                 total = 0.0
                 for a in range(at_most(ks[q], length)):
@@ -89,15 +95,15 @@ def cuda(
     pieces: Integers,
     rows: Integers,
     ks: Integers,
-    most: int,
     width: int,
 ) -> None:
     """All sequences, a thread a column of each."""
+    most = most_of(where, pieces, width)
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < pieces.size - 1:
         k = first_column()
         while k < width:
-            length = merge(x, places, tops, where, pieces, rows, i, k, most, width)
+            length = merge(x, places, tops, where, pieces, rows, i, k, width)
             for q in range(ks.size):
                 mean = mean_of_first(tops, out, i * most * width + k, width, ks[q], length)
                 out[(i * ks.size + q) * width + k] = mean

@@ -155,7 +155,7 @@ def largest(
     parts = library.empty((each.n * most * width,), tops.dtype, tops)
     places = library.empty((each.n * most * width,), library.dtype("int64"), tops)
     topk_rows.start(library, (data,), (none, parts, places), (at, _ONE, most, 1), width, each)
-    merge_tops.start(library, (parts, places), made, (whole.offsets, each.offsets, ks, most), width, whole)
+    merge_tops.start(library, (parts, places), made, (whole.offsets, each.offsets, ks), width, whole)
 
 
 def powers(
