@@ -44,13 +44,14 @@ PASS = "interpreted" if INTERPRETED else "bounds" if flag("NUMBA_BOUNDSCHECK") e
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 
-def examples(compiled, interpreted):
-    return interpreted if INTERPRETED else compiled
+def examples(compiled, interpreted, bounds):
+    """How many a test draws, by the pass."""
+    return {"compiled": compiled, "interpreted": interpreted, "bounds": bounds}[PASS]
 
 
-settings.register_profile("dev", max_examples=examples(30, 8), **COMMON)
-settings.register_profile("ci", max_examples=examples(60, 12), derandomize=True, database=None, **COMMON)
-settings.register_profile("nightly", max_examples=examples(2000, 200), **COMMON)
+settings.register_profile("dev", max_examples=examples(20, 8, 12), **COMMON)
+settings.register_profile("ci", max_examples=examples(60, 12, 60), derandomize=True, database=None, **COMMON)
+settings.register_profile("nightly", max_examples=examples(2000, 200, 2000), **COMMON)
 settings.load_profile(os.environ.get("SEQFORMATS_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev"))
 
 
