@@ -17,7 +17,7 @@ TARGETS = torch.arange(40) % 16
 CALLS = {
     "reduce_sum": (sf.reduce_sum, 32),
     "reduce_mean": (sf.reduce_mean, 32),
-    "reduce_max": (sf.reduce_max, 56),
+    "reduce_max": (sf.reduce_max, 57),  # one of them: are sequences so long that a GPU does them in pieces?
     "softmax": (lambda x: sf.softmax(x).data, 55),
     "cross_entropy": (lambda x: sf.cross_entropy(x, TARGETS, reduction="mean"), 36),
     "convert": (lambda x: sf.convert(x, sf.Masked).data, 76),
