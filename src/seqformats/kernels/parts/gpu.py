@@ -270,7 +270,8 @@ def bound(function: Callable[..., Any], names: dict[str, Any] | None = None) -> 
 
 
 _ANY = 7, 5
-"""The GPU that shared functions are compiled for: only of the kernel that they are in it is more than a name."""
+"""The compute capability that shared functions are compiled for: what they become is the same for all, and the kernel's
+own decides which code is made of it."""
 
 
 @functools.cache
