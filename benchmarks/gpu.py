@@ -55,19 +55,33 @@ def batches(quick: bool) -> Iterable[Batch]:
     yield Batch(f"one x {long:,} x 64", np.array([long]), 64)
 
 
-BEAMS = {"32 x 5 x 32,000": (32, 5, 32_000), "32 x 5 x 74": (32, 5, 74)}
+BEAMS = {"256 x 5 x 128,000": (256, 5, 128_000), "32 x 5 x 32,000": (32, 5, 32_000), "32 x 5 x 74": (32, 5, 74)}
+
+def beams(quick: bool) -> list[tuple[str, tuple[int, int, int]]]:
+    """Sources, beams and tokens."""
+    return list(BEAMS.items())[1 if quick else 0 :]
+
 
 OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "Ragged -> Masked": lambda x: sf.convert(x, sf.Masked),
     "Ragged -> Padded": lambda x: sf.convert(x, sf.Padded),
     "Ragged -> Packed": lambda x: sf.convert(x, sf.Packed),
     "reverse": sf.reverse,
+    "shift": lambda x: sf.shift(x, 1),
     "reduce_sum": sf.reduce_sum,
     "reduce_max": sf.reduce_max,
+    "argmax": sf.argmax,
+    "reduce_prod": sf.reduce_prod,
+    "reduce_logsumexp": sf.reduce_logsumexp,
+    "reduce_var": sf.reduce_var,
     "softmax": sf.softmax,
     "cumsum": sf.cumsum,
+    "topk of 4": lambda x: sf.topk(x, 4).values,
 }
-EXACT = ("Ragged -> Masked", "Ragged -> Padded", "Ragged -> Packed", "reverse", "reduce_max")
+EXACT = (
+    *("Ragged -> Masked", "Ragged -> Padded", "Ragged -> Packed", "reverse", "shift"),
+    *("reduce_max", "argmax", "topk of 4"),
+)
 
 
 def items(batch: Batch) -> np.ndarray:
@@ -125,7 +139,7 @@ def correct(on: Arrays, quick: bool) -> list[dict[str, Any]]:
         for name, run in OPERATIONS.items():
             found = outcome(lambda run=run, name=name: compared(run, there, here, name in EXACT))  # noqa: B023
             rows.append({"batch": batch.name, "call": name} | found)
-    for name, size in BEAMS.items():
+    for name, size in beams(quick):
 
         def chosen(put: Callable[[np.ndarray], Any], size: tuple[int, int, int] = size) -> dict[str, np.ndarray]:
             found = host.beam(put, *size)()
@@ -160,9 +174,9 @@ def timing(on: Arrays, quick: bool) -> list[dict[str, Any]]:
             {"batch": batch.name, "call": name, "bytes": int(x.nbytes)} | outcome(lambda run=run: timed(run))
             for name, run in calls.items()
         ]
-    for name, size in BEAMS.items():
-        scores = on.put(np.zeros((size[0] * size[1], size[2]), np.float32))
-        other = on.put(np.zeros((size[0] * size[1], size[2]), np.float32))
+    for name, size in beams(quick):
+        drawn = np.random.default_rng(1).normal(0, 2, (size[0] * size[1], size[2])).astype(np.float32)
+        scores, other = on.put(drawn), on.put(np.zeros_like(drawn))
         quiet = host.beam(on.put, *size, wait=False)
         steps: dict[str, tuple[Call, Call | None]] = {
             "copy": (lambda scores=scores, other=other: on.copy(scores, other), None),

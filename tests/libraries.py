@@ -84,8 +84,15 @@ class OnNumPy:
         """`sf.vjp` of NumPy's arrays to NumPy's arrays, calculated in the library."""
         return sf.vjp(function, *args, **options)
 
+    slices_to_one_row = False
+    """Is a slice of rows without items one row, however many were asked for?"""
+
     def need_products(self):
         """Skip the test where the library has no product of matrices."""
+
+    def multiplied(self, dtypes):
+        """Those of these dtypes that it has a product of matrices for."""
+        return self.of(dtypes)
 
     def held(self, x):
         """Does the library hold some of it?"""
@@ -172,6 +179,8 @@ class OnOther(OnNumPy):
 class OnNumba(OnOther):
     """Numba's device arrays, which take every dtype."""
 
+    slices_to_one_row = not SIMULATED
+
     def need(self):
         need_gpu()
 
@@ -205,6 +214,9 @@ class OnTorch(OnOther):
         need_gpu()
         if not self.library.cuda.is_available():
             pytest.skip("torch sees no GPU")
+
+    def multiplied(self, dtypes):
+        return [dtype for dtype in self.of(dtypes) if self.device == "cpu" or dtype.kind not in "biu"]
 
     def options(self, options):
         """PyTorch does not know NumPy's bfloat16."""

@@ -160,7 +160,7 @@ def one_by_one(numbers, found):
     scores, ended = arrays.to_host(found.scores), arrays.to_host(found.ended)
     for i, number in enumerate(numbers.tolist()):
         mine = hypotheses == i
-        kept_here = [np.asarray(part).tolist() for part in kept[i]]
+        kept_here = [arrays.to_host(part).tolist() for part in kept[i]]
         split[number] = tokens[i], added[i], kept_here, scores[mine].tolist(), ended[mine].tolist()
     return split
 

@@ -5,6 +5,7 @@ and CuPy arrays (``pytest -m cuda``).
 """
 
 import beam_oracle
+import grouped_scores
 import numpy as np
 import pytest
 from elsewhere import There
@@ -14,8 +15,10 @@ import seqformats as sf
 from seqformats import arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
+from seqformats.beam import candidates
 from seqformats.formats.leaves import leaves, rebuild
 from seqformats.launch import kernel as launch
+from seqformats.launch.grids import chunks_of
 
 # Numbers in the simulator are NumPy's, which warn where a GPU goes on.
 pytestmark = [
@@ -370,6 +373,20 @@ def test_vocabularies(gpu, width):
         both.append(sf.beam_search(step, here.up(np.zeros(2)), **options))
     wanted, found = both
     assert_same(found, wanted)
+
+
+@on_each_library
+@pytest.mark.parametrize("scores", grouped_scores.SCORES)
+@pytest.mark.parametrize("form", grouped_scores.FORMS)
+@pytest.mark.parametrize("width", [40, 300] if SIMULATED else [4096, 8192, 8193, 50_000])
+def test_candidates_by_groups(gpu, width, form, scores):
+    """Wide rows, whose groups are one chunk that is not full, or several; rows as those that tell the way to go."""
+    gpu.need()
+    library = arrays.library_of(gpu.up(np.zeros(1, "f4")))
+    query = grouped_scores.query(library, gpu.up, width, form, scores)
+    assert candidates._by_groups(query, 64)
+    assert chunks_of(width)
+    grouped_scores.assert_lists(library, candidates.row_lists(query, None), query)
 
 
 def bad(place):

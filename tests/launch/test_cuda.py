@@ -227,10 +227,13 @@ def assert_operation(gpu, name, x):
 @on_each_library
 @each_operation
 def test_sizes(gpu, name):
-    for lengths, item in (([3, 0, 1], ()), ([3, 0, 1], (0,)), MANY):
-        assert_operation(gpu, name, numbers(lengths, item, "f8"))
+    sizes = [([3, 0, 1], ()), ([3, 0, 1], (0,)), MANY]
     if not SIMULATED:
-        for lengths, item in (([30, 0, 700], (1,)), ([70, 3], (130,)), ([9, 300], (3, 100)), ([5] * 70_000, (2,))):
+        sizes += [([30, 0, 700], (1,)), ([70, 3], (130,)), ([9, 300], (3, 100)), ([5] * 70_000, (2,))]
+    for lengths, item in sizes:
+        if item == (0,) and gpu.slices_to_one_row:
+            continue
+        if len(item) < 2 or name != "reshape":  # which is for items of one axis
             assert_operation(gpu, name, numbers(lengths, item, "f8"))
 
 
@@ -305,7 +308,10 @@ def test_long_sequences_in_pieces(gpu, name, kind, monkeypatch):
     cut, times = pieces.cut, []
     monkeypatch.setattr(pieces, "cut", lambda *args: times.append(1) or cut(*args))
     x = numbers([3, 0, 56, 31, 16, 1] if SIMULATED else [3, 0, 1_000_000, 9000], (3,))
-    x.data[61:80, 2] *= 1000
+    if name == "prod":  # what one piece has below the least number, or above the largest, no other one makes up for
+        x.data[...] = 1 + x.data / 4096
+    else:
+        x.data[61:80, 2] *= 1000
     special = sf.Ragged(x.data.copy(), x.lengths)
     special.data[3:17] = -np.inf  # a piece of these alone
     special.data[40, 0] = np.inf
@@ -318,7 +324,13 @@ def test_long_sequences_in_pieces(gpu, name, kind, monkeypatch):
             y, pullback = sf.vjp(operation, here, **given)
             found, on_gpu = sf.vjp(operation, gpu.up(here), **there)
             dy = np.cos(y) if arrays.is_array(y) else rebuild(y, [np.cos(leaf) for leaf in leaves(y)])
-            assert_found(gpu, on_gpu(sent(gpu, dy)), pullback(dy))
+            dx, dx_on_gpu = pullback(dy), on_gpu(sent(gpu, dy))
+            if name == "cumsum":  # whose numbers near zero are differences of large ones
+                largest = max(np.abs(leaf).max() for leaf in leaves(dx))
+                for one, other in zip(leaves(gpu.down(dx_on_gpu)), leaves(dx), strict=True):
+                    np.testing.assert_allclose(one / largest, other / largest, rtol=1e-5, atol=1e-6)
+            else:
+                assert_found(gpu, dx_on_gpu, dx)
         else:
             y, found = operation(here, **given), operation(gpu.up(here), **there)
         assert_found(gpu, found, y)
@@ -370,7 +382,7 @@ def test_a_nan_stays_in_its_sequence_and_column(gpu, name, width):
 @each_along
 def test_special_values(gpu, name):
     nan, inf = np.nan, np.inf
-    values = [nan, 1, nan, inf, 1, inf, -inf, -inf, -inf, -0.0, 0.0, 1, 100, 0, -inf]
+    values = [nan, 1, nan, inf, 1, inf, -inf, -inf, -inf, -0.0, 0.0, 1, 50, 0, -inf]
     x = sf.Ragged(np.array(values, "f4"), [3] * 5)
     assert_operation(gpu, name, x)
     assert_found(gpu, sf.argmax(gpu.up(x)), sf.argmax(x), exact=True)

@@ -479,7 +479,7 @@ def test_rows_of_every_width(kind, dtype):
 @given(data=st.data())
 def test_conv(arrays, kind, data):
     arrays.need_products()
-    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.of(MULTIPLIED), shapes=[(), (1,), (3,), (0,)]))
+    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.multiplied(MULTIPLIED), shapes=[(), (1,), (3,), (0,)]))
     truth = filled_truth(truth)
     x = with_rows(x, truth.data())
     before, after, out = (data.draw(st.integers(0, 2)) for _ in range(3))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import NUMPY, Array, Library
 from ..formats.structure import Structure
+from ..launch.grids import SCORE_THREADS, chunks_of
 from ..launch.kernel import Work, kernel, sent
 from .plan import NO_LIMITS, Plan
 from .rows import Apart, Candidates, Limits, Lists, Scores, Wanted
@@ -17,6 +18,8 @@ LOGITS, LOGS, MASKED = range(3)
 
 # Of how many lists of a row, and for how many rows at a time, a GPU needs memory for the work.
 _LISTS, _MOST_WORK = 128, 1 << 23
+# The most candidates of a row that `best_of_groups` has room for.
+_FEW = 64
 
 
 class Uploaded:
@@ -134,21 +137,26 @@ def row_lists(query: Query, per_parent: int | None) -> RowLists:
     buffer = library.empty((8 * count + 12 * size,), library.dtype("uint8"), x)
     counts, ids = buffer[: 8 * count].view(int64), buffer[8 * count : 8 * (count + size)].view(int64)
     lists = Lists(buffer[8 * (count + size) :].view(x.dtype), ids, counts, places)
-    each = min(places, _LISTS) * places
-    units = min(rows, max(_MOST_WORK // each, _LISTS))
-    blocks = library.empty((units * each,), int64, x)
-    args, work = (query.limits, query.wanted, query.apart), Work(units, rows)
-    start(
-        "best_tokens",
-        library,
-        (Scores(x, running, form),),
-        (lists, blocks),
-        args,
-        width,
-        work,
-        uploaded=query.uploaded,
-    )
+    scores, chunks = Scores(x, running, form), chunks_of(width) if _by_groups(query, places) else 0
+    args: Arguments
+    if chunks:
+        groups, over = library.empty((rows * chunks * SCORE_THREADS,), int64, x), Work(rows * chunks, rows)
+        numbers = query.limits, form, chunks
+        start("group_scores", library, (x,), (groups,), numbers, width, over, uploaded=query.uploaded)
+        name, blocks, units, args = "best_of_groups", groups, rows, (query.limits, query.wanted)
+    else:
+        each = min(places, _LISTS) * places
+        units = min(rows, max(_MOST_WORK // each, _LISTS))
+        blocks = library.empty((units * each,), int64, x)
+        name, args = "best_tokens", (query.limits, query.wanted, query.apart)
+    start(name, library, (scores,), (lists, blocks), args, width, Work(units, rows), uploaded=query.uploaded)
     return RowLists(lists, width, buffer)
+
+
+def _by_groups(query: Query, places: int) -> bool:
+    """May a GPU leave out groups of scores by their largest?  Not where limits act on what a score is worth."""
+    unlimited = query.form == MASKED or query.plan is None
+    return unlimited and places <= _FEW and query.apart.begin.size == 0
 
 
 def _each_row(wanted: Wanted, rows: int, places: int) -> Wanted:

@@ -18,8 +18,6 @@ turns the scores of each row into log-probabilities; a block is 16 up to a width
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..beam.rows import Apart, Limits, Lists, Scores, Wanted
 from .parts import (
     CALCULATES,
@@ -37,7 +35,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import bits_of, float_of, gpu, ln, natural
+    from .parts.device import key_of, token_of, value_of
+    from .parts.gpu import gpu, ln, natural
 
 
 @compiled
@@ -55,26 +54,6 @@ def cpu(
     """Beams `lo` to `hi`."""
     for b in range(lo, hi):
         choose_candidates(scores, out, blocks, limits, wanted, apart, b, width)
-
-
-@shared
-def key_of(value: float, token: int) -> Any:
-    """A number that is the larger, the better a candidate is: the bits of a float32 in their order, then the token."""
-    bits = bits_of(value + np.float32(0))  # -0.0 becomes 0.0, since they are equal
-    return (bits if bits >= 0 else bits ^ 0x7FFFFFFF) << 32 | (0xFFFFFFFF - token)
-
-
-@shared
-def value_of(key: int) -> Any:
-    """The value of a candidate."""
-    bits = key >> 32
-    return float_of(bits if bits >= 0 else bits ^ 0x7FFFFFFF)
-
-
-@shared
-def token_of(key: int) -> int:
-    """Its token."""
-    return 0xFFFFFFFF - (key & 0xFFFFFFFF)
 
 
 @shared

@@ -128,9 +128,9 @@ def _prepared(kernel: Kernel, driver: Driver | None, index: int, signature: Sign
     """The code of a kernel for arguments of these types, which a device has loaded."""
     if driver is None:
         return _Simulated(kernel.on("cuda"), signature)
-    own = kernel.functions.get("cuda")
+    house = kernel.spec is None and "cuda" not in kernel.functions
     image = cubins.image_of(
-        kernel.name, functools.partial(kernel.on, "cuda"), signature, driver.capability(index), own is None
+        kernel.name, functools.partial(kernel.on, "cuda"), signature, driver.capability(index), house
     )
     return driver.load(image.data, image.entry, words, kernel.name)
 

@@ -20,6 +20,8 @@ _MOST_RUNS = 4 if SIMULATED else 65535
 _LEAST_BLOCKS = 1 if SIMULATED else 128
 # Rows or places that a thread has on the way at a time: `move_four` and its like are written out for so many.
 FOUR = 4
+# Scores of a group of `group_scores`.
+_GROUP = 32
 
 Triple = tuple[int, int, int]
 
@@ -48,6 +50,11 @@ def geometry(over: str, work: Work, size: int) -> tuple[Triple, Triple, tuple[in
         (blocks, _, _), block = _blocks(work.units, size)
         return (blocks, min(-(-size // block[0]), _MOST_RUNS), 1), block, ()
     return (*_blocks(int(work.rows), size), ())
+
+
+def chunks_of(width: int) -> int:
+    """Chunks of a row of so many scores, each of some scores for every thread of a block; none where it is short."""
+    return -(-width // (SCORE_THREADS * _GROUP)) if width >= _MANY_SCORES else 0
 
 
 def _power(size: int, most: int) -> int:

@@ -1,0 +1,78 @@
+"""Scores whose candidates are looked for by groups on a GPU, and what they are by the kernel that looks at all."""
+
+import types
+
+import numpy as np
+
+from seqformats.arrays import NUMPY
+from seqformats.beam import candidates
+from seqformats.beam.rows import Limits, Wanted
+from seqformats.beam.search import NOTHING_APART
+
+FORMS = {"logits": candidates.LOGITS, "logs": candidates.LOGS, "masked": candidates.MASKED}
+SCORES = {
+    "random": lambda generator, shape: generator.normal(0, 2, shape),
+    "few values": lambda generator, shape: generator.integers(0, 3, shape),
+    "all equal": lambda generator, shape: np.zeros(shape),
+    "rising": lambda generator, shape: np.broadcast_to(np.arange(shape[1]) / 8, shape),
+    "falling": lambda generator, shape: np.broadcast_to(-np.arange(shape[1]) / 8, shape),
+    "nearly equal": lambda generator, shape: 1e-7 * generator.normal(0, 1, shape) - 30,
+    "few finite": lambda generator, shape: np.where(generator.random(shape) < 0.02, 1.5, -np.inf),
+    "bad": lambda generator, shape: (
+        np.where(np.arange(shape[0])[:, None] % 3 < 2, 1.0, [[np.nan]])
+        + np.where(np.arange(shape[0])[:, None] % 5 == 3, np.inf, np.zeros(shape))
+    ),
+}
+MOST = np.array([5, 0, 7, 64])
+
+
+def query(library, put, width, form, scores):
+    """Beams of three rows, none, two and one, between which are rows of no beam, that ask for so many candidates."""
+    generator = np.random.default_rng(width)
+    x = SCORES[scores](generator, (8, width)).astype("f4")
+    if FORMS[form] == candidates.LOGS and scores != "bad":
+        x = x - 3
+    begin, end = np.array([0, 3, 4, 7]), np.array([3, 3, 6, 8])
+    running = generator.normal(0, 1, 8).astype("f4")
+    running[5] = -np.inf
+    plan = types.SimpleNamespace(limits=limits(8, width)) if form == "masked" else None
+    wanted = Wanted(begin, end, MOST)
+    largest = int(MOST.max())
+    return candidates.Query(library, put(x), running, FORMS[form], plan, wanted, NOTHING_APART, 3, largest, None)
+
+
+def limits(rows, width):
+    """Every second row may go on with every third token alone, and in the others two tokens are worth less."""
+    allowed = np.arange(0, width, 3)
+    chosen = np.arange(rows) % 2 == 0
+    edited = np.unique(np.array([width // 2, width - 1]))
+    count = np.where(chosen, 0, edited.size)
+    size = int(count.sum())
+    return Limits(
+        np.full(size, -2, "f4"),
+        np.full(size, 0.5, "f4"),
+        np.full(size, 2, "f4"),
+        np.where(chosen, 0, -1),
+        np.where(chosen, allowed.size, 0),
+        allowed,
+        np.concatenate([[0], count.cumsum()]),
+        np.tile(edited, size // edited.size),
+        np.zeros(0, np.int64),
+        0,
+    )
+
+
+def assert_lists(library, found, query):
+    """The lists of all rows are what they are on the host, values nearly, in rows of a beam."""
+    here = query._replace(library=NUMPY, x=np.array(library.to_numpy(query.x)))
+    wanted = candidates.row_lists(here, None)
+    values, ids, counts = found.on_host(library)
+    other_values, other_ids, other_counts = wanted.on_host(NUMPY)
+    np.testing.assert_array_equal(counts, other_counts)
+    if (counts >= 0).all():
+        np.testing.assert_allclose(values, other_values, rtol=1e-5, atol=1e-5)
+        row = ids // found.width
+        assert (np.lexsort((ids, -values, row)) == np.arange(ids.size)).all(), "the best come first"
+        assert np.unique(ids).size == ids.size
+        if np.ptp(here.x) > 1e-3:  # or else it is up to rounding which of them are equal
+            np.testing.assert_array_equal(ids, other_ids)
