@@ -8,6 +8,7 @@ device arrays in the simulator (``NUMBA_ENABLE_CUDASIM=1``), and where there is 
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import oracle
@@ -21,7 +22,7 @@ from seqformats import arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
 from seqformats.formats.leaves import leaves, rebuild
-from seqformats.formats.structure import Pieces
+from seqformats.formats.structure import Pieces, Structure
 from seqformats.launch import resident
 from seqformats.operations import pieces
 from seqformats.operations.reduce import REDUCTIONS
@@ -269,6 +270,28 @@ def test_long_sequences_are_summed_by_pieces(gpu, name, dtype, kind, monkeypatch
     assert_found(gpu, operation(*arguments(gpu.up(x))), operation(*arguments(x)), exact=True)
 
 
+@on_each_library
+@pytest.mark.parametrize("counts", [[0, 1], [7, 8, 9], [15, 16, 17, 40]])
+def test_many_pieces_are_added_in_their_order(gpu, counts):
+    width, ends = 3, np.cumsum([0, *counts])
+    x = np.random.default_rng(0).normal(0, 1, (ends[-1], width)) * 1e3 ** np.arange(-1, 2)
+    parts, rows = gpu.up(x).reshape(-1), 1024 * ends
+    library = arrays.library_of(parts)
+    out = library.zeros((len(counts) * width,), library.dtype("float64"), parts)
+    whole = Structure.of_lengths(np.array(counts))
+    pieces.add_pieces.start(library, (parts,), (out,), (ends, rows, 0), width, whole)
+    sums = [[np.cumsum([0.0, *y[a:b]])[:-1] for a, b in pairwise(ends)] for y in x.T]
+    totals = [[np.cumsum([0.0, *y[a:b]])[-1] for a, b in pairwise(ends)] for y in x.T]
+    oracle.assert_bits(arrays.to_host(out).reshape(-1, width), np.transpose(totals))
+    for back in (0, 1):
+        before = library.zeros((x.size,), library.dtype("float64"), parts)
+        pieces.before_pieces.start(library, (parts,), (before,), (ends, back), width, whole)
+        if back:
+            sums = [[np.cumsum([0.0, *y[a:b][::-1]])[:-1][::-1] for a, b in pairwise(ends)] for y in x.T]
+        found = arrays.to_host(before).reshape(-1, width)
+        oracle.assert_bits(found + 0.0, np.transpose([np.concatenate(of) for of in sums]))
+
+
 def weighted(reduction, columns):
     """With a weight for each row, or each number, some of which sum to nothing."""
 
@@ -304,7 +327,7 @@ IN_PIECES = {
 def test_long_sequences_in_pieces(gpu, name, kind, monkeypatch):
     operation, options = IN_PIECES[name]
     monkeypatch.setattr(Pieces, "LONG", 40 if SIMULATED else 8192)
-    monkeypatch.setattr(Pieces, "ROWS", 16 if SIMULATED else 1024)
+    monkeypatch.setattr(Pieces, "ROWS", 6 if SIMULATED else 1024)
     cut, times = pieces.cut, []
     monkeypatch.setattr(pieces, "cut", lambda *args: times.append(1) or cut(*args))
     x = numbers([3, 0, 56, 31, 16, 1] if SIMULATED else [3, 0, 1_000_000, 9000], (3,))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, rescaling
+    from .parts.device import columns_of_grid, eight_from, first_column, rescaling
     from .parts.gpu import gpu, natural, wide
 
 
@@ -30,7 +30,7 @@ def cpu(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers, 
 
 
 def cuda(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers, width: int) -> None:
-    """All sequences, a thread a column of each; four pieces are on their way at a time."""
+    """All sequences, a thread a column of each; eight pieces are on their way at a time."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < pieces.size - 1:
         first, end = pieces[i] * width, pieces[i + 1] * width
@@ -38,19 +38,27 @@ def cuda(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers,
         while k < width and first < end:
             best = tops[first + k]
             place = first + k
+            while place + 7 * width < end:
+                a, b, c, d, e, f, g, h = eight_from(tops, place, width)
+                best = max(best, max(max(max(a, b), max(c, d)), max(max(e, f), max(g, h))))
+                place += 8 * width
             while place < end:
                 best = max(best, tops[natural(place)])
                 place += width
             powers = wide(tops.dtype.type(0))
             place = first + k
-            while place + 3 * width < end:
-                a, b = tops[natural(place)], tops[natural(place + width)]
-                c, d = tops[natural(place + 2 * width)], tops[natural(place + 3 * width)]
-                powers += wide(totals[natural(place)] * rescaling(tops, a, best))
-                powers += wide(totals[natural(place + width)] * rescaling(tops, b, best))
-                powers += wide(totals[natural(place + 2 * width)] * rescaling(tops, c, best))
-                powers += wide(totals[natural(place + 3 * width)] * rescaling(tops, d, best))
-                place += 4 * width
+            while place + 7 * width < end:
+                a, b, c, d, e, f, g, h = eight_from(tops, place, width)
+                j, m, n, o, p, q, r, s = eight_from(totals, place, width)
+                powers += wide(j * rescaling(tops, a, best))
+                powers += wide(m * rescaling(tops, b, best))
+                powers += wide(n * rescaling(tops, c, best))
+                powers += wide(o * rescaling(tops, d, best))
+                powers += wide(p * rescaling(tops, e, best))
+                powers += wide(q * rescaling(tops, f, best))
+                powers += wide(r * rescaling(tops, g, best))
+                powers += wide(s * rescaling(tops, h, best))
+                place += 8 * width
             while place < end:
                 powers += wide(totals[natural(place)] * rescaling(tops, tops[natural(place)], best))
                 place += width

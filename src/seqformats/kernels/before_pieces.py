@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, SUMS, Array, Integers, KernelSpec, alike, compiled
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column
+    from .parts.device import columns_of_grid, eight_from, first_column
     from .parts.gpu import gpu, natural
 
 
@@ -27,7 +27,7 @@ def cpu(x: Array, out: Array, pieces: Integers, back: int, width: int, lo: int, 
 
 
 def cuda(x: Array, out: Array, pieces: Integers, back: int, width: int) -> None:
-    """All sequences, a thread a column of each; four pieces are on their way at a time."""
+    """All sequences, a thread a column of each; eight pieces are on their way at a time."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < pieces.size - 1:
         count, by = pieces[i + 1] - pieces[i], (1 - 2 * back) * width
@@ -35,9 +35,8 @@ def cuda(x: Array, out: Array, pieces: Integers, back: int, width: int) -> None:
         while k < width:
             total = out.dtype.type(-0.0)
             place = (pieces[i] + (count - 1) * back) * width + k
-            for _ in range(count >> 2):
-                a, b = x[natural(place)], x[natural(place + by)]
-                c, d = x[natural(place + 2 * by)], x[natural(place + 3 * by)]
+            for _ in range(count >> 3):
+                a, b, c, d, e, f, g, h = eight_from(x, place, by)
                 out[natural(place)] = total
                 total += a
                 out[natural(place + by)] = total
@@ -46,11 +45,19 @@ def cuda(x: Array, out: Array, pieces: Integers, back: int, width: int) -> None:
                 total += c
                 out[natural(place + 3 * by)] = total
                 total += d
-                place += 4 * by
-            for _ in range(count & 3):
-                a = x[natural(place)]
+                out[natural(place + 4 * by)] = total
+                total += e
+                out[natural(place + 5 * by)] = total
+                total += f
+                out[natural(place + 6 * by)] = total
+                total += g
+                out[natural(place + 7 * by)] = total
+                total += h
+                place += 8 * by
+            for _ in range(count & 7):
+                value = x[natural(place)]
                 out[natural(place)] = total
-                total += a
+                total += value
                 place += by
             k += columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y

@@ -172,6 +172,15 @@ def four_of(x: Array, columns: Columns, t: int, by: int) -> Any:
 
 
 @plain_on_cuda
+def eight_from(x: Array, place: int, by: int) -> Any:
+    """``x[place]`` and seven more, each `by` items after the one before, all on their way at a time."""
+    a, b, c, d = x[natural(place)], x[natural(place + by)], x[natural(place + 2 * by)], x[natural(place + 3 * by)]
+    place += 4 * by
+    e, f, g, h = x[natural(place)], x[natural(place + by)], x[natural(place + 2 * by)], x[natural(place + 3 * by)]
+    return a, b, c, d, e, f, g, h
+
+
+@plain_on_cuda
 def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
     """The sum of column k of a sequence, by the rule of `sums`, in float64 where it is float32.
 
@@ -413,6 +422,7 @@ SHARED = {
         tree_sum,
         tree_max,
         four_of,
+        eight_from,
         column_sum,
         put_total,
         rescaling,
