@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     Integers: TypeAlias = Any  # an array of int64
+
+SHORT = 4 if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0") else 64
+"""Up to so many rows, a column of a sequence is the work of one thread of a GPU; in the simulator few are many."""
 
 
 class Layout(NamedTuple):

@@ -42,6 +42,7 @@ TOGETHER = {
     "ctc_viterbi",
     "attend_back",
     "attend_rows",
+    "best_of_groups",
     "best_tokens",
     "class_losses",
     "draw_tokens",
@@ -113,6 +114,7 @@ def test_a_twin_takes_what_the_cpu_kernel_takes_in_the_same_order(name):
     assert list(on_cpu)[-2:] == ["lo", "hi"]
     assert list(on_cuda)[: len(on_cpu) - 2] == list(on_cpu)[:-2]
     assert list(on_cuda)[len(on_cpu) - 2 :] in ([], ["runs"])
+    assert KERNELS[name].short is None or parameters(KERNELS[name].short) == on_cuda
     for argument in on_cuda.keys() - {"src", "out", "item", "blocks", "runs"}:  # addresses, and room for other work
         assert on_cuda[argument] == on_cpu[argument], argument
 
@@ -227,11 +229,13 @@ INTEGERS = [
 
 
 def arithmetic():
-    """What to compile: every kernel for all its dtypes."""
+    """What to compile: every kernel for all its dtypes, and what it has for short sequences."""
     for name in CALCULATE:
         for kinds in KERNELS[name].takes:
             if (name, kinds) not in INTEGERS:  # see below
                 yield pytest.param(name, kinds, id="-".join([name, *kinds]))
+                if KERNELS[name].short:
+                    yield pytest.param(f"{name}.short", kinds, id="-".join([name, "short", *kinds]))
 
 
 @needs_compiler
@@ -239,8 +243,10 @@ def arithmetic():
 def test_arithmetic(name, kinds):
     from seqformats.launch.grids import SCORE_THREADS, SUM_THREADS
 
+    name, _, short = name.partition(".")
     spec = KERNELS[name]
-    code = ptx_of(spec.cuda, kinds_of(spec.cuda, kinds), (8, 0))
+    function = spec.short if short else spec.cuda
+    code = ptx_of(function, kinds_of(function, kinds), (8, 0))
     # Integers are never calculated with as floats, nor float32 as float64, but for the sums of blocks; a float64
     # exponential begins as a float32.
     floats = {"f32": {"f4", "c8"}, "f64": {"f8", "c16"}}
@@ -252,7 +258,7 @@ def test_arithmetic(name, kinds):
         assert not re.search(r"\b(mul|div|fma|sub|ex2|lg2)\.[\w.]*f64", code), "more than sums in float64"
     assert not re.search(r"\b(div|sqrt)\.(approx|full)", code), "a division or root that is not rounded as on the CPU"
     rooms = re.findall(r"\.shared \.align (\d+) \.b8 \w+\[(\d+)\]", code)
-    if spec.over == "sequences" or name in TOGETHER:
+    if not short and (spec.over == "sequences" or name in TOGETHER):
         assert "bar.sync" in code
         assert rooms or name in IN_RESULTS, "threads of a block share no memory"
         parts = 2 if kinds[-1] in COMPLEX else 1  # a complex number lies as one of its floats may

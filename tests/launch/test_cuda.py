@@ -24,6 +24,7 @@ from seqformats.arrays.torch import Torch
 from seqformats.formats.leaves import leaves, rebuild
 from seqformats.formats.structure import Pieces, Structure
 from seqformats.launch import resident
+from seqformats.layout import SHORT
 from seqformats.operations import pieces
 from seqformats.operations.reduce import REDUCTIONS
 
@@ -92,6 +93,9 @@ def assert_near(found, wanted):
 
 
 # ------------------------------------------------------------------------------------------- operations
+
+
+SHORT_OF = ("sum", "mean", "max", "min", "prod", "logsumexp", "var", "std", "softmax", "log_softmax")
 
 
 # An operation, and what it is called with.
@@ -327,7 +331,7 @@ IN_PIECES = {
 def test_long_sequences_in_pieces(gpu, name, kind, monkeypatch):
     operation, options = IN_PIECES[name]
     monkeypatch.setattr(Pieces, "LONG", 40 if SIMULATED else 8192)
-    monkeypatch.setattr(Pieces, "ROWS", 6 if SIMULATED else 1024)
+    monkeypatch.setattr(Pieces, "ROWS", (16 if name == "topk" else 6) if SIMULATED else 1024)
     cut, times = pieces.cut, []
     monkeypatch.setattr(pieces, "cut", lambda *args: times.append(1) or cut(*args))
     x = numbers([3, 0, 56, 31, 16, 1] if SIMULATED else [3, 0, 1_000_000, 9000], (3,))
@@ -419,6 +423,36 @@ def test_a_result_does_not_depend_on_the_rest_of_the_batch(gpu, name, width):
     x = numbers([3, 0, 9, 2] if SIMULATED else [3, 0, 333, 2], (width,))
     together, alone = (operation(*arguments(gpu.up(y))) for y in (x, x[2:3]))
     oracle.assert_bits(*(leaves(gpu.down(y))[0] for y in (alone, together[2:3])))
+
+
+@on_each_library
+@pytest.mark.parametrize("width", [1, 5, 18] if SIMULATED else [1, 3, 40, 130])
+@pytest.mark.parametrize("layout", ["Ragged", "left", "Padded", "Packed"])
+@pytest.mark.parametrize("name", [*SHORT_OF, "argmax"])
+def test_short_sequences_are_what_they_are_beside_long_ones(gpu, name, layout, width):
+    """A thread has each column of these, if all of a batch are short; then there is another kernel."""
+    operation, arguments = (sf.argmax, lambda x: (x,)) if name == "argmax" else OPERATIONS[name]
+    lengths = [*range(SHORT + 1), 1, 0] if SIMULATED else [*range(0, SHORT + 1, 3), 1, SHORT]
+    x = numbers([*lengths, 3 * SHORT], (width,))
+    if name != "argmax":
+        x.data[...] *= np.float32(1.1) ** np.random.default_rng(width).integers(-20, 20, x.data.shape)
+    x.data[::7, 0] = np.inf if name in ("max", "min", "argmax") else -0.0
+    few = LAYOUTS[layout](x[:-1])
+    whole = LAYOUTS[layout](x)
+    for call in ("result", "gradient"):
+        found = []
+        for y in (few, whole):
+            if call == "result":
+                z = operation(*arguments(gpu.up(y)))
+            elif name == "argmax":
+                continue
+            else:
+                z, pullback = sf.vjp(operation, *arguments(gpu.up(y)))
+                z = pullback(z)
+            z = gpu.down(z)
+            found.append(z if arrays.is_array(z) else sf.convert(z, sf.Ragged).data)
+        if found:
+            oracle.assert_bits(found[0], found[1][: len(found[0])])
 
 
 @on_each_library

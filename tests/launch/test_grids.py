@@ -75,7 +75,7 @@ def test_four_rows_are_written_out():
 
 
 # Conditions that are the same for all threads of a block: of the arguments, or of the item that the block has.
-UNIFORM = {"begins.size != 0", "smoothing != 0", "counts", "down != 1"}
+UNIFORM = {"begins.size != 0", "smoothing != 0", "counts", "down != 1", "found > 64 or at >= size"}
 
 
 def barriers_in_branches(tree):

@@ -28,7 +28,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import added_group, key_of, token_of, value_of
+    from .parts.device import added_group, candidate_key, token_of_key, value_of_key
     from .parts.gpu import float_of, gpu, ln, natural
 
 
@@ -180,7 +180,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
                 if token < width:
                     value = worth(scores, x[natural(row + token)], token, r, log_of, limits)
                     if value >= bar and value > -infinite:
-                        keys[gpu.atomic.add(named, 1, 1)] = key_of(value, token)
+                        keys[gpu.atomic.add(named, 1, 1)] = candidate_key(value, token)
             at += step
             gpu.syncthreads()
             found = named[1]
@@ -198,7 +198,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
                 gpu.syncthreads()
                 found = min(found, limit)
                 if found == limit:
-                    bar = max(bar, value_of(best[limit - 1]))
+                    bar = max(bar, value_of_key(best[limit - 1]))
                 k = me
                 while k < found:
                     keys[k] = best[k]
@@ -208,8 +208,8 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
                 gpu.syncthreads()
         k = me
         while k < found:
-            values[r * places + k] = value_of(best[k])
-            ids[r * places + k] = row + token_of(best[k])
+            values[r * places + k] = value_of_key(best[k])
+            ids[r * places + k] = row + token_of_key(best[k])
             k += threads
         if me == 0:
             counts[r] = found if good else -1 - r

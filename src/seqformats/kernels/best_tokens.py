@@ -35,7 +35,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import key_of, token_of, value_of
+    from .parts.device import candidate_key, token_of_key, value_of_key
     from .parts.gpu import gpu, ln, natural
 
 
@@ -87,7 +87,7 @@ def key_above(
 ) -> Any:
     """The key of a token with this score, if that is more than `least`, and none of those aside; else `least`."""
     value = worth(scores, value, token, r, log, limits)
-    key = key_of(value, token)
+    key = candidate_key(value, token)
     if value > -math.inf and key > least and place_of(aside, lo, hi, token) < 0:
         return key
     return least
@@ -129,7 +129,7 @@ def cuda(
     threads = gpu.blockDim.x if places <= 128 else min(gpu.blockDim.x, 128)
     works = me < threads
     infinite = x.dtype.type(math.inf)
-    none = key_of(-infinite, 0xFFFFFFFF)
+    none = candidate_key(-infinite, 0xFFFFFFFF)
     home = gpu.blockIdx.x * min(places, 128) * places
     r = gpu.blockIdx.x
     if me == 0:
@@ -265,8 +265,8 @@ def cuda(
                                     high = middle
                             place += low - (home + other * places)
                     if place < limit:
-                        values[(part * rows + r) * places + place] = value_of(key)
-                        ids[(part * rows + r) * places + place] = row + token_of(key)
+                        values[(part * rows + r) * places + place] = value_of_key(key)
+                        ids[(part * rows + r) * places + place] = row + token_of_key(key)
                 k += threads
             if me == 0:
                 found = 0

@@ -4,7 +4,7 @@
 and their places ``out (n * width,)``, -1 for an empty sequence.  Where a column has a NaN, NaN is wanted.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import four_of
+    from .parts.device import columns_of_grid, first_column, first_unit, four_of, units_of_grid
     from .parts.gpu import gpu, natural
 
 
@@ -107,6 +107,26 @@ def cpu(x: Array, wanted: Array, out: Integers, at: Layout, width: int, lo: int,
             k += count
 
 
+@shared
+def place_from(x: Array, columns: Columns, item: Any, t: int, by: int) -> int:
+    """Where every so many items of a column from t on first are this one, or NaN; the length where they are not."""
+    length = columns.length
+    where = length
+    while t + 3 * by < length and where == length:
+        a, b, c, d = four_of(x, columns, t, by)
+        where = t + 3 * by if d == item or d != d else where
+        where = t + 2 * by if c == item or c != c else where
+        where = t + by if b == item or b != b else where
+        where = t if a == item or a != a else where
+        t += 4 * by
+    while t < length and where == length:
+        value = x[natural(item_at(columns, t))]
+        if value == item or value != value:
+            where = t
+        t += by
+    return where
+
+
 def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     found = gpu.shared.array(128, at.cum.dtype)
@@ -119,21 +139,8 @@ def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None
             k = column + gpu.threadIdx.x
             where = length
             if k < width:
-                item = wanted[i * width + k]
                 columns = Columns(first * width + k, length, width, at.steps, at.step)
-                t, down = gpu.threadIdx.y, gpu.blockDim.y
-                while t + 3 * down < length and where == length:
-                    a, b, c, d = four_of(x, columns, t, down)
-                    where = t + 3 * down if d == item or d != d else where
-                    where = t + 2 * down if c == item or c != c else where
-                    where = t + down if b == item or b != b else where
-                    where = t if a == item or a != a else where
-                    t += 4 * down
-                while t < length and where == length:
-                    value = x[natural(item_at(columns, t))]
-                    if value == item or value != value:
-                        where = t
-                    t += down
+                where = place_from(x, columns, wanted[i * width + k], gpu.threadIdx.y, gpu.blockDim.y)
             found[place] = where
             gpu.syncthreads()
             half = gpu.blockDim.y >> 1
@@ -148,4 +155,18 @@ def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(NUMBERS, 2))
+def short(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            where = place_from(x, columns, wanted[i * width + k], 0, 1)
+            out[i * width + k] = where if where < length else -1
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(NUMBERS, 2), short=short)

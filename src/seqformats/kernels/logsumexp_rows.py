@@ -40,7 +40,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_powers
+    from .parts.device import column_powers, columns_of_grid, first_column, first_unit, powers_of, units_of_grid
     from .parts.gpu import gpu, ln
 
 
@@ -146,4 +146,18 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 2))
+def short(x: Array, out: Array, at: Layout, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            top, total = powers_of(x, columns, 0, 1)
+            out[i * width + k] = top + ln(total)
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 2), short=short)

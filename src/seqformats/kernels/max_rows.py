@@ -36,7 +36,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import four_of
+    from .parts.device import columns_of_grid, first_column, first_unit, four_of, three_of, units_of_grid
     from .parts.gpu import gpu, natural
 
 
@@ -158,4 +158,28 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(NUMBERS, 2), STREAMS)
+def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            out[i * width + k] = 0
+            if length != 0:
+                best = x[natural(item_at(columns, 0))]
+                t = 0
+                while t < length:
+                    a, b, c, d = four_of(x, columns, t, 1) if t + 3 < length else (*three_of(x, columns, t), best)
+                    best = a if beyond(a, best, least) else best
+                    best = b if beyond(b, best, least) else best
+                    best = c if beyond(c, best, least) else best
+                    best = d if beyond(d, best, least) else best
+                    t += 4
+                out[i * width + k] = best
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(NUMBERS, 2), STREAMS, short)

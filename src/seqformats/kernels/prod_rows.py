@@ -3,7 +3,7 @@
 `x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  An empty sequence gives ones.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -23,12 +23,13 @@ from .parts import (
     load,
     locate,
     pointer,
+    shared,
     store,
     unknown,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import four_of
+    from .parts.device import columns_of_grid, first_column, first_unit, four_of, share_of, units_of_grid
     from .parts.gpu import gpu, natural
 
 
@@ -67,6 +68,23 @@ def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
             k += count
 
 
+@shared
+def product_of(x: Array, out: Array, columns: Columns, t: int, by: int) -> Any:
+    """That of every so many items of a column from t on, in the dtype of `out`."""
+    found = out.dtype.type(1)
+    while t + 3 * by < columns.length:
+        a, b, c, d = four_of(x, columns, t, by)
+        found *= a
+        found *= b
+        found *= c
+        found *= d
+        t += 4 * by
+    while t < columns.length:
+        found *= x[natural(item_at(columns, t))]
+        t += by
+    return found
+
+
 def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
@@ -83,17 +101,8 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
             found = out.dtype.type(1)
             if k < width:
                 columns = Columns(first * width + k, length, width, at.steps, at.step)
-                t, down = gpu.threadIdx.y, gpu.blockDim.y
-                while t + 3 * down < length:
-                    a, b, c, d = four_of(x, columns, t, down)
-                    found *= a
-                    found *= b
-                    found *= c
-                    found *= d
-                    t += 4 * down
-                while t < length:
-                    found *= x[natural(item_at(columns, t))]
-                    t += down
+                t, down = share_of(length)
+                found = product_of(x, out, columns, t, down)
             parts[place] = found
             gpu.syncthreads()
             half = gpu.blockDim.y >> 1
@@ -108,4 +117,17 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *alike(COMPLEX, 2)), STREAMS)
+def short(x: Array, out: Array, at: Layout, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            out[i * width + k] = product_of(x, out, columns, 0, 1)
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *alike(COMPLEX, 2)), STREAMS, short)

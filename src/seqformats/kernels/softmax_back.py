@@ -6,7 +6,7 @@
 Rows are added up 8 at a time, 8 of these sums in a block, and the blocks of float32 in float64.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -37,7 +37,16 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_slopes, columns_of_grid, four_of, softmax_slope
+    from .parts.device import (
+        column_slopes,
+        columns_of_grid,
+        first_column,
+        first_unit,
+        four_of,
+        slopes_of,
+        softmax_slope,
+        units_of_grid,
+    )
     from .parts.gpu import gpu, natural
 
 
@@ -179,6 +188,25 @@ def cpu(x: Array, y: Array, out: Array, at: Layout, log: int, width: int, lo: in
             k += count
 
 
+@shared
+def put_slopes(x: Array, y: Array, out: Array, columns: Columns, share: Any, found: tuple[Any, int]) -> None:
+    """The gradients of a share of a column; `found` is what `slopes_of` gives, and `log`."""
+    t, by = share
+    total, log = found
+    while t + 3 * by < columns.length:
+        a, b, c, d = four_of(x, columns, t, by)
+        e, f, g, h = four_of(y, columns, t, by)
+        out[natural(item_at(columns, t))] = softmax_slope(a, e, total, log)
+        out[natural(item_at(columns, t + by))] = softmax_slope(b, f, total, log)
+        out[natural(item_at(columns, t + 2 * by))] = softmax_slope(c, g, total, log)
+        out[natural(item_at(columns, t + 3 * by))] = softmax_slope(d, h, total, log)
+        t += 4 * by
+    while t < columns.length:
+        p = natural(item_at(columns, t))
+        out[p] = softmax_slope(x[p], y[p], total, log)
+        t += by
+
+
 def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     parts = gpu.shared.array(128, x.dtype)
@@ -192,22 +220,23 @@ def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> No
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             total = column_slopes(x, y, parts, place, k, columns, log)
             if k < width:
-                t = gpu.threadIdx.y
-                down = gpu.blockDim.y
-                while t + 3 * down < length:
-                    a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
-                    e, f, g, h = four_of(y, columns, t, gpu.blockDim.y)
-                    out[natural(item_at(columns, t))] = softmax_slope(a, e, total, log)
-                    out[natural(item_at(columns, t + down))] = softmax_slope(b, f, total, log)
-                    out[natural(item_at(columns, t + 2 * down))] = softmax_slope(c, g, total, log)
-                    out[natural(item_at(columns, t + 3 * down))] = softmax_slope(d, h, total, log)
-                    t += 4 * down
-                while t < length:
-                    p = natural(item_at(columns, t))
-                    out[p] = softmax_slope(x[p], y[p], total, log)
-                    t += down
+                put_slopes(x, y, out, columns, (gpu.threadIdx.y, gpu.blockDim.y), (total, log))
             column += columns_of_grid()
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3))
+def short(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        _, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            total = slopes_of(x, y, columns, 0, 1, log)
+            put_slopes(x, y, out, columns, (0, 1), (total, log))
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3), short=short)

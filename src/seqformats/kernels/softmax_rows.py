@@ -5,7 +5,7 @@
 Rows are added up 8 at a time, 8 of these sums in a block, and the blocks of float32 in float64.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -31,13 +31,22 @@ from .parts import (
     prefetch,
     room,
     rounded,
+    shared,
     store,
     unknown,
 )
 from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_powers, four_of
+    from .parts.device import (
+        column_powers,
+        columns_of_grid,
+        first_column,
+        first_unit,
+        four_of,
+        powers_of,
+        units_of_grid,
+    )
     from .parts.gpu import gpu, ln, natural
 
 
@@ -109,6 +118,25 @@ def cpu(x: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int
             k += count
 
 
+@shared
+def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: tuple[Any, Any, int]) -> None:
+    """The results of every so many items of a column from t on; `found` is what `powers_of` gives, and `log`."""
+    top, total, log = found
+    total += total - total  # NaN where it is infinite
+    shift = ln(total) if log else total
+    while t + 3 * by < columns.length:
+        a, b, c, d = four_of(x, columns, t, by)
+        out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) / shift
+        out[natural(item_at(columns, t + by))] = b - top - shift if log else exp(b - top) / shift
+        out[natural(item_at(columns, t + 2 * by))] = c - top - shift if log else exp(c - top) / shift
+        out[natural(item_at(columns, t + 3 * by))] = d - top - shift if log else exp(d - top) / shift
+        t += 4 * by
+    while t < columns.length:
+        a = x[natural(item_at(columns, t))]
+        out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) / shift
+        t += by
+
+
 def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     parts = gpu.shared.array(128, x.dtype)
@@ -122,23 +150,23 @@ def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             top, total = column_powers(x, parts, place, k, columns)
             if k < width:
-                total += total - total  # NaN where it is infinite
-                shift = ln(total) if log else total
-                t = gpu.threadIdx.y
-                down = gpu.blockDim.y
-                while t + 3 * down < length:
-                    a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
-                    out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) / shift
-                    out[natural(item_at(columns, t + down))] = b - top - shift if log else exp(b - top) / shift
-                    out[natural(item_at(columns, t + 2 * down))] = c - top - shift if log else exp(c - top) / shift
-                    out[natural(item_at(columns, t + 3 * down))] = d - top - shift if log else exp(d - top) / shift
-                    t += 4 * down
-                while t < length:
-                    a = x[natural(item_at(columns, t))]
-                    out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) / shift
-                    t += down
+                put_powers(x, out, columns, gpu.threadIdx.y, gpu.blockDim.y, (top, total, log))
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 2))
+def short(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        _, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            top, total = powers_of(x, columns, 0, 1)
+            put_powers(x, out, columns, 0, 1, (top, total, log))
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 2), short=short)

@@ -31,7 +31,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_sum, columns_of_grid, put_total
+    from .parts.device import column_sum, columns_of_grid, first_column, first_unit, put_total, short_sum, units_of_grid
     from .parts.gpu import gpu
 
 
@@ -83,4 +83,17 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *MEANS), STREAMS)
+def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            put_total(out, i * width + k, short_sum(x, out, columns), length, mode)
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *MEANS), STREAMS, short)

@@ -38,7 +38,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import four_of, tree_sum
+    from .parts.device import columns_of_grid, first_column, first_unit, four_of, share_of, tree_sum, units_of_grid
     from .parts.gpu import gpu, natural, wide
 
 
@@ -102,6 +102,45 @@ def moment(item: Any, mean: Any, turn: int) -> Any:
     return value * value if turn == 2 else value
 
 
+@shared
+def moments_of(x: Array, out: Array, columns: Columns, mean: Any, turn: int, share: Any) -> Any:
+    """The `moment` of every so many items of a column from some on, added up eight at a time, in the dtype of `out`."""
+    t, by = share
+    none = out.dtype.type(0)
+    total, blocks = none, wide(none)
+    taken = 0
+    while t + 3 * by < columns.length:
+        a, b, c, d = four_of(x, columns, t, by)
+        total += moment(a, mean, turn)
+        total += moment(b, mean, turn)
+        total += moment(c, mean, turn)
+        total += moment(d, mean, turn)
+        t += 4 * by
+        taken += 4
+        if taken & 7 == 0:
+            blocks += wide(total)
+            total = none
+    while t < columns.length:
+        total += moment(x[natural(item_at(columns, t))], mean, turn)
+        t += by
+        taken += 1
+        if taken & 7 == 0:
+            blocks += wide(total)
+            total = none
+    return out.dtype.type(blocks + wide(total))
+
+
+@shared
+def put_variance(out: Array, place: int, sums: Any, squares: Any, length: int, ddof: int, deviation: int) -> None:
+    """The variance by what is beside the mean and its squares, or its root; 0 where there are too few items."""
+    out[place] = 0
+    if length > ddof:
+        found = (squares - sums * (sums / out.dtype.type(length))) / out.dtype.type(length - ddof)
+        if found < 0:
+            found = out.dtype.type(0)
+        out[place] = math.sqrt(found) if deviation else found
+
+
 def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
@@ -120,31 +159,10 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
             mean = out.dtype.type(0)
             sums = mean
             for turn in range(3):  # the sums of the items, of what is beside the mean, and of its squares
-                parts[place] = 0
-                total = parts[place]  # zero in the dtype of out
-                blocks = wide(total)
-                if k < width and length > ddof:
-                    t = gpu.threadIdx.y
-                    taken = 0
-                    while t + 3 * gpu.blockDim.y < length:
-                        a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
-                        total += moment(a, mean, turn)
-                        total += moment(b, mean, turn)
-                        total += moment(c, mean, turn)
-                        total += moment(d, mean, turn)
-                        t += 4 * gpu.blockDim.y
-                        taken += 4
-                        if taken & 7 == 0:
-                            blocks += wide(total)
-                            total = parts[place]
-                    while t < length:
-                        total += moment(x[natural(item_at(columns, t))], mean, turn)
-                        t += gpu.blockDim.y
-                        taken += 1
-                        if taken & 7 == 0:
-                            blocks += wide(total)
-                            total = parts[place]
-                parts[place] = blocks + wide(total)
+                share = share_of(length)
+                if k >= width or length <= ddof:
+                    share = length, 1
+                parts[place] = moments_of(x, out, columns, mean, turn, share)
                 tree_sum(parts, place)
                 total = parts[gpu.threadIdx.x]
                 gpu.syncthreads()  # before the memory is used again
@@ -153,14 +171,25 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
                 elif turn == 1:
                     sums = total
             if gpu.threadIdx.y == 0 and k < width:
-                out[i * width + k] = 0
-                if length > ddof:
-                    found = (total - sums * (sums / number)) / out.dtype.type(length - ddof)
-                    if found < 0:
-                        found = out.dtype.type(0)
-                    out[i * width + k] = math.sqrt(found) if deviation else found
+                put_variance(out, i * width + k, sums, total, length, ddof, deviation)
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*alike(FLOATS, 2), *MEANS))
+def short(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length if length > ddof else 0, width, at.steps, at.step)
+            mean = moments_of(x, out, columns, out.dtype.type(0), 0, (0, 1)) / out.dtype.type(max(length, 1))
+            sums = moments_of(x, out, columns, mean, 1, (0, 1))
+            squares = moments_of(x, out, columns, mean, 2, (0, 1))
+            put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*alike(FLOATS, 2), *MEANS), short=short)

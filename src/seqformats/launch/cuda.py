@@ -29,7 +29,7 @@ import numpy as np
 from ..arrays import Array, Library
 from ..errors import DeviceError
 from ..later import imported
-from ..layout import Layout
+from ..layout import SHORT, Layout
 from ..native import cubins
 from ..native.signature import Signature, Word
 from .driver import SIMULATED, Driver, Event, driver
@@ -109,29 +109,32 @@ def _started(
     moves = traits.does == "moves"
     call = _Call(place, structure, traits.complexes)
     size = call.moving(inputs[0], place.like, args, size) if moves else call.calculating(inputs, outputs, args, size)
-    grid, block, more = geometry(traits.over, work, size)
+    short = traits.short and structure is not None and structure.longest <= SHORT and not kernel.functions
+    grid, block, more = geometry("units" if short else traits.over, work, size)
     words = call.words
     words.append(size)
     words += more
-    key = place.index, *call.codes
+    key = place.index, short, *call.codes
     code = kernel.on_gpus.get(key)
     if code is None:
         kinds = _kinds((0, 0, *args) if moves else (*inputs, *outputs, *args), call.codes, 2 if moves else 0)
-        code = _prepared(kernel, driver, place.index, (*kinds, *["i"] * (1 + len(more))), len(words))
+        code = _prepared(kernel, driver, place.index, (*kinds, *["i"] * (1 + len(more))), len(words), short)
         kernel.on_gpus[key] = code
     code.start(grid, block, place.stream, words)
     if WAITS and driver is not None and not place.captured:
         driver.check(driver.StreamSynchronize(place.stream), f"the kernel {kernel.name}, which was waited for")
 
 
-def _prepared(kernel: Kernel, driver: Driver | None, index: int, signature: Signature, words: int) -> Any:
+def _prepared(kernel: Kernel, driver: Driver | None, index: int, signature: Signature, words: int, short: bool) -> Any:
     """The code of a kernel for arguments of these types, which a device has loaded."""
+    function: Callable[[], Any] = (lambda: kernel.load().short) if short else functools.partial(kernel.on, "cuda")
     if driver is None:
-        return _Simulated(kernel.on("cuda"), signature)
-    house = kernel.spec is None and "cuda" not in kernel.functions
-    image = cubins.image_of(
-        kernel.name, functools.partial(kernel.on, "cuda"), signature, driver.capability(index), house
-    )
+        return _Simulated(function(), signature)
+    if kernel.functions:  # those of a user, who may have none for CUDA
+        kernel.on("cuda")
+    house = "cuda" not in kernel.functions
+    name = f"{kernel.name}.short" if short else kernel.name
+    image = cubins.image_of(name, function, signature, driver.capability(index), house)
     return driver.load(image.data, image.entry, words, kernel.name)
 
 

@@ -108,7 +108,7 @@ def text_for(name: str, signature: Signature, capability: Capability) -> str:
 
 def key_of(name: str, text: str) -> str:
     """What code depends on, as a number in hexadecimal digits."""
-    parts = (str(FORMAT), text, stamp(name), compiler("numba"), compiler("numba_cuda"))
+    parts = (str(FORMAT), text, stamp(name.partition(".")[0]), compiler("numba"), compiler("numba_cuda"))
     return digest("\0".join(parts).encode()).hex()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...layout import Layout
+from ...layout import SHORT, Layout
 from .code import Item
 from .common import Columns, along, beyond, item_at, locate
 from .options import plain_on_cuda
@@ -45,6 +45,18 @@ def word_of_line() -> Any:
 def first_column() -> Any:
     """The first column of a unit that is this thread's own."""
     return gpu.blockIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+
+
+@plain_on_cuda
+def first_unit() -> Any:
+    """The first unit of which a column is this thread's own."""
+    return gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+
+
+@plain_on_cuda
+def units_of_grid() -> Any:
+    """How many units the grid has at a time."""
+    return gpu.gridDim.x * gpu.blockDim.y
 
 
 @plain_on_cuda
@@ -162,6 +174,26 @@ def tree_max(parts: Array, place: int) -> None:
 
 
 @plain_on_cuda
+def share_of(length: int) -> Any:
+    """The first row of a column that is this thread's, and how far to the next; one thread has all of a short one.
+
+    So the result of a short sequence is the same where a thread has a column and no other thread is asked.
+    """
+    by = gpu.blockDim.y if length > SHORT else 1
+    return gpu.threadIdx.y if gpu.threadIdx.y < by else length, by
+
+
+@plain_on_cuda
+def three_of(x: Array, columns: Columns, t: int) -> Any:
+    """Item t of a column and the next two, where there are fewer the last one again, all on their way at a time."""
+    last = columns.length - 1
+    a = x[natural(item_at(columns, min(t, last)))]
+    b = x[natural(item_at(columns, min(t + 1, last)))]
+    c = x[natural(item_at(columns, min(t + 2, last)))]
+    return a, b, c
+
+
+@plain_on_cuda
 def four_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     """Item t of a column and the next three, each `by` items after the one before, all on their way at a time."""
     a = x[natural(item_at(columns, t))]
@@ -225,6 +257,35 @@ def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
 
 
 @plain_on_cuda
+def short_sum(x: Array, out: Array, columns: Columns) -> Any:
+    """The same of a short column, which one thread has, in the dtype of `out` or wider."""
+    none = out.dtype.type(0)
+    total, blocks = none, wide(none)
+    t = 0
+    while t + 8 <= columns.length:
+        a, b, c, d = four_of(x, columns, t, 1)
+        e, f, g, h = four_of(x, columns, t + 4, 1)
+        total += (((none + a) + b) + c) + d
+        total += (((none + e) + f) + g) + h
+        t += 8
+        if t & 31 == 0:
+            blocks += wide(total)
+            total = none
+    if t + 4 <= columns.length:
+        a, b, c, d = four_of(x, columns, t, 1)
+        total += (((none + a) + b) + c) + d
+        t += 4
+    if t < columns.length:
+        a, b, c = three_of(x, columns, t)
+        total += a
+        if t + 1 < columns.length:
+            total += b
+        if t + 2 < columns.length:
+            total += c
+    return wide(none) + (blocks + wide(total))
+
+
+@plain_on_cuda
 def put_total(out: Array, place: int, total: Item, length: int, mode: int) -> None:
     """A sum of so many rows as it is, divided by their number, or by the root of it; see `sum_rows`."""
     total = out.dtype.type(total)
@@ -246,13 +307,12 @@ def rescaling(x: Array, old: Item, new: Item) -> Any:
 
 
 @plain_on_cuda
-def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns) -> Any:
-    """A number near the largest item of column k of a sequence, and the sum of ``exp(item - number)``, in one pass.
+def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
+    """A number near the largest of every so many items of a column from t on, and the sum of ``exp(item - number)``.
 
-    The items are read once (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).  The threads of
-    a column share them, all threads of the block come here, and `place` in `parts` is the thread's own; see `tree_sum`
-    for the order.  A thread takes another number only where an item is more than 1 above its own: so no power is above
-    e, and what is multiplied anew has become less than half of what is added, so that roundings do not pile up.
+    The items are read once (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).  Another number
+    is taken only where an item is more than 1 above it: so no power is above e, and what is multiplied anew has become
+    less than half of what is added, so that roundings do not pile up.
 
     Of -inf alone, or nothing, the number is the lowest finite one, and the sum 0.  Where +inf is among the items the
     sum is infinite.
@@ -261,41 +321,82 @@ def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns) 
     infinity, one = x.dtype.type(math.inf), x.dtype.type(1)
     top, total, none = lowest, x.dtype.type(0), wide(x.dtype.type(0))
     blocks = none
-    if k < columns.width:
-        t = gpu.threadIdx.y
-        taken = 0
-        while t < columns.length:
-            a = x[natural(item_at(columns, t))]
-            b = c = d = -infinity
-            four = t + 3 * gpu.blockDim.y < columns.length
-            if four:
-                a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
-            best = b if b > a else a
-            best = c if c > best else best
-            best = d if d > best else best
-            if top + one < best < infinity:
-                total = x.dtype.type(blocks + wide(total)) * rescaling(x, top, best)
-                blocks = none
-                top = best
-            total += exp(a - top)
-            if four:
-                total += exp(b - top)
-                total += exp(c - top)
-                total += exp(d - top)
-            t += 4 * gpu.blockDim.y if four else gpu.blockDim.y
-            taken += 4 if four else 1
-            if taken & 7 == 0:
-                blocks += wide(total)
-                total = x.dtype.type(0)
+    taken = 0
+    while t < columns.length:
+        a = x[natural(item_at(columns, t))]
+        b = c = d = -infinity
+        four = t + 3 * by < columns.length
+        if four:
+            a, b, c, d = four_of(x, columns, t, by)
+        best = b if b > a else a
+        best = c if c > best else best
+        best = d if d > best else best
+        if top + one < best < infinity:
+            total = x.dtype.type(blocks + wide(total)) * rescaling(x, top, best)
+            blocks = none
+            top = best
+        total += exp(a - top)
+        if four:
+            total += exp(b - top)
+            total += exp(c - top)
+            total += exp(d - top)
+        t += 4 * by if four else by
+        taken += 4 if four else 1
+        if taken & 7 == 0:
+            blocks += wide(total)
+            total = x.dtype.type(0)
+    return top, x.dtype.type(blocks + wide(total))
+
+
+@plain_on_cuda
+def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns) -> Any:
+    """A number near the largest item of column k of a sequence, and the sum of ``exp(item - number)``; see `powers_of`.
+
+    The threads of a column share its items, all threads of the block come here, and `place` in `parts` is the thread's
+    own; see `tree_sum` for the order.
+    """
+    t, by = share_of(columns.length)
+    top, total = powers_of(x, columns, t if k < columns.width else columns.length, by)
     parts[place] = top
     tree_max(parts, place)
     best = parts[gpu.threadIdx.x]
     gpu.syncthreads()  # before the memory is used again
-    parts[place] = x.dtype.type(blocks + wide(total)) * rescaling(x, top, best)
+    parts[place] = total * rescaling(x, top, best)
     tree_sum(parts, place)
     total = parts[gpu.threadIdx.x]
     gpu.syncthreads()
     return best, total
+
+
+@plain_on_cuda
+def slopes_of(x: Array, y: Array, columns: Columns, t: int, by: int, log: int) -> Any:
+    """The sum of ``x * y`` over every so many items of a column from t on, or of `x` where `log` is 1."""
+    none = x.dtype.type(0)
+    total, blocks = none, wide(none)
+    taken = 0
+    while t + 3 * by < columns.length:
+        a, b, c, d = four_of(x, columns, t, by)
+        if not log:
+            e, f, g, h = four_of(y, columns, t, by)
+            a, b, c, d = a * e, b * f, c * g, d * h
+        total += a
+        total += b
+        total += c
+        total += d
+        t += 4 * by
+        taken += 4
+        if taken & 7 == 0:
+            blocks += wide(total)
+            total = none
+    while t < columns.length:
+        p = natural(item_at(columns, t))
+        total += x[p] if log else x[p] * y[p]
+        t += by
+        taken += 1
+        if taken & 7 == 0:
+            blocks += wide(total)
+            total = none
+    return x.dtype.type(blocks + wide(total))
 
 
 @plain_on_cuda
@@ -304,34 +405,8 @@ def column_slopes(x: Array, y: Array, parts: Array, place: int, k: int, columns:
 
     All threads of the block come here; `place` in `parts` is the thread's own.
     """
-    none = x.dtype.type(0)
-    total, blocks = none, wide(none)
-    if k < columns.width:
-        t = gpu.threadIdx.y
-        taken = 0
-        while t + 3 * gpu.blockDim.y < columns.length:
-            a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
-            if not log:
-                e, f, g, h = four_of(y, columns, t, gpu.blockDim.y)
-                a, b, c, d = a * e, b * f, c * g, d * h
-            total += a
-            total += b
-            total += c
-            total += d
-            t += 4 * gpu.blockDim.y
-            taken += 4
-            if taken & 7 == 0:
-                blocks += wide(total)
-                total = none
-        while t < columns.length:
-            p = natural(item_at(columns, t))
-            total += x[p] if log else x[p] * y[p]
-            t += gpu.blockDim.y
-            taken += 1
-            if taken & 7 == 0:
-                blocks += wide(total)
-                total = none
-    parts[place] = blocks + wide(total)
+    t, by = share_of(columns.length)
+    parts[place] = slopes_of(x, y, columns, t if k < columns.width else columns.length, by, log)
     tree_sum(parts, place)
     total = parts[gpu.threadIdx.x]
     gpu.syncthreads()  # before the memory is used again
@@ -376,21 +451,21 @@ def frame_powers(x: Array, begin: int, width: int, top: Item) -> Any:
 
 
 @plain_on_cuda
-def key_of(value: float, token: int) -> Any:
+def candidate_key(value: float, token: int) -> Any:
     """A number that is the larger, the better a candidate is: the bits of a float32 in their order, then the token."""
     bits = bits_of(value + np.float32(0))  # -0.0 becomes 0.0, since they are equal
     return (bits if bits >= 0 else bits ^ 0x7FFFFFFF) << 32 | (0xFFFFFFFF - token)
 
 
 @plain_on_cuda
-def value_of(key: int) -> Any:
+def value_of_key(key: int) -> Any:
     """The value of a candidate."""
     bits = key >> 32
     return float_of(bits if bits >= 0 else bits ^ 0x7FFFFFFF)
 
 
 @plain_on_cuda
-def token_of(key: int) -> int:
+def token_of_key(key: int) -> int:
     """Its token."""
     return 0xFFFFFFFF - (key & 0xFFFFFFFF)
 
@@ -414,6 +489,10 @@ SHARED = {
         word_of_line,
         first_column,
         columns_of_grid,
+        first_unit,
+        units_of_grid,
+        share_of,
+        three_of,
         four_rows,
         run_on,
         row_in,
@@ -424,16 +503,19 @@ SHARED = {
         four_of,
         eight_from,
         column_sum,
+        short_sum,
         put_total,
         rescaling,
+        powers_of,
         column_powers,
+        slopes_of,
         column_slopes,
         softmax_slope,
         frame_powers,
         mean_of_first,
-        key_of,
-        value_of,
-        token_of,
+        candidate_key,
+        value_of_key,
+        token_of_key,
         added_group,
     )
 }

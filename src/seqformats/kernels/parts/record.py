@@ -69,6 +69,8 @@ class KernelSpec(NamedTuple):
     threads_from: int = 4 << 20
     """From how many bytes of rows on the work is for several threads.  Below, waking one costs more than it brings,
     which is about a millisecond's work; `STREAMS` do four times as much in that time."""
+    short: Callable[..., None] | None = None
+    """For CUDA where no sequence of a batch has more than `SHORT` rows, over "units": the same result, bit for bit."""
 
 
 STREAMS = 16 << 20
