@@ -8,12 +8,13 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 import numpy as np
 
 from .. import registry
-from ..arrays import NUMPY, Array, DType, Library, library_of
+from ..arrays import NUMPY, Array, DType, Library, frozen, library_of
 from ..arrays.dtypes import same
 from ..converters.convert import convert
 from ..doors.taking import Ordering
 from ..errors import ARGUMENT, KIND, SHAPE, said
 from ..formats import Encoding, Ragged
+from ..formats.rows import move
 from ..formats.structure import MOST, Structure
 from ..gradients.operation import Call, Operation, Pullback, operand
 from ..launch.kernel import kernel, variant_of
@@ -21,10 +22,11 @@ from ..limits import remember
 from .annotations import B, Counts
 from .attention import position_ids
 from .filter import STARTS
-from .over import flat_layout, in_one_array, rows_like, scratch, settled
+from .over import flat_layout, in_one_array, name_of, rows_like, scratch, settled
 from .pick import in_kind_of, pick, pullback_of
 from .rearrange import per_sequence
 from .runs import Kept
+from .topk import largest_of
 
 order_rows = kernel("order_rows")
 
@@ -96,6 +98,8 @@ def _plan_of(dtype: np.dtype[Any]) -> tuple[int, ...] | None:
     return (sorting, marking, *form) if cast is None and sorting else None
 
 
+_FEW, _NONE = 64, frozen(np.zeros(0, np.int64))
+"""The most items that are looked for without the order of all."""
 _SORT, _ARGSORT, _TOPK, _UNIQUE = range(4)
 """The modes of the door `order`."""
 
@@ -105,6 +109,21 @@ def _first(x: Encoding, kept: Structure, falling: bool, nans: bool = False) -> t
     values, places = _order(in_one_array(x), flat_layout(kept, x.item_shape, x.dtype), falling, nans)
     if values.dtype != x.dtype:  # of another order of bytes
         values = pick(convert(x, Ragged), places.reshape(-1), kept, by_column=True).data
+    return values, places
+
+
+def _few(x: Encoding, kept: Structure, k: int) -> tuple[Array, Array] | None:
+    """The same of the k largest on a GPU, without the order of all the others; None where it is not for this."""
+    z = in_one_array(x)
+    library, item, name = library_of(z.data), z.item_shape, name_of(z)
+    if library.kind(z.data) != "cuda" or name not in ("float32", "float64") or not 0 < k <= _FEW:
+        return None
+    data = library.astype(library.alias(z.data), name)
+    _, *found = largest_of(library, data, z._layout(), item, z._structure, (_NONE, k, True))
+    room, width = kept.in_rooms(found[0].shape[1], "right"), math.prod(item)
+    values, places = (library.empty((kept.rows, *item), part.dtype, data) for part in found)
+    for part, out in zip(found, (values, places), strict=True):
+        move(library, part, out, room, kept.flat, width * library.itemsize(out.dtype), kept)
     return values, places
 
 
@@ -325,7 +344,8 @@ def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
         i = int((counts < 0).argmax())
         raise ARGUMENT(f"k must not be negative, but is {counts[i]} for sequence {i}")
     kept = Structure.of_lengths(np.minimum(structure.lengths, counts))
-    chosen, places = _first(own, kept, falling, True)
+    few = _few(own, kept, k) if falling and counts is k else None
+    chosen, places = few or _first(own, kept, falling, True)
     there = in_kind_of(settled(library_of(places), places), kept, own)
 
     def rule(z: Encoding, wanted: bool) -> tuple[Any, Pullback | None]:

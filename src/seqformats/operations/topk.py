@@ -7,15 +7,16 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..arrays import Array, frozen, library_of
+from ..arrays import Array, Library, frozen, library_of
 from ..arrays.dtypes import differentiable, in_floats
 from ..errors import ARGUMENT
 from ..formats import Encoding
 from ..formats.annotations import Integers
 from ..formats.leaves import calculated, without_data
-from ..formats.structure import Pieces, integers
+from ..formats.structure import Pieces, Structure, integers
 from ..gradients.operation import Call, Pullback, linear, operation, to_be_summed
 from ..launch.kernel import kernel
+from ..layout import Layout
 from . import pieces
 from .annotations import Batch, Flat, Nested, Reduced
 from .extremes import MAX, MIN
@@ -85,17 +86,8 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
         n, item = r._structure.n, r.item_shape
         width = math.prod(item) if ks.size else 0
         data = library.astype(r.data, floats)
-        # no sequence has more than its longest
-        kept = min(most, max(r._structure.longest, 1))
-        out = library.empty((n, ks.size, *item), data.dtype, data)
-        tops = library.empty((n, kept, *item), data.dtype, data)
-        places = library.empty((n, kept, *item), library.dtype("int64"), data)
-        results = (out, tops, places)
-        if width and n:
-            if kept * 4 <= Pieces.ROWS and pieces.are_long(library, r._structure, out):
-                pieces.largest(library, data, results, (at, ks, kept), width, r._structure)
-            else:
-                topk_rows.start(library, (data,), results, (at, ks, kept, int(back)), width, r._structure)
+        out, tops, places = largest_of(library, data, at, item, r._structure, (ks, most, back))
+        kept = tops.shape[1]
         y = over_levels(library.astype(out, result), z)
         if not back:
             return y, None
@@ -120,6 +112,32 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
         return y, lambda dy: linear(spread_back, gathered, rows_or_data(dy))
 
     return Call(own, rule, result_of, gradient)
+
+
+def largest_of(
+    library: Library,
+    data: Array,
+    at: Layout,
+    item: tuple[int, ...],
+    structure: Structure,
+    wanted: tuple[Array, int, bool],
+) -> tuple[Array, Array, Array]:
+    """The means of the first items of every sequence in falling order, for each k, those items, and their places.
+
+    `wanted` are the `ks`, how many items, and whether their places are needed; no sequence has more than its longest.
+    """
+    ks, most, needed = wanted
+    n, kept, width = structure.n, min(most, max(structure.longest, 1)), math.prod(item)
+    out = library.empty((n, ks.size, *item), data.dtype, data)
+    tops = library.empty((n, kept, *item), data.dtype, data)
+    places = library.empty((n, kept, *item), library.dtype("int64"), data)
+    results = (out, tops, places)
+    if width and n and kept:
+        if kept * 4 <= Pieces.ROWS and pieces.are_long(library, structure, out):
+            pieces.largest(library, data, results, (at, ks, kept), width, structure)
+        else:
+            topk_rows.start(library, (data,), results, (at, ks, kept, int(needed)), width, structure)
+    return results
 
 
 @overload
