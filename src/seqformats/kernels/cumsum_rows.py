@@ -136,11 +136,26 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             single = out.dtype.type(-0.0)  # to which -0.0 can be added
+            few = at_most(length, 16)
             t = 0
-            while t < at_most(length, 16):
-                d = natural(item_at(columns, begin + t * by))
-                single += x[d]
-                out[d] = single
+            while t + 4 <= few:
+                place = begin + t * by
+                d0, d1 = natural(item_at(columns, place)), natural(item_at(columns, place + by))
+                d2, d3 = natural(item_at(columns, place + 2 * by)), natural(item_at(columns, place + 3 * by))
+                a, b, c, d = x[d0], x[d1], x[d2], x[d3]
+                single += a
+                out[d0] = single
+                single += b
+                out[d1] = single
+                single += c
+                out[d2] = single
+                single += d
+                out[d3] = single
+                t += 4
+            while t < few:
+                d0 = natural(item_at(columns, begin + t * by))
+                single += x[d0]
+                out[d0] = single
                 t += 1
             total = wide(single)
             while t + 4 <= length:
@@ -158,9 +173,9 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
                 out[d3] = total
                 t += 4
             while t < length:
-                d = natural(item_at(columns, begin + t * by))
-                total += wide(x[d])
-                out[d] = total
+                d0 = natural(item_at(columns, begin + t * by))
+                total += wide(x[d0])
+                out[d0] = total
                 t += 1
             k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y

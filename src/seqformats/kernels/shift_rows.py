@@ -5,7 +5,7 @@ Where there is none, `part` 0 leaves zeros and 1 what is there; with `part` 2 `s
 places alone.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     MOVES,
@@ -27,8 +27,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu, move_word
+    from .parts.device import first_of_line, four_rows, word_of_line
+    from .parts.gpu import load_word, no_word, store_word
 
 
 @shared
@@ -89,24 +89,36 @@ def cpu(src: int, out: int, at: Layout, by: Integers, own: int, part: int, row: 
                 t += 1
 
 
+@shared
+def way_of_row(at: Layout, found: tuple[int, int, int], by: Integers, own: int, part: int) -> Any:
+    """Where a row belongs, where it comes from, and whether anything comes; where nothing does it is from row 0."""
+    i, t, d = found
+    near = t - by[i * own]
+    there = near >= 0 and near < at.cum[i + 1] - at.cum[i]
+    if there and part != 2:
+        return d, d - along(at, t) + along(at, near), True
+    return d, 0, there == (part != 2)
+
+
 def cuda(src: Array, out: Array, at: Layout, by: Integers, own: int, part: int, row: int) -> None:
-    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
-        i, t, d = find(at, r)
-        near = t - by[i * own]
-        there = near >= 0 and near < at.cum[i + 1] - at.cum[i]
-        s = 0
-        if there:
-            s = d - along(at, t) + along(at, near)
-        w = gpu.threadIdx.x
-        while w < row:
-            if there == (part != 2):
-                move_word(out, d * row + w, src, s * row + w)
-            elif part == 0:
-                out[d * row + w] = 0
-            w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+    """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
+    r, w = first_of_line(), word_of_line()
+    if r < at.cum[at.cum.size - 1] and w < row:
+        first, second, third, fourth = four_rows(at, r)
+        d0, s0, comes0 = way_of_row(at, first, by, own, part)
+        d1, s1, comes1 = way_of_row(at, second, by, own, part)
+        d2, s2, comes2 = way_of_row(at, third, by, own, part)
+        d3, s3, comes3 = way_of_row(at, fourth, by, own, part)
+        a, b = load_word(out, src, s0 * row + w), load_word(out, src, s1 * row + w)
+        c, d = load_word(out, src, s2 * row + w), load_word(out, src, s3 * row + w)
+        if part == 0 or comes0:
+            store_word(out, d0 * row + w, a if comes0 else no_word(out))
+        if part == 0 or comes1:
+            store_word(out, d1 * row + w, b if comes1 else no_word(out))
+        if part == 0 or comes2:
+            store_word(out, d2 * row + w, c if comes2 else no_word(out))
+        if part == 0 or comes3:
+            store_word(out, d3 * row + w, d if comes3 else no_word(out))
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")
+KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")

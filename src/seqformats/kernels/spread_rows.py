@@ -4,7 +4,7 @@
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -26,13 +26,14 @@ from .parts import (
     locate,
     move,
     pointer,
+    shared,
     store,
     unknown,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+    from .parts.device import first_of_line, four_rows, word_of_line
+    from .parts.gpu import natural
 
 
 @in_lanes
@@ -74,19 +75,24 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
             move(out, d * width, out, begin * width, width * out.itemsize)
 
 
+@shared
+def number_of(x: Array, at: Layout, i: int, mode: int) -> Any:
+    """By what the rows of a sequence are divided."""
+    number = x.dtype.type(at.cum[i + 1] - at.cum[i])  # an integer would divide in float64
+    return x.dtype.type(math.sqrt(number)) if mode == 2 else number
+
+
 def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
-    """All rows, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
-        i, _, d = find(at, r)
-        number = x.dtype.type(at.cum[i + 1] - at.cum[i])  # an integer would divide in float64
-        if mode == 2:
-            number = x.dtype.type(math.sqrt(number))
-        k = gpu.threadIdx.x
-        while k < width:
-            out[d * width + k] = x[i * width + k] / number
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+    """All rows, a line of threads for four."""
+    r, k = first_of_line(), word_of_line()
+    if r < at.cum[at.cum.size - 1] and k < width:
+        (i0, _, d0), (i1, _, d1), (i2, _, d2), (i3, _, d3) = four_rows(at, r)
+        a, b = x[natural(i0 * width + k)], x[natural(i1 * width + k)]
+        c, d = x[natural(i2 * width + k)], x[natural(i3 * width + k)]
+        out[natural(d0 * width + k)] = a / number_of(x, at, i0, mode)
+        out[natural(d1 * width + k)] = b / number_of(x, at, i1, mode)
+        out[natural(d2 * width + k)] = c / number_of(x, at, i2, mode)
+        out[natural(d3 * width + k)] = d / number_of(x, at, i3, mode)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 2), STREAMS)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 2), STREAMS)
