@@ -14,8 +14,8 @@ SCORES = {
     "random": lambda generator, shape: generator.normal(0, 2, shape),
     "few values": lambda generator, shape: generator.integers(0, 3, shape),
     "all equal": lambda generator, shape: np.zeros(shape),
-    "rising": lambda generator, shape: np.broadcast_to(np.arange(shape[1]) / 8, shape),
-    "falling": lambda generator, shape: np.broadcast_to(-np.arange(shape[1]) / 8, shape),
+    "rising": lambda generator, shape: np.tile(np.arange(shape[1]) / 8, (shape[0], 1)),
+    "falling": lambda generator, shape: np.tile(-np.arange(shape[1]) / 8, (shape[0], 1)),
     "nearly equal": lambda generator, shape: 1e-7 * generator.normal(0, 1, shape) - 30,
     "few finite": lambda generator, shape: np.where(generator.random(shape) < 0.02, 1.5, -np.inf),
     "bad": lambda generator, shape: (
@@ -70,7 +70,7 @@ def assert_lists(library, found, query):
     other_values, other_ids, other_counts = wanted.on_host(NUMPY)
     np.testing.assert_array_equal(counts, other_counts)
     if (counts >= 0).all():
-        np.testing.assert_allclose(values, other_values, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(values, other_values, rtol=1e-5, atol=5e-5)
         row = ids // found.width
         assert (np.lexsort((ids, -values, row)) == np.arange(ids.size)).all(), "the best come first"
         assert np.unique(ids).size == ids.size

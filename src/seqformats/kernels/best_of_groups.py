@@ -3,8 +3,9 @@
 They are those of `best_tokens`, in its order, and a row that holds NaN or +inf makes the count ``-1 - row``.  No tokens
 are apart, and limits act on scores, if any; ``blocks`` are the groups.
 
-So many threads as candidates are wanted have groups whose best are the best of all.  Candidates are only in groups
-whose best is not below the last one of these, and only their scores are read again.  There are at most 64 of a row.
+So many threads, or four threads each, as candidates are wanted have groups whose best are the best of all.  Candidates
+are only in groups whose best is not below the last one of these, and only their scores are read again. 
+There are at most 64 of a row.
 """
 
 import math
@@ -150,12 +151,23 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         if me == 0:
             largest[0] = -infinite
         gpu.syncthreads()
+        # to be compared with each other they are few: of a few candidates the best of every four threads do as well
+        leaders = threads if limit > 16 else threads >> 2
+        if me < leaders:
+            first_of_all = leader
+            t = me
+            while t < threads:
+                first_of_all = max(first_of_all, sums[t])
+                t += leaders
+            keys[me] = candidate_key(first_of_all, me)
+        gpu.syncthreads()
         rank = 0
-        for t in range(threads):
-            if sums[t] > leader or (sums[t] == leader and t < me):
-                rank += 1
-        if rank == limit - 1:
-            largest[0] = leader
+        t = 0
+        while t < leaders and me < leaders:
+            rank += keys[t] > keys[me]
+            t += 1
+        if rank == limit - 1 and me < leaders:
+            largest[0] = value_of_key(keys[me])
         gpu.syncthreads()
         bar = largest[0]
         g = me if good and limit > 0 and leader >= bar and leader > -infinite else groups

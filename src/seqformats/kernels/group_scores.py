@@ -80,19 +80,19 @@ def cuda(x: Array, blocks: Integers, limits: Limits, form: int, chunks: int, wid
         k += gpu.threadIdx.x
         top = none
         total = x.dtype.type(0)
-        while k + 7 * lanes < end:
+        while form != 2 and k + 7 * lanes < end:
             a, b = x[natural(row + k)], x[natural(row + k + lanes)]
             c, d = x[natural(row + k + 2 * lanes)], x[natural(row + k + 3 * lanes)]
             e, f = x[natural(row + k + 4 * lanes)], x[natural(row + k + 5 * lanes)]
             g, h = x[natural(row + k + 6 * lanes)], x[natural(row + k + 7 * lanes)]
-            if form == 2:
-                a, b = limited(a, k, r, limits), limited(b, k + lanes, r, limits)
-                c, d = limited(c, k + 2 * lanes, r, limits), limited(d, k + 3 * lanes, r, limits)
-                e, f = limited(e, k + 4 * lanes, r, limits), limited(f, k + 5 * lanes, r, limits)
-                g, h = limited(g, k + 6 * lanes, r, limits), limited(h, k + 7 * lanes, r, limits)
             top, total = four_joined(top, total, (a, b, c, d), form)
             top, total = four_joined(top, total, (e, f, g, h), form)
             k += 8 * lanes
+        if form != 2 and k + 3 * lanes < end:
+            a, b = x[natural(row + k)], x[natural(row + k + lanes)]
+            c, d = x[natural(row + k + 2 * lanes)], x[natural(row + k + 3 * lanes)]
+            top, total = four_joined(top, total, (a, b, c, d), form)
+            k += 4 * lanes
         while k < end:
             a = x[natural(row + k)]
             if form == 2:

@@ -4,7 +4,7 @@
 number.  An empty sequence gives zeros.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -116,6 +116,16 @@ def cpu(x: Array, out: Array, at: Layout, least: int, width: int, lo: int, hi: i
             k += count
 
 
+@shared
+def best_of_four(best: Any, four: tuple[Any, Any, Any, Any], least: int) -> Any:
+    """The largest (least) of five items, the first of which is the best so far."""
+    a, b, c, d = four
+    best = a if beyond(a, best, least) else best
+    best = b if beyond(b, best, least) else best
+    best = c if beyond(c, best, least) else best
+    return d if beyond(d, best, least) else best
+
+
 def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     values = gpu.shared.array(128, x.dtype)
@@ -134,11 +144,7 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
                 columns = Columns(first * width + k, length, width, at.steps, at.step)
                 t = gpu.threadIdx.y
                 while t + 3 * gpu.blockDim.y < length:
-                    a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
-                    best = a if beyond(a, best, least) else best
-                    best = b if beyond(b, best, least) else best
-                    best = c if beyond(c, best, least) else best
-                    best = d if beyond(d, best, least) else best
+                    best = best_of_four(best, four_of(x, columns, t, gpu.blockDim.y), least)
                     t += 4 * gpu.blockDim.y
                 while t < length:
                     a = x[natural(item_at(columns, t))]
@@ -170,13 +176,15 @@ def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
             if length != 0:
                 best = x[natural(item_at(columns, 0))]
                 t = 0
-                while t < length:
-                    a, b, c, d = four_of(x, columns, t, 1) if t + 3 < length else (*three_of(x, columns, t), best)
-                    best = a if beyond(a, best, least) else best
-                    best = b if beyond(b, best, least) else best
-                    best = c if beyond(c, best, least) else best
-                    best = d if beyond(d, best, least) else best
+                while t + 8 <= length:
+                    few, more = four_of(x, columns, t, 1), four_of(x, columns, t + 4, 1)
+                    best = best_of_four(best_of_four(best, few, least), more, least)
+                    t += 8
+                if t + 4 <= length:
+                    best = best_of_four(best, four_of(x, columns, t, 1), least)
                     t += 4
+                if t < length:
+                    best = best_of_four(best, (*three_of(x, columns, t), best), least)
                 out[i * width + k] = best
             k += columns_of_grid()
         u += units_of_grid()

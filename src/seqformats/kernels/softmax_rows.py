@@ -123,17 +123,17 @@ def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: t
     """The results of every so many items of a column from t on; `found` is what `powers_of` gives, and `log`."""
     top, total, log = found
     total += total - total  # NaN where it is infinite
-    shift = ln(total) if log else total
+    shift = ln(total) if log else x.dtype.type(1) / total  # one division a column
     while t + 3 * by < columns.length:
         a, b, c, d = four_of(x, columns, t, by)
-        out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) / shift
-        out[natural(item_at(columns, t + by))] = b - top - shift if log else exp(b - top) / shift
-        out[natural(item_at(columns, t + 2 * by))] = c - top - shift if log else exp(c - top) / shift
-        out[natural(item_at(columns, t + 3 * by))] = d - top - shift if log else exp(d - top) / shift
+        out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) * shift
+        out[natural(item_at(columns, t + by))] = b - top - shift if log else exp(b - top) * shift
+        out[natural(item_at(columns, t + 2 * by))] = c - top - shift if log else exp(c - top) * shift
+        out[natural(item_at(columns, t + 3 * by))] = d - top - shift if log else exp(d - top) * shift
         t += 4 * by
     while t < columns.length:
         a = x[natural(item_at(columns, t))]
-        out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) / shift
+        out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) * shift
         t += by
 
 

@@ -32,7 +32,15 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_of_line, four_rows, word_of_line
+    from .parts.device import (
+        columns_of_grid,
+        first_column,
+        first_of_line,
+        first_unit,
+        four_rows,
+        units_of_grid,
+        word_of_line,
+    )
     from .parts.gpu import natural
 
 
@@ -95,4 +103,19 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         out[natural(d3 * width + k)] = d / number_of(x, at, i3, mode)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 2), STREAMS)
+def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            value = x[natural(i * width + k)] / number_of(x, at, i, mode)
+            for t in range(length):
+                out[natural(item_at(columns, t))] = value
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 2), STREAMS, short)

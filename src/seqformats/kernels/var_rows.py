@@ -151,27 +151,29 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
-        number = out.dtype.type(length)
+        number = out.dtype.type(max(length, 1))
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            mean = out.dtype.type(0)
-            sums = mean
-            for turn in range(3):  # the sums of the items, of what is beside the mean, and of its squares
-                share = share_of(length)
-                if k >= width or length <= ddof:
-                    share = length, 1
-                parts[place] = moments_of(x, out, columns, mean, turn, share)
-                tree_sum(parts, place)
-                total = parts[gpu.threadIdx.x]
-                gpu.syncthreads()  # before the memory is used again
-                if turn == 0 and length > ddof:
-                    mean = total / number
-                elif turn == 1:
-                    sums = total
+            share = share_of(length)
+            if k >= width or length <= ddof:
+                share = length, 1
+            # three calls, as in `short`: of one that is told the turn by a number there might be other code
+            parts[place] = moments_of(x, out, columns, out.dtype.type(0), 0, share)
+            tree_sum(parts, place)
+            mean = parts[gpu.threadIdx.x] / number
+            gpu.syncthreads()  # before the memory is used again
+            parts[place] = moments_of(x, out, columns, mean, 1, share)
+            tree_sum(parts, place)
+            sums = parts[gpu.threadIdx.x]
+            gpu.syncthreads()
+            parts[place] = moments_of(x, out, columns, mean, 2, share)
+            tree_sum(parts, place)
+            squares = parts[gpu.threadIdx.x]
+            gpu.syncthreads()
             if gpu.threadIdx.y == 0 and k < width:
-                put_variance(out, i * width + k, sums, total, length, ddof, deviation)
+                put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
             column += gpu.gridDim.y * gpu.blockDim.x
         u += gpu.gridDim.x
 

@@ -55,16 +55,13 @@ def cpu(
 
 
 @shared
-def four_squares(squares: float, sums: Any, variances: Any, ends: Any, last: int, mean: float) -> Any:
-    """The squares beside the mean of all, with those of four pieces, of which the last ends before row `last`."""
-    a, b, c, d = sums
-    e, f, g, h = variances
-    j, m, n, o = ends
-    a, b, c, d = a / (m - j) - mean, b / (n - m) - mean, c / (o - n) - mean, d / (last - o) - mean
-    squares += (m - j) * (e + a * a)
-    squares += (n - m) * (f + b * b)
-    squares += (o - n) * (g + c * c)
-    return squares + (last - o) * (h + d * d)
+def with_piece(found: tuple[float, int, float], total: Any, variance: Any, number: int, mean: float) -> Any:
+    """The squares beside the mean of all, with those of a piece of so many rows; and 1 by the last such number."""
+    squares, known, inverse = found
+    if number != known:  # but for the last ones of sequences all pieces have the same
+        inverse = 1.0 / number
+    apart = total * inverse - mean
+    return squares + number * (variance + apart * apart), number, inverse
 
 
 def cuda(
@@ -84,7 +81,7 @@ def cuda(
         length = rows[end] - rows[first]
         k = first_column()
         while k < width:
-            total = squares = found = 0.0
+            total = found = 0.0
             piece = first
             while piece + 8 <= end:
                 a, b, c, d, e, f, g, h = eight_from(sums, piece * width + k, width)
@@ -95,18 +92,25 @@ def cuda(
                 piece += 1
             mean = total / length
             piece = first
+            so_far = 0.0, 1, 1.0
             while piece + 8 <= end:
-                some = eight_from(sums, piece * width + k, width)
-                beside = eight_from(variances, piece * width + k, width)
+                a, b, c, d, e, f, g, h = eight_from(sums, piece * width + k, width)
+                q, r, s, t, u, v, w, x = eight_from(variances, piece * width + k, width)
                 ends, last = eight_from(rows, piece, 1), rows[natural(piece + 8)]
-                squares = four_squares(squares, some[:4], beside[:4], ends[:4], ends[4], mean)
-                squares = four_squares(squares, some[4:], beside[4:], ends[4:], last, mean)
+                so_far = with_piece(so_far, a, q, ends[1] - ends[0], mean)
+                so_far = with_piece(so_far, b, r, ends[2] - ends[1], mean)
+                so_far = with_piece(so_far, c, s, ends[3] - ends[2], mean)
+                so_far = with_piece(so_far, d, t, ends[4] - ends[3], mean)
+                so_far = with_piece(so_far, e, u, ends[5] - ends[4], mean)
+                so_far = with_piece(so_far, f, v, ends[6] - ends[5], mean)
+                so_far = with_piece(so_far, g, w, ends[7] - ends[6], mean)
+                so_far = with_piece(so_far, h, x, last - ends[7], mean)
                 piece += 8
             while piece < end:
-                number = rows[piece + 1] - rows[piece]
-                apart = sums[natural(piece * width + k)] / number - mean
-                squares += number * (variances[natural(piece * width + k)] + apart * apart)
+                place = natural(piece * width + k)
+                so_far = with_piece(so_far, sums[place], variances[place], rows[piece + 1] - rows[piece], mean)
                 piece += 1
+            squares = so_far[0]
             if length > ddof:
                 found = squares / (length - ddof)
             out[i * width + k] = math.sqrt(found) if deviation else found

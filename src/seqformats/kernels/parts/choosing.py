@@ -18,13 +18,16 @@ from .vectors import exp, powers_of_row
 
 @shared
 def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Item) -> Any:
-    """The largest of the scores that limits leave of a row, and the sum of ``exp(score - largest)``."""
+    """The largest of the scores that limits leave of a row, and the sum of ``exp(score - largest)``.
+
+    It is added up by 64, and these sums in float64: of a large vocabulary float32 would lose the last digits.
+    """
     addends, factors, divisors, allowed_from, allowed_to, allowed, edited_at, edited = limits[:8]
     first = edited_at[r] if edited_at.size != 0 else 0
     edits = edited_at[r + 1] if edited_at.size != 0 else 0
     chosen = allowed_from.size != 0 and allowed_from[r] >= 0
     top = np.float32(-np.inf)
-    total = np.float32(0)
+    total, part, seen = 0.0, np.float32(0), 0
     for adding in range(2):
         e = first
         for j in range(allowed_from[r] if chosen else 0, allowed_to[r] if chosen else width):
@@ -39,8 +42,12 @@ def normalise_limited(x: Array, begin: int, width: int, r: int, limits: Item) ->
             if adding == 0:
                 top = max(top, value)
             elif value > -np.inf:
-                total += exp(value - top)
-    return top, total
+                part += exp(value - top)
+                seen += 1
+                if seen & 63 == 0:
+                    total += part
+                    part = np.float32(0)
+    return top, np.float32(total + part)
 
 
 @shared

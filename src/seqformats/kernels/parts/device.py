@@ -196,11 +196,13 @@ def three_of(x: Array, columns: Columns, t: int) -> Any:
 @plain_on_cuda
 def four_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     """Item t of a column and the next three, each `by` items after the one before, all on their way at a time."""
-    a = x[natural(item_at(columns, t))]
-    b = x[natural(item_at(columns, t + by))]
-    c = x[natural(item_at(columns, t + 2 * by))]
-    d = x[natural(item_at(columns, t + 3 * by))]
-    return a, b, c, d
+    place = item_at(columns, t)
+    if columns.step == 0:
+        b, c = x[natural(item_at(columns, t + by))], x[natural(item_at(columns, t + 2 * by))]
+        return x[natural(place)], b, c, x[natural(item_at(columns, t + 3 * by))]
+    far = by * (columns.step * columns.width)  # the same for every four of a column
+    b, c = x[natural(place + far)], x[natural(place + 2 * far)]
+    return x[natural(place)], b, c, x[natural(place + 3 * far)]
 
 
 @plain_on_cuda
