@@ -4,7 +4,7 @@ They are those of `best_tokens`, in its order, and a row that holds NaN or +inf 
 are apart, and limits act on scores, if any; ``blocks`` are the groups.
 
 So many threads, or four threads each, as candidates are wanted have groups whose best are the best of all.  Candidates
-are only in groups whose best is not below the last one of these, and only their scores are read again. 
+are only in groups whose best is not below the last one of these, and only their scores are read again.
 There are at most 64 of a row.
 """
 

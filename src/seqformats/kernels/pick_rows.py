@@ -21,7 +21,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word, search
+    from .parts.device import first_of_line, run_on, word_of_line
+    from .parts.gpu import load_word, natural, search, store_word
 
 
 @compiled
@@ -52,21 +53,34 @@ def cpu(
 def cuda(
     src: Array | int, out: Array, at: Layout, cum: Integers, places: Integers, columns: int, back: int, row: int
 ) -> None:
-    """All chosen rows, a line of threads each; `src` and `out` are machine words, `row` words a column."""
+    """All chosen rows, a line of threads for four; `src` and `out` are machine words, `row` words a column."""
     whole = row * columns
     unit = 1 if at.absolute else whole
     word = out.itemsize if at.absolute else 1
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < cum[cum.size - 1]:
-        _, first, _ = locate(at, search(cum, r))
+    r, w, last = first_of_line(), word_of_line(), cum[cum.size - 1] - 1
+    if r <= last and w < row:
+        r1, r2, r3 = min(r + 1, last), min(r + 2, last), min(r + 3, last)
+        i0 = search(cum, r)
+        i1 = run_on(cum, i0, r1)
+        i2 = run_on(cum, i1, r2)
+        i3 = run_on(cum, i2, r3)
+        begin0, begin1 = locate(at, i0)[1] * unit, locate(at, i1)[1] * unit
+        begin2, begin3 = locate(at, i2)[1] * unit, locate(at, i3)[1] * unit
         for k in range(columns):
-            c = r * columns + k
-            w = gpu.threadIdx.x
-            while w < row:
-                place = first * unit + (places[c] * whole + k * row + w) * word
-                move_word(out, place if back else c * row + w, src, c * row + w if back else place)
-                w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+            c0, c1, c2, c3 = r * columns + k, r1 * columns + k, r2 * columns + k, r3 * columns + k
+            p0 = begin0 + (places[natural(c0)] * whole + k * row + w) * word
+            p1 = begin1 + (places[natural(c1)] * whole + k * row + w) * word
+            p2 = begin2 + (places[natural(c2)] * whole + k * row + w) * word
+            p3 = begin3 + (places[natural(c3)] * whole + k * row + w) * word
+            d0, d1, d2, d3 = c0 * row + w, c1 * row + w, c2 * row + w, c3 * row + w
+            if back:
+                p0, d0, p1, d1, p2, d2, p3, d3 = d0, p0, d1, p1, d2, p2, d3, p3
+            a, b = load_word(out, src, p0), load_word(out, src, p1)
+            c, d = load_word(out, src, p2), load_word(out, src, p3)
+            store_word(out, d0, a)
+            store_word(out, d1, b)
+            store_word(out, d2, c)
+            store_word(out, d3, d)
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")
+KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")

@@ -32,10 +32,17 @@ ln = np.log  # of one number; on CUDA the device's own is put in its place
 
 
 @shared
-def power(item: Item, top: Array, total: Array, place: int, log: int) -> Any:
-    """The softmax of an item, or its logarithm, where `place` is its sequence and column."""
-    less, powers = item - top[place], total[place]
-    return less - ln(powers) if log else exp(less) / powers
+def shift_of(top: Array, total: Array, place: int, log: int) -> Any:
+    """What is taken from the items of a sequence and column, and what their powers are multiplied by; or taken too."""
+    powers = total[place]
+    return top[place], ln(powers) if log else total.dtype.type(1) / powers
+
+
+@shared
+def power(item: Item, shift: tuple[Item, Item], log: int) -> Any:
+    """The softmax of an item, or its logarithm."""
+    less = item - shift[0]
+    return less - shift[1] if log else exp(less) * shift[1]
 
 
 @compiled
@@ -45,9 +52,11 @@ def cpu(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, wi
         i, first, length = locate(at, u)
         for k in range(width):
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            for t in range(length):
-                d = item_at(columns, t)
-                out[d] = power(x[d], top, total, i * width + k, log)
+            if length != 0:
+                shift = shift_of(top, total, i * width + k, log)
+                for t in range(length):
+                    d = item_at(columns, t)
+                    out[d] = power(x[d], shift, log)
 
 
 def cuda(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, width: int) -> None:
@@ -57,10 +66,14 @@ def cuda(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, w
         (i0, _, row0), (i1, _, row1), (i2, _, row2), (i3, _, row3) = four_rows(at, r)
         a, b = x[natural(row0 * width + k)], x[natural(row1 * width + k)]
         c, d = x[natural(row2 * width + k)], x[natural(row3 * width + k)]
-        out[natural(row0 * width + k)] = power(a, top, total, i0 * width + k, log)
-        out[natural(row1 * width + k)] = power(b, top, total, i1 * width + k, log)
-        out[natural(row2 * width + k)] = power(c, top, total, i2 * width + k, log)
-        out[natural(row3 * width + k)] = power(d, top, total, i3 * width + k, log)
+        shift0 = shift_of(top, total, i0 * width + k, log)
+        shift1 = shift0 if i1 == i0 else shift_of(top, total, i1 * width + k, log)
+        shift2 = shift1 if i2 == i1 else shift_of(top, total, i2 * width + k, log)
+        shift3 = shift2 if i3 == i2 else shift_of(top, total, i3 * width + k, log)
+        out[natural(row0 * width + k)] = power(a, shift0, log)
+        out[natural(row1 * width + k)] = power(b, shift1, log)
+        out[natural(row2 * width + k)] = power(c, shift2, log)
+        out[natural(row3 * width + k)] = power(d, shift3, log)
 
 
 KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 4))
