@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
         columns_of_grid,
         first_column,
         first_unit,
-        four_of,
         powers_of,
+        some_of,
         units_of_grid,
     )
     from .parts.gpu import gpu, ln, natural
@@ -124,17 +124,16 @@ def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: t
     top, total, log = found
     total += total - total  # NaN where it is infinite
     shift = ln(total) if log else x.dtype.type(1) / total  # one division a column
-    while t + 3 * by < columns.length:
-        a, b, c, d = four_of(x, columns, t, by)
-        out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) * shift
-        out[natural(item_at(columns, t + by))] = b - top - shift if log else exp(b - top) * shift
-        out[natural(item_at(columns, t + 2 * by))] = c - top - shift if log else exp(c - top) * shift
-        out[natural(item_at(columns, t + 3 * by))] = d - top - shift if log else exp(d - top) * shift
-        t += 4 * by
     while t < columns.length:
-        a = x[natural(item_at(columns, t))]
+        a, b, c, d = some_of(x, columns, t, by, top)
         out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) * shift
-        t += by
+        if t + by < columns.length:
+            out[natural(item_at(columns, t + by))] = b - top - shift if log else exp(b - top) * shift
+        if t + 2 * by < columns.length:
+            out[natural(item_at(columns, t + 2 * by))] = c - top - shift if log else exp(c - top) * shift
+        if t + 3 * by < columns.length:
+            out[natural(item_at(columns, t + 3 * by))] = d - top - shift if log else exp(d - top) * shift
+        t += 4 * by
 
 
 def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:

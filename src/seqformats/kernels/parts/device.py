@@ -184,6 +184,19 @@ def share_of(length: int) -> Any:
 
 
 @plain_on_cuda
+def some_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
+    """What `four_of` says, `none` where there are fewer; there is one."""
+    if t + 3 * by < columns.length:
+        return four_of(x, columns, t, by)
+    b = c = none
+    if t + by < columns.length:
+        b = x[natural(item_at(columns, t + by))]
+    if t + 2 * by < columns.length:
+        c = x[natural(item_at(columns, t + 2 * by))]
+    return x[natural(item_at(columns, t))], b, c, none
+
+
+@plain_on_cuda
 def three_of(x: Array, columns: Columns, t: int) -> Any:
     """Item t of a column and the next two, where there are fewer the last one again, all on their way at a time."""
     last = columns.length - 1
@@ -325,11 +338,7 @@ def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     blocks = none
     taken = 0
     while t < columns.length:
-        a = x[natural(item_at(columns, t))]
-        b = c = d = -infinity
-        four = t + 3 * by < columns.length
-        if four:
-            a, b, c, d = four_of(x, columns, t, by)
+        a, b, c, d = some_of(x, columns, t, by, -infinity)
         best = b if b > a else a
         best = c if c > best else best
         best = d if d > best else best
@@ -338,12 +347,11 @@ def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
             blocks = none
             top = best
         total += exp(a - top)
-        if four:
-            total += exp(b - top)
-            total += exp(c - top)
-            total += exp(d - top)
-        t += 4 * by if four else by
-        taken += 4 if four else 1
+        total += exp(b - top)
+        total += exp(c - top)
+        total += exp(d - top)
+        t += 4 * by
+        taken += 4
         if taken & 7 == 0:
             blocks += wide(total)
             total = x.dtype.type(0)
@@ -495,6 +503,7 @@ SHARED = {
         units_of_grid,
         share_of,
         three_of,
+        some_of,
         four_rows,
         run_on,
         row_in,
