@@ -95,7 +95,7 @@ def assert_near(found, wanted):
 # ------------------------------------------------------------------------------------------- operations
 
 
-SHORT_OF = ("sum", "mean", "max", "min", "prod", "logsumexp", "var", "std", "softmax", "log_softmax")
+SHORT_OF = ("sum", "mean", "max", "min", "prod", "logsumexp", "var", "std", "softmax", "log_softmax", "sort")
 
 
 # An operation, and what it is called with.

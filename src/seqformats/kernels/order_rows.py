@@ -33,7 +33,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.device import columns_of_grid, first_column, first_unit, some_of, units_of_grid
+    from .parts.gpu import gpu, natural
 
 
 @shared
@@ -229,4 +230,66 @@ def cuda(
         u += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike((*SIGNED, "u1"), 2), 1 << 18)
+@shared
+def before(key: int, t: int, other: int, s: int) -> int:
+    """1 where item s, with the key `other`, comes before item t with this key, else 0."""
+    return 1 if other < key or (other == key and s < t) else 0
+
+
+@shared
+def put_ordered(values: Array, out: Integers, d: int, item: int, t: int, wanted: int) -> None:
+    """An item, or its place, to where it belongs."""
+    if wanted != 2:
+        values[d] = item
+    if wanted != 1:
+        out[d] = t
+
+
+def short(
+    x: Array,
+    values: Array,
+    out: Integers,
+    keys: Integers,  # noqa: ARG001  nothing is kept
+    ids: Integers,  # noqa: ARG001
+    at: Layout,
+    to: Layout,
+    bits: int,
+    least: int,
+    order: int,
+    wanted: int,
+    width: int,
+) -> None:
+    """All units, a thread for each column, see `SHORT`: an item's place is the number of those that come before it."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        _, first, length = locate(at, u)
+        goal, most = ordered(at, to, u)
+        k = first_column()
+        while k < width:
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            t = 0
+            while t < length:
+                a, b, c, d = some_of(x, columns, t, 1, x[natural(item_at(columns, t))])
+                e, f = key_of(a, bits, least, order), key_of(b, bits, least, order)
+                g, h = key_of(c, bits, least, order), key_of(d, bits, least, order)
+                p = q = r = s = 0
+                for v in range(length):
+                    other = key_of(x[natural(item_at(columns, v))], bits, least, order)
+                    p += before(e, t, other, v)
+                    q += before(f, t + 1, other, v)
+                    r += before(g, t + 2, other, v)
+                    s += before(h, t + 3, other, v)
+                if p < most:
+                    put_ordered(values, out, (goal + along(to, p)) * width + k, a, t, wanted)
+                if t + 1 < length and q < most:
+                    put_ordered(values, out, (goal + along(to, q)) * width + k, b, t + 1, wanted)
+                if t + 2 < length and r < most:
+                    put_ordered(values, out, (goal + along(to, r)) * width + k, c, t + 2, wanted)
+                if t + 3 < length and s < most:
+                    put_ordered(values, out, (goal + along(to, s)) * width + k, d, t + 3, wanted)
+                t += 4
+            k += columns_of_grid()
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike((*SIGNED, "u1"), 2), 1 << 18, short)
