@@ -29,8 +29,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import added_group, candidate_key, token_of_key, value_of_key
     from .parts.gpu import float_of, gpu, ln, natural
+    from .parts.keys import added_group, candidate_key, token_of_key, value_of_key
 
 
 @compiled

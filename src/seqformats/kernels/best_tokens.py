@@ -35,8 +35,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import candidate_key, token_of_key, value_of_key
     from .parts.gpu import gpu, ln, natural
+    from .parts.keys import candidate_key, token_of_key, value_of_key
 
 
 @compiled

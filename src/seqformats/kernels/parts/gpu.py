@@ -20,6 +20,7 @@ from numba import cuda, types
 
 from .code import Builder, Context, Item, Kind, Signature, Value, Values
 from .device import SHARED
+from .keys import KEYS
 from .record import Array
 
 gpu: Any = cuda
@@ -245,6 +246,7 @@ _NAMES = {
     "exp": exp,
     "ln": ln,
     **SHARED,
+    **KEYS,
 }
 
 _HOUSE = __name__.removesuffix("parts.gpu")
