@@ -176,11 +176,7 @@ def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
             if length != 0:
                 best = x[natural(item_at(columns, 0))]
                 t = 0
-                while t + 8 <= length:
-                    few, more = four_of(x, columns, t, 1), four_of(x, columns, t + 4, 1)
-                    best = best_of_four(best_of_four(best, few, least), more, least)
-                    t += 8
-                if t + 4 <= length:
+                while t + 4 <= length:  # eight at a time want so many registers that they take longer
                     best = best_of_four(best, four_of(x, columns, t, 1), least)
                     t += 4
                 if t < length:
