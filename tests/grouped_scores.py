@@ -23,16 +23,16 @@ SCORES = {
         + np.where(np.arange(shape[0])[:, None] % 5 == 3, np.inf, np.zeros(shape))
     ),
 }
-MOST = np.array([5, 0, 7, 64])
+MOST = np.array([5, 0, 2, 1, 64])
 
 
 def query(library, put, width, form, scores):
-    """Beams of three rows, none, two and one, between which are rows of no beam, that ask for so many candidates."""
+    """Beams of three rows, none, two, one and one, and a row of no beam, that ask for so many candidates."""
     generator = np.random.default_rng(width)
     x = SCORES[scores](generator, (8, width)).astype("f4")
     if FORMS[form] == candidates.LOGS and scores != "bad":
         x = x - 3
-    begin, end = np.array([0, 3, 4, 7]), np.array([3, 3, 6, 8])
+    begin, end = np.array([0, 3, 4, 6, 7]), np.array([3, 3, 6, 7, 8])
     running = generator.normal(0, 1, 8).astype("f4")
     running[5] = -np.inf
     plan = types.SimpleNamespace(limits=limits(8, width)) if form == "masked" else None

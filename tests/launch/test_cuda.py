@@ -261,6 +261,18 @@ def test_sums_round_as_on_the_host(gpu, name, width, kind):
 
 
 @on_each_library
+@pytest.mark.parametrize("name", ["sum", "mean", "sqrt"])
+@pytest.mark.parametrize("width", [1, 5])
+@pytest.mark.parametrize("kind", [sf.Ragged, sf.Packed], ids=oracle.format_name)
+def test_sums_of_short_sequences_round_as_on_the_host(gpu, name, width, kind, monkeypatch):
+    monkeypatch.setattr("seqformats.launch.cuda.SHORT", 64)  # in the simulator too
+    x = numbers([length for length in ROUNDED if length <= 64], (width,))
+    x.data[...] *= np.float32(1.1) ** np.random.default_rng(width).integers(-40, 40, x.data.shape)
+    operation, x = OPERATIONS[name][0], sf.convert(x, kind)
+    assert_found(gpu, operation(gpu.up(x)), operation(x), exact=True)
+
+
+@on_each_library
 @pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 @pytest.mark.parametrize(
     ("name", "dtype"), [("sum", "f4"), ("mean", "f4"), ("sqrt", "f8"), ("sum", "c8"), ("mean", "i4")]
