@@ -118,6 +118,8 @@ def _few(x: Encoding, kept: Structure, k: int) -> tuple[Array, Array] | None:
     library, item, name = library_of(z.data), z.item_shape, name_of(z)
     if library.kind(z.data) != "cuda" or name not in ("float32", "float64") or not 0 < k <= _FEW:
         return None
+    if not getattr(z._dtype, "isnative", True):  # whose values would be of another dtype
+        return None
     data = library.astype(library.alias(z.data), name)
     _, *found = largest_of(library, data, z._layout(), item, z._structure, (_NONE, k, True))
     room, width = kept.in_rooms(found[0].shape[1], "right"), math.prod(item)
