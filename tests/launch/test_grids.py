@@ -2,10 +2,12 @@
 
 import ast
 import pathlib
+import re
 
 import pytest
 
 from seqformats import kernels
+from seqformats.beam import candidates
 from seqformats.launch.kernel import Work
 
 grids = pytest.importorskip("seqformats.launch.grids", reason="numba-cuda compiles the kernels")
@@ -13,9 +15,9 @@ grids = pytest.importorskip("seqformats.launch.grids", reason="numba-cuda compil
 pytestmark = pytest.mark.passes("compiled", "interpreted", reason="there are no such grids with checks")
 
 FOLDER = pathlib.Path(kernels.__file__).parent
-FILES = [*sorted(FOLDER.glob("*.py")), FOLDER / "parts" / "device.py"]
+FILES = [*sorted(FOLDER.glob("*.py")), FOLDER / "parts" / "device.py", FOLDER / "parts" / "keys.py"]
 # What waits for all threads of a block.
-BARRIERS = {"syncthreads", "tree_sum", "tree_max", "column_sum", "column_slopes", "column_powers"}
+BARRIERS = {"syncthreads", "tree_sum", "tree_max", "column_sum", "column_slopes", "column_powers", "tree_powers"}
 
 
 @pytest.mark.parametrize("units", [1, 2, 3, 127, 128, 1000, 1 << 20])
@@ -72,6 +74,18 @@ def test_four_rows_are_written_out():
     assert names.count("load_word") == names.count("store_word") == grids.FOUR
     pad = ast.parse((FOLDER / "pad_rows.py").read_text(encoding="utf-8"))
     assert [called(node) for node in ast.walk(pad)].count("store_word") == grids.FOUR
+
+
+def test_the_best_so_far_and_a_turn_have_room():
+    """`best_of_groups` has shared memory for so many keys as a block has threads."""
+    text = (FOLDER / "best_of_groups.py").read_text(encoding="utf-8")
+    (turn,) = map(int, re.findall(r"step = min\(threads, (\d+)\)", text))
+    (kept,) = map(int, re.findall(r"if found > (\d+)", text))
+    (room,) = map(int, re.findall(r"keys = gpu.shared.array\((\d+),", text))
+    assert kept == candidates._FEW
+    assert kept + turn <= room
+    assert f"< {room - 2}:" in text
+    assert f"<= {room - 2} " in text, "two numbers are before the groups that are named"
 
 
 # Conditions that are the same for all threads of a block: of the arguments, or of the item that the block has.

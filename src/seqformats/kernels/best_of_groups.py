@@ -30,7 +30,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import float_of, gpu, ln, natural
-    from .parts.keys import added_group, candidate_key, token_of_key, value_of_key
+    from .parts.keys import added_group, candidate_key, token_of_key, tree_powers, value_of_key
 
 
 @compiled
@@ -73,8 +73,8 @@ def cpu(
 def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: Wanted, width: int) -> None:
     """All rows, a block each, of whose threads each has some groups.
 
-    The best of the groups that the first threads name are looked at by all, up to 192 scores at a time, since so many
-    and the best so far have room.
+    Each names those of its groups that may have a candidate; then all look at the scores of the named ones, up to 192
+    at a time, since keys of so many and of the 64 best so far have room.
     """
     x, running, form = scores
     values, ids, counts, places = out
@@ -122,20 +122,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         leader = top
         largest[me] = top
         sums[me] = total
-        gpu.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if me < half:
-                other = largest[me + half]
-                top = max(largest[me], other)
-                if top > -infinite:
-                    total = sums[me] * exp(largest[me] - top) + sums[me + half] * exp(other - top)
-                else:
-                    total = sums[me] + sums[me + half]
-                largest[me] = top
-                sums[me] = total
-            gpu.syncthreads()
-            half >>= 1
+        tree_powers(largest, sums, threads)
         top = largest[0]
         total = sums[0]
         good = total < infinite  # NaN is not
@@ -151,15 +138,15 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         if me == 0:
             largest[0] = -infinite
         gpu.syncthreads()
-        # to be compared with each other they are few: of a few candidates the best of every four threads do as well
+        # each is compared with all others: where few candidates are wanted, the best of every four threads are enough
         leaders = threads if limit > 16 else threads >> 2
         if me < leaders:
-            first_of_all = leader
+            best_leader = leader
             t = me
             while t < threads:
-                first_of_all = max(first_of_all, sums[t])
+                best_leader = max(best_leader, sums[t])
                 t += leaders
-            keys[me] = candidate_key(first_of_all, me)
+            keys[me] = candidate_key(best_leader, me)
         gpu.syncthreads()
         rank = 0
         t = 0

@@ -36,7 +36,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, ln, natural
-    from .parts.keys import candidate_key, token_of_key, value_of_key
+    from .parts.keys import candidate_key, token_of_key, tree_powers, value_of_key
 
 
 @compiled
@@ -165,20 +165,7 @@ def cuda(
             k += threads
         largest[me] = top
         sums[me] = total
-        gpu.syncthreads()
-        half = threads >> 1
-        while half > 0:
-            if me < half:
-                other = largest[me + half]
-                top = max(largest[me], other)
-                if top > -infinite:
-                    total = sums[me] * exp(largest[me] - top) + sums[me + half] * exp(other - top)
-                else:
-                    total = sums[me] + sums[me + half]
-                largest[me] = top
-                sums[me] = total
-            gpu.syncthreads()
-            half >>= 1
+        tree_powers(largest, sums, threads)
         top = largest[0]
         total = sums[0]
         good = total < infinite  # NaN is not

@@ -7,11 +7,13 @@ import numpy as np
 
 from .code import Item
 from .options import plain_on_cuda
+from .record import Array
 
 if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
     bits_of: Any = None
     exp: Any = None
     float_of: Any = None
+    gpu: Any = None
 
 
 @plain_on_cuda
@@ -46,4 +48,30 @@ def added_group(top: Item, total: Item, group: int) -> Any:
     return top, total + more
 
 
-KEYS = {function.__name__: function for function in (candidate_key, value_of_key, token_of_key, added_group)}
+@plain_on_cuda
+def tree_powers(largest: Array, sums: Array, threads: int) -> None:
+    """The largest score of so many threads, and the sum of exponentials below it, from all of them to the first.
+
+    All threads of the block come here.
+    """
+    me = gpu.threadIdx.x
+    none = largest.dtype.type(-math.inf)
+    gpu.syncthreads()
+    half = threads >> 1
+    while half > 0:
+        if me < half:
+            other = largest[me + half]
+            top = max(largest[me], other)
+            if top > none:
+                total = sums[me] * exp(largest[me] - top) + sums[me + half] * exp(other - top)
+            else:
+                total = sums[me] + sums[me + half]
+            largest[me] = top
+            sums[me] = total
+        gpu.syncthreads()
+        half >>= 1
+
+
+KEYS = {
+    function.__name__: function for function in (candidate_key, value_of_key, token_of_key, added_group, tree_powers)
+}
