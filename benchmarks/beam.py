@@ -39,11 +39,11 @@ def table(vocabulary: int, end: float) -> np.ndarray:
 
 
 def decoder(b: Batch, scores: Any) -> sf.BeamDecoder:
-    """A search after some steps: every source has all its beams."""
+    """A search after some steps: every source has all its beams, and may go on for as long as anyone measures."""
     beams, _ = sizes(b)
     start = b.put(np.arange(b.n) + 1)
     # shared memory says which library the arrays of the search are of
-    made = sf.BeamDecoder(None, shared=start, start=start, end=END, beam_size=beams, max_new_tokens=STEPS)
+    made = sf.BeamDecoder(None, shared=start, start=start, end=END, beam_size=beams, max_new_tokens=100_000)
     while len(made.state.tokens) < b.n * beams:
         made.step(scores[: len(made.state.tokens)])
     return made

@@ -41,7 +41,10 @@ BY_TENTH = "wide"
 
 @dataclass(frozen=True)
 class Peer:
-    """Something to be timed: `read` makes its result comparable, `prepare` gives an argument outside of the clock."""
+    """Something to be timed: `read` makes its result comparable.
+
+    `prepare` gives an argument outside of the clock, with which all calls of a turn go on.
+    """
 
     run: Function
     read: Callable[[Any], Any] | None = None
@@ -205,7 +208,7 @@ class Clock:
                 return end - start
             start = time.perf_counter()
             for _ in range(calls):
-                run()
+                run(*args)
             return (time.perf_counter() - start) / calls
         begin, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize()
@@ -253,10 +256,7 @@ def in_turns(
     every = {name: max(1, min(8, int(seconds / fastest / 4))) for name, seconds in once.items()}
     if sum(once.values()) * effort.rounds < effort.seconds:
         every = dict.fromkeys(every, 1)
-    calls = {
-        name: max(1, int(TURN / once[name])) if one.prepare is None and clock.device == "cpu" else 1
-        for name, one in candidates.items()
-    }
+    calls = {name: max(1, int(TURN / once[name])) if clock.device == "cpu" else 1 for name in candidates}
     times: dict[str, list[float]] = {name: [once[name]] if name in slow else [] for name in candidates}
     names, draw = list(candidates), random.Random(0)
     enough, least = 5 * effort.seconds, min(3, effort.rounds)
