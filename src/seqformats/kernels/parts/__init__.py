@@ -12,6 +12,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `blocks`    the largest of each block of a row, by limits
 - `lanes`     some columns of a row, in registers
 - `sums`      sums of many rows
+- `windows`   rows that lie side by side, added up
 - `tiles`     products of small matrices
 - `order`     the items of a column in order
 - `prefixes`  one frame of a prefix search
@@ -69,7 +70,6 @@ from .moves import (
     at_least,
     at_most,
     clear,
-    fold_windows,
     move,
     move_row,
     move_run,
@@ -105,6 +105,7 @@ from .sums import add_block, centre, in_turn, room, rounded, scratch, total, tot
 from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
 from .vectors import best_of_frame, exp, largest, maximum, place_in, powers_of_any, powers_of_row
 from .warping import beside_best, listed
+from .windows import fold_windows
 
 __all__ = [
     "CALCULATES",

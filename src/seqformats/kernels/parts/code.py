@@ -45,6 +45,23 @@ def called(builder: Builder, name: str, result: Value, *args: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), args)
 
 
+def outlined(builder: Builder, name: str, args: Values, body: Callable[..., None]) -> None:
+    """Call a function, which `body` writes with its own builder and arguments where the module has none yet.
+
+    Its loops are not unrolled, which would make them slower for short runs, and longer to compile.
+    """
+    kind = ir.FunctionType(ir.VoidType(), [arg.type for arg in args])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"seqformats_{name}")
+    if function.is_declaration:
+        function.linkage = "internal"
+        for attribute in ("noinline", "optsize"):
+            function.attributes.add(attribute)
+        inner = ir.IRBuilder(function.append_basic_block("entry"))
+        body(inner, *function.args)
+        inner.ret_void()
+    builder.call(function, args)
+
+
 def folded(builder: Builder, vector: Value, join: Callable[..., Any]) -> Any:
     """One number of all in a vector: its halves are joined until one is left."""
     count = vector.type.count

@@ -28,9 +28,8 @@ from .code import (
     Value,
     Values,
     called,
-    constant_lanes,
+    outlined,
     splat,
-    vector_type,
 )
 from .record import Array
 
@@ -72,22 +71,6 @@ def repeat_words(out: int, src: int, cum: Array, size: int, lo: int, hi: int) ->
     for u in range(lo, hi):
         for t in range(cum[u], cum[u + 1]):
             move(out, t * size, src, u * size, size)
-
-
-def fold_windows(out: Array, x: Array, first: int, step: int, width: int, before: int, count: int, length: int) -> None:
-    """Add up, for each of `length` rows of a sequence, its places in the windows of `count` rows around it.
-
-    The sequence begins at row `first`, and `step` rows lie between two of its rows.  Row t of the result, `width` items
-    of `out`, is place q of the window of row ``t + before - q`` in `x`, whose rows are windows of ``count * width``
-    items, summed over q in rising order, beginning with 0.  `out` and `x` have the same dtype.
-    """
-    for t in range(length):
-        d = (first + t * step) * width
-        total = out[d : d + width]
-        total[:] = 0
-        for q in range(max(t + before - length + 1, 0), min(count, t + before + 1)):
-            place = ((first + (t + before - q) * step) * count + q) * width
-            total += x[place : place + width]
 
 
 def move_square(out: int, to: Square, src: int, come: Square, size: int) -> None:
@@ -137,6 +120,7 @@ def _address(context: Context, builder: Builder, kind: Kind, base: Value, place:
 
 
 _BYTES = 128  # in flight at a time
+_FAR = 1024  # bytes that are worth some more care
 _BYTES32 = ir.VectorType(ir.IntType(8), 32).as_pointer()
 
 
@@ -146,8 +130,8 @@ def _in_vectors(
     """Call `fill` with places of vectors of 32 bytes, until `size` bytes at `to` are done; `few` below 128 of them.
 
     Blocks of some KB from anywhere are the rule here, and there plain vectors are faster than the C library's choice.
-    All but the first and the last of them are aligned: to write across the end of a line of the cache takes twice the
-    time, and the memory of an array begins anywhere.
+    The memory of an array begins anywhere, and to write across the end of a line of the cache takes twice the time.  So
+    all vectors but the first and the last are aligned, in long blocks to lines.
     """
 
     def block(at: Value) -> None:
@@ -161,7 +145,11 @@ def _in_vectors(
             last = builder.sub(size, step)
             with builder.if_then(builder.icmp_signed(">", last, I64(0))):
                 fill([I64(0)])
-                begin = builder.and_(builder.neg(builder.ptrtoint(to, I64)), I64(31))
+                whole = builder.icmp_signed(">", size, I64(_FAR))
+                with builder.if_then(whole):
+                    fill([I64(32)])
+                line = builder.select(whole, I64(63), I64(31))
+                begin = builder.and_(builder.neg(builder.ptrtoint(to, I64)), line)
                 with cgutils.for_range_slice(builder, begin, last, step, inc=True) as (at, _):
                     block(at)
             block(last)  # of which some may have been done already
@@ -249,23 +237,6 @@ def _transposed(builder: Builder, rows: list[Value]) -> list[Any]:
     return rows
 
 
-def _outlined(builder: Builder, name: str, args: Values, body: Callable[..., None]) -> None:
-    """Call a function, which `body` writes with its own builder and arguments where the module has none yet.
-
-    Its loops are not unrolled, which would make them slower for short runs, and longer to compile.
-    """
-    kind = ir.FunctionType(ir.VoidType(), [arg.type for arg in args])
-    function = cgutils.get_or_insert_function(builder.module, kind, f"seqformats_{name}")
-    if function.is_declaration:
-        function.linkage = "internal"
-        for attribute in ("noinline", "optsize"):
-            function.attributes.add(attribute)
-        inner = ir.IRBuilder(function.append_basic_block("entry"))
-        body(inner, *function.args)
-        inner.ret_void()
-    builder.call(function, args)
-
-
 def _write_run(
     builder: Builder, to: Value, d_step: Value, come: Value, s_step: Value, size: Value, count: Value
 ) -> None:
@@ -296,7 +267,7 @@ def _write_run(
 @means(move_run)
 def _move_run(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
     to, come = (_address(context, builder, kinds[k], args[k], args[k + 1]) for k in (0, 3))
-    _outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
+    outlined(builder, "move_run", [to, args[2], come, *args[5:]], _write_run)
 
 
 @means(at_most, types.int64)
@@ -358,11 +329,18 @@ def _write_repeated(builder: Builder, out: Value, src: Value, cum: Value, size: 
             builder.store(builder.bitcast(splat(builder, word, 32 // width), wide), words)
             builder.branch(chosen)
         builder.position_at_end(chosen)
-        vector, end = builder.load(words), end_of(builder.add(u, I64(1)))
+        vector, begin, end = builder.load(words), builder.load(place), end_of(builder.add(u, I64(1)))
+        far = builder.icmp_signed(">", builder.sub(*(builder.ptrtoint(p, I64) for p in (end, begin))), I64(_FAR))
+        with builder.if_then(far):  # the same words, turned so that they go on at the begin of a line
+            put(vector, begin, builder.gep(begin, [I64(32)]), room, builder.gep(room, [I32(1)]))
+            ahead = builder.and_(builder.neg(builder.ptrtoint(begin, I64)), I64(63))
+            turned = builder.gep(builder.bitcast(room, begin.type), [builder.and_(ahead, I64(31))])
+            builder.store(builder.load(builder.bitcast(turned, room.type), align=1), words)
+            builder.store(builder.gep(begin, [ahead]), place)
         look, more, many, few, done = (builder.append_basic_block() for _ in range(5))
         builder.branch(look)
         builder.position_at_end(look)
-        begin = builder.load(place)
+        vector, begin = builder.load(words), builder.load(place)
         builder.cbranch(builder.icmp_unsigned("<", begin, end), more, done)
         builder.position_at_end(more)
         beyond = builder.gep(begin, [I64(64)])
@@ -384,91 +362,7 @@ def _write_repeated(builder: Builder, out: Value, src: Value, cum: Value, size: 
 def _repeat_words(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
     out, src = (_address(context, builder, types.int64, place, I64(0)) for place in args[:2])
     cum = context.make_array(kinds[2])(context, builder, args[2]).data
-    _outlined(builder, "repeat_words", [out, src, cum, *args[3:]], _write_repeated)
-
-
-@means(fold_windows)
-def _fold_windows(context: Context, builder: Builder, kinds: Kinds, args: Values) -> None:
-    kind = kinds[0]
-    first, step, width, before, count, length = args[2:]
-    pairs = isinstance(kind.dtype, types.Complex)  # added up as twice as many floats
-    item = kind.dtype.underlying_float if pairs else kind.dtype
-    number = context.get_data_type(item).as_pointer()
-    begin = builder.mul(first, width)
-    places = (begin, builder.mul(begin, count))
-    to, come = (
-        builder.bitcast(builder.gep(context.make_array(kinds[k])(context, builder, args[k]).data, [place]), number)
-        for k, place in enumerate(places)
-    )
-    width = builder.shl(width, I64(int(pairs)))
-    _outlined(builder, f"fold_{item}", [to, come, step, width, before, count, length], _write_fold)
-
-
-def _write_fold(
-    builder: Builder, to: Value, come: Value, step: Value, width: Value, before: Value, count: Value, length: Value
-) -> None:
-    """The code of `fold_windows`, the places being pointers."""
-    d_step = builder.mul(step, width)
-    p_step = builder.mul(d_step, count)
-    number = to.type.pointee
-    size = {"float": 4, "double": 8}.get(str(number)) or number.width // 8
-    add = builder.add if isinstance(number, ir.IntType) else builder.fadd
-    zeros = ir.Constant(ir.ArrayType(number, _FOLDED), [0] * _FOLDED)
-    nothing = builder.bitcast(cgutils.global_constant(builder, "seqformats_nothing", zeros), number.as_pointer())
-
-    def block(t: Value, k: Value, lanes: int, known: int) -> None:
-        """Items k to ``k + lanes`` of row t; a place that no window has is one of zeros, without a branch."""
-        like = vector_type(number, lanes) if lanes > 1 else number
-        zero = constant_lanes(like, 0) if lanes > 1 else number(0)
-        total = cgutils.alloca_once_value(builder, zero)
-        builder.store(zero, total)
-        column = builder.gep(come, [k])
-
-        def part(q: Value) -> None:
-            row = builder.sub(builder.add(t, before), q)
-            place = builder.gep(column, [builder.add(builder.mul(row, p_step), builder.mul(q, width))])
-            there = builder.icmp_unsigned("<", row, length)
-            if lanes == _FOLDED:
-                ahead = builder.bitcast(place, ir.IntType(8).as_pointer())
-                for line in range(2048, 2048 + lanes * size, 64):
-                    flags = [I32(0), I32(3), I32(1)]  # to be read, soon, data
-                    called(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(ahead, [I64(line)]), *flags)
-            place = builder.bitcast(builder.select(there, place, nothing), like.as_pointer())
-            builder.store(add(builder.load(total), builder.load(place, align=size)), total)
-
-        if known:
-            for q in range(known):
-                part(I64(q))
-        else:
-            with cgutils.for_range(builder, count) as loop:
-                part(loop.index)
-        target = builder.gep(to, [builder.add(k, builder.mul(t, d_step))])
-        builder.store(builder.load(total), builder.bitcast(target, like.as_pointer()), align=size)
-
-    def fold(known: int) -> None:
-        begin = builder.and_(width, I64(-_FOLDED))
-        rows = builder.select(builder.icmp_signed(">", begin, I64(0)), length, I64(0))
-        with cgutils.for_range(builder, rows) as loop:  # of long rows one after the other
-            t = loop.index
-            with cgutils.for_range_slice(builder, I64(0), begin, I64(_FOLDED), inc=True) as (k, _):
-                block(t, k, _FOLDED, known)
-        for lanes in (8, 4, 1):  # of short ones, or of what is left, all rows of some columns
-            stop = builder.and_(width, I64(-lanes))
-            with (
-                cgutils.for_range_slice(builder, begin, stop, I64(lanes), inc=True) as (k, _),
-                cgutils.for_range(builder, length) as loop,
-            ):
-                block(loop.index, k, lanes, known)
-            begin = stop
-
-    with builder.if_else(builder.icmp_signed("==", count, I64(3))) as (three, other):
-        with three:
-            fold(3)
-        with other:
-            fold(0)
-
-
-_FOLDED = 32  # numbers at a time
+    outlined(builder, "repeat_words", [out, src, cum, *args[3:]], _write_repeated)
 
 
 def _will(context: Context, builder: Builder, kinds: Kinds, args: Values, write: int) -> None:
