@@ -47,9 +47,11 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
         divisor = 0.0
         if mode != 0:
             divisor = float(length) if mode == 1 else math.sqrt(length)
-        k = 0
-        if width >= 64:
-            columns = Columns(first * width, length, width, at.steps, at.step)
+        columns, k = Columns(first * width, length, width, at.steps, at.step), 0
+        if width == 64:  # which the registers hold, so that rows are read one after the other, and once
+            total(rows, sums, blocks, columns, i * width, divisor, 64)
+            k = width
+        elif width > 64:
             k = total_by_rows(rows, sums, blocks, four, columns, i * width, divisor, turn)
         while k < width:
             k = at_most(k, width - count)
