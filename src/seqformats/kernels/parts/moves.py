@@ -120,7 +120,7 @@ def _address(context: Context, builder: Builder, kind: Kind, base: Value, place:
 
 
 _BYTES = 128  # in flight at a time
-_FAR = 1024  # bytes that are worth some more care
+_LONG = 1024  # bytes of a block that is worth some more care
 _BYTES32 = ir.VectorType(ir.IntType(8), 32).as_pointer()
 
 
@@ -145,7 +145,7 @@ def _in_vectors(
             last = builder.sub(size, step)
             with builder.if_then(builder.icmp_signed(">", last, I64(0))):
                 fill([I64(0)])
-                whole = builder.icmp_signed(">", size, I64(_FAR))
+                whole = builder.icmp_signed(">", size, I64(_LONG))
                 with builder.if_then(whole):
                     fill([I64(32)])
                 line = builder.select(whole, I64(63), I64(31))
@@ -329,18 +329,11 @@ def _write_repeated(builder: Builder, out: Value, src: Value, cum: Value, size: 
             builder.store(builder.bitcast(splat(builder, word, 32 // width), wide), words)
             builder.branch(chosen)
         builder.position_at_end(chosen)
-        vector, begin, end = builder.load(words), builder.load(place), end_of(builder.add(u, I64(1)))
-        far = builder.icmp_signed(">", builder.sub(*(builder.ptrtoint(p, I64) for p in (end, begin))), I64(_FAR))
-        with builder.if_then(far):  # the same words, turned so that they go on at the begin of a line
-            put(vector, begin, builder.gep(begin, [I64(32)]), room, builder.gep(room, [I32(1)]))
-            ahead = builder.and_(builder.neg(builder.ptrtoint(begin, I64)), I64(63))
-            turned = builder.gep(builder.bitcast(room, begin.type), [builder.and_(ahead, I64(31))])
-            builder.store(builder.load(builder.bitcast(turned, room.type), align=1), words)
-            builder.store(builder.gep(begin, [ahead]), place)
+        vector, end = builder.load(words), end_of(builder.add(u, I64(1)))
         look, more, many, few, done = (builder.append_basic_block() for _ in range(5))
         builder.branch(look)
         builder.position_at_end(look)
-        vector, begin = builder.load(words), builder.load(place)
+        begin = builder.load(place)
         builder.cbranch(builder.icmp_unsigned("<", begin, end), more, done)
         builder.position_at_end(more)
         beyond = builder.gep(begin, [I64(64)])
