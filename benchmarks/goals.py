@@ -118,8 +118,10 @@ def _all(cells: list[Cell]) -> Iterable[Row]:
     if tiny:
         text = share(tiny, lambda c: c["ratio"] >= 1.2, "ratio")
         yield "no tiny batch of NumPy arrays below 1.2 of the best peer", text, all(c["ratio"] >= 1.2 for c in tiny)
-    if judged:
-        yield "no cell below 0.95 of the best peer", share(judged, wins, "ratio"), all(map(wins, judged))
+    alone = [c for c in judged if c["arrays"] == "NumPy" and c["threads"] == 1]
+    for some, which in ((alone, "no cell of NumPy arrays with one thread"), (judged, "no cell at all")):
+        if some:
+            yield f"{which} below 0.95 of the best peer", share(some, wins, "ratio"), all(map(wins, some))
     for some, which, bar in (
         (rivals, "all cells", 4.0),
         ([c for c in rivals if c["shape"] == "tiny"], "tiny batches", 2.5),
