@@ -2,9 +2,10 @@
 
 import ctypes
 
+import numpy as np
 import pytest
 
-from seqformats.kernels.parts import call, compiled_with_gil
+from seqformats.kernels.parts import Bytes, call, clear, compiled, compiled_with_gil, move, move_run
 
 
 def address(name):
@@ -28,3 +29,36 @@ def test_a_c_function_is_called(called):
     assert called(address("PyList_Size"), clear, id("no list"), 0) == -1
     assert called(address("PyList_GetItem"), clear, id(items), 3) in (0, -1)
     assert [x for x in items if x] == items
+
+
+SIZES = [*range(1, 70), 96, 127, 128, 129, 130, 159, 160, 192, 255, 256, 257, 384, *range(1020, 1030), 1088, 1151, 4100]
+ROWS, ROOM = 3, 256  # what is moved at a time, and bytes before, between and after
+
+
+def moving(out: Bytes, src: Bytes, d: int, s: int, size: int):
+    move(out, d, src, s, size)
+
+
+def moving_rows(out: Bytes, src: Bytes, d: int, s: int, size: int):
+    move_run(out, d, size + ROOM, src, s, size + 1, size, ROWS)
+
+
+def clearing(out: Bytes, src: Bytes, d: int, s: int, size: int):
+    clear(out, d, size)
+
+
+@pytest.mark.parametrize("function", [moving, moving_rows, clearing], ids=lambda f: f.__name__)
+def test_moves_write_what_they_are_told_to(function):
+    """Wherever memory begins, and not a byte beside it."""
+    run = compiled(function)
+    src = np.random.default_rng(0).integers(1, 255, ROWS * 4200 + 64, dtype=np.uint8)
+    for size in SIZES:
+        for d in range(64, 128):
+            for s in (0, 7, 16, 61):
+                out = np.full(ROOM + ROWS * (size + ROOM), 255, np.uint8)
+                run(out, src, d, s, size)
+                wanted = np.full_like(out, 255)
+                for k in range(ROWS if function is moving_rows else 1):
+                    begin, come = d + k * (size + ROOM), s + k * (size + 1)
+                    wanted[begin : begin + size] = 0 if function is clearing else src[come : come + size]
+                np.testing.assert_array_equal(out, wanted, f"{size} bytes from {s} to {d}")
