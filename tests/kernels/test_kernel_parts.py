@@ -2,10 +2,11 @@
 
 import ctypes
 
+import numba
 import numpy as np
 import pytest
 
-from seqformats.kernels.parts import Bytes, call, clear, compiled, compiled_with_gil, move, move_run
+from seqformats.kernels.parts import call, clear, move, move_run
 
 
 def address(name):
@@ -19,7 +20,7 @@ def calling(function, clear, x, y):
     return result
 
 
-@pytest.mark.parametrize("called", [calling, compiled_with_gil(calling)], ids=["plain", "kernel"])
+@pytest.mark.parametrize("called", [calling, numba.njit(calling)], ids=["plain", "compiled"])
 def test_a_c_function_is_called(called):
     """With one word or two, and Python objects; an error that it sets is gone afterwards."""
     items = ["a", "b", "c"]
@@ -35,22 +36,22 @@ SIZES = [*range(1, 70), 96, 127, 128, 129, 130, 159, 160, 192, 255, 256, 257, 38
 ROWS, ROOM = 3, 256  # what is moved at a time, and bytes before, between and after
 
 
-def moving(out: Bytes, src: Bytes, d: int, s: int, size: int):
+def moving(out, src, d, s, size):
     move(out, d, src, s, size)
 
 
-def moving_rows(out: Bytes, src: Bytes, d: int, s: int, size: int):
+def moving_rows(out, src, d, s, size):
     move_run(out, d, size + ROOM, src, s, size + 1, size, ROWS)
 
 
-def clearing(out: Bytes, src: Bytes, d: int, s: int, size: int):
+def clearing(out, src, d, s, size):
     clear(out, d, size)
 
 
 @pytest.mark.parametrize("function", [moving, moving_rows, clearing], ids=lambda f: f.__name__)
 def test_moves_write_what_they_are_told_to(function):
     """Wherever memory begins, and not a byte beside it."""
-    run = compiled(function)
+    run = numba.njit(function)
     src = np.random.default_rng(0).integers(1, 255, ROWS * 4200 + 64, dtype=np.uint8)
     for size in SIZES:
         for d in range(64, 128):
