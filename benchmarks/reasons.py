@@ -114,10 +114,10 @@ LOST = (
     Reason(
         "Repeated rows",
         """Rows of up to 16 bytes are repeated in vectors, in 0.2 to 0.8 of the time before. Wider rows are written at
-        the speed of `np.repeat`, which the memory limits: along lines of the cache, copies of 1 KB and more into the
-        first cache take half the time where the result begins elsewhere, and whole calls 0.95 to 1. Turning short rows
-        so that they begin with a line made calls slower. If none of the data is in the cache, `np.repeat` is ahead by
-        a fifth to a third.""",
+        the speed of `np.repeat`, which the memory limits. Copies that go along the lines of the cache take half the
+        time in the first cache, from 1 KB on and if the result does not begin with a line; but `expand` of a tiny batch
+        takes 0.9 of it, and of a large one the same. If none of the data is in the cache, `np.repeat` is ahead by a
+        fifth to a third.""",
         _repeats,
     ),
     Reason(
@@ -145,9 +145,9 @@ OTHERS = (
     (
         "list -> ragged, expand, expand_as of tiny",
         """They write 46 KB, which takes most of the time: a copy of as many bytes takes 1.2 µs of the 1.9 of list ->
-        ragged on a Zen 4 (with `np.concatenate` and lengths 3.7), 1.7 of 2.3 on another server (4.4), and 1.4 of 2.5 on
-        a Xeon (4.7); the kernel of `expand`, into existing memory, took 1.3 of 1.5 (with `np.repeat` 2.8). What is
-        read and written is larger than the first cache of these CPUs, and prefetching gained nothing.""",
+        ragged on a Zen 4 (with `np.concatenate` and lengths 3.7), 1.4 of 2.5 on a Xeon (4.7), where prefetching gained
+        a twentieth at most, and 1.7 of 2.3 on another server (4.4); there the kernel of `expand`, into existing memory,
+        took 1.3 of 1.5 (with `np.repeat` 2.8).""",
     ),
     (
         "ids, many, by time steps",
@@ -166,8 +166,8 @@ OTHERS = (
         """Rows of 256 bytes to 4 KB that come from memory are read one after the other. Reading four at a time, which
         another server does best, took a Zen 4 1.5 to 2.8 times as long; what is in its cache is still read so. Sums
         then read at 0.7 to 1.1 of the speed of a plain pass, since the parts of four rows pass through the first cache
-        once more, and maxima at 0.8 to 1.0. Sums of rows of 64 numbers stay in registers,
-        which took 0.85 of the time.""",
+        once more, and maxima at 0.8 to 1.0. Sums of 64 numbers a row stay in registers instead, in 0.8 of the time on a
+        Xeon.""",
     ),
     (
         "softmax, logsumexp, topk_mean",

@@ -89,6 +89,17 @@ def test_everybody_follows_everybody():
     assert found == rounds()
 
 
+def test_calls_of_a_turn_go_on_with_what_was_prepared():
+    """As the steps of a search do; the next turn has another one."""
+    from benchmarks import cells
+
+    made, clock = [], cells.Clock("cpu")
+    counting = cells.Peer(lambda x: x.append(0), prepare=lambda: made.append([]) or made[-1])
+    for calls in (1, 3):
+        clock(counting, calls)
+    assert [len(x) for x in made] == [1, 3]
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="where memory is new is known of Linux alone")
 def test_a_large_pass_writes_new_memory():
     """As the results of operations do: each call has the system make its pages, of which the largest have 2 MB."""

@@ -40,23 +40,24 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
     """Units `lo` to `hi`; sums run in the dtype of `out`."""
     rows, sums, units = pointer(x), pointer(out), at.cum.size - 1
     at = pointer(at)
-    count, blocks, four = columns_at_once(width), room(sums), scratch(sums)
+    count = 64 if width == 64 else columns_at_once(width)  # a row that the registers hold is read as it lies
+    blocks, four = room(sums), scratch(sums)
     turn = in_turn(at.cum[units], width, x.itemsize, at.step)
     for u in range(lo, hi):
         i, first, length = locate(at, u)
         divisor = 0.0
         if mode != 0:
             divisor = float(length) if mode == 1 else math.sqrt(length)
-        columns, k = Columns(first * width, length, width, at.steps, at.step), 0
-        if width == 64:  # which the registers hold, so that rows are read one after the other, and once
-            total(rows, sums, blocks, columns, i * width, divisor, 64)
-            k = width
-        elif width > 64:
+        k = 0
+        if width > 64:
+            columns = Columns(first * width, length, width, at.steps, at.step)
             k = total_by_rows(rows, sums, blocks, four, columns, i * width, divisor, turn)
         while k < width:
             k = at_most(k, width - count)
             columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            if count == 32:
+            if count == 64:
+                total(rows, sums, blocks, columns, place, divisor, 64)
+            elif count == 32:
                 total(rows, sums, blocks, columns, place, divisor, 32)
             elif count == 4:
                 total(rows, sums, blocks, columns, place, divisor, 4)
