@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from seqformats.kernels.parts import call, clear, move, move_run
+from seqformats.kernels.parts import call, clear, move, move_run, repeat_words
 
 
 def address(name):
@@ -63,3 +63,27 @@ def test_moves_write_what_they_are_told_to(function):
                     begin, come = d + k * (size + ROOM), s + k * (size + 1)
                     wanted[begin : begin + size] = 0 if function is clearing else src[come : come + size]
                 np.testing.assert_array_equal(out, wanted, f"{size} bytes from {s} to {d}")
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16, 32])
+def test_repeated_words_write_what_they_are_told_to(size):
+    """Wherever memory begins, and not a byte beside it: short and long runs, and of a part of the words."""
+
+    def repeating(out, src, cum, size, lo, hi):
+        repeat_words(out, src, cum, size, lo, hi)
+
+    run = numba.njit(repeating)
+    words = np.random.default_rng(0).integers(1, 255, (9, size), dtype=np.uint8)
+    for total in (1, 3, 64, 255, 256, 257, 300, 320, 1000):
+        count = -(-total // size)
+        lengths = np.array([count, 0, 1, count + 1, count, 2, 0, count + 3, count])
+        cum = np.append(0, np.cumsum(lengths))
+        for d in range(ROOM, ROOM + 64):
+            for lo, hi in ((0, 9), (1, 8), (3, 4)):
+                out = np.full(d + size * cum[-1] + ROOM, 255, np.uint8)
+                run(out.ctypes.data + d, words.ctypes.data, cum, size, lo, hi)
+                wanted = np.full_like(out, 255)
+                wanted[d + size * cum[lo] : d + size * cum[hi]] = np.repeat(
+                    words[lo:hi], lengths[lo:hi], axis=0
+                ).ravel()
+                np.testing.assert_array_equal(out, wanted, f"words {lo} to {hi}, some {count} of each, from {d}")

@@ -30,12 +30,15 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 @shared
 def take(out: int, src: int, at: Layout, last: int, row: int, lo: int, hi: int) -> None:
     """The rows of blocks one after the other; where `row` is a constant, a move is some vectors."""
+    begin = at.cum[lo]
     for u in range(lo, hi):
-        length = at.cum[u + 1] - at.cum[u]
+        end = at.cum[u + 1]
+        length = end - begin
         if length != 0:
             move_row(out, u * row, src, (at.starts[u] + last * (length - 1)) * row, row)
         else:
             clear(out, u * row, row)
+        begin = end
 
 
 @compiled

@@ -121,6 +121,7 @@ def _address(context: Context, builder: Builder, kind: Kind, base: Value, place:
 
 _BYTES = 128  # in flight at a time
 _LONG = 1024  # bytes of a block that is worth some more care
+_LONG_RUN = 256  # of a run of repeated words
 _BYTES32 = ir.VectorType(ir.IntType(8), 32).as_pointer()
 
 
@@ -299,16 +300,24 @@ def _move_square(context: Context, builder: Builder, kinds: Kinds, args: Values)
 
 
 def _write_repeated(builder: Builder, out: Value, src: Value, cum: Value, size: Value, lo: Value, hi: Value) -> None:
-    """The code of `repeat_words`, the places being pointers.
+    """The code of `repeat_words`, the places being pointers: loops for each size."""
+    for width in (1, 2, 4, 8, 16, 32):
+        with builder.if_then(builder.icmp_signed("==", size, I64(width))):
+            _write_words(builder, out, src, cum, width, lo, hi)
+            builder.ret_void()
 
-    A run is written 64 bytes at a time, and where it ends within these the next one takes its place.
+
+def _write_words(builder: Builder, out: Value, src: Value, cum: Value, width: int, lo: Value, hi: Value) -> None:
+    """The loops for words of `width` bytes.
+
+    A run is written 64 bytes at a time, and where it ends within these the next one takes its place.  A long run goes
+    on along the lines of the cache, if words or halves of them begin there.
     """
     wide = ir.VectorType(ir.IntType(8), 32)
-    words, room = (cgutils.alloca_once(builder, kind) for kind in (wide, ir.ArrayType(wide, 2)))
-    room = builder.bitcast(room, wide.as_pointer())
+    room = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(wide, 2)), wide.as_pointer())
 
     def end_of(u: Value) -> Any:
-        return builder.gep(out, [builder.mul(builder.load(builder.gep(cum, [u])), size)])
+        return builder.gep(out, [builder.mul(builder.load(builder.gep(cum, [u])), I64(width))])
 
     def put(vector: Value, *places: Any) -> None:
         for place in places:
@@ -317,19 +326,22 @@ def _write_repeated(builder: Builder, out: Value, src: Value, cum: Value, size: 
     last = end_of(hi)
     place = cgutils.alloca_once_value(builder, end_of(lo))
     with cgutils.for_range_slice(builder, lo, hi, I64(1), inc=True) as (u, _):
-        come = builder.gep(src, [builder.mul(u, size)])
-        chosen = builder.append_basic_block("chosen")
-        choice = builder.switch(size, chosen)
-        for width in (1, 2, 4, 8, 16, 32):
-            block = builder.append_basic_block(f"bytes{width}")
-            choice.add_case(I64(width), block)
-            builder.position_at_end(block)
-            number = ir.IntType(8 * width)
-            word = builder.load(builder.bitcast(come, number.as_pointer()), align=1)
-            builder.store(builder.bitcast(splat(builder, word, 32 // width), wide), words)
-            builder.branch(chosen)
-        builder.position_at_end(chosen)
-        vector, end = builder.load(words), end_of(builder.add(u, I64(1)))
+        come = builder.gep(src, [builder.mul(u, I64(width))])
+        word = builder.load(builder.bitcast(come, ir.IntType(8 * width).as_pointer()), align=1)
+        vector = builder.bitcast(splat(builder, word, 32 // width), wide)
+        begin, end = builder.load(place), end_of(builder.add(u, I64(1)))
+        size = builder.sub(builder.ptrtoint(end, I64), builder.ptrtoint(begin, I64))
+        repeated = cgutils.alloca_once_value(builder, vector)
+        with builder.if_then(builder.icmp_signed(">=", size, I64(_LONG_RUN))):
+            put(vector, begin, builder.gep(begin, [I64(32)]))
+            to_line = builder.and_(builder.neg(builder.ptrtoint(begin, I64)), I64(64 - min(width, 16)))
+            builder.store(builder.gep(begin, [to_line]), place)
+            if width == 32:
+                halves = ir.Constant(ir.VectorType(ir.IntType(32), 32), [*range(16, 32), *range(16)])
+                turned = builder.shuffle_vector(vector, vector, halves)
+                odd = builder.icmp_signed("!=", builder.and_(to_line, I64(16)), I64(0))
+                builder.store(builder.select(odd, turned, vector), repeated)
+        vector = builder.load(repeated)
         look, more, many, few, done = (builder.append_basic_block() for _ in range(5))
         builder.branch(look)
         builder.position_at_end(look)
