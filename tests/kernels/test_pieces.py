@@ -17,7 +17,7 @@ from seqformats.formats.late import count_true, offsets_of
 from seqformats.formats.leaves import leaves
 from seqformats.formats.structure import Pieces
 from seqformats.launch.kernel import Work
-from seqformats.operations import over, pieces, softmax, weighted
+from seqformats.operations import order, over, pieces, softmax, weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, where kernels are interpreted
 
@@ -42,6 +42,11 @@ CALLS = {
     "cumsum back": lambda x: sf.vjp(sf.cumsum, x)[1](x),
     "topk": lambda x: sf.topk_mean(x, [1, 3, 4]),
     "topk back": lambda x: sf.vjp(sf.topk_mean, x, [1, 3])[1](np.ones((x.lengths.size, 2, 3), x.dtype)),
+    "sort": sf.sort,
+    "sort falling": lambda x: sf.sort(x, descending=True),
+    "sort back": lambda x: sf.vjp(sf.sort, x)[1](weights(x)),
+    "argsort": sf.argsort,
+    "the least": lambda x: sf.topk(x, [1, 0, 40, 3, 16, 1, 2], largest=False),
     "logsumexp": sf.reduce_logsumexp,
     "var": sf.reduce_var,
     "std": lambda x: sf.reduce_std(x, ddof=1),
@@ -57,18 +62,18 @@ CALLS = {
 
 @pytest.fixture
 def in_pieces(monkeypatch):
-    """What makes long sequences be done in pieces; it has the times that one was cut."""
-    cut, times = pieces.cut, []
+    """What makes long sequences be done otherwise, most in pieces; it has the times that one was."""
+    in_blocks, times = pieces.in_blocks, []
 
     def noted(*args):
         times.append(1)
-        return cut(*args)
+        return in_blocks(*args)
 
     def begin():
-        for module in (over, pieces, softmax, weighted):
+        for module in (order, over, pieces, softmax, weighted):
             if hasattr(module, "are_long"):
                 monkeypatch.setattr(module, "are_long", lambda _, structure, __: structure.longest > 40)
-        monkeypatch.setattr(pieces, "cut", noted)
+        monkeypatch.setattr(pieces, "in_blocks", noted)
         return times
 
     monkeypatch.setattr(Pieces, "ROWS", 16)

@@ -329,6 +329,7 @@ IN_PIECES = {
     "prod": (sf.reduce_prod, lambda x: {}),
     "cumsum": (sf.cumsum, lambda x: {}),
     "topk": (sf.topk_mean, lambda x: {"topks": [1, 3, 4]}),
+    "sort": (sf.sort, lambda x: {}),
     "var": (sf.reduce_var, lambda x: {}),
     "std": (sf.reduce_std, lambda x: {}),
     "sum with weights": weighted(sf.reduce_sum, True),
@@ -353,8 +354,8 @@ def test_long_sequences_in_pieces(gpu, name, kind, monkeypatch):
     operation, options = IN_PIECES[name]
     monkeypatch.setattr(Pieces, "LONG", 40 if SIMULATED else 8192)
     monkeypatch.setattr(Pieces, "ROWS", (16 if name == "topk" else 6) if SIMULATED else 1024)
-    cut, times = pieces.cut, []
-    monkeypatch.setattr(pieces, "cut", lambda *args: times.append(1) or cut(*args))
+    in_blocks, times = pieces.in_blocks, []
+    monkeypatch.setattr(pieces, "in_blocks", lambda *args: times.append(1) or in_blocks(*args))
     x = numbers([3, 0, 56, 31, 16, 1] if SIMULATED else [3, 0, 1_000_000, 9000], (3,))
     if name == "prod":  # exact in any order, and nowhere beyond the numbers that there are
         x.data[...] = np.sign(x.data) * np.array([2, 0.5, 1])[np.arange(x.rows) % 3, None]
@@ -385,6 +386,13 @@ def test_long_sequences_in_pieces(gpu, name, kind, monkeypatch):
             assert_found(gpu, found, y)
         if name == "max":
             assert_found(gpu, sf.argmax(gpu.up(here)), sf.argmax(here), exact=True)
+        if name == "sort":
+            for falling in (False, True):
+                at = sf.argsort(gpu.up(here), descending=falling)
+                assert_found(gpu, at, sf.argsort(here, descending=falling), exact=True)
+            few = [2, 1, 40, 0, 3, 1] if SIMULATED else [2, 1, 70_000, 5]
+            least = sf.topk(gpu.up(here), few, largest=False)
+            assert_found(gpu, least, sf.topk(here, few, largest=False), exact=True)
     assert times
 
 

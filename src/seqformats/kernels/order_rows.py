@@ -27,27 +27,16 @@ from .parts import (
     at_most,
     compiled,
     item_at,
+    key_of,
     locate,
     pointer,
+    put_ordered,
     shared,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import columns_of_grid, first_column, first_unit, some_of, units_of_grid
     from .parts.gpu import gpu, natural
-
-
-@shared
-def key_of(item: int, bits: int, least: int, order: int) -> Any:
-    """The key of an item."""
-    size = item & bits
-    key = item ^ bits
-    if least != 0:
-        key = size if item >= 0 else -size
-    key = ~key if order & 1 else key
-    if least != 0 and size > least:
-        key = -0x7FFFFFFFFFFFFFFF if order & 2 else 0x7FFFFFFFFFFFFFFF
-    return key
 
 
 @shared
@@ -234,15 +223,6 @@ def cuda(
 def before(key: int, t: int, other: int, s: int) -> int:
     """1 where item s, with the key `other`, comes before item t with this key, else 0."""
     return 1 if other < key or (other == key and s < t) else 0
-
-
-@shared
-def put_ordered(values: Array, out: Integers, d: int, item: int, t: int, wanted: int) -> None:
-    """An item, or its place, to where it belongs."""
-    if wanted != 2:
-        values[d] = item
-    if wanted != 1:
-        out[d] = t
 
 
 def short(

@@ -24,6 +24,7 @@ from .attention import position_ids
 from .filter import STARTS
 from .over import flat_layout, in_one_array, name_of, rows_like, scratch, settled
 from .pick import in_kind_of, pick, pullback_of
+from .pieces import are_long, ordered
 from .rearrange import per_sequence
 from .runs import Kept
 from .topk import largest_of
@@ -69,8 +70,12 @@ def _order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted:
     )
     places = rows_like(library, to, item, library.dtype("int64"), data) if wanted & _PLACES else keys[:0]
     if width and structure.n and to._structure.rows:
+        made = values, places, keys, room[size:]
         args = (x._layout(), to._layout(), *form, falling + 2 * nans, wanted)
-        order_rows.start(library, (ints,), (values, places, keys, room[size:]), args, width, structure)
+        if are_long(library, structure, ints):
+            ordered(library, ints, made, args, width, structure, to._structure)
+        else:
+            order_rows.start(library, (ints,), made, args, width, structure)
     return values if signed is None else values.view(data.dtype), places
 
 

@@ -25,6 +25,7 @@ sum_rows, weigh_rows, share_rows = kernel("sum_rows"), kernel("weigh_rows"), ker
 before_pieces, run_pieces = kernel("before_pieces"), kernel("run_pieces")
 repeat_rows, find_rows, first_places = kernel("repeat_rows"), kernel("find_rows"), kernel("first_places")
 topk_rows, merge_tops = kernel("topk_rows"), kernel("merge_tops")
+key_rows, merge_runs, take_ordered = kernel("key_rows"), kernel("merge_runs"), kernel("take_ordered")
 
 _ONE = frozen(np.ones(1, np.int64))
 
@@ -39,10 +40,16 @@ def cut(
 ) -> tuple[Array, Layout, Structure, Structure]:
     """The data and the layout of the pieces, their structure, and that of the sequences whose rows they are."""
     pieces: Pieces = structure.pieces
-    if at.step != 1:
-        source = (library, data, at, structure, data, (width,), None)
-        data, at = lay_out(source, Ragged).data, structure.flat
+    data, at = in_blocks(library, data, at, width, structure)
     return data, pieces.laid(at), pieces.each, pieces.whole
+
+
+def in_blocks(library: Library, data: Array, at: Layout, width: int, structure: Structure) -> tuple[Array, Layout]:
+    """The data of sequences, one after the other where they lay by steps, and their layout."""
+    if at.step == 1:
+        return data, at
+    source = (library, data, at, structure, data, (width,), None)
+    return lay_out(source, Ragged).data, structure.flat
 
 
 def twice(
@@ -211,3 +218,35 @@ def weighed(
         sum_rows.start(library, (weights,), (masses,), (each.flat, 0), columns, each)
         sum_rows.start(library, (masses,), (totals,), (whole.flat, 0), columns, whole)
         share_rows.start(library, (sums, totals), (out,), (own,), width, whole)
+
+
+def ordered(
+    library: Library,
+    data: Array,
+    made: tuple[Array, Array, Array, Array],
+    args: tuple[Layout, Layout, int, int, int, int],
+    width: int,
+    structure: Structure,
+    kept: Structure,
+) -> None:
+    """What `order_rows` does, without pieces: every pass of the sort is one kernel over the rows of all sequences.
+
+    `kept` has the lengths of the results.
+    """
+    (values, out, keys, ids), (own, to, *form, wanted) = made, args
+    half = structure.rows * width
+    now, then = ((keys[part], ids[part]) for part in (slice(half), slice(half, None)))
+    data, at = in_blocks(library, data, own, width, structure)
+    key_rows.start(library, (data,), now, (at, *form), width, structure)
+    few = 1
+    while few < structure.longest:
+        merge_runs.start(library, now, then, (structure.offsets, few), width, structure)
+        now, then, few = then, now, 2 * few
+    results, target = [values, out], to
+    by_steps = [k for k in range(2) if to.step != 1 and wanted & 1 << k]
+    for k in by_steps:
+        results[k], target = library.empty((kept.rows * width,), results[k].dtype, results[k]), kept.flat
+    take_ordered.start(library, (data, now[1]), tuple(results), (at, target, wanted), width, kept)
+    for k in by_steps:
+        part = made[k]
+        move(library, results[k], part, target, to, width * part.dtype.itemsize, kept)

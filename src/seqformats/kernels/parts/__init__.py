@@ -80,7 +80,7 @@ from .moves import (
 )
 from .objects import call, give, give_room, peek, peek_byte, peek_int
 from .options import compiled, compiled_with_gil, shared
-from .order import least_of, numbers_of, put_in_order, select, sort_columns
+from .order import key_of, least_of, numbers_of, put_in_order, put_ordered, select, sort_columns
 from .random import below, draw, one_of, philox
 from .record import (
     CALCULATES,
@@ -171,6 +171,7 @@ __all__ = [
     "in_turn",
     "item_at",
     "keep",
+    "key_of",
     "larger",
     "largest",
     "least_kept",
@@ -208,6 +209,7 @@ __all__ = [
     "prefetch",
     "put",
     "put_in_order",
+    "put_ordered",
     "repeat_words",
     "room",
     "root",

@@ -16,6 +16,31 @@ from .options import shared
 from .record import Array, Integers
 
 
+@shared
+def key_of(item: int, bits: int, least: int, order: int) -> Any:
+    """The key of an item, an integer: keys rise in the order that is wanted.
+
+    `bits`, `least` and `order` are those of `order_rows`.
+    """
+    size = item & bits
+    key = item ^ bits
+    if least != 0:
+        key = size if item >= 0 else -size
+    key = ~key if order & 1 else key
+    if least != 0 and size > least:
+        key = -0x7FFFFFFFFFFFFFFF if order & 2 else 0x7FFFFFFFFFFFFFFF
+    return key
+
+
+@shared
+def put_ordered(values: Array, out: Integers, d: int, item: int, t: int, wanted: int) -> None:
+    """An item, or its place, to where it belongs."""
+    if wanted != 2:
+        values[d] = item
+    if wanted != 1:
+        out[d] = t
+
+
 @in_lanes
 def take_columns(x: Array, out: Array, columns: Columns, begin: int, count: int) -> None:
     """Copy some columns to every `width` of ``out[begin:]``."""

@@ -1,0 +1,74 @@
+"""Give every item its key and its place in its sequence, which `merge_runs` puts in order.
+
+`x` holds the sequences as `at` says; `keys` and `ids` have the rows of all one after the other.  `bits`, `least` and
+`order` are those of `order_rows`.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    SIGNED,
+    Array,
+    Columns,
+    Integers,
+    KernelSpec,
+    Layout,
+    alike,
+    compiled,
+    item_at,
+    key_of,
+    locate,
+    shared,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import first_of_line, four_rows, word_of_line
+    from .parts.gpu import natural
+
+
+@compiled
+def cpu(
+    x: Array,
+    keys: Integers,
+    ids: Integers,
+    at: Layout,
+    bits: int,
+    least: int,
+    order: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        for k in range(width):
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            for t in range(length):
+                d = (at.cum[i] + t) * width + k
+                keys[d] = key_of(x[item_at(columns, t)], bits, least, order)
+                ids[d] = t
+
+
+@shared
+def put(keys: Integers, ids: Integers, d: int, key: int, t: int) -> None:
+    """A key and a place to where those of a row begin."""
+    keys[d] = key
+    ids[d] = t
+
+
+def cuda(x: Array, keys: Integers, ids: Integers, at: Layout, bits: int, least: int, order: int, width: int) -> None:
+    """All rows, a line of threads for four."""
+    r, k = first_of_line(), word_of_line()
+    if r < at.cum[at.cum.size - 1] and k < width:
+        (i0, t0, p0), (i1, t1, p1), (i2, t2, p2), (i3, t3, p3) = four_rows(at, r)
+        a, b = x[natural(p0 * width + k)], x[natural(p1 * width + k)]
+        c, d = x[natural(p2 * width + k)], x[natural(p3 * width + k)]
+        put(keys, ids, (at.cum[i0] + t0) * width + k, key_of(a, bits, least, order), t0)
+        put(keys, ids, (at.cum[i1] + t1) * width + k, key_of(b, bits, least, order), t1)
+        put(keys, ids, (at.cum[i2] + t2) * width + k, key_of(c, bits, least, order), t2)
+        put(keys, ids, (at.cum[i3] + t3) * width + k, key_of(d, bits, least, order), t3)
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike((*SIGNED, "u1"), 1))
