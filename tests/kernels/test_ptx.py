@@ -14,6 +14,7 @@ from seqformats.ctc import rows as of_prefixes
 from seqformats.kernels.parts.record import COMPLEX
 from seqformats.launch.kernel import kernel
 from seqformats.layout import Layout
+from seqformats.native.signature import FOURS
 
 if TYPE_CHECKING:  # put among the globals of a kernel before it is compiled
     from seqformats.kernels.parts.gpu import gpu
@@ -131,6 +132,7 @@ def ptx_of(function, kinds, compute):
     pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
     from numba import cuda
 
+    from seqformats.kernels.parts.cubins import kind_of
     from seqformats.kernels.parts.gpu import bound
 
     types = cuda.types
@@ -141,6 +143,8 @@ def ptx_of(function, kinds, compute):
     def type_of(kind):
         if isinstance(kind, tuple):
             return types.BaseTuple.from_types([type_of(part) for part in kind], type(kind))
+        if kind == FOURS:
+            return kind_of(kind)
         return known[kind] if kind in known else getattr(types, TYPES[kind])[::1]
 
     code, _ = cuda.compile_ptx(bound(function), types.void(*map(type_of, kinds)), cc=compute)
@@ -270,6 +274,31 @@ def test_arithmetic(name, kinds):
     if kinds == spec.takes[0]:
         for compute in ASSEMBLED:
             assert_assembles(name, code, compute)
+
+
+IN_FOURS = [
+    (name, which)
+    for name in CALCULATE
+    for which in ("short", "cuda")
+    if KERNELS[name].fours and (which == "short" or KERNELS[name].over == "lines")
+]
+
+
+@needs_compiler
+@pytest.mark.parametrize(("name", "which"), IN_FOURS)
+def test_four_columns_are_one_item(name, which):
+    """Read and written in one access each, and calculated with in registers."""
+    function = getattr(KERNELS[name], which)
+    items = [FOURS] * len(KERNELS[name].takes[0])
+    for compute in ASSEMBLED:
+        code = ptx_of(function, kinds_of(function, items), compute)
+        assert_clean(code, ["f32", "f64"] if name in IN_BLOCKS else ["f32"])
+        for access in re.findall(r"\b(?:ld|st)\.global\.([\w.]*[fb]32)\b", code):
+            assert re.search(r"\bv4\.", access), access
+        assert re.search(r"\bld\.global[\w.]*\.v4\.[fb]32", code)
+        assert re.search(r"\bst\.global[\w.]*\.v4\.[fb]32", code)
+        assert not re.search(r"\b(div|sqrt)\.(approx|full)", code)
+        assert_assembles(name, code, compute)
 
 
 @needs_compiler

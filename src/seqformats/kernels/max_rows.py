@@ -37,7 +37,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import columns_of_grid, first_column, first_unit, four_of, three_of, units_of_grid
-    from .parts.gpu import gpu, natural
+    from .parts.gpu import better, gpu, natural, zero_in
 
 
 @in_lanes
@@ -120,10 +120,8 @@ def cpu(x: Array, out: Array, at: Layout, least: int, width: int, lo: int, hi: i
 def best_of_four(best: Any, four: tuple[Any, Any, Any, Any], least: int) -> Any:
     """The largest (least) of five items, the first of which is the best so far."""
     a, b, c, d = four
-    best = a if beyond(a, best, least) else best
-    best = b if beyond(b, best, least) else best
-    best = c if beyond(c, best, least) else best
-    return d if beyond(d, best, least) else best
+    best = better(better(best, a, least), b, least)
+    return better(better(best, c, least), d, least)
 
 
 def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
@@ -148,7 +146,7 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
                     t += 4 * gpu.blockDim.y
                 while t < length:
                     a = x[natural(item_at(columns, t))]
-                    best = a if beyond(a, best, least) else best
+                    best = better(best, a, least)
                     t += gpu.blockDim.y
             values[place] = best
             gpu.syncthreads()
@@ -172,7 +170,7 @@ def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            out[i * width + k] = 0
+            out[i * width + k] = zero_in(out)
             if length != 0:
                 best = x[natural(item_at(columns, 0))]
                 t = 0
@@ -186,4 +184,4 @@ def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
         u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(NUMBERS, 2), STREAMS, short)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(NUMBERS, 2), STREAMS, short, fours=True)

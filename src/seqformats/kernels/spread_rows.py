@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
         units_of_grid,
         word_of_line,
     )
-    from .parts.gpu import natural
+    from .parts.gpu import natural, number_in
 
 
 @in_lanes
@@ -86,8 +86,8 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
 @shared
 def number_of(x: Array, at: Layout, i: int, mode: int) -> Any:
     """By what the rows of a sequence are divided."""
-    number = x.dtype.type(at.cum[i + 1] - at.cum[i])  # an integer would divide in float64
-    return x.dtype.type(math.sqrt(number)) if mode == 2 else number
+    number = number_in(x, at.cum[i + 1] - at.cum[i])  # an integer would divide in float64
+    return number_in(x, math.sqrt(number)) if mode == 2 else number
 
 
 def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
@@ -118,4 +118,4 @@ def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 2), STREAMS, short)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 2), STREAMS, short, fours=True)

@@ -99,4 +99,4 @@ def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *MEANS), STREAMS, short)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *MEANS), STREAMS, short, fours=True)

@@ -31,7 +31,7 @@ from ..errors import DeviceError
 from ..later import imported
 from ..layout import SHORT, Layout
 from ..native import cubins
-from ..native.signature import Signature, Word
+from ..native.signature import FOURS, Signature, Word
 from .driver import SIMULATED, Driver, Event, driver
 from .grids import Triple, geometry
 from .kernel import Kernel, Sequences, Work
@@ -39,6 +39,8 @@ from .resident import Place, Resident, Sent, begins_at, bring, constant, packed_
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
 WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
+# Of the words of an array: how many there are, and which are its size and its address.
+_ARRAY, _SIZE, _ADDRESS = 7, 2, 4
 _CODES = {size: dtype.str[1:] for size, dtype in WORDS.items()}
 
 WAITS = os.environ.get("SEQFORMATS_CUDA_SYNC", "0") not in ("", "0")
@@ -108,8 +110,13 @@ def _started(
     traits = kernel.known()
     moves = traits.does == "moves"
     call = _Call(place, structure, traits.complexes)
-    size = call.moving(inputs[0], place.like, args, size) if moves else call.calculating(inputs, outputs, args, size)
     short = traits.short and structure is not None and structure.longest <= SHORT and not kernel.functions
+    fours = traits.fours and (short or traits.over == "lines")
+    size = (
+        call.moving(inputs[0], place.like, args, size)
+        if moves
+        else call.calculating(inputs, outputs, args, size, fours)
+    )
     grid, block, more = geometry("units" if short else traits.over, work, size)
     words = call.words
     words.append(size)
@@ -200,23 +207,40 @@ class _Call:
         self._kept.append(kept)
         return address
 
-    def calculating(self, inputs: tuple[Any, ...], outputs: tuple[Any, ...], args: tuple[Any, ...], size: int) -> int:
+    def calculating(
+        self, inputs: tuple[Any, ...], outputs: tuple[Any, ...], args: tuple[Any, ...], size: int, fours: bool
+    ) -> int:
         """For a kernel that calculates: flat arrays; complex numbers are pairs of floats where it does not take them.
 
-        Inputs may be on the host, and arrays among `args` on the device.
+        Inputs may be on the host, and arrays among `args` on the device.  With `fours` the kernel may be given four
+        numbers as one item.
         """
         self._bring((*inputs, *args))
         for x in inputs:
             self._add(x, False)
         for x in outputs:
             self._add(x, True)
-        for x in args:
-            self._add(x, False)
         first = outputs[0]
         while isinstance(first, tuple):
             first = first[0]
-        library = self._place.library
-        return size * _kind(library, first.dtype, self._complexes)[2]
+        size *= _kind(self._place.library, first.dtype, self._complexes)[2]
+        if fours and size % 4 == 0 and self._in_fours():
+            size //= 4
+        for x in args:
+            self._add(x, False)
+        return size
+
+    def _in_fours(self) -> bool:
+        """Make arrays of four numbers each of all arrays so far, if they are float32 and where 16 bytes may be read."""
+        words, begins = self.words, range(0, len(self.words), _ARRAY)
+        if set(self.codes) != {"f4"} or len(words) != _ARRAY * len(self.codes):
+            return False
+        if any(words[k + _ADDRESS] % 16 for k in begins):
+            return False
+        for k in begins:
+            words[k : k + _ARRAY] = words_of(words[k + _ADDRESS], words[k + _SIZE] // 4, 16)
+        self.codes = [FOURS] * len(self.codes)
+        return True
 
     def _arguments(self, args: tuple[Any, ...]) -> None:
         self._bring(args)

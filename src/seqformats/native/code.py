@@ -101,13 +101,15 @@ class Traits(NamedTuple):
     """The complex dtypes that it takes as they are on a GPU."""
     short: bool
     """Is there another function on a GPU for short sequences?"""
+    fours: bool
+    """May an item be four numbers there?"""
 
     @classmethod
     def of(cls, spec: Any) -> Traits:
         """Those of a kernel whose file is imported."""
         complexes = tuple(sorted({kind for kinds in spec.takes for kind in kinds if kind[0] == "c"}))
         several = spec.does == "host" and len(spec.takes) > 1
-        return cls(spec.does, spec.threads_from, several, spec.over, complexes, spec.short is not None)
+        return cls(spec.does, spec.threads_from, several, spec.over, complexes, spec.short is not None, spec.fours)
 
 
 def traits_of(name: str) -> Traits:

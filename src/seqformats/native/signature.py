@@ -11,6 +11,8 @@ Word = str | tuple[Any, ...]
 """One argument: "i" a whole number, "d" a float, "f4" an array of float32, "f4:2" one with two axes; or a named tuple,
 as its name and the words of its fields."""
 Signature = tuple[Word, ...]
+FOURS = "f4x4"
+"""An array on a GPU whose items are four float32 each."""
 
 
 def signature_of(args: Iterable[object]) -> Signature:

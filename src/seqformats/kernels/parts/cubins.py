@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...layout import Layout
-from ...native.signature import Signature, Word
+from ...native.signature import FOURS, Signature, Word
 from .gpu import bound, gpu
 
 
@@ -92,6 +92,8 @@ def kind_of(word: Word) -> Any:
         return gpu.types.BaseTuple.from_types([kind_of(part) for part in parts], tuples()[name])
     if word == "i":
         return gpu.types.int64
+    if word == FOURS:
+        return importlib.import_module(".fours", __package__).Fours(gpu.types.float32)[::1]
     return getattr(gpu.types, _NAMES[word])[::1]
 
 

@@ -15,11 +15,14 @@ from .record import Array, Integers
 if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
     exp: Any = None
     gpu: Any = None
+    item_in: Any = None
     load_word: Any = None
     natural: Any = None
+    number_in: Any = None
     search: Any = None
     store_word: Any = None
     wide: Any = None
+    zero_in: Any = None
 
 
 # --- moves -----------------------------------------------------------------------------------------------------------
@@ -270,7 +273,7 @@ def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
 @plain_on_cuda
 def short_sum(x: Array, out: Array, columns: Columns) -> Any:
     """The same of a short column, which one thread has, in the dtype of `out` or wider."""
-    none = out.dtype.type(0)
+    none = zero_in(out)
     total, blocks = none, wide(none)
     t = 0
     while t + 8 <= columns.length:
@@ -299,13 +302,13 @@ def short_sum(x: Array, out: Array, columns: Columns) -> Any:
 @plain_on_cuda
 def put_total(out: Array, place: int, total: Item, length: int, mode: int) -> None:
     """A sum of so many rows as it is, divided by their number, or by the root of it; see `sum_rows`."""
-    total = out.dtype.type(total)
+    total = item_in(out, total)
     if mode == 0 or length == 0:  # not one expression with the rest: integers would pass through float64
         out[place] = total
     elif mode == 1:
-        out[place] = total / out.dtype.type(length)  # an integer would divide in float64
+        out[place] = total / number_in(out, length)  # an integer would divide in float64
     else:
-        out[place] = total / out.dtype.type(math.sqrt(length))
+        out[place] = total / number_in(out, math.sqrt(length))
 
 
 @plain_on_cuda

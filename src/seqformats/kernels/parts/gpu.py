@@ -1,10 +1,10 @@
 """What CUDA kernels share: intrinsics, search, sums of a block; and how they become code.
 
-It is the one file of the kernels that names the CUDA package (numba-cuda, which takes over ``numba.cuda``).  Importing
-it loads the package but opens no context on a GPU, so a kernel's file imports it for type checkers alone: a kernel for
-CUDA finds what is listed in `_NAMES` among its globals, put there before it is compiled, and its own shared functions
-for this device.  With NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels in Python, and the others are
-plain functions.
+It is the one file of the kernels, beside `fours`, that names the CUDA package (numba-cuda, which takes over
+``numba.cuda``).  Importing it loads the package but opens no context on a GPU, so a kernel's file imports it for type
+checkers alone: a kernel for CUDA finds what is listed in `_NAMES` among its globals, put there before it is compiled,
+and its own shared functions for this device.  With NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels
+in Python, and the others are plain functions.
 """
 
 import ctypes
@@ -19,6 +19,7 @@ import numpy as np
 from numba import cuda, types
 
 from .code import Builder, Context, Item, Kind, Signature, Value, Values
+from .common import beyond
 from .device import SHARED
 from .keys import KEYS
 from .record import Array
@@ -103,13 +104,48 @@ def _float_of(bits: int) -> Any:
 
 def _wide(value: Item) -> Any:
     """A float32 as a float64, and other numbers as they are: in what sums of some rows are added up."""
+    if isinstance(value, Four):
+        return value.astype(np.float64)
     return np.float64(value) if isinstance(value, np.float32) else value
+
+
+class Four(np.ndarray):
+    """Four numbers that are one item, in the simulator; as any number it stays what it is when others are added."""
+
+    def __iadd__(self, other: Any) -> Any:  # type: ignore[misc]
+        return self + other
+
+
+def _zero_in(out: Item) -> Any:
+    """An item of zero, or zeros."""
+    return out.dtype.type(0) if out.dtype.itemsize == out.itemsize else np.zeros(4, out.dtype).view(Four)
+
+
+def _item_in(out: Item, value: Item) -> Any:
+    """An item in the dtype of `out`."""
+    return value.astype(out.dtype) if isinstance(value, Four) else out.dtype.type(value)
+
+
+def _number_in(out: Item, value: Item) -> Any:
+    """A number in the dtype of `out`, even where items are four."""
+    return out.dtype.type(value)
+
+
+def _better(best: Item, value: Item, least: int) -> Any:
+    """The larger (least) item, and of equal ones `best`; NaN is beyond every number.  Of four each on its own."""
+    if isinstance(best, np.ndarray):
+        return np.where(
+            ((value < best) if least else (value > best)) | ((value != value) & (best == best)), value, best
+        )
+    return value if beyond(value, best, least) else best
 
 
 def _intrinsics() -> tuple[Any, ...]:
     """These as code: an intrinsic is part of the kernel, and needs no GPU to be compiled."""
     from llvmlite import ir
     from numba.cuda.extending import intrinsic
+
+    from .fours import Fours, changed
 
     def memory_word(kind: Kind) -> Any:
         """A pair of 64-bit integers is one 16-byte access, which two fields of a complex number are not."""
@@ -203,14 +239,59 @@ def _intrinsics() -> tuple[Any, ...]:
 
         return types.float32(types.int64), generate
 
+    def in_kind(context: Context, builder: Builder, value: Value, given: Kind, wanted: Kind) -> Any:
+        if isinstance(given, Fours):
+            return changed(builder, value, given, wanted)
+        return context.cast(builder, value, given, wanted)
+
     @intrinsic
     def wide(typingctx: Context, value: Kind) -> Any:
         def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
-            return context.cast(builder, args[0], sig.args[0], sig.return_type)
+            return in_kind(context, builder, args[0], sig.args[0], sig.return_type)
 
+        if isinstance(value, Fours):
+            return Fours(types.float64)(value), generate
         return (types.float64 if value == types.float32 else value)(value), generate
 
-    return move_word, load_word, store_word, no_word, natural, search, bits_of, float_of, wide
+    @intrinsic
+    def zero_in(typingctx: Context, out: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            return context.get_constant_null(sig.return_type)
+
+        return out.dtype(out), generate
+
+    @intrinsic
+    def item_in(typingctx: Context, out: Kind, value: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            return in_kind(context, builder, args[1], sig.args[1], sig.return_type)
+
+        return out.dtype(out, value), generate
+
+    @intrinsic
+    def number_in(typingctx: Context, out: Kind, value: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            return context.cast(builder, args[1], sig.args[1], sig.return_type)
+
+        return getattr(out.dtype, "kind", out.dtype)(out, value), generate
+
+    @intrinsic
+    def better(typingctx: Context, best: Kind, value: Kind, least: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            kind, (old, new, flag) = getattr(best, "kind", best), args
+            floats = isinstance(kind, types.Float)
+            signed = builder.icmp_signed if isinstance(kind, types.Integer) and kind.signed else builder.icmp_unsigned
+            compare = builder.fcmp_ordered if floats else signed
+            wanted = builder.icmp_signed("!=", flag, flag.type(0))
+            beyond = builder.select(wanted, compare("<", new, old), compare(">", new, old))
+            if floats:
+                first = builder.and_(builder.fcmp_unordered("uno", new, new), builder.fcmp_ordered("ord", old, old))
+                beyond = builder.or_(beyond, first)
+            return builder.select(beyond, new, old)
+
+        return best(best, best, types.int64), generate
+
+    words = move_word, load_word, store_word, no_word, natural, search, bits_of, float_of
+    return words, (wide, zero_in, item_in, number_in, better)
 
 
 move_word: Any
@@ -222,11 +303,20 @@ search: Any
 bits_of: Any
 float_of: Any
 wide: Any
-move_word, load_word, store_word, no_word, natural, search, bits_of, float_of, wide = (
-    (_move_word, _load_word, _store_word, _no_word, _natural, _search, _bits_of, _float_of, _wide)
+zero_in: Any
+item_in: Any
+number_in: Any
+better: Any
+_of_words, _of_items = (
+    (
+        (_move_word, _load_word, _store_word, _no_word, _natural, _search, _bits_of, _float_of),
+        (_wide, _zero_in, _item_in, _number_in, _better),
+    )
     if simulated
     else _intrinsics()
 )
+move_word, load_word, store_word, no_word, natural, search, bits_of, float_of = _of_words
+wide, zero_in, item_in, number_in, better = _of_items
 
 
 # Python's own raise where a GPU gives infinity.
@@ -243,6 +333,10 @@ _NAMES = {
     "bits_of": bits_of,
     "float_of": float_of,
     "wide": wide,
+    "zero_in": zero_in,
+    "item_in": item_in,
+    "number_in": number_in,
+    "better": better,
     "exp": exp,
     "ln": ln,
     **SHARED,

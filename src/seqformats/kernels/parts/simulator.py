@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...native.signature import Signature, Word
+from ...native.signature import FOURS, Signature, Word
 from .cubins import tuples
-from .gpu import bound, gpu
+from .gpu import Four, bound, gpu
 
 _Shown: Any = gpu.to_device(np.empty(0)).__class__
 
@@ -40,10 +40,28 @@ def _value(word: Word, left: Iterator[int]) -> Any:
     if word == "i":
         return next(left)
     meminfo, parent, size, itemsize, address, shape, stride = [next(left) for _ in range(7)]
-    dtype = np.dtype(word)
+    fours = word == FOURS
+    dtype = np.dtype((np.float32, 4) if fours else word)
     assert (meminfo, parent, shape, stride, itemsize) == (0, 0, size, itemsize, dtype.itemsize), word
-    assert address % dtype.alignment == 0 or dtype.kind == "c", f"address {address} of an array of {word}"
+    alignment = itemsize if fours else dtype.alignment
+    assert address % alignment == 0 or dtype.kind == "c", f"address {address} of an array of {word}"
     if size == 0:
         return _Shown(np.empty(0, dtype))
     memory: Any = (ctypes.c_char * (size * itemsize)).from_address(address)
-    return _Shown(np.frombuffer(memory, dtype))
+    items = np.frombuffer(memory, dtype)
+    return Fours(items) if fours else _Shown(items)
+
+
+class Fours:
+    """An array whose items are four float32 each."""
+
+    itemsize = 16
+
+    def __init__(self, numbers: Any) -> None:
+        self.numbers, self.dtype, self.size = numbers, numbers.dtype, len(numbers)
+
+    def __getitem__(self, place: int) -> Any:
+        return self.numbers[place].copy().view(Four)
+
+    def __setitem__(self, place: int, value: Any) -> None:
+        self.numbers[place] = value

@@ -1,0 +1,77 @@
+"""Four float32 side by side as one item of an array, for CUDA: read and written in one access of 16 bytes.
+
+Four columns of a row are the work of one thread then, which finds their place once.  Each of the four is calculated as
+it is alone, so results are the same, bit for bit.  `gpu` has what kernels do with items beside arithmetic.
+
+It names the CUDA package, as `gpu` does, which imports it where there is one.
+"""
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba.cuda import types
+from numba.cuda.cudadecl import registry as declared
+from numba.cuda.cudaimpl import registry as implemented
+from numba.cuda.datamodel.models import PrimitiveModel
+from numba.cuda.extending import register_model
+from numba.cuda.typing.templates import AbstractTemplate, signature
+
+from .code import Builder, Context, Kind, Signature, Value, Values, splat, vector_type
+
+FOUR = 4
+
+
+class Fours(types.Type):
+    """Four numbers of a kind."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        super().__init__(f"Fours({kind})")
+
+
+def vector_of(kind: Kind) -> Any:
+    """What LLVM has for four numbers of a kind."""
+    return vector_type(ir.FloatType() if kind.bitwidth == 32 else ir.DoubleType(), FOUR)
+
+
+@register_model(Fours)
+class _FoursModel(PrimitiveModel):
+    def __init__(self, manager: Any, kind: Kind) -> None:
+        super().__init__(manager, kind, vector_of(kind.kind))
+
+
+def changed(builder: Builder, value: Value, given: Kind, wanted: Kind) -> Any:
+    """Four numbers of one kind as those of another."""
+    if given == wanted:
+        return value
+    change = builder.fpext if wanted.kind.bitwidth > given.kind.bitwidth else builder.fptrunc
+    return change(value, vector_of(wanted.kind))
+
+
+def _operate(sign: Any, name: str) -> None:
+    """Let kernels calculate with four numbers and four others, or one."""
+
+    @declared.register_global(sign)
+    class Template(AbstractTemplate):
+        def generic(self, args: Values, kws: Any) -> Any:
+            fours = len(args) == 2 and isinstance(args[0], Fours) and args[1] in (args[0], args[0].kind)
+            return signature(args[0], *args) if fours else None
+
+    @implemented.lower(sign, Fours, Fours)
+    def lower(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        return getattr(builder, name)(*args)
+
+    @implemented.lower(sign, Fours, types.Float)
+    def lower_one(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        return getattr(builder, name)(args[0], splat(builder, args[1], FOUR))
+
+
+for _sign, _name in (
+    (operator.add, "fadd"),
+    (operator.iadd, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
+    _operate(_sign, _name)
