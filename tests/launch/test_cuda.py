@@ -487,28 +487,39 @@ def test_short_sequences_are_what_they_are_beside_long_ones(gpu, name, layout, w
 
 @on_each_library
 @pytest.mark.parametrize("layout", ["Ragged", "left", "Padded", "Packed"])
-@pytest.mark.parametrize("name", ["sum", "mean", "sqrt", "max", "min"])
+@pytest.mark.parametrize("name", ["sum", "mean", "sqrt", "max", "min", "logsumexp", "softmax", "log_softmax"])
 def test_four_columns_at_a_time(gpu, name, layout, monkeypatch):
     """They are one item where 16 bytes may be read at once, and each has the result that it has alone."""
     in_fours, taken = cuda._Call._in_fours, []
-    monkeypatch.setattr(cuda._Call, "_in_fours", lambda call: taken.append(in_fours(call)) or taken[-1])
-    operation = getattr(sf, f"reduce_{name}")
+
+    def calculated(x, *, at_once=True):
+        taken.clear()
+        monkeypatch.setattr(cuda._Call, "_in_fours", lambda call: taken.append(at_once and in_fours(call)) or taken[-1])
+        y, pullback = sf.vjp(operation, x)
+        used = any(taken)
+        taken.clear()
+        return y, pullback(y), used, any(taken)
+
+    operation = getattr(sf, name if "soft" in name else f"reduce_{name}")
+    back = name in ("mean", "sqrt", "softmax", "log_softmax")
     lengths = [*range(SHORT + 1), 1, 0] if SIMULATED else [*range(0, SHORT + 1, 3), 1, SHORT]
     for width, shift in ((4, 0), (20, 0), (6, 0), (8, 1)):
         given = numbers(lengths, (width,))
+        given.data[...] *= np.float32(1.3) ** np.random.default_rng(width).integers(-20, 20, given.data.shape)
         given.data[::7, 1] = np.nan if name in ("max", "min") else np.inf
-        given.data[1::5, 2] = -0.0
+        given.data[1::5, 2], given.data[2::9, 0] = -0.0, -np.inf
         here = LAYOUTS[layout](given)
         room = np.zeros(shift + here.data.size, "f4")
         room[shift:] = here.data.reshape(-1)
         there = gpu.up(here)._with_data(gpu.up(room)[shift:].reshape(here.data.shape))
-        taken.clear()
-        (y, pullback), (found, on_gpu) = sf.vjp(operation, here), sf.vjp(operation, there)
-        assert any(taken) is (width % 4 == 0 and shift == 0)
-        oracle.assert_bits(arrays.to_host(found), y)
-        taken.clear()
-        assert_found(gpu, on_gpu(gpu.up(y)), pullback(y), exact=name in ("max", "min"))
-        assert any(taken) is (width % 4 == 0 and name in ("mean", "sqrt"))
+        *found, used, used_back = calculated(there)
+        *alone, _, _ = calculated(there, at_once=False)
+        for one, other in zip(found, alone, strict=True):
+            for part, wanted in zip(leaves(gpu.down(one)), leaves(gpu.down(other)), strict=True):
+                oracle.assert_bits(part, wanted)
+        assert used is (width % 4 == 0 and shift == 0)
+        assert used_back is (width % 4 == 0 and back)
+        assert_found(gpu, found[0], operation(here))
 
 
 @on_each_library

@@ -239,4 +239,4 @@ def short(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> N
         u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3), short=short)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 3), short=short, fours=True)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
         some_of,
         units_of_grid,
     )
-    from .parts.gpu import gpu, ln, natural
+    from .parts.gpu import gpu, ln, natural, number_in, zero_in
 
 
 @in_lanes
@@ -123,7 +123,7 @@ def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: t
     """The results of every so many items of a column from t on; `found` is what `powers_of` gives, and `log`."""
     top, total, log = found
     total += total - total  # NaN where it is infinite
-    shift = ln(total) if log else x.dtype.type(1) / total  # one division a column
+    shift = ln(total) if log else (zero_in(x) + number_in(x, 1)) / total  # one division a column
     while t < columns.length:
         a, b, c, d = some_of(x, columns, t, by, top)
         out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) * shift
@@ -168,4 +168,4 @@ def short(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
         u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 2), short=short)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 2), short=short, fours=True)

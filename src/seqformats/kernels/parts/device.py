@@ -13,8 +13,11 @@ from .options import plain_on_cuda
 from .record import Array, Integers
 
 if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
+    better: Any = None
+    chosen: Any = None
     exp: Any = None
     gpu: Any = None
+    is_above: Any = None
     item_in: Any = None
     load_word: Any = None
     natural: Any = None
@@ -23,6 +26,10 @@ if TYPE_CHECKING:  # put among the globals before the function is compiled, by `
     store_word: Any = None
     wide: Any = None
     zero_in: Any = None
+
+
+LARGEST = 3.4028234663852886e38
+"""The largest float32."""
 
 
 # --- moves -----------------------------------------------------------------------------------------------------------
@@ -317,7 +324,7 @@ def rescaling(x: Array, old: Item, new: Item) -> Any:
 
     It is never 0, since 0 times an infinite sum would be NaN; what is multiplied by e**-80 no longer counts.
     """
-    return exp(max(old - new, x.dtype.type(-80)))
+    return exp(better(old - new, zero_in(x) - number_in(x, 80), 0))
 
 
 @plain_on_cuda
@@ -331,19 +338,18 @@ def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     Of -inf alone, or nothing, the number is the lowest finite one, and the sum 0.  Where +inf is among the items the
     sum is infinite.
     """
-    lowest = x.dtype.type(-1.7976931348623157e308 if x.itemsize == 8 else -3.4028234663852886e38)
-    infinity, one = x.dtype.type(math.inf), x.dtype.type(1)
-    top, total, none = lowest, x.dtype.type(0), wide(x.dtype.type(0))
-    blocks = none
+    none, one = zero_in(x), number_in(x, 1)
+    infinity = none + number_in(x, math.inf)
+    top, total, blocks = none - number_in(x, 1.7976931348623157e308 if x.itemsize == 8 else LARGEST), none, wide(none)
     taken = 0
     while t < columns.length:
-        a, b, c, d = some_of(x, columns, t, by, -infinity)
-        best = b if b > a else a
-        best = c if c > best else best
-        best = d if d > best else best
-        if top + one < best < infinity:
-            total = x.dtype.type(blocks + wide(total)) * rescaling(x, top, best)
-            blocks = none
+        a, b, c, d = some_of(x, columns, t, by, none - infinity)
+        best = better(better(better(a, b, 0), c, 0), d, 0)
+        best = chosen(infinity, best, best, top)
+        best = chosen(best, top + one, best, top)
+        if is_above(best, top):
+            total = chosen(best, top, item_in(x, blocks + wide(total)) * rescaling(x, top, best), total)
+            blocks = chosen(best, top, wide(none), blocks)
             top = best
         total += exp(a - top)
         total += exp(b - top)
@@ -353,8 +359,8 @@ def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
         taken += 4
         if taken & 7 == 0:
             blocks += wide(total)
-            total = x.dtype.type(0)
-    return top, x.dtype.type(blocks + wide(total))
+            total = none
+    return top, item_in(x, blocks + wide(total))
 
 
 @plain_on_cuda
@@ -380,7 +386,7 @@ def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns) 
 @plain_on_cuda
 def slopes_of(x: Array, y: Array, columns: Columns, t: int, by: int, log: int) -> Any:
     """The sum of ``x * y`` over every so many items of a column from t on, or of `x` where `log` is 1."""
-    none = x.dtype.type(0)
+    none = zero_in(x)
     total, blocks = none, wide(none)
     taken = 0
     while t + 3 * by < columns.length:
@@ -405,7 +411,7 @@ def slopes_of(x: Array, y: Array, columns: Columns, t: int, by: int, log: int) -
         if taken & 7 == 0:
             blocks += wide(total)
             total = none
-    return x.dtype.type(blocks + wide(total))
+    return item_in(x, blocks + wide(total))
 
 
 @plain_on_cuda

@@ -6,6 +6,7 @@ it is alone, so results are the same, bit for bit.  `gpu` has what kernels do wi
 It names the CUDA package, as `gpu` does, which imports it where there is one.
 """
 
+import math
 import operator
 from typing import Any
 
@@ -17,7 +18,7 @@ from numba.cuda.datamodel.models import PrimitiveModel
 from numba.cuda.extending import register_model
 from numba.cuda.typing.templates import AbstractTemplate, signature
 
-from .code import Builder, Context, Kind, Signature, Value, Values, splat, vector_type
+from .code import I32, Builder, Context, Kind, Signature, Value, Values, splat, vector_type
 
 FOUR = 4
 
@@ -75,3 +76,26 @@ for _sign, _name in (
     (operator.truediv, "fdiv"),
 ):
     _operate(_sign, _name)
+
+
+def _map(function: Any) -> None:
+    """Let kernels take a function of four numbers."""
+
+    @declared.register_global(function)
+    class Template(AbstractTemplate):
+        def generic(self, args: Values, kws: Any) -> Any:
+            return signature(args[0], *args) if len(args) == 1 and isinstance(args[0], Fours) else None
+
+    @implemented.lower(function, Fours)
+    def lower(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+        kind = sig.args[0].kind
+        of_one = context.get_function(function, signature(kind, kind))
+        made = ir.Constant(args[0].type, ir.Undefined)
+        for k in range(FOUR):
+            number = of_one(builder, (builder.extract_element(args[0], I32(k)),))
+            made = builder.insert_element(made, number, I32(k))
+        return made
+
+
+_map(math.exp)
+_map(math.log)

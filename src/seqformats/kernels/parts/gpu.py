@@ -133,11 +133,24 @@ def _number_in(out: Item, value: Item) -> Any:
 
 def _better(best: Item, value: Item, least: int) -> Any:
     """The larger (least) item, and of equal ones `best`; NaN is beyond every number.  Of four each on its own."""
-    if isinstance(best, np.ndarray):
-        return np.where(
-            ((value < best) if least else (value > best)) | ((value != value) & (best == best)), value, best
-        )
+    if isinstance(best, Four):
+        first = ((value < best) if least else (value > best)) | ((value != value) & (best == best))
+        found: Any = np.where(first, value, best)
+        return found.view(Four)
     return value if beyond(value, best, least) else best
+
+
+def _chosen(a: Item, b: Item, x: Item, y: Item) -> Any:
+    """`x` where ``a > b``, else `y`; of four each on its own."""
+    if isinstance(a, Four):
+        found: Any = np.where(a > b, x, y)
+        return found.view(Four)
+    return x if a > b else y
+
+
+def _is_above(a: Item, b: Item) -> bool:
+    """Is ``a > b``, of four at least one?"""
+    return bool(np.any(a > b))
 
 
 def _intrinsics() -> tuple[Any, ...]:
@@ -290,8 +303,26 @@ def _intrinsics() -> tuple[Any, ...]:
 
         return best(best, best, types.int64), generate
 
+    @intrinsic
+    def chosen(typingctx: Context, a: Kind, b: Kind, x: Kind, y: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
+
+        return x(a, a, x, x), generate
+
+    @intrinsic
+    def is_above(typingctx: Context, a: Kind, b: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            truth = builder.fcmp_ordered(">", *args)
+            if not isinstance(a, Fours):
+                return truth
+            bits = builder.bitcast(truth, ir.IntType(truth.type.count))
+            return builder.icmp_unsigned("!=", bits, bits.type(0))
+
+        return types.boolean(a, a), generate
+
     words = move_word, load_word, store_word, no_word, natural, search, bits_of, float_of
-    return words, (wide, zero_in, item_in, number_in, better)
+    return words, (wide, zero_in, item_in, number_in, better, chosen, is_above)
 
 
 move_word: Any
@@ -307,16 +338,18 @@ zero_in: Any
 item_in: Any
 number_in: Any
 better: Any
+chosen: Any
+is_above: Any
 _of_words, _of_items = (
     (
         (_move_word, _load_word, _store_word, _no_word, _natural, _search, _bits_of, _float_of),
-        (_wide, _zero_in, _item_in, _number_in, _better),
+        (_wide, _zero_in, _item_in, _number_in, _better, _chosen, _is_above),
     )
     if simulated
     else _intrinsics()
 )
 move_word, load_word, store_word, no_word, natural, search, bits_of, float_of = _of_words
-wide, zero_in, item_in, number_in, better = _of_items
+wide, zero_in, item_in, number_in, better, chosen, is_above = _of_items
 
 
 # Python's own raise where a GPU gives infinity.
@@ -337,6 +370,8 @@ _NAMES = {
     "item_in": item_in,
     "number_in": number_in,
     "better": better,
+    "chosen": chosen,
+    "is_above": is_above,
     "exp": exp,
     "ln": ln,
     **SHARED,
