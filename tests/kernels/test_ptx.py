@@ -280,7 +280,7 @@ IN_FOURS = [
     (name, which)
     for name in CALCULATE
     for which in ("short", "cuda")
-    if KERNELS[name].fours and (which == "short" or KERNELS[name].over == "lines")
+    if KERNELS[name].fours and (KERNELS[name].short if which == "short" else KERNELS[name].over in ("lines", "units"))
 ]
 
 

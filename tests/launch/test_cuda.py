@@ -23,7 +23,7 @@ from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
 from seqformats.formats.leaves import leaves, rebuild
 from seqformats.formats.structure import Pieces, Structure
-from seqformats.launch import cuda, resident
+from seqformats.launch import cuda, grids, resident
 from seqformats.layout import SHORT
 from seqformats.operations import pieces
 from seqformats.operations.reduce import REDUCTIONS
@@ -487,7 +487,7 @@ def test_short_sequences_are_what_they_are_beside_long_ones(gpu, name, layout, w
 
 @on_each_library
 @pytest.mark.parametrize("layout", ["Ragged", "left", "Padded", "Packed"])
-@pytest.mark.parametrize("name", ["sum", "mean", "sqrt", "max", "min", "logsumexp", "softmax", "log_softmax"])
+@pytest.mark.parametrize("name", ["sum", "mean", "sqrt", "max", "min", "logsumexp", "softmax", "log_softmax", "cumsum"])
 def test_four_columns_at_a_time(gpu, name, layout, monkeypatch):
     """They are one item where 16 bytes may be read at once, and each has the result that it has alone."""
     in_fours, taken = cuda._Call._in_fours, []
@@ -500,8 +500,9 @@ def test_four_columns_at_a_time(gpu, name, layout, monkeypatch):
         taken.clear()
         return y, pullback(y), used, any(taken)
 
-    operation = getattr(sf, name if "soft" in name else f"reduce_{name}")
-    back = name in ("mean", "sqrt", "softmax", "log_softmax")
+    monkeypatch.setattr(grids, "_FOURS_FROM", 0)
+    operation = getattr(sf, name if name in ALONG and name not in REDUCTIONS else f"reduce_{name}")
+    back = name in ("mean", "sqrt", "softmax", "log_softmax", "cumsum")
     lengths = [*range(SHORT + 1), 1, 0] if SIMULATED else [*range(0, SHORT + 1, 3), 1, SHORT]
     for width, shift in ((4, 0), (20, 0), (6, 0), (8, 1)):
         given = numbers(lengths, (width,))
@@ -519,7 +520,8 @@ def test_four_columns_at_a_time(gpu, name, layout, monkeypatch):
                 oracle.assert_bits(part, wanted)
         assert used is (width % 4 == 0 and shift == 0)
         assert used_back is (width % 4 == 0 and back)
-        assert_found(gpu, found[0], operation(here))
+        if name != "cumsum":  # which has infinite numbers and their differences here
+            assert_found(gpu, found[0], operation(here))
 
 
 @on_each_library

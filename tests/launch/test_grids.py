@@ -114,3 +114,14 @@ def test_all_threads_of_a_block_come_to_each_barrier(path):
 def test_the_check_sees_what_it_looks_for():
     assert barriers_in_branches(ast.parse("def f():\n    if gpu.threadIdx.x == 0:\n        gpu.syncthreads()")) == [3]
     assert barriers_in_branches(ast.parse("def f():\n    if a:\n        return\n    tree_sum(parts, 1)")) == [4]
+
+
+def test_four_columns_are_for_where_there_are_threads_enough(monkeypatch):
+    monkeypatch.setattr(grids, "_FOURS_FROM", 1 << 17)
+    wide, many = Work(64, 1_900), Work(20_000, 500_000)
+    assert [grids.fours_fill("units", *batch) for batch in ((wide, 768), (many, 64), (many, 16))] == [
+        False,
+        True,
+        False,
+    ]
+    assert [grids.fours_fill("lines", *batch) for batch in ((wide, 768), (many, 64))] == [False, True]

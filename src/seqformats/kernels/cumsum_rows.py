@@ -30,7 +30,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu, natural, wide
+    from .parts.gpu import gpu, item_in, natural, number_in, wide, zero_in
 
 
 @in_lanes
@@ -135,7 +135,7 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            single = out.dtype.type(-0.0)  # to which -0.0 can be added
+            single = zero_in(out) * number_in(out, -1)  # -0.0, to which -0.0 can be added
             few = at_most(length, 16)
             t = 0
             while t + 4 <= few:
@@ -164,21 +164,21 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
                 d2, d3 = natural(item_at(columns, place + 2 * by)), natural(item_at(columns, place + 3 * by))
                 a, b, c, d = x[d0], x[d1], x[d2], x[d3]
                 total += wide(a)
-                out[d0] = total
+                out[d0] = item_in(out, total)
                 total += wide(b)
-                out[d1] = total
+                out[d1] = item_in(out, total)
                 total += wide(c)
-                out[d2] = total
+                out[d2] = item_in(out, total)
                 total += wide(d)
-                out[d3] = total
+                out[d3] = item_in(out, total)
                 t += 4
             while t < length:
                 d0 = natural(item_at(columns, begin + t * by))
                 total += wide(x[d0])
-                out[d0] = total
+                out[d0] = item_in(out, total)
                 t += 1
             k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", SUMS)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", SUMS, fours=True)

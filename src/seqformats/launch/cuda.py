@@ -33,7 +33,7 @@ from ..layout import SHORT, Layout
 from ..native import cubins
 from ..native.signature import FOURS, Signature, Word
 from .driver import SIMULATED, Driver, Event, driver
-from .grids import Triple, geometry
+from .grids import Triple, fours_fill, geometry
 from .kernel import Kernel, Sequences, Work
 from .resident import Place, Resident, Sent, begins_at, bring, constant, packed_of, words_of, zeros
 
@@ -111,13 +111,13 @@ def _started(
     moves = traits.does == "moves"
     call = _Call(place, structure, traits.complexes)
     short = traits.short and structure is not None and structure.longest <= SHORT and not kernel.functions
-    fours = traits.fours and (short or traits.over == "lines")
-    size = (
-        call.moving(inputs[0], place.like, args, size)
-        if moves
-        else call.calculating(inputs, outputs, args, size, fours)
-    )
-    grid, block, more = geometry("units" if short else traits.over, work, size)
+    over = "units" if short else traits.over
+    if moves:
+        size = call.moving(inputs[0], place.like, args, size)
+    else:
+        fours = traits.fours and over in ("lines", "units") and fours_fill(over, work, size)
+        size = call.calculating(inputs, outputs, args, size, fours)
+    grid, block, more = geometry(over, work, size)
     words = call.words
     words.append(size)
     words += more

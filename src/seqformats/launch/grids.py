@@ -20,6 +20,9 @@ _MOST_RUNS = 4 if SIMULATED else 65535
 _LEAST_BLOCKS = 1 if SIMULATED else 128
 # Rows or places that a thread has on the way at a time: `move_four` and its like are written out for so many.
 FOUR = 4
+# From so many threads on each may have four columns as one item: fewer leave too much of a GPU without work.  An H200
+# has room for twice as many.
+_FOURS_FROM = 0 if SIMULATED else 1 << 17
 # Scores of a group of `group_scores`.
 _GROUP = 32
 
@@ -50,6 +53,12 @@ def geometry(over: str, work: Work, size: int) -> tuple[Triple, Triple, tuple[in
         (blocks, _, _), block = _blocks(work.units, size)
         return (blocks, min(-(-size // block[0]), _MOST_RUNS), 1), block, ()
     return (*_blocks(int(work.rows), size), ())
+
+
+def fours_fill(over: str, work: Work, size: int) -> bool:
+    """Are there threads enough where each has four columns of a unit, or of some rows?"""
+    columns = (work.rows // FOUR if over == "lines" else work.units) * size
+    return columns >= FOUR * _FOURS_FROM
 
 
 def chunks_of(width: int) -> int:

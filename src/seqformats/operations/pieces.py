@@ -2,6 +2,7 @@
 
 The pieces of a batch are sequences themselves, and so are the pieces of each sequence, where every piece has become one
 row.  What is calculated of a long sequence is calculated of its pieces first, and then of what has become of them.
+Only a sort has no pieces, but passes over all rows.
 """
 
 from __future__ import annotations

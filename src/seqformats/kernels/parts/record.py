@@ -72,8 +72,8 @@ class KernelSpec(NamedTuple):
     short: Callable[..., None] | None = None
     """For CUDA where no sequence of a batch has more than `SHORT` rows, over "units": the same result, bit for bit."""
     fours: bool = False
-    """May an item be four float32 side by side on CUDA, in `short` and in what goes over "lines"?  Then these calculate
-    with items by arithmetic and by what `parts.gpu` has for items alone."""
+    """May an item be four float32 side by side on CUDA, in `short` and in what goes over "lines" or "units"?  Then
+    these calculate with items by arithmetic and by what `parts.gpu` has for items alone."""
 
 
 STREAMS = 16 << 20
