@@ -4,7 +4,7 @@ Where parts lie, see `join_rows`.  On the other side are rows without gaps, sequ
 sequence has ended is left out of the turns that follow.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     MOVES,
@@ -19,7 +19,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word, search
+    from .parts.device import first_of_line, move_four, run_on
+    from .parts.gpu import natural, search
 
 
 @shared
@@ -99,6 +100,28 @@ def cpu(
         i += 1
 
 
+@shared
+def way_of_item(
+    bases: Integers, units: Integers, begins: Integers, cum: Integers, offsets: Integers, i: int, r: int, row: int
+) -> Any:
+    """Of the item that is r-th if the parts of sequence i are joined: which row it is here, and its place in its part.
+
+    That is an address with rows of `row` bytes, or a row, where `row` is 1.
+    """
+    parts, n = bases.size, offsets.size - 1
+    t, u, k = r - offsets[natural(i)], i, 0
+    while t >= cum[natural(u + 1)] - cum[natural(u)]:
+        t -= cum[natural(u + 1)] - cum[natural(u)]
+        u += n + 1
+        k += 1
+    place = offsets[natural(i)]
+    for j in range(parts):  # what is there of each part before this item
+        v = natural(j * (n + 1) + i)
+        length = cum[natural(j * (n + 1) + i + 1)] - cum[v]
+        place += at_most(length, t + (1 if j < k else 0))
+    return place, bases[natural(k)] + begins[natural(u)] * units[natural(k)] + t * row
+
+
 def cuda(
     src: Array | int,
     out: Array,
@@ -110,35 +133,24 @@ def cuda(
     absolute: int,
     row: int,
 ) -> None:
-    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row."""
-    parts, n = bases.size, offsets.size - 1
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < offsets[n]:
+    """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
+    r, last = first_of_line(), offsets[offsets.size - 1] - 1
+    if r <= last:
+        r1, r2, r3 = at_most(r + 1, last), at_most(r + 2, last), at_most(r + 3, last)
+        size = row * out.itemsize if absolute else 1
         i = search(offsets, r)
-        t = r - offsets[i]  # counted along the parts, as in `join_rows`
-        u = i
-        k = 0
-        while t >= cum[u + 1] - cum[u]:
-            t -= cum[u + 1] - cum[u]
-            u += n + 1
-            k += 1
-        place = offsets[i]
-        for j in range(parts):  # what is there of each part before this item
-            v = j * (n + 1) + i
-            length = cum[v + 1] - cum[v]
-            if length <= t:
-                place += length
-            else:
-                place += t + (1 if j < k else 0)
-        begin = bases[k] + begins[u] * units[k]
-        w = gpu.threadIdx.x
-        while w < row:
-            if absolute:
-                move_word(out, place * row + w, src, begin + (t * row + w) * out.itemsize)
-            else:
-                move_word(out, (begin + t) * row + w, src, place * row + w)
-            w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+        p0, a = way_of_item(bases, units, begins, cum, offsets, i, r, size)
+        i = run_on(offsets, i, r1)
+        p1, b = way_of_item(bases, units, begins, cum, offsets, i, r1, size)
+        i = run_on(offsets, i, r2)
+        p2, c = way_of_item(bases, units, begins, cum, offsets, i, r2, size)
+        i = run_on(offsets, i, r3)
+        p3, d = way_of_item(bases, units, begins, cum, offsets, i, r3, size)
+        whole = (p0 * row, p1 * row, p2 * row, p3 * row)
+        if absolute:
+            move_four(out, src, row, out.itemsize, whole, (a, b, c, d))
+        else:
+            move_four(out, src, row, 1, (a * row, b * row, c * row, d * row), whole)
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")
+KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")

@@ -6,7 +6,7 @@ an item that is put into every sequence `units` is 0.  On the other side are row
 begins with row ``offsets[i]``.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     MOVES,
@@ -16,11 +16,13 @@ from .parts import (
     at_most,
     compiled,
     move_row,
+    shared,
     will_read,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word, search
+    from .parts.device import first_of_line, move_four, run_on
+    from .parts.gpu import natural, search
 
 
 @compiled
@@ -53,6 +55,23 @@ def cpu(
             place += size
 
 
+@shared
+def place_in_part(
+    bases: Integers, units: Integers, begins: Integers, cum: Integers, offsets: Integers, i: int, r: int, row: int
+) -> Any:
+    """Where row r, which is of sequence i, lies in its part: at an address with rows of `row` bytes, or which row.
+
+    `row` is 1 for the latter.
+    """
+    n = offsets.size - 1
+    t, u, k = r - offsets[natural(i)], i, 0
+    while t >= cum[natural(u + 1)] - cum[natural(u)]:
+        t -= cum[natural(u + 1)] - cum[natural(u)]
+        u += n + 1
+        k += 1
+    return bases[natural(k)] + begins[natural(u)] * units[natural(k)] + t * row
+
+
 def cuda(
     src: Array | int,
     out: Array,
@@ -64,27 +83,24 @@ def cuda(
     absolute: int,
     row: int,
 ) -> None:
-    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row."""
-    n = offsets.size - 1
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < offsets[n]:
+    """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row."""
+    r, last = first_of_line(), offsets[offsets.size - 1] - 1
+    if r <= last:
+        r1, r2, r3 = at_most(r + 1, last), at_most(r + 2, last), at_most(r + 3, last)
+        size = row * out.itemsize if absolute else 1
         i = search(offsets, r)
-        t = r - offsets[i]
-        u = i
-        k = 0
-        while t >= cum[u + 1] - cum[u]:
-            t -= cum[u + 1] - cum[u]
-            u += n + 1
-            k += 1
-        begin = bases[k] + begins[u] * units[k]
-        w = gpu.threadIdx.x
-        while w < row:
-            if absolute:
-                move_word(out, r * row + w, src, begin + (t * row + w) * out.itemsize)
-            else:
-                move_word(out, (begin + t) * row + w, src, r * row + w)
-            w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+        a = place_in_part(bases, units, begins, cum, offsets, i, r, size)
+        i = run_on(offsets, i, r1)
+        b = place_in_part(bases, units, begins, cum, offsets, i, r1, size)
+        i = run_on(offsets, i, r2)
+        c = place_in_part(bases, units, begins, cum, offsets, i, r2, size)
+        i = run_on(offsets, i, r3)
+        d = place_in_part(bases, units, begins, cum, offsets, i, r3, size)
+        whole = (r * row, r1 * row, r2 * row, r3 * row)
+        if absolute:
+            move_four(out, src, row, out.itemsize, whole, (a, b, c, d))
+        else:
+            move_four(out, src, row, 1, (a * row, b * row, c * row, d * row), whole)
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")
+KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")

@@ -4,7 +4,7 @@
 ``before + 1 + after`` rows of `src`.  What lies outside the sequence is zero, or left as it is where `filled` is 1.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     MOVES,
@@ -21,11 +21,12 @@ from .parts import (
     move_row,
     move_run,
     pointer,
+    shared,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu, move_word
+    from .parts.device import first_of_line, four_rows, word_of_line
+    from .parts.gpu import load_word, natural, no_word, store_word
 
 
 @compiled
@@ -60,29 +61,37 @@ def cpu(src: int, out: int, at: Layout, before: int, after: int, filled: int, ro
             t += 1
 
 
+@shared
+def neighbour(at: Layout, row_of: tuple[int, int, int], by: int) -> Any:
+    """The row `by` rows after one in its sequence, -1 where there is none; `row_of` is what `find` says of that."""
+    i, t, d = row_of
+    near = t + by
+    if near < 0 or near >= at.cum[natural(i + 1)] - at.cum[natural(i)]:
+        return -1
+    return d - along(at, t) + along(at, near)
+
+
 def cuda(src: Array, out: Array, at: Layout, before: int, after: int, filled: int, row: int) -> None:
-    """All rows, a line of threads each; `src` and `out` are machine words, `row` words a row of `src`."""
+    """All rows, a line of threads for four; `src` and `out` are machine words, `row` words a row of `src`."""
     count = before + 1 + after
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
-        i, t, d = find(at, r)
-        first = d - along(at, t)
-        length = at.cum[i + 1] - at.cum[i]
+    r, w = first_of_line(), word_of_line()
+    if r < at.cum[at.cum.size - 1] and w < row:
+        one, two, three, four = four_rows(at, r)
         for q in range(count):
-            near = t - before + q
-            to = (d * count + q) * row
-            if near >= 0 and near < length:
-                s = (first + along(at, near)) * row
-                w = gpu.threadIdx.x
-                while w < row:
-                    move_word(out, to + w, src, s + w)
-                    w += gpu.blockDim.x
-            elif filled == 0:
-                w = gpu.threadIdx.x
-                while w < row:
-                    out[to + w] = 0
-                    w += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+            s0, s1 = neighbour(at, one, q - before), neighbour(at, two, q - before)
+            s2, s3 = neighbour(at, three, q - before), neighbour(at, four, q - before)
+            a = load_word(out, src, s0 * row + w) if s0 >= 0 else no_word(out)
+            b = load_word(out, src, s1 * row + w) if s1 >= 0 else no_word(out)
+            c = load_word(out, src, s2 * row + w) if s2 >= 0 else no_word(out)
+            d = load_word(out, src, s3 * row + w) if s3 >= 0 else no_word(out)
+            if s0 >= 0 or filled == 0:
+                store_word(out, (one[2] * count + q) * row + w, a)
+            if s1 >= 0 or filled == 0:
+                store_word(out, (two[2] * count + q) * row + w, b)
+            if s2 >= 0 or filled == 0:
+                store_word(out, (three[2] * count + q) * row + w, c)
+            if s3 >= 0 or filled == 0:
+                store_word(out, (four[2] * count + q) * row + w, d)
 
 
-KERNEL = KernelSpec(cpu, cuda, MOVES, "rows")
+KERNEL = KernelSpec(cpu, cuda, MOVES, "lines")
