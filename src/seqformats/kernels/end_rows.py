@@ -28,10 +28,25 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @shared
+def tell(address: int, row: int) -> None:
+    """Tell the memory that a row will soon be read, the first 512 bytes of it."""
+    will_read(address)
+    will_read(address + 64)
+    end = address + at_most(row, 512)
+    p = address + 128
+    while p < end:
+        will_read(p)
+        p += 64
+
+
+@shared
 def take(out: int, src: int, at: Layout, last: int, row: int, lo: int, hi: int) -> None:
     """The rows of blocks one after the other; where `row` is a constant, a move is some vectors."""
     begin = at.cum[lo]
     for u in range(lo, hi):
+        if row >= 128:  # of several lines each, so the memory is told in time
+            v = at_most(u + 8, hi - 1)
+            tell(src + (at.starts[v] + last * at_least(at.cum[v + 1] - at.cum[v] - 1, 0)) * row, row)
         end = at.cum[u + 1]
         length = end - begin
         if length != 0:
@@ -46,7 +61,7 @@ def cpu(src: int, out: int, at: Layout, last: int, back: int, row: int, lo: int,
     """Units `lo` to `hi`; `src` and `out` are addresses, `row` bytes a row; with `back` 1, `out` has the sequences."""
     at = pointer(at)
     unit = 1 if at.absolute else row
-    if at.step == 1 and at.stride < 0 and at.absolute == 0 and back == 0 and row < 128:
+    if at.step == 1 and at.stride < 0 and at.absolute == 0 and back == 0:
         if row == 4:
             take(out, src, at, last, 4, lo, hi)
         elif row == 8:
@@ -59,13 +74,9 @@ def cpu(src: int, out: int, at: Layout, last: int, back: int, row: int, lo: int,
             take(out, src, at, last, row, lo, hi)
         return
     for u in range(lo, hi):
-        if row >= 128 and back == 0:  # of several lines each, so the memory is told in time
+        if row >= 128 and back == 0:
             _, first, length = locate(at, at_most(u + 8, hi - 1))
-            p = src + first * unit + along(at, last * at_least(length - 1, 0)) * row
-            end = p + at_most(row, 512)
-            while p < end:
-                will_read(p)
-                p += 64
+            tell(src + first * unit + along(at, last * at_least(length - 1, 0)) * row, row)
         i, first, length = locate(at, u)
         place = first * unit + along(at, last * at_least(length - 1, 0)) * row  # of an empty one it is not looked at
         if length == 0:
