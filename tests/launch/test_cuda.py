@@ -24,6 +24,7 @@ from seqformats.arrays.torch import Torch
 from seqformats.formats.leaves import leaves, rebuild
 from seqformats.formats.structure import Pieces, Structure
 from seqformats.launch import cuda, grids, resident
+from seqformats.launch.kernel import kernel
 from seqformats.layout import SHORT
 from seqformats.operations import pieces
 from seqformats.operations.reduce import REDUCTIONS
@@ -522,6 +523,18 @@ def test_four_columns_at_a_time(gpu, name, layout, monkeypatch):
         assert used_back is (width % 4 == 0 and back)
         if name != "cumsum":  # which has infinite numbers and their differences here
             assert_found(gpu, found[0], operation(here))
+
+
+@on_each_library
+def test_a_users_kernel_is_given_single_columns(gpu, monkeypatch):
+    """It knows nothing of four at a time."""
+    monkeypatch.setattr(grids, "_FOURS_FROM", 0)
+    used = kernel("cumsum_rows")
+    monkeypatch.setattr(used, "functions", {"cuda": used.load().cuda})
+    monkeypatch.setattr(used, "on_gpus", {})
+    monkeypatch.setattr(cuda._Call, "_in_fours", lambda call: pytest.fail("four at a time"))
+    x = numbers([3, 0, 2], (4,))
+    assert_found(gpu, sf.cumsum(gpu.up(x)), sf.cumsum(x))
 
 
 @on_each_library

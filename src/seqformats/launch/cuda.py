@@ -110,12 +110,13 @@ def _started(
     traits = kernel.known()
     moves = traits.does == "moves"
     call = _Call(place, structure, traits.complexes)
-    short = traits.short and structure is not None and structure.longest <= SHORT and not kernel.functions
+    house = not kernel.functions  # those of a user are written for plain items, and any sequence
+    short = house and traits.short and structure is not None and structure.longest <= SHORT
     over = "units" if short else traits.over
     if moves:
         size = call.moving(inputs[0], place.like, args, size)
     else:
-        fours = traits.fours and over in ("lines", "units") and fours_fill(over, work, size)
+        fours = house and traits.fours and over in ("lines", "units") and fours_fill(over, work, size)
         size = call.calculating(inputs, outputs, args, size, fours)
     grid, block, more = geometry(over, work, size)
     words = call.words
