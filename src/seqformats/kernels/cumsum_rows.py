@@ -135,7 +135,7 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            single = zero_in(out) * number_in(out, -1)  # -0.0, to which -0.0 can be added
+            single = zero_in(out) * number_in(out, -0.0)  # -0.0, to which -0.0 can be added
             few = at_most(length, 16)
             t = 0
             while t + 4 <= few:
