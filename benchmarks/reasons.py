@@ -115,12 +115,12 @@ LOST = (
     ),
     Reason(
         "Repeated rows",
-        """Rows of up to 32 bytes are repeated in vectors, in 0.2 to 0.8 of the time before, and long runs of them along
-        the lines of the cache (`skewed`: 1.1 of the peer's speed, 0.91 before). Wider rows are written at the speed of
-        `np.repeat`, which the memory limits. Copies that go along the lines of the cache take half the time in the
-        first cache, from 1 KB on and if the result does not begin with a line; but `expand` of a tiny batch takes 0.9
-        of it, and of a large one the same. If none of the data is in the cache, `np.repeat` is ahead by a fifth to a
-        third.""",
+        """Rows of up to 16 bytes are repeated in vectors, in 0.2 to 0.8 of the time before; long runs of these and of
+        32 bytes go along the lines of the cache (`skewed`: 1.1 of the peer's speed, 0.91 before). Wider ones go
+        at the speed of `np.repeat`, which the memory limits. Copies that go along the lines of the cache take half the
+        time in the first cache, from 1 KB on and if the result does not begin with a line; but `expand` of a tiny batch
+        takes 0.9 of it, and of a large one the same. If none of the data is in the cache, `np.repeat` is ahead by a
+        fifth to a third.""",
         _repeats,
     ),
     Reason(

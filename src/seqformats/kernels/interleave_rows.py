@@ -15,6 +15,7 @@ from .parts import (
     at_most,
     compiled,
     move_run,
+    part_of,
     shared,
 )
 
@@ -109,11 +110,7 @@ def way_of_item(
     That is an address with rows of `row` bytes, or a row, where `row` is 1.
     """
     parts, n = bases.size, offsets.size - 1
-    t, u, k = r - offsets[natural(i)], i, 0
-    while t >= cum[natural(u + 1)] - cum[natural(u)]:
-        t -= cum[natural(u + 1)] - cum[natural(u)]
-        u += n + 1
-        k += 1
+    t, u, k = part_of(cum, offsets, i, r)
     place = offsets[natural(i)]
     for j in range(parts):  # what is there of each part before this item
         v = natural(j * (n + 1) + i)

@@ -16,6 +16,7 @@ from .parts import (
     at_most,
     compiled,
     move_row,
+    part_of,
     shared,
     will_read,
 )
@@ -63,12 +64,7 @@ def place_in_part(
 
     `row` is 1 for the latter.
     """
-    n = offsets.size - 1
-    t, u, k = r - offsets[natural(i)], i, 0
-    while t >= cum[natural(u + 1)] - cum[natural(u)]:
-        t -= cum[natural(u + 1)] - cum[natural(u)]
-        u += n + 1
-        k += 1
+    t, u, k = part_of(cum, offsets, i, r)
     return bases[natural(k)] + begins[natural(u)] * units[natural(k)] + t * row
 
 

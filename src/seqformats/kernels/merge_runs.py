@@ -5,32 +5,13 @@ Each key goes, with its number in `ids`, as far as it stands in its own run and 
 Computer Programming", 5.2.4); of equal keys those on the left come first.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .parts import CALCULATES, Array, Integers, KernelSpec, alike, at_most, compiled, shared
+from .parts import CALCULATES, Array, Integers, KernelSpec, alike, at_most, compiled, merged
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_of_line, run_on, word_of_line
     from .parts.gpu import search
-
-
-@shared
-def merged(keys: Array, begin: int, length: int, t: int, few: int, width: int) -> Any:
-    """The row that row t of a sequence goes to, in a column that begins at ``keys[begin]``."""
-    key = keys[begin + t * width]
-    run = t & -few
-    left = run & few == 0
-    other = run + few if left else run - few
-    low, high = at_most(other, length), at_most(other + few, length)
-    first = low
-    while low < high:
-        middle = (low + high) >> 1
-        there = keys[begin + middle * width]
-        if there < key or (there == key and not left):
-            low = middle + 1
-        else:
-            high = middle
-    return t + low - first - (0 if left else few)
 
 
 @compiled

@@ -29,6 +29,7 @@ from .parts import (
     item_at,
     key_of,
     locate,
+    merged,
     pointer,
     put_ordered,
     shared,
@@ -186,21 +187,8 @@ def cuda(
             while few < length:
                 t = gpu.threadIdx.y
                 while t < length and k < width:
-                    key = keys[source + t * width]
-                    run = t & -few
-                    left = run & few == 0  # of the two runs that are merged
-                    other = run + few if left else run - few
-                    low, high = other, at_most(other + few, length)
-                    while low < high:
-                        middle = (low + high) >> 1
-                        there = keys[source + middle * width]
-                        # of equal items those on the left come first
-                        if there < key or (there == key and not left):
-                            low = middle + 1
-                        else:
-                            high = middle
-                    d = t + low - other - (0 if left else few)
-                    keys[target + d * width] = key
+                    d = merged(keys, source, length, t, few, width)
+                    keys[target + d * width] = keys[source + t * width]
                     ids[target + d * width] = ids[source + t * width]
                     t += gpu.blockDim.y
                 gpu.syncthreads()

@@ -43,6 +43,7 @@ from .common import (
     item_at,
     limited,
     locate,
+    part_of,
     place_of,
     put,
     worth,
@@ -80,7 +81,7 @@ from .moves import (
 )
 from .objects import call, give, give_room, peek, peek_byte, peek_int
 from .options import compiled, compiled_with_gil, shared
-from .order import key_of, least_of, numbers_of, put_in_order, put_ordered, select, sort_columns
+from .order import key_of, least_of, merged, numbers_of, put_in_order, put_ordered, select, sort_columns
 from .random import below, draw, one_of, philox
 from .record import (
     CALCULATES,
@@ -186,6 +187,7 @@ __all__ = [
     "log",
     "maximum",
     "merge",
+    "merged",
     "mirror",
     "mirrored",
     "move",
@@ -197,6 +199,7 @@ __all__ = [
     "numbers_of",
     "one_of",
     "pack_row",
+    "part_of",
     "peek",
     "peek_byte",
     "peek_int",

@@ -32,6 +32,21 @@ def along(at: Layout, t: int) -> Any:
     return at.steps[t] if at.step == 0 else t * at.step
 
 
+@shared
+def part_of(cum: Integers, offsets: Integers, i: int, r: int) -> Any:
+    """Of row r, which is of sequence i, where parts are joined as in `join_rows`: its row in its part, and which part.
+
+    The number between says where that part of the sequence is in `cum`.
+    """
+    n = offsets.size - 1
+    t, u, k = r - offsets[i], i, 0
+    while t >= cum[u + 1] - cum[u]:
+        t -= cum[u + 1] - cum[u]
+        u += n + 1
+        k += 1
+    return t, u, k
+
+
 class Columns(NamedTuple):
     """Some columns of a sequence in a flat array; `item_at` says where its items are."""
 

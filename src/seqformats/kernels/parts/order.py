@@ -12,6 +12,7 @@ from typing import Any
 
 from .common import Columns, item_at
 from .lanes import choose, in_lanes, load, store, unknown
+from .moves import at_most
 from .options import shared
 from .record import Array, Integers
 
@@ -30,6 +31,29 @@ def key_of(item: int, bits: int, least: int, order: int) -> Any:
     if least != 0 and size > least:
         key = -0x7FFFFFFFFFFFFFFF if order & 2 else 0x7FFFFFFFFFFFFFFF
     return key
+
+
+@shared
+def merged(keys: Array, begin: int, length: int, t: int, few: int, width: int) -> Any:
+    """The row that row t of a sequence goes to, where runs of `few` are merged, two and two.
+
+    Its column begins at ``keys[begin]``.  A key goes as far as it stands in its own run and in the other; of equal keys
+    those on the left come first.
+    """
+    key = keys[begin + t * width]
+    run = t & -few
+    left = run & few == 0
+    other = run + few if left else run - few
+    low, high = at_most(other, length), at_most(other + few, length)
+    first = low
+    while low < high:
+        middle = (low + high) >> 1
+        there = keys[begin + middle * width]
+        if there < key or (there == key and not left):
+            low = middle + 1
+        else:
+            high = middle
+    return t + low - first - (0 if left else few)
 
 
 @shared
