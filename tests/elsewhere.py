@@ -37,6 +37,21 @@ class Elsewhere(arrays.NumPy):
     def zeros(self, shape, dtype, like):
         return np.zeros(shape, dtype).view(There)
 
+    def concatenate(self, arrays):
+        return super().concatenate(arrays).view(There)
+
+    def stack(self, items, like):
+        return super().stack(items, like).view(There)
+
+    def where(self, condition, x, y):
+        return super().where(condition, x, y).view(There)
+
+    def from_host(self, x, like):
+        return x.copy().view(There)
+
+    def to_numpy(self, x):
+        return x.view(np.ndarray)
+
     def stream(self, like):
         return self.current
 

@@ -194,6 +194,24 @@ class OnNumba(OnOther):
         return sf.to_device(leaf, "cpu")
 
 
+class OnPtx(OnOther):
+    """Memory of the host that pretends to be on a GPU, whose kernels run as PTX on the CPU, see `of_ptx`.
+
+    With ``SEQFORMATS_PTX=1`` all tests of GPUs run on it, most of whose time goes to compiling kernels.
+    """
+
+    def need(self):
+        importlib.import_module("of_ptx").install()
+
+    def array(self, leaf):
+        if os.environ.get("SEQFORMATS_PTX"):
+            self.need()
+        return np.array(leaf).view(importlib.import_module("elsewhere").There)
+
+    def numpy(self, leaf):
+        return leaf.view(np.ndarray)
+
+
 class OnTorch(OnOther):
     """Tensors, on a device or on the host."""
 
@@ -305,6 +323,8 @@ elif there_is_a_gpu():
     for library, on in (("torch", OnTorch()), ("cupy", OnCuPy())):
         if importlib.util.find_spec(library):
             GPUS.append(pytest.param(on, id=f"{library}-cuda", marks=[pytest.mark.cuda]))
+elif os.environ.get("SEQFORMATS_PTX"):
+    GPUS.append(pytest.param(OnPtx(), id="ptx"))
 if importlib.util.find_spec("torch"):
     HOSTS.append(pytest.param(OnTorch("cpu"), id="torch", marks=[pytest.mark.peers]))
 

@@ -133,17 +133,21 @@ def ready():
     return found, library
 
 
+def no_image(name, *_):
+    return cubins.Image(b"", name, "kept")
+
+
 @contextlib.contextmanager
-def stand_in(monkeypatch):
-    """The driver and the library of its arrays, in the place of all others; code is never compiled."""
-    found = StandIn()
+def stand_in(monkeypatch, found=None, image_of=no_image):
+    """The driver and the library of its arrays, in the place of all others; code is not compiled, or by `image_of`."""
+    found = found or StandIn()
     library = Gpu(found)
     monkeypatch.setattr(driver, "_spare", {})
     monkeypatch.setattr(resident, "_of_graphs", [])
     monkeypatch.setattr(resident, "_constants", {})
     monkeypatch.setattr(resident, "_zeros", {})
     monkeypatch.setattr(cuda, "driver", lambda: found)
-    monkeypatch.setattr(cubins, "image_of", lambda name, *_: cubins.Image(b"", name, "kept"))
+    monkeypatch.setattr(cubins, "image_of", image_of)
     monkeypatch.setitem(arrays.known._by_type, There, library)
     yield found, library
     for name in found.kernels.values():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from elsewhere import There
 from libraries import SIMULATED, OnNumba, OnTorch, busy, need_gpu, on_each_library
+from of_ptx import machine
 
 import seqformats as sf
 from seqformats import arrays
@@ -125,6 +126,18 @@ def test_rules(gpu, rule, mode):
     options = dict(RAGGED, min_new_tokens=0) if (rule, mode) == ("ct2", "ties") else RAGGED
     compare(gpu, rule=rule, mode=mode, **options)
     compare(gpu, rule=rule, mode=mode, **PLAIN)
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("vocabulary", [7, 300, 5000])
+def test_what_the_compiler_makes(vocabulary, monkeypatch):
+    """The choice of few candidates, of some, and of groups, as code for a GPU that runs on the CPU."""
+    with machine(monkeypatch) as gpu:
+        for mode in ("random", "ties", "masked"):
+            compare(gpu, mode=mode, vocabulary=vocabulary, **RAGGED)
+        banned = [sf.BannedTokens([3]), sf.RepetitionPenalty(1.3)]
+        compare(gpu, rule="ct2", vocabulary=vocabulary, constraints=banned, **PLAIN)
+        compare(gpu, vocabulary=vocabulary, sampling=sf.Stochastic(seed=7), **PLAIN)
 
 
 @on_each_library

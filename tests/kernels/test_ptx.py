@@ -13,8 +13,7 @@ from seqformats.beam import rows as of_beams
 from seqformats.ctc import rows as of_prefixes
 from seqformats.kernels.parts.record import COMPLEX
 from seqformats.launch.kernel import kernel
-from seqformats.layout import Layout
-from seqformats.native.signature import FOURS
+from seqformats.native.signature import FOURS, with_places
 
 if TYPE_CHECKING:  # put among the globals of a kernel before it is compiled
     from seqformats.kernels.parts.gpu import gpu
@@ -122,12 +121,8 @@ def test_a_twin_takes_what_the_cpu_kernel_takes_in_the_same_order(name):
 
 WITH_ADDRESSES = [name for name in MOVES if "absolute" in inspect.getsource(KERNELS[name].cuda)]
 
-TYPES = {"c8": "complex64", "c16": "complex128"}
-for kind, word in (("u", "uint"), ("i", "int"), ("f", "float")):
-    TYPES.update({f"{kind}{size}": f"{word}{8 * size}" for size in (1, 2, 4, 8)})
 
-
-def ptx_of(function, kinds, compute):
+def ptx_of(function, kinds, compute, bits=32):
     """The code of a kernel function for arguments of these kinds: "f4" is an array of float32, None an integer."""
     pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
     from numba import cuda
@@ -135,19 +130,13 @@ def ptx_of(function, kinds, compute):
     from seqformats.kernels.parts.cubins import kind_of
     from seqformats.kernels.parts.gpu import bound
 
-    types = cuda.types
-    integers, whole = types.int64[::1], types.int64
-    layout = types.NamedTuple([integers] * 3 + [whole] * 4, Layout)
-    known = {None: whole, "layout": layout}
-
-    def type_of(kind):
+    def word_of(kind):
         if isinstance(kind, tuple):
-            return types.BaseTuple.from_types([type_of(part) for part in kind], type(kind))
-        if kind == FOURS:
-            return kind_of(kind)
-        return known[kind] if kind in known else getattr(types, TYPES[kind])[::1]
+            return (type(kind).__name__, *map(word_of, kind))
+        return {None: "i", "layout": ("Layout", "i8", "i8", "i8", "i", "i", "i", "i")}.get(kind, kind)
 
-    code, _ = cuda.compile_ptx(bound(function), types.void(*map(type_of, kinds)), cc=compute)
+    words = with_places([word_of(kind) for kind in kinds], bits)
+    code, _ = cuda.compile_ptx(bound(function), cuda.types.void(*map(kind_of, words)), cc=compute)
     return code
 
 
@@ -174,9 +163,9 @@ def instructions(code):
 
 
 def assert_clean(code, floats=()):
-    """No local memory, no calls, and no floating point but in these types."""
+    """No local memory, no calls, no address of an unknown space, and no floating point but in these types."""
     for line in instructions(code):
-        assert not re.search(r"\b(ld|st)\.local", line), line
+        assert not re.search(r"\b(ld|st)\.(?!global\.|shared\.|param\.)", line), line
         assert not line.startswith("call"), line
         for kind in {"f16", "f32", "f64"} - set(floats):
             assert f".{kind}" not in line, line
@@ -226,6 +215,20 @@ def test_moves_are_whole_words(name, size, compute):
             assert_assembles(name, code, compute)
 
 
+@needs_compiler
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("name", ["pad_rows", "shift_rows", "max_rows"])
+def test_places_have_32_bits_where_that_is_enough(name, bits):
+    """One instruction for an address; the assembler would need two to four for each product of 64 bits."""
+    spec = KERNELS[name]
+    function, items = (spec.short, ["f4", "f4"]) if spec.short else (spec.cuda, ["c16", "c16"])
+    code = ptx_of(function, kinds_of(function, items), (9, 0), bits)
+    assert_clean(code, ["f32"] if spec.short else [])
+    addresses = len(re.findall(r"\b(?:ld|st)\.global", code))
+    found = len(re.findall(r"\bmul\.wide\.u32\s+\S+ \S+ (?:8|16|4);", code))
+    assert found >= addresses / 2 if bits == 32 else found == 0
+
+
 # Sums of integers, which become means in kernels that also divide.
 INTEGERS = [
     (name, kinds) for name in ("sum_rows", "add_pieces") for kinds in KERNELS[name].takes if kinds[-1][0] in "iu"
@@ -265,6 +268,7 @@ def test_arithmetic(name, kinds):
     if not short and (spec.over == "sequences" or name in TOGETHER):
         assert "bar.sync" in code
         assert rooms or name in IN_RESULTS, "threads of a block share no memory"
+        assert not rooms or ("ld.shared" in code and "st.shared" in code)
         parts = 2 if kinds[-1] in COMPLEX else 1  # a complex number lies as one of its floats may
         for item, room in rooms:
             assert int(room) == parts * int(item) * (SCORE_THREADS if spec.over == "scores" else SUM_THREADS)

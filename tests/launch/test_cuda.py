@@ -16,6 +16,7 @@ import pytest
 import strategies
 from elsewhere import There
 from libraries import SIMULATED, OnCuPy, OnNumba, OnTorch, busy, on_each_library
+from of_ptx import machine
 
 import seqformats as sf
 from seqformats import arrays
@@ -241,6 +242,48 @@ def test_sizes(gpu, name):
             continue
         if len(item) < 2 or name != "reshape":  # which is for items of one axis
             assert_operation(gpu, name, numbers(lengths, item, "f8"))
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """A GPU whose kernels run on the CPU as what the compiler makes for one: only where they are compiled."""
+    with machine(monkeypatch) as gpu:
+        yield gpu
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@each_operation
+def test_what_the_compiler_makes(compiled, name, monkeypatch):
+    """With short sequences and others, rows of 16 bytes, which may be read four columns at a time, and odd ones."""
+    batches = [([3, 0, 77, 20, 1], (8,), sf.Ragged), ([5, 64, 2, 0], (4,), sf.Ragged), ([9, 70, 1], (3,), sf.Packed)]
+    if name == "reshape":
+        batches = batches[:2]
+    monkeypatch.setattr(grids, "_FOURS_FROM", 0)
+    for lengths, item, kind in batches:
+        assert_operation(compiled, name, sf.convert(numbers(lengths, item, "f4"), kind))
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("bits", [32, 64])
+def test_places_of_large_arrays_have_64_bits(compiled, bits, monkeypatch):
+    """The largest array of a call decides: items, or what is known of sequences."""
+    seen, image_of = [], cuda.cubins.image_of
+
+    def noted(name, function, signature, *rest):
+        seen.append(str(signature))
+        return image_of(name, function, signature, *rest)
+
+    x = numbers([3, 0, 77, 20, 1], (4,), "f4")
+    monkeypatch.setattr(cuda.cubins, "image_of", noted)
+    for least in (101, 6):
+        seen.clear()
+        monkeypatch.setattr(cuda, "_FAR", least if bits == 64 else 1 << 32)
+        oracle.assert_layout(compiled.on(lambda x: sf.convert(x, sf.Masked))(x), sf.convert(x, sf.Masked))
+        oracle.assert_bits(compiled.on(sf.reduce_sum)(x), sf.reduce_sum(x))
+        for name in ("pad_rows", "sum_rows"):
+            kernel(name).on_gpus.clear()
+        assert seen
+        assert all(f".{bits}" in text and f".{96 - bits}" not in text for text in seen)
 
 
 # Lengths on both sides of what is added up apart: four rows, 32, and what the threads of a block have at a time.
@@ -815,7 +858,7 @@ def test_words_are_as_wide_as_rows_and_addresses_allow(From, dtype, item, shift,
 
     monkeypatch.setattr(cuda._Simulated, "start", watched)
     sf.convert(x, sf.Packed)
-    word = cuda.WORDS[size].str[1:]
+    word = f"{cuda.WORDS[size].str[1:]}.32"
     assert seen == [("i" if From is sf.List else word, word)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, Array, KernelSpec, compiled
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.gpu import gpu, natural
 
 
 @compiled
@@ -21,7 +21,7 @@ def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:  # noqa: AR
 
 def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
     """One block, which takes a length a thread at a time and adds them up by doubling (Hillis and Steele, 1986)."""
-    sums = gpu.shared.array(128, out.dtype)
+    sums = natural(gpu.shared.array(128, out.dtype))
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
     size = x.size if gpu.blockIdx.x == 0 else 0
     before = out.dtype.type(0)

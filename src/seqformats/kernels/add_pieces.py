@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, SUMS, Array, Integers, KernelSpec, compiled
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, eight_from, first_column, put_total
-    from .parts.gpu import gpu, natural
+    from .parts.columns import eight_from, put_total
+    from .parts.device import columns_of_grid, first_column
+    from .parts.gpu import gpu
 
 
 @compiled
@@ -45,7 +46,7 @@ def cuda(x: Array, out: Array, pieces: Integers, rows: Integers, mode: int, widt
                 total = (((((((total + j) + m) + n) + o) + p) + q) + r) + s
                 place += 16 * width
             while place < end:
-                total += x[natural(place)]
+                total += x[place]
                 place += width
             put_total(out, i * width + k, total, rows[i + 1] - rows[i], mode)
             k += columns_of_grid()

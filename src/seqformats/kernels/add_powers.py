@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, compiled
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, eight_from, first_column, rescaling
-    from .parts.gpu import gpu, natural, wide
+    from .parts.columns import eight_from, rescaling
+    from .parts.device import columns_of_grid, first_column
+    from .parts.gpu import gpu, wide
 
 
 @compiled
@@ -43,7 +44,7 @@ def cuda(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers,
                 best = max(best, max(max(max(a, b), max(c, d)), max(max(e, f), max(g, h))))
                 place += 8 * width
             while place < end:
-                best = max(best, tops[natural(place)])
+                best = max(best, tops[place])
                 place += width
             powers = wide(tops.dtype.type(0))
             place = first + k
@@ -60,7 +61,7 @@ def cuda(tops: Array, totals: Array, top: Array, total: Array, pieces: Integers,
                 powers += wide(s * rescaling(tops, h, best))
                 place += 8 * width
             while place < end:
-                powers += wide(totals[natural(place)] * rescaling(tops, tops[natural(place)], best))
+                powers += wide(totals[place] * rescaling(tops, tops[place], best))
                 place += width
             top[i * width + k] = best
             found = total.dtype.type(powers)

@@ -46,7 +46,7 @@ from .parts import exp as exponential
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import find
-    from .parts.gpu import exp, gpu
+    from .parts.gpu import exp, gpu, natural
 
 
 class Given(NamedTuple):
@@ -276,7 +276,7 @@ def cuda(
     width: int,
 ) -> None:
     """All queries, and then all keys, a block each, whose threads share what those meet, and then the columns."""
-    parts = gpu.shared.array(128, q.dtype)
+    parts = natural(gpu.shared.array(128, q.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     n = at.cum.size - 1

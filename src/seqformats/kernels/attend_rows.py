@@ -53,7 +53,7 @@ from .parts import exp as exponential
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import find
-    from .parts.gpu import exp, gpu
+    from .parts.gpu import exp, gpu, natural
 
 
 @in_lanes
@@ -287,7 +287,7 @@ def cuda(
     width: int,
 ) -> None:
     """All queries, a block each, whose threads share the keys, and then the columns."""
-    parts = gpu.shared.array(128, q.dtype)
+    parts = natural(gpu.shared.array(128, q.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     n = at.cum.size - 1

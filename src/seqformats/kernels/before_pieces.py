@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, SUMS, Array, Integers, KernelSpec, alike, compiled
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, eight_from, first_column
-    from .parts.gpu import gpu, natural
+    from .parts.columns import eight_from
+    from .parts.device import columns_of_grid, first_column
+    from .parts.gpu import gpu
 
 
 @compiled
@@ -37,26 +38,26 @@ def cuda(x: Array, out: Array, pieces: Integers, back: int, width: int) -> None:
             place = (pieces[i] + (count - 1) * back) * width + k
             for _ in range(count >> 3):
                 a, b, c, d, e, f, g, h = eight_from(x, place, by)
-                out[natural(place)] = total
+                out[place] = total
                 total += a
-                out[natural(place + by)] = total
+                out[place + by] = total
                 total += b
-                out[natural(place + 2 * by)] = total
+                out[place + 2 * by] = total
                 total += c
-                out[natural(place + 3 * by)] = total
+                out[place + 3 * by] = total
                 total += d
-                out[natural(place + 4 * by)] = total
+                out[place + 4 * by] = total
                 total += e
-                out[natural(place + 5 * by)] = total
+                out[place + 5 * by] = total
                 total += f
-                out[natural(place + 6 * by)] = total
+                out[place + 6 * by] = total
                 total += g
-                out[natural(place + 7 * by)] = total
+                out[place + 7 * by] = total
                 total += h
                 place += 8 * by
             for _ in range(count & 7):
-                value = x[natural(place)]
-                out[natural(place)] = total
+                value = x[place]
+                out[place] = total
                 total += value
                 place += by
             k += columns_of_grid()

@@ -81,11 +81,11 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
     begin, end, most = wanted
     rows = running.size
     groups = blocks.size // rows
-    largest = gpu.shared.array(256, x.dtype)
-    sums = gpu.shared.array(256, x.dtype)
-    keys = gpu.shared.array(256, ids.dtype)
-    best = gpu.shared.array(256, ids.dtype)
-    named = gpu.shared.array(256, ids.dtype)  # how many groups, how many keys, and then the groups
+    largest = natural(gpu.shared.array(256, x.dtype))
+    sums = natural(gpu.shared.array(256, x.dtype))
+    keys = natural(gpu.shared.array(256, ids.dtype))
+    best = natural(gpu.shared.array(256, ids.dtype))
+    named = natural(gpu.shared.array(256, ids.dtype))  # how many groups, how many keys, and then the groups
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     infinite = x.dtype.type(math.inf)
@@ -109,15 +109,15 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         total = x.dtype.type(0)
         g = me if limit > 0 else groups
         while g + 3 * threads < groups:
-            i, j = blocks[natural(first + g)], blocks[natural(first + g + threads)]
-            k, m = blocks[natural(first + g + 2 * threads)], blocks[natural(first + g + 3 * threads)]
+            i, j = blocks[first + g], blocks[first + g + threads]
+            k, m = blocks[first + g + 2 * threads], blocks[first + g + 3 * threads]
             top, total = added_group(top, total, i)
             top, total = added_group(top, total, j)
             top, total = added_group(top, total, k)
             top, total = added_group(top, total, m)
             g += 4 * threads
         while g < groups:
-            top, total = added_group(top, total, blocks[natural(first + g)])
+            top, total = added_group(top, total, blocks[first + g])
             g += threads
         leader = top
         largest[me] = top
@@ -159,7 +159,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         bar = largest[0]
         g = me if good and limit > 0 and leader >= bar and leader > -infinite else groups
         while g < groups:
-            if ((float_of(blocks[natural(first + g)] >> 32) - top) - log) + running[r] >= bar:
+            if ((float_of(blocks[first + g] >> 32) - top) - log) + running[r] >= bar:
                 place = gpu.atomic.add(named, 0, 1)
                 if place < 254:
                     named[2 + place] = g
@@ -177,7 +177,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
                 chunk = g // threads
                 token = (chunk * 32 + (k & 31)) * threads + (g - chunk * threads)
                 if token < width:
-                    value = worth(scores, x[natural(row + token)], token, r, log_of, limits)
+                    value = worth(scores, x[row + token], token, r, log_of, limits)
                     if value >= bar and value > -infinite:
                         keys[gpu.atomic.add(named, 1, 1)] = candidate_key(value, token)
             at += step

@@ -121,10 +121,10 @@ def cuda(
     begin, end, most = wanted
     rows = running.size
     parts = 2 if apart.begin.size != 0 else 1
-    largest = gpu.shared.array(256, x.dtype)
-    sums = gpu.shared.array(256, x.dtype)
-    keys = gpu.shared.array(256, ids.dtype)
-    floors = gpu.shared.array(256, ids.dtype)
+    largest = natural(gpu.shared.array(256, x.dtype))
+    sums = natural(gpu.shared.array(256, x.dtype))
+    keys = natural(gpu.shared.array(256, ids.dtype))
+    floors = natural(gpu.shared.array(256, ids.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x if places <= 128 else min(gpu.blockDim.x, 128)
     works = me < threads
@@ -153,15 +153,15 @@ def cuda(
         total = x.dtype.type(0)
         k = me if limit > 0 and works else width
         while k + 3 * threads < width:  # four scores are on their way at a time
-            a, b = x[natural(row + k)], x[natural(row + k + threads)]
-            c, d = x[natural(row + k + 2 * threads)], x[natural(row + k + 3 * threads)]
+            a, b = x[row + k], x[row + k + threads]
+            c, d = x[row + k + 2 * threads], x[row + k + 3 * threads]
             top, total = joined(top, total, a, k, r, form, limits)
             top, total = joined(top, total, b, k + threads, r, form, limits)
             top, total = joined(top, total, c, k + 2 * threads, r, form, limits)
             top, total = joined(top, total, d, k + 3 * threads, r, form, limits)
             k += 4 * threads
         while k < width:
-            top, total = joined(top, total, x[natural(row + k)], k, r, form, limits)
+            top, total = joined(top, total, x[row + k], k, r, form, limits)
             k += threads
         largest[me] = top
         sums[me] = total
@@ -182,8 +182,8 @@ def cuda(
             best = none
             k = begin_at
             while part == 0 and k + 3 * threads < size:
-                a, b = x[natural(row + k)], x[natural(row + k + threads)]
-                c, d = x[natural(row + k + 2 * threads)], x[natural(row + k + 3 * threads)]
+                a, b = x[row + k], x[row + k + threads]
+                c, d = x[row + k + 2 * threads], x[row + k + 3 * threads]
                 best = key_above(best, scores, a, k, r, log_of, limits, apart.tokens, lo, without)
                 best = key_above(best, scores, b, k + threads, r, log_of, limits, apart.tokens, lo, without)
                 best = key_above(best, scores, c, k + 2 * threads, r, log_of, limits, apart.tokens, lo, without)
@@ -191,7 +191,7 @@ def cuda(
                 k += 4 * threads
             while k < size:
                 token = k if part == 0 else apart.tokens[lo + k]
-                a = x[natural(row + token)]
+                a = x[row + token]
                 best = key_above(best, scores, a, token, r, log_of, limits, apart.tokens, lo, without)
                 k += threads
             keys[me] = best
@@ -199,7 +199,7 @@ def cuda(
             gpu.syncthreads()
             rank = 0
             lists = 0
-            for k in range(threads):
+            for k in range(min(threads, size)):
                 if keys[k] > best:
                     rank += 1
                 if keys[k] > none:
@@ -211,11 +211,16 @@ def cuda(
             gpu.syncthreads()
             floor = floors[0]
             mine = home + rank * places
+            alone = size <= threads  # each thread has looked at all that it has: its rank is the place of its best one
             found = 0
-            k = begin_at if chosen else size
+            if alone and chosen:
+                values[(part * rows + r) * places + rank] = value_of_key(best)
+                ids[(part * rows + r) * places + rank] = row + token_of_key(best)
+                found = 1
+            k = begin_at if chosen and not alone else size
             while part == 0 and k + 3 * threads < size:
-                a, b = x[natural(row + k)], x[natural(row + k + threads)]
-                c, d = x[natural(row + k + 2 * threads)], x[natural(row + k + 3 * threads)]
+                a, b = x[row + k], x[row + k + threads]
+                c, d = x[row + k + 2 * threads], x[row + k + 3 * threads]
                 key = key_above(floor, scores, a, k, r, log_of, limits, apart.tokens, lo, without)
                 found = listed(blocks, mine, found, limit, key, floor)
                 key = key_above(floor, scores, b, k + threads, r, log_of, limits, apart.tokens, lo, without)
@@ -227,14 +232,14 @@ def cuda(
                 k += 4 * threads
             while k < size:
                 token = k if part == 0 else apart.tokens[lo + k]
-                a = x[natural(row + token)]
+                a = x[row + token]
                 key = key_above(floor, scores, a, token, r, log_of, limits, apart.tokens, lo, without)
                 found = listed(blocks, mine, found, limit, key, floor)
                 k += threads
             if chosen:
                 keys[rank] = found
             gpu.syncthreads()
-            k = me if works else lists * places
+            k = me if works and not alone else lists * places
             while k < lists * places:
                 own = k // places
                 place = k - own * places

@@ -30,7 +30,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import find
-    from .parts.gpu import exp, gpu, ln, wide
+    from .parts.gpu import exp, gpu, ln, natural, wide
 
 
 @compiled
@@ -92,7 +92,7 @@ def cuda(
     width: int,
 ) -> None:
     """All items, a block each."""
-    parts = gpu.shared.array(128, x.dtype)
+    parts = natural(gpu.shared.array(128, x.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     own, smoothing, share = factors[0], factors[1], factors[2]

@@ -33,8 +33,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import tree_sum
-    from .parts.gpu import gpu
+    from .parts.columns import tree_sum
+    from .parts.gpu import gpu, natural
 
 
 @shared
@@ -92,7 +92,7 @@ def cpu(x: Array, out: Array, at: Layout, mode: int, width: int, lo: int, hi: in
 
 def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    parts = gpu.shared.array(128, at.cum.dtype)
+    parts = natural(gpu.shared.array(128, at.cum.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:

@@ -22,14 +22,14 @@ def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:
 
 def cuda(x: Array, out: Array, width: int) -> None:
     """All rows, a block each."""
-    sums = gpu.shared.array(128, out.dtype)
+    sums = natural(gpu.shared.array(128, out.dtype))
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
     i = gpu.blockIdx.x
     while i < out.size:
         count = out.dtype.type(0)
         k = me
         while k < width:
-            if x[natural(i * width + k)] != 0:
+            if x[i * width + k] != 0:
                 count += 1
             k += threads
         sums[me] = count

@@ -29,7 +29,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import frame_powers
+    from .parts.columns import frame_powers
     from .parts.gpu import gpu, ln
 
 

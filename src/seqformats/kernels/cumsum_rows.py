@@ -30,7 +30,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu, item_in, natural, number_in, wide, zero_in
+    from .parts.gpu import gpu, item_in, number_in, wide, zero_in
 
 
 @in_lanes
@@ -140,8 +140,8 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
             t = 0
             while t + 4 <= few:
                 place = begin + t * by
-                d0, d1 = natural(item_at(columns, place)), natural(item_at(columns, place + by))
-                d2, d3 = natural(item_at(columns, place + 2 * by)), natural(item_at(columns, place + 3 * by))
+                d0, d1 = item_at(columns, place), item_at(columns, place + by)
+                d2, d3 = item_at(columns, place + 2 * by), item_at(columns, place + 3 * by)
                 a, b, c, d = x[d0], x[d1], x[d2], x[d3]
                 single += a
                 out[d0] = single
@@ -153,15 +153,15 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
                 out[d3] = single
                 t += 4
             while t < few:
-                d0 = natural(item_at(columns, begin + t * by))
+                d0 = item_at(columns, begin + t * by)
                 single += x[d0]
                 out[d0] = single
                 t += 1
             total = wide(single)
             while t + 4 <= length:
                 place = begin + t * by
-                d0, d1 = natural(item_at(columns, place)), natural(item_at(columns, place + by))
-                d2, d3 = natural(item_at(columns, place + 2 * by)), natural(item_at(columns, place + 3 * by))
+                d0, d1 = item_at(columns, place), item_at(columns, place + by)
+                d2, d3 = item_at(columns, place + 2 * by), item_at(columns, place + 3 * by)
                 a, b, c, d = x[d0], x[d1], x[d2], x[d3]
                 total += wide(a)
                 out[d0] = item_in(out, total)
@@ -173,7 +173,7 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
                 out[d3] = item_in(out, total)
                 t += 4
             while t < length:
-                d0 = natural(item_at(columns, begin + t * by))
+                d0 = item_at(columns, begin + t * by)
                 total += wide(x[d0])
                 out[d0] = item_in(out, total)
                 t += 1

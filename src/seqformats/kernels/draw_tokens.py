@@ -41,7 +41,7 @@ from .parts import (
 from .parts.vectors import powers
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import bits_of, gpu, ln, wide
+    from .parts.gpu import bits_of, gpu, ln, natural, wide
 
 
 @shared
@@ -218,7 +218,7 @@ def cuda(
 ) -> None:
     """All rows, a block each; the work needs no room."""
     x, running, form = scores
-    parts = gpu.shared.array(128, out.tokens.dtype)
+    parts = natural(gpu.shared.array(128, out.tokens.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     heat = warp.numbers[0]

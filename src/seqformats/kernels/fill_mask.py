@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, STREAMS, Array, Integers, KernelSpec, compiled, pointer
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, natural
+    from .parts.gpu import gpu
 
 
 @compiled
@@ -34,7 +34,7 @@ def cuda(out: Array, cum: Integers, room: int, left: int, width: int, runs: int)
         first = room - length if left else 0
         p = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
         while p < room:
-            out[natural(i * room + p)] = 1 if p >= first and p < first + length else 0
+            out[i * room + p] = 1 if p >= first and p < first + length else 0
             p += gpu.gridDim.x * gpu.blockDim.y
         i += gpu.gridDim.y
 

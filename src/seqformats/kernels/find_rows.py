@@ -34,7 +34,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, first_unit, four_of, units_of_grid
+    from .parts.columns import four_of
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import gpu, natural
 
 
@@ -120,7 +121,7 @@ def place_from(x: Array, columns: Columns, item: Any, t: int, by: int) -> int:
         where = t if a == item or a != a else where
         t += 4 * by
     while t < length and where == length:
-        value = x[natural(item_at(columns, t))]
+        value = x[item_at(columns, t)]
         if value == item or value != value:
             where = t
         t += by
@@ -129,7 +130,7 @@ def place_from(x: Array, columns: Columns, item: Any, t: int, by: int) -> int:
 
 def cuda(x: Array, wanted: Array, out: Integers, at: Layout, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    found = gpu.shared.array(128, at.cum.dtype)
+    found = natural(gpu.shared.array(128, at.cum.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:

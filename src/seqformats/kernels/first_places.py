@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from .parts import CALCULATES, Array, Integers, KernelSpec, compiled, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, eight_from, first_column
-    from .parts.gpu import gpu, natural
+    from .parts.columns import eight_from
+    from .parts.device import columns_of_grid, first_column
+    from .parts.gpu import gpu
 
 
 @shared
@@ -39,7 +40,7 @@ def in_none(x: Array, rows: Integers, piece: int, k: int, width: int) -> Any:
     """Is the item in none of eight pieces?"""
     a, b, c, d, e, f, g, h = eight_from(x, piece * width + k, width)
     j, m, n, o, p, q, r, s = eight_from(rows, piece, 1)
-    end = rows[natural(piece + 8)]
+    end = rows[piece + 8]
     few = (a < 0 or a >= m - j) and (b < 0 or b >= n - m) and (c < 0 or c >= o - n) and (d < 0 or d >= p - o)
     return few and (e < 0 or e >= q - p) and (f < 0 or f >= r - q) and (g < 0 or g >= s - r) and (h < 0 or h >= end - s)
 

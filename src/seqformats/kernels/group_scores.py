@@ -15,7 +15,7 @@ from ..beam.rows import Limits
 from .parts import CALCULATES, Array, Integers, KernelSpec, alike, compiled, exp, limited, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import bits_of, gpu, natural
+    from .parts.gpu import bits_of, gpu, quick_exp
 
 
 @shared
@@ -60,10 +60,10 @@ def four_joined(top: Any, total: Any, four: tuple[Any, Any, Any, Any], form: int
     if not (a < math.inf and b < math.inf and c < math.inf and d < math.inf):
         total = np.float32(math.inf)
     if high > top:
-        total = total * exp(top - high)
+        total = total * quick_exp(top - high)
         top = high
     if form != 1 and top > -math.inf:
-        total += (exp(a - top) + exp(b - top)) + (exp(c - top) + exp(d - top))
+        total += (quick_exp(a - top) + quick_exp(b - top)) + (quick_exp(c - top) + quick_exp(d - top))
     return top, total
 
 
@@ -81,20 +81,20 @@ def cuda(x: Array, blocks: Integers, limits: Limits, form: int, chunks: int, wid
         top = none
         total = x.dtype.type(0)
         while form != 2 and k + 7 * lanes < end:
-            a, b = x[natural(row + k)], x[natural(row + k + lanes)]
-            c, d = x[natural(row + k + 2 * lanes)], x[natural(row + k + 3 * lanes)]
-            e, f = x[natural(row + k + 4 * lanes)], x[natural(row + k + 5 * lanes)]
-            g, h = x[natural(row + k + 6 * lanes)], x[natural(row + k + 7 * lanes)]
+            a, b = x[row + k], x[row + k + lanes]
+            c, d = x[row + k + 2 * lanes], x[row + k + 3 * lanes]
+            e, f = x[row + k + 4 * lanes], x[row + k + 5 * lanes]
+            g, h = x[row + k + 6 * lanes], x[row + k + 7 * lanes]
             top, total = four_joined(top, total, (a, b, c, d), form)
             top, total = four_joined(top, total, (e, f, g, h), form)
             k += 8 * lanes
         if form != 2 and k + 3 * lanes < end:
-            a, b = x[natural(row + k)], x[natural(row + k + lanes)]
-            c, d = x[natural(row + k + 2 * lanes)], x[natural(row + k + 3 * lanes)]
+            a, b = x[row + k], x[row + k + lanes]
+            c, d = x[row + k + 2 * lanes], x[row + k + 3 * lanes]
             top, total = four_joined(top, total, (a, b, c, d), form)
             k += 4 * lanes
         while k < end:
-            a = x[natural(row + k)]
+            a = x[row + k]
             if form == 2:
                 a = limited(a, k, r, limits)
             top, total = four_joined(top, total, (a, none, none, none), form)

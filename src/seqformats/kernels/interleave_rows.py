@@ -21,7 +21,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_of_line, move_four, run_on
-    from .parts.gpu import natural, search
+    from .parts.gpu import search
 
 
 @shared
@@ -111,12 +111,12 @@ def way_of_item(
     """
     parts, n = bases.size, offsets.size - 1
     t, u, k = part_of(cum, offsets, i, r)
-    place = offsets[natural(i)]
+    place = offsets[i]
     for j in range(parts):  # what is there of each part before this item
-        v = natural(j * (n + 1) + i)
-        length = cum[natural(j * (n + 1) + i + 1)] - cum[v]
+        v = j * (n + 1) + i
+        length = cum[j * (n + 1) + i + 1] - cum[v]
         place += at_most(length, t + (1 if j < k else 0))
-    return place, bases[natural(k)] + begins[natural(u)] * units[natural(k)] + t * row
+    return place, bases[k] + begins[u] * units[k] + t * row
 
 
 def cuda(

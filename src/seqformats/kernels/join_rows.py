@@ -23,7 +23,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_of_line, move_four, run_on
-    from .parts.gpu import natural, search
+    from .parts.gpu import search
 
 
 @compiled
@@ -65,7 +65,7 @@ def place_in_part(
     `row` is 1 for the latter.
     """
     t, u, k = part_of(cum, offsets, i, r)
-    return bases[natural(k)] + begins[natural(u)] * units[natural(k)] + t * row
+    return bases[k] + begins[u] * units[k] + t * row
 
 
 def cuda(

@@ -24,7 +24,6 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_of_line, four_rows, word_of_line
-    from .parts.gpu import natural
 
 
 @compiled
@@ -63,8 +62,8 @@ def cuda(x: Array, keys: Integers, ids: Integers, at: Layout, bits: int, least: 
     r, k = first_of_line(), word_of_line()
     if r < at.cum[at.cum.size - 1] and k < width:
         (i0, t0, p0), (i1, t1, p1), (i2, t2, p2), (i3, t3, p3) = four_rows(at, r)
-        a, b = x[natural(p0 * width + k)], x[natural(p1 * width + k)]
-        c, d = x[natural(p2 * width + k)], x[natural(p3 * width + k)]
+        a, b = x[p0 * width + k], x[p1 * width + k]
+        c, d = x[p2 * width + k], x[p3 * width + k]
         put(keys, ids, (at.cum[i0] + t0) * width + k, key_of(a, bits, least, order), t0)
         put(keys, ids, (at.cum[i1] + t1) * width + k, key_of(b, bits, least, order), t1)
         put(keys, ids, (at.cum[i2] + t2) * width + k, key_of(c, bits, least, order), t2)

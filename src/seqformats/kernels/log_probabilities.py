@@ -12,7 +12,7 @@ from ..beam.rows import Limits
 from .parts import CALCULATES, Array, KernelSpec, alike, compiled, limited, powers_of_row
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import exp, gpu, ln, wide
+    from .parts.gpu import exp, gpu, ln, natural, wide
 
 
 @compiled
@@ -38,7 +38,7 @@ def cpu(x: Array, out: Array, limits: Limits, width: int, lo: int, hi: int) -> N
 
 def cuda(x: Array, out: Array, limits: Limits, width: int) -> None:
     """All rows, a block each."""
-    parts = gpu.shared.array(128, x.dtype)
+    parts = natural(gpu.shared.array(128, x.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     r = gpu.blockIdx.x

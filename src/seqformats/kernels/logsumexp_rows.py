@@ -40,8 +40,9 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_powers, columns_of_grid, first_column, first_unit, powers_of, units_of_grid
-    from .parts.gpu import gpu, ln
+    from .parts.columns import column_powers, powers_of
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+    from .parts.gpu import gpu, ln, natural
 
 
 @in_lanes
@@ -130,7 +131,7 @@ def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
 
 def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    parts = gpu.shared.array(128, x.dtype)
+    parts = natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:

@@ -31,7 +31,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.gpu import gpu, natural
 
 
 @shared
@@ -106,7 +106,7 @@ def cuda(
     width: int,  # noqa: ARG001  every kernel that calculates has a width
 ) -> None:
     """All units, a block each, a thread an item; where there are words, the block finds where each item's begins."""
-    begun = gpu.shared.array(128, at.cum.dtype)
+    begun = natural(gpu.shared.array(128, at.cum.dtype))
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     u = gpu.blockIdx.x

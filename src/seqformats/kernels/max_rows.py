@@ -36,7 +36,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, first_unit, four_of, three_of, units_of_grid
+    from .parts.columns import four_of, three_of
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import better, gpu, natural, zero_in
 
 
@@ -126,7 +127,7 @@ def best_of_four(best: Any, four: tuple[Any, Any, Any, Any], least: int) -> Any:
 
 def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    values = gpu.shared.array(128, x.dtype)
+    values = natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
@@ -145,7 +146,7 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
                     best = best_of_four(best, four_of(x, columns, t, gpu.blockDim.y), least)
                     t += 4 * gpu.blockDim.y
                 while t < length:
-                    a = x[natural(item_at(columns, t))]
+                    a = x[item_at(columns, t)]
                     best = better(best, a, least)
                     t += gpu.blockDim.y
             values[place] = best
@@ -172,7 +173,7 @@ def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             out[i * width + k] = zero_in(out)
             if length != 0:
-                best = x[natural(item_at(columns, 0))]
+                best = x[item_at(columns, 0)]
                 t = 0
                 while t + 4 <= length:  # eight at a time want so many registers that they take longer
                     best = best_of_four(best, four_of(x, columns, t, 1), least)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, at_most, beyond, compiled, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, mean_of_first
+    from .parts.columns import mean_of_first
+    from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu
 
 

@@ -24,7 +24,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, move_word
+    from .parts.gpu import gpu, move_word, natural
 
 
 @compiled
@@ -60,7 +60,7 @@ def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, marks: Bytes, 
 
     `src` and `out` are machine words, `row` words a row.
     """
-    parts = gpu.shared.array(128, cum.dtype)
+    parts = natural(gpu.shared.array(128, cum.dtype))
     unit = 1 if at.absolute else row
     word = out.itemsize if at.absolute else 1
     bits = 0

@@ -36,8 +36,9 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, first_unit, some_of, units_of_grid
-    from .parts.gpu import gpu, natural
+    from .parts.columns import some_of
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+    from .parts.gpu import gpu
 
 
 @shared
@@ -237,12 +238,12 @@ def short(
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             t = 0
             while t < length:
-                a, b, c, d = some_of(x, columns, t, 1, x[natural(item_at(columns, t))])
+                a, b, c, d = some_of(x, columns, t, 1, x[item_at(columns, t)])
                 e, f = key_of(a, bits, least, order), key_of(b, bits, least, order)
                 g, h = key_of(c, bits, least, order), key_of(d, bits, least, order)
                 p = q = r = s = 0
                 for v in range(length):
-                    other = key_of(x[natural(item_at(columns, v))], bits, least, order)
+                    other = key_of(x[item_at(columns, v)], bits, least, order)
                     p += before(e, t, other, v)
                     q += before(f, t + 1, other, v)
                     r += before(g, t + 2, other, v)

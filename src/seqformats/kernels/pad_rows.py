@@ -37,13 +37,27 @@ def run_of(read: Layout, write: Layout, k: int) -> Any:
 
 
 @shared
+def line_of(begins: Integers, read: Layout, write: Layout, k: int, unit: int) -> Any:
+    """Where row 0 of those of run k begins, and how far it is to the next; 0 where each lies somewhere else.
+
+    In rows, or as addresses, where `unit` is the bytes of a row.
+    """
+    if write.step == 1 and read.step == 1:
+        return begin_of(read, k, read.cum[k + 1] - read.cum[k], 1), unit
+    if write.step == 1 and read.step != 0:
+        return k * unit, read.step * unit
+    if write.step != 1 and read.step != 1:
+        return begins[k] if read.step == 0 else k * read.step, unit
+    return 0, 0
+
+
+@shared
 def source_of(begins: Integers, read: Layout, write: Layout, k: int, p: int, unit: int) -> Any:
-    """Where row p of those of run k begins, in rows, or at which address, where `unit` is the bytes of a row."""
-    t, j = (p, k) if write.step == 1 else (k, p)
-    if read.step != 1:
-        return (begins[t] if read.step == 0 else t * read.step) + j * unit
-    i = j if write.step == 1 else write.starts[j]
-    return begin_of(read, i, read.cum[i + 1] - read.cum[i], 1) + t * unit
+    """Where row p of those of run k begins, if they lie in no line; in rows or as an address."""
+    if write.step == 1:
+        return begins[p] + k * unit
+    i = write.starts[p]
+    return begin_of(read, i, read.cum[i + 1] - read.cum[i], 1) + k * unit
 
 
 @compiled
@@ -64,10 +78,13 @@ def cpu(
     scale, unit = (1, row) if read.absolute else (row, 1)
     for k in range(lo, hi):
         i, used, before = run_of(read, write, k)
+        begin, gap = line_of(begins, read, write, k, unit)
         for p in range(room):
             to = (i * room + p) * row
             if p >= before and p < before + used:
-                move(out, to, src, source_of(begins, read, write, k, p - before, unit) * scale, row)
+                t = p - before
+                come = begin + t * gap if gap != 0 else source_of(begins, read, write, k, t, unit)
+                move(out, to, src, come * scale, row)
             elif item.size == 0:
                 clear(out, to, row)
             else:
@@ -96,16 +113,22 @@ def cuda(
         if item.size != 0:
             free = load_word(out, item, w)
         i, used, before = run_of(read, write, k)
+        begin, gap = line_of(begins, read, write, k, unit)
         p = gpu.blockIdx.y * 4 * down + gpu.threadIdx.y
         while p < room:
             t0 = p - before
             t1, t2, t3 = t0 + down, t0 + 2 * down, t0 + 3 * down
             in0, in1 = t0 >= 0 and t0 < used, t1 >= 0 and t1 < used
             in2, in3 = t2 >= 0 and t2 < used, t3 >= 0 and t3 < used
-            s0 = source_of(begins, read, write, k, t0, unit) * scale if in0 else 0
-            s1 = source_of(begins, read, write, k, t1, unit) * scale if in1 else 0
-            s2 = source_of(begins, read, write, k, t2, unit) * scale if in2 else 0
-            s3 = source_of(begins, read, write, k, t3, unit) * scale if in3 else 0
+            if gap != 0:
+                s0 = (begin + t0 * gap) * scale
+                far = down * gap * scale
+                s1, s2, s3 = s0 + far, s0 + 2 * far, s0 + 3 * far
+            else:
+                s0 = source_of(begins, read, write, k, t0, unit) * scale if in0 else 0
+                s1 = source_of(begins, read, write, k, t1, unit) * scale if in1 else 0
+                s2 = source_of(begins, read, write, k, t2, unit) * scale if in2 else 0
+                s3 = source_of(begins, read, write, k, t3, unit) * scale if in3 else 0
             a = load_word(out, src, s0 + w * word) if in0 else free
             b = load_word(out, src, s1 + w * word) if in1 else free
             c = load_word(out, src, s2 + w * word) if in2 else free

@@ -13,7 +13,7 @@ import numpy as np
 from .parts import CALCULATES, Array, Integers, KernelSpec, alike, compiled, exp, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.gpu import gpu, natural
 
 
 @shared
@@ -65,7 +65,7 @@ def cpu(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers
 
 def cuda(x: Array, running: Array, perturbed: Array, out: Array, hashes: Integers, width: int) -> None:
     """All rows, a block each."""
-    parts = gpu.shared.array(128, x.dtype)
+    parts = natural(gpu.shared.array(128, x.dtype))
     me = gpu.threadIdx.x
     none = x.dtype.type(-math.inf)
     r = gpu.blockIdx.x

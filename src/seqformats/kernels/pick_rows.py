@@ -22,7 +22,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_of_line, run_on, word_of_line
-    from .parts.gpu import load_word, natural, search, store_word
+    from .parts.gpu import load_word, search, store_word
 
 
 @compiled
@@ -68,10 +68,10 @@ def cuda(
         begin2, begin3 = locate(at, i2)[1] * unit, locate(at, i3)[1] * unit
         for k in range(columns):
             c0, c1, c2, c3 = r * columns + k, r1 * columns + k, r2 * columns + k, r3 * columns + k
-            p0 = begin0 + (places[natural(c0)] * whole + k * row + w) * word
-            p1 = begin1 + (places[natural(c1)] * whole + k * row + w) * word
-            p2 = begin2 + (places[natural(c2)] * whole + k * row + w) * word
-            p3 = begin3 + (places[natural(c3)] * whole + k * row + w) * word
+            p0 = begin0 + (places[c0] * whole + k * row + w) * word
+            p1 = begin1 + (places[c1] * whole + k * row + w) * word
+            p2 = begin2 + (places[c2] * whole + k * row + w) * word
+            p3 = begin3 + (places[c3] * whole + k * row + w) * word
             d0, d1, d2, d3 = c0 * row + w, c1 * row + w, c2 * row + w, c3 * row + w
             if back:
                 p0, d0, p1, d1, p2, d2, p3, d3 = d0, p0, d1, p1, d2, p2, d3, p3

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, FLOATS, Array, Columns, KernelSpec, Layout, alike, compiled, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_powers, columns_of_grid
-    from .parts.gpu import gpu
+    from .parts.columns import column_powers
+    from .parts.device import columns_of_grid
+    from .parts.gpu import gpu, natural
 
 
 @compiled
@@ -36,7 +37,7 @@ def cpu(x: Array, tops: Array, totals: Array, at: Layout, width: int, lo: int, h
 
 def cuda(x: Array, tops: Array, totals: Array, at: Layout, width: int) -> None:
     """All pieces, a block each; see `softmax_rows` for its threads."""
-    parts = gpu.shared.array(128, x.dtype)
+    parts = natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     i = gpu.blockIdx.x
     while i < at.cum.size - 1:

@@ -29,7 +29,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, first_unit, four_of, share_of, units_of_grid
+    from .parts.columns import four_of, share_of
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import gpu, natural
 
 
@@ -80,7 +81,7 @@ def product_of(x: Array, out: Array, columns: Columns, t: int, by: int) -> Any:
         found *= d
         t += 4 * by
     while t < columns.length:
-        found *= x[natural(item_at(columns, t))]
+        found *= x[item_at(columns, t)]
         t += by
     return found
 
@@ -90,7 +91,7 @@ def cuda(x: Array, out: Array, at: Layout, width: int) -> None:
 
     Thread y of a column multiplies every so many rows, and the parts are multiplied in pairs.
     """
-    parts = gpu.shared.array(128, out.dtype)
+    parts = natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:

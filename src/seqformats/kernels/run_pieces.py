@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, SUMS, Array, Columns, KernelSpec, Layout, compiled, item_at, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, four_of
-    from .parts.gpu import gpu, natural
+    from .parts.columns import four_of
+    from .parts.device import columns_of_grid, first_column
+    from .parts.gpu import gpu
 
 
 @compiled
@@ -36,22 +37,22 @@ def cuda(x: Array, before: Array, out: Array, at: Layout, back: int, width: int)
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, 1)
-            total = before[natural(i * width + k)]
+            total = before[i * width + k]
             t = place
             for _ in range(length >> 2):
                 a, b, c, d = four_of(x, columns, t, by)
                 total += a
-                out[natural(item_at(columns, t))] = total
+                out[item_at(columns, t)] = total
                 total += b
-                out[natural(item_at(columns, t + by))] = total
+                out[item_at(columns, t + by)] = total
                 total += c
-                out[natural(item_at(columns, t + 2 * by))] = total
+                out[item_at(columns, t + 2 * by)] = total
                 total += d
-                out[natural(item_at(columns, t + 3 * by))] = total
+                out[item_at(columns, t + 3 * by)] = total
                 t += 4 * by
             for _ in range(length & 3):
-                total += x[natural(item_at(columns, t))]
-                out[natural(item_at(columns, t))] = total
+                total += x[item_at(columns, t)]
+                out[item_at(columns, t)] = total
                 t += by
             k += columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y

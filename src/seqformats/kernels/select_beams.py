@@ -16,7 +16,7 @@ from ..beam.rows import Prefixes, Selected
 from .parts import CALCULATES, FLOATS, Integers, KernelSpec, alike, compiled, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, ln
+    from .parts.gpu import gpu, ln, natural
 
 
 @shared
@@ -87,8 +87,8 @@ def cuda(prefixes: Prefixes, out: Selected, cum: Integers, end: int, accumulated
     """All sources, a block each: as many rounds as places, each for the best candidate behind the last one."""
     scores, ids, pre_ids, pre_scores = prefixes
     values, tokens, parents, most = out.values, out.tokens, out.parents, out.places
-    best = gpu.shared.array(128, values.dtype)
-    place = gpu.shared.array(128, parents.dtype)
+    best = natural(gpu.shared.array(128, values.dtype))
+    place = natural(gpu.shared.array(128, parents.dtype))
     me = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     threads = gpu.blockDim.x * gpu.blockDim.y
     s = gpu.blockIdx.x

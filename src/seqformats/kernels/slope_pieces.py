@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, FLOATS, Array, Columns, KernelSpec, Layout, alike, compiled, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_slopes, columns_of_grid
-    from .parts.gpu import gpu
+    from .parts.columns import column_slopes
+    from .parts.device import columns_of_grid
+    from .parts.gpu import gpu, natural
 
 
 @compiled
@@ -27,7 +28,7 @@ def cpu(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int, lo: 
 
 def cuda(x: Array, y: Array, parts: Array, at: Layout, log: int, width: int) -> None:
     """All pieces, a block each; see `softmax_back` for its threads."""
-    sums = gpu.shared.array(128, x.dtype)
+    sums = natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     i = gpu.blockIdx.x
     while i < at.cum.size - 1:

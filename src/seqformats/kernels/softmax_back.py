@@ -37,16 +37,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import (
-        column_slopes,
-        columns_of_grid,
-        first_column,
-        first_unit,
-        four_of,
-        slopes_of,
-        softmax_slope,
-        units_of_grid,
-    )
+    from .parts.columns import column_slopes, four_of, slopes_of, softmax_slope
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import gpu, natural
 
 
@@ -196,20 +188,20 @@ def put_slopes(x: Array, y: Array, out: Array, columns: Columns, share: Any, fou
     while t + 3 * by < columns.length:
         a, b, c, d = four_of(x, columns, t, by)
         e, f, g, h = four_of(y, columns, t, by)
-        out[natural(item_at(columns, t))] = softmax_slope(a, e, total, log)
-        out[natural(item_at(columns, t + by))] = softmax_slope(b, f, total, log)
-        out[natural(item_at(columns, t + 2 * by))] = softmax_slope(c, g, total, log)
-        out[natural(item_at(columns, t + 3 * by))] = softmax_slope(d, h, total, log)
+        out[item_at(columns, t)] = softmax_slope(a, e, total, log)
+        out[item_at(columns, t + by)] = softmax_slope(b, f, total, log)
+        out[item_at(columns, t + 2 * by)] = softmax_slope(c, g, total, log)
+        out[item_at(columns, t + 3 * by)] = softmax_slope(d, h, total, log)
         t += 4 * by
     while t < columns.length:
-        p = natural(item_at(columns, t))
+        p = item_at(columns, t)
         out[p] = softmax_slope(x[p], y[p], total, log)
         t += by
 
 
 def cuda(x: Array, y: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    parts = gpu.shared.array(128, x.dtype)
+    parts = natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:

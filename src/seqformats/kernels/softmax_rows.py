@@ -38,15 +38,8 @@ from .parts import (
 from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import (
-        column_powers,
-        columns_of_grid,
-        first_column,
-        first_unit,
-        powers_of,
-        some_of,
-        units_of_grid,
-    )
+    from .parts.columns import column_powers, powers_of, put_some, some_of
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import gpu, ln, natural, number_in, zero_in
 
 
@@ -126,19 +119,17 @@ def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: t
     shift = ln(total) if log else (zero_in(x) + number_in(x, 1)) / total  # one division a column
     while t < columns.length:
         a, b, c, d = some_of(x, columns, t, by, top)
-        out[natural(item_at(columns, t))] = a - top - shift if log else exp(a - top) * shift
-        if t + by < columns.length:
-            out[natural(item_at(columns, t + by))] = b - top - shift if log else exp(b - top) * shift
-        if t + 2 * by < columns.length:
-            out[natural(item_at(columns, t + 2 * by))] = c - top - shift if log else exp(c - top) * shift
-        if t + 3 * by < columns.length:
-            out[natural(item_at(columns, t + 3 * by))] = d - top - shift if log else exp(d - top) * shift
+        a, b, c, d = a - top, b - top, c - top, d - top
+        if log:
+            put_some(out, columns, t, by, (a - shift, b - shift, c - shift, d - shift))
+        else:
+            put_some(out, columns, t, by, (exp(a) * shift, exp(b) * shift, exp(c) * shift, exp(d) * shift))
         t += 4 * by
 
 
 def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
-    parts = gpu.shared.array(128, x.dtype)
+    parts = natural(gpu.shared.array(128, x.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:

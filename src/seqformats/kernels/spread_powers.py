@@ -26,7 +26,6 @@ from .parts.code import Item
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_of_line, four_rows, word_of_line
-    from .parts.gpu import natural
 
 ln = np.log  # of one number; on CUDA the device's own is put in its place
 
@@ -64,16 +63,16 @@ def cuda(top: Array, total: Array, x: Array, out: Array, at: Layout, log: int, w
     r, k = first_of_line(), word_of_line()
     if r < at.cum[at.cum.size - 1] and k < width:
         (i0, _, row0), (i1, _, row1), (i2, _, row2), (i3, _, row3) = four_rows(at, r)
-        a, b = x[natural(row0 * width + k)], x[natural(row1 * width + k)]
-        c, d = x[natural(row2 * width + k)], x[natural(row3 * width + k)]
+        a, b = x[row0 * width + k], x[row1 * width + k]
+        c, d = x[row2 * width + k], x[row3 * width + k]
         shift0 = shift_of(top, total, i0 * width + k, log)
         shift1 = shift0 if i1 == i0 else shift_of(top, total, i1 * width + k, log)
         shift2 = shift1 if i2 == i1 else shift_of(top, total, i2 * width + k, log)
         shift3 = shift2 if i3 == i2 else shift_of(top, total, i3 * width + k, log)
-        out[natural(row0 * width + k)] = power(a, shift0, log)
-        out[natural(row1 * width + k)] = power(b, shift1, log)
-        out[natural(row2 * width + k)] = power(c, shift2, log)
-        out[natural(row3 * width + k)] = power(d, shift3, log)
+        out[row0 * width + k] = power(a, shift0, log)
+        out[row1 * width + k] = power(b, shift1, log)
+        out[row2 * width + k] = power(c, shift2, log)
+        out[row3 * width + k] = power(d, shift3, log)
 
 
 KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 4))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
         units_of_grid,
         word_of_line,
     )
-    from .parts.gpu import natural, number_in
+    from .parts.gpu import number_in
 
 
 @in_lanes
@@ -95,12 +95,12 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
     r, k = first_of_line(), word_of_line()
     if r < at.cum[at.cum.size - 1] and k < width:
         (i0, _, d0), (i1, _, d1), (i2, _, d2), (i3, _, d3) = four_rows(at, r)
-        a, b = x[natural(i0 * width + k)], x[natural(i1 * width + k)]
-        c, d = x[natural(i2 * width + k)], x[natural(i3 * width + k)]
-        out[natural(d0 * width + k)] = a / number_of(x, at, i0, mode)
-        out[natural(d1 * width + k)] = b / number_of(x, at, i1, mode)
-        out[natural(d2 * width + k)] = c / number_of(x, at, i2, mode)
-        out[natural(d3 * width + k)] = d / number_of(x, at, i3, mode)
+        a, b = x[i0 * width + k], x[i1 * width + k]
+        c, d = x[i2 * width + k], x[i3 * width + k]
+        out[d0 * width + k] = a / number_of(x, at, i0, mode)
+        out[d1 * width + k] = b / number_of(x, at, i1, mode)
+        out[d2 * width + k] = c / number_of(x, at, i2, mode)
+        out[d3 * width + k] = d / number_of(x, at, i3, mode)
 
 
 def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
@@ -111,9 +111,9 @@ def short(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            value = x[natural(i * width + k)] / number_of(x, at, i, mode)
+            value = x[i * width + k] / number_of(x, at, i, mode)
             for t in range(length):
-                out[natural(item_at(columns, t))] = value
+                out[item_at(columns, t)] = value
             k += columns_of_grid()
         u += units_of_grid()
 

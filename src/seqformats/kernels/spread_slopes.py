@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, FLOATS, Array, Columns, KernelSpec, Layout, alike, compiled, item_at, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import first_of_line, four_rows, softmax_slope, word_of_line
-    from .parts.gpu import natural
+    from .parts.columns import softmax_slope
+    from .parts.device import first_of_line, four_rows, word_of_line
 
 
 @compiled
@@ -30,14 +30,14 @@ def cuda(totals: Array, x: Array, y: Array, out: Array, at: Layout, log: int, wi
     r, k = first_of_line(), word_of_line()
     if r < at.cum[at.cum.size - 1] and k < width:
         (i0, _, row0), (i1, _, row1), (i2, _, row2), (i3, _, row3) = four_rows(at, r)
-        a, b = x[natural(row0 * width + k)], x[natural(row1 * width + k)]
-        c, d = x[natural(row2 * width + k)], x[natural(row3 * width + k)]
-        e, f = y[natural(row0 * width + k)], y[natural(row1 * width + k)]
-        g, h = y[natural(row2 * width + k)], y[natural(row3 * width + k)]
-        out[natural(row0 * width + k)] = softmax_slope(a, e, totals[i0 * width + k], log)
-        out[natural(row1 * width + k)] = softmax_slope(b, f, totals[i1 * width + k], log)
-        out[natural(row2 * width + k)] = softmax_slope(c, g, totals[i2 * width + k], log)
-        out[natural(row3 * width + k)] = softmax_slope(d, h, totals[i3 * width + k], log)
+        a, b = x[row0 * width + k], x[row1 * width + k]
+        c, d = x[row2 * width + k], x[row3 * width + k]
+        e, f = y[row0 * width + k], y[row1 * width + k]
+        g, h = y[row2 * width + k], y[row3 * width + k]
+        out[row0 * width + k] = softmax_slope(a, e, totals[i0 * width + k], log)
+        out[row1 * width + k] = softmax_slope(b, f, totals[i1 * width + k], log)
+        out[row2 * width + k] = softmax_slope(c, g, totals[i2 * width + k], log)
+        out[row3 * width + k] = softmax_slope(d, h, totals[i3 * width + k], log)
 
 
 KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike(FLOATS, 4))

@@ -21,8 +21,9 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_sum, columns_of_grid
-    from .parts.gpu import gpu
+    from .parts.columns import column_sum
+    from .parts.device import columns_of_grid
+    from .parts.gpu import gpu, natural
 
 
 @compiled
@@ -50,7 +51,7 @@ def cpu(x: Array, parts: Array, out: Array, at: Layout, width: int, lo: int, hi:
 
 def cuda(x: Array, parts: Array, out: Array, at: Layout, width: int) -> None:
     """All pieces, a block each; see `sum_rows` for its threads."""
-    fours = gpu.shared.array(128, out.dtype)
+    fours = natural(gpu.shared.array(128, out.dtype))
     i = gpu.blockIdx.x
     while i < at.cum.size - 1:
         _, first, length = locate(at, i)

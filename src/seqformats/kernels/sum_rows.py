@@ -31,8 +31,9 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import column_sum, columns_of_grid, first_column, first_unit, put_total, short_sum, units_of_grid
-    from .parts.gpu import gpu
+    from .parts.columns import column_sum, put_total, short_sum
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+    from .parts.gpu import gpu, natural
 
 
 @compiled
@@ -71,7 +72,7 @@ def cuda(x: Array, out: Array, at: Layout, mode: int, width: int) -> None:
 
     The order of summation is that of the CPU, and so is the sum, bit for bit.
     """
-    parts = gpu.shared.array(128, out.dtype)
+    parts = natural(gpu.shared.array(128, out.dtype))
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)

@@ -23,7 +23,6 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_of_line, four_rows, word_of_line
-    from .parts.gpu import natural
 
 
 @compiled
@@ -52,7 +51,7 @@ def cpu(
 @shared
 def place_of(ids: Integers, at: Layout, i: int, t: int, k: int, width: int) -> Any:
     """The place of what comes t-th in column k of sequence i."""
-    return ids[natural((at.cum[natural(i)] + t) * width + k)]
+    return ids[(at.cum[i] + t) * width + k]
 
 
 def cuda(
@@ -64,10 +63,10 @@ def cuda(
         (i0, t0, d0), (i1, t1, d1), (i2, t2, d2), (i3, t3, d3) = four_rows(to, r)
         p, q = place_of(ids, at, i0, t0, k, width), place_of(ids, at, i1, t1, k, width)
         s, u = place_of(ids, at, i2, t2, k, width), place_of(ids, at, i3, t3, k, width)
-        a = x[natural((locate(at, i0)[1] + p) * width + k)]
-        b = x[natural((locate(at, i1)[1] + q) * width + k)]
-        c = x[natural((locate(at, i2)[1] + s) * width + k)]
-        d = x[natural((locate(at, i3)[1] + u) * width + k)]
+        a = x[(locate(at, i0)[1] + p) * width + k]
+        b = x[(locate(at, i1)[1] + q) * width + k]
+        c = x[(locate(at, i2)[1] + s) * width + k]
+        d = x[(locate(at, i3)[1] + u) * width + k]
         put_ordered(values, out, d0 * width + k, a, p, wanted)
         put_ordered(values, out, d1 * width + k, b, q, wanted)
         put_ordered(values, out, d2 * width + k, c, s, wanted)

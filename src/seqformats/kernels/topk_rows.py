@@ -38,7 +38,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, mean_of_first
+    from .parts.columns import mean_of_first
+    from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu
 
 

@@ -38,7 +38,8 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, first_column, first_unit, four_of, share_of, tree_sum, units_of_grid
+    from .parts.columns import four_of, share_of, tree_sum
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import gpu, natural, wide
 
 
@@ -121,7 +122,7 @@ def moments_of(x: Array, out: Array, columns: Columns, mean: Any, turn: int, sha
             blocks += wide(total)
             total = none
     while t < columns.length:
-        total += moment(x[natural(item_at(columns, t))], mean, turn)
+        total += moment(x[item_at(columns, t)], mean, turn)
         t += by
         taken += 1
         if taken & 7 == 0:
@@ -146,7 +147,7 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
 
     The order of summation depends on the sequence alone, see `tree_sum`.
     """
-    parts = gpu.shared.array(128, out.dtype)
+    parts = natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from .parts import CALCULATES, Array, Integers, KernelSpec, compiled, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import columns_of_grid, eight_from, first_column
-    from .parts.gpu import gpu, natural
+    from .parts.columns import eight_from
+    from .parts.device import columns_of_grid, first_column
+    from .parts.gpu import gpu
 
 
 @shared
@@ -88,7 +89,7 @@ def cuda(
                 total = (((((((total + a) + b) + c) + d) + e) + f) + g) + h
                 piece += 8
             while piece < end:
-                total += sums[natural(piece * width + k)]
+                total += sums[piece * width + k]
                 piece += 1
             mean = total / length
             piece = first
@@ -96,7 +97,7 @@ def cuda(
             while piece + 8 <= end:
                 a, b, c, d, e, f, g, h = eight_from(sums, piece * width + k, width)
                 q, r, s, t, u, v, w, x = eight_from(variances, piece * width + k, width)
-                ends, last = eight_from(rows, piece, 1), rows[natural(piece + 8)]
+                ends, last = eight_from(rows, piece, 1), rows[piece + 8]
                 so_far = with_piece(so_far, a, q, ends[1] - ends[0], mean)
                 so_far = with_piece(so_far, b, r, ends[2] - ends[1], mean)
                 so_far = with_piece(so_far, c, s, ends[3] - ends[2], mean)
@@ -107,7 +108,7 @@ def cuda(
                 so_far = with_piece(so_far, h, x, last - ends[7], mean)
                 piece += 8
             while piece < end:
-                place = natural(piece * width + k)
+                place = piece * width + k
                 so_far = with_piece(so_far, sums[place], variances[place], rows[piece + 1] - rows[piece], mean)
                 piece += 1
             squares = so_far[0]

@@ -38,7 +38,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import four_of, tree_sum
+    from .parts.columns import four_of, tree_sum
     from .parts.gpu import gpu, natural, wide
 
 
@@ -132,7 +132,7 @@ def cuda(
 
     The order of summation depends on the sequence alone, see `tree_sum`.
     """
-    parts = gpu.shared.array(128, out.dtype)
+    parts = natural(gpu.shared.array(128, out.dtype))
     place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
@@ -153,8 +153,8 @@ def cuda(
                     weight = (at.cum[i] + t) * own_row + own_column
                     ahead = gpu.blockDim.y * own_row
                     while t + 3 * gpu.blockDim.y < length:
-                        e, f = weights[natural(weight)], weights[natural(weight + ahead)]
-                        g, h = weights[natural(weight + 2 * ahead)], weights[natural(weight + 3 * ahead)]
+                        e, f = weights[weight], weights[weight + ahead]
+                        g, h = weights[weight + 2 * ahead], weights[weight + 3 * ahead]
                         if turn == 1:
                             a, b, c, d = four_of(x, columns, t, gpu.blockDim.y)
                             e, f, g, h = e * a, f * b, g * c, h * d
@@ -169,9 +169,9 @@ def cuda(
                             blocks += wide(total)
                             total = parts[place]
                     while t < length:
-                        factor = weights[natural(weight)]
+                        factor = weights[weight]
                         if turn == 1:
-                            factor *= x[natural(item_at(columns, t))]
+                            factor *= x[item_at(columns, t)]
                         weight += ahead
                         total += factor
                         t += gpu.blockDim.y

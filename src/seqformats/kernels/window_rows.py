@@ -26,7 +26,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_of_line, four_rows, word_of_line
-    from .parts.gpu import load_word, natural, no_word, store_word
+    from .parts.gpu import load_word, no_word, store_word
 
 
 @compiled
@@ -66,7 +66,7 @@ def neighbour(at: Layout, row_of: tuple[int, int, int], by: int) -> Any:
     """The row `by` rows after one in its sequence, -1 where there is none; `row_of` is what `find` says of that."""
     i, t, d = row_of
     near = t + by
-    if near < 0 or near >= at.cum[natural(i + 1)] - at.cum[natural(i)]:
+    if near < 0 or near >= at.cum[i + 1] - at.cum[i]:
         return -1
     return d - along(at, t) + along(at, near)
 

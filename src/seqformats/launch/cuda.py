@@ -31,7 +31,7 @@ from ..errors import DeviceError
 from ..later import imported
 from ..layout import SHORT, Layout
 from ..native import cubins
-from ..native.signature import FOURS, Signature, Word
+from ..native.signature import FOURS, Signature, Word, with_places
 from .driver import SIMULATED, Driver, Event, driver
 from .grids import Triple, fours_fill, geometry
 from .kernel import Kernel, Sequences, Work
@@ -41,6 +41,8 @@ from .resident import Place, Resident, Sent, begins_at, bring, constant, packed_
 WORDS: dict[int, Any] = {1 << k: np.dtype(code) for k, code in enumerate(("u1", "u2", "u4", "u8", "c16"))}
 # Of the words of an array: how many there are, and which are its size and its address.
 _ARRAY, _SIZE, _ADDRESS = 7, 2, 4
+_FAR = 1 << 32
+"""From so many items on an array of a call needs places of 64 bits."""
 _CODES = {size: dtype.str[1:] for size, dtype in WORDS.items()}
 
 WAITS = os.environ.get("SEQFORMATS_CUDA_SYNC", "0") not in ("", "0")
@@ -122,11 +124,15 @@ def _started(
     words = call.words
     words.append(size)
     words += more
-    key = place.index, short, *call.codes
+    bits = 32 if call.most < _FAR else 64
+    key = place.index, short, bits, *call.codes
     code = kernel.on_gpus.get(key)
     if code is None:
         kinds = _kinds((0, 0, *args) if moves else (*inputs, *outputs, *args), call.codes, 2 if moves else 0)
-        code = _prepared(kernel, driver, place.index, (*kinds, *["i"] * (1 + len(more))), len(words), short)
+        signature = (*kinds, *["i"] * (1 + len(more)))
+        if house:
+            signature = with_places(signature, bits)
+        code = _prepared(kernel, driver, place.index, signature, len(words), short)
         kernel.on_gpus[key] = code
     code.start(grid, block, place.stream, words)
     if WAITS and driver is not None and not place.captured:
@@ -159,15 +165,16 @@ class _Simulated:
 class _Call:
     """The arguments of one start, as words.
 
-    `codes` are the dtypes of the arrays outside of layouts, by which code is found: all else is the same in each call
-    of a kernel.
+    `codes` are the dtypes of the arrays outside of layouts, by which code is found, beside `most`, the items of the
+    largest array: all else is the same in each call of a kernel.
     """
 
-    __slots__ = ("_codes", "_complexes", "_host", "_kept", "_place", "_resident", "_structure", "codes", "words")
+    __slots__ = ("_complexes", "_host", "_kept", "_place", "_resident", "_structure", "codes", "most", "words")
 
     def __init__(self, place: Place, structure: Any, complexes: tuple[str, ...]) -> None:
         self.words: list[int] = []
         self.codes: list[str] = []
+        self.most = 0
         self._place, self._complexes = place, complexes
         self._structure = structure
         self._resident = None if structure is None else Resident.of(structure, place)
@@ -197,9 +204,9 @@ class _Call:
             self.words.append(0)
         else:
             self.codes.append(code)
-            self.words += words_of(source, (size if filling else _bytes(library, src)) // word, word)
+            self._add_words(source, (size if filling else _bytes(library, src)) // word, word)
         self.codes.append(code)
-        self.words += words_of(target, _bytes(library, out) // word, word)
+        self._add_words(target, _bytes(library, out) // word, word)
         self._arguments(args)
         return size // word
 
@@ -313,22 +320,28 @@ class _Call:
             x = library.aligned(x)
         self._kept.append(x)  # until the kernel is started
         self.codes.append(code)
-        self.words += words_of(library.address(x), math.prod(x.shape) * parts, itemsize)
+        self._add_words(library.address(x), math.prod(x.shape) * parts, itemsize)
+
+    def _add_words(self, address: int, size: int, itemsize: int) -> None:
+        """The words of an array that is on the device."""
+        self.most = max(self.most, size)
+        self.words += words_of(address, size, itemsize)
 
     def _layout(self, at: Layout) -> tuple[int, ...]:
         resident = self._resident
-        found = None if resident is None else resident.found(at)
-        if found is not None:
-            return found
-        words = *self._sent(at[0]), *self._sent(at[1]), *self._sent(at[2]), *map(int, at[3:])
-        if resident is not None and all(resident.found(x) for x in at[:3] if x.size):
-            resident.remember(at, words)
+        words = None if resident is None else resident.found(at)
+        if words is None:
+            words = *self._sent(at[0]), *self._sent(at[1]), *self._sent(at[2]), *map(int, at[3:])
+            if resident is not None and all(resident.found(x) for x in at[:3] if x.size):
+                resident.remember(at, words)
+        self.most = max(self.most, words[_SIZE])
         return words
 
     def _sent(self, x: Array) -> tuple[int, ...]:
         """An array of the host, as a copy of it is on the device."""
         if not x.size:
             return words_of(0, 0, x.itemsize)
+        self.most = max(self.most, x.size)
         found = self._host.get(id(x))
         if found is None and self._resident is not None:
             found = self._resident.found(x)

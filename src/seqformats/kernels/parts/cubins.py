@@ -92,9 +92,15 @@ def kind_of(word: Word) -> Any:
         return gpu.types.BaseTuple.from_types([kind_of(part) for part in parts], tuples()[name])
     if word == "i":
         return gpu.types.int64
+    word, _, bits = word.partition(".")
     if word == FOURS:
-        return importlib.import_module(".fours", __package__).Fours(gpu.types.float32)[::1]
-    return getattr(gpu.types, _NAMES[word])[::1]
+        kind = importlib.import_module(".fours", __package__).Fours(gpu.types.float32)
+    else:
+        kind = getattr(gpu.types, _NAMES[word])
+    if not bits:
+        return kind[::1]
+    places = importlib.import_module(".places", __package__)
+    return places.Items(kind, int(bits), places.GLOBAL)
 
 
 @functools.cache

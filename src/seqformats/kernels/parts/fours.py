@@ -8,6 +8,7 @@ It names the CUDA package, as `gpu` does, which imports it where there is one.
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -50,6 +51,17 @@ def changed(builder: Builder, value: Value, given: Kind, wanted: Kind) -> Any:
     return change(value, vector_of(wanted.kind))
 
 
+def each_of(builder: Builder, function: Callable[..., Value], *values: Value) -> Any:
+    """What a function of one number, or of some, makes of four of them, or of one."""
+    if not isinstance(values[0].type, ir.VectorType):
+        return function(*values)
+    made = ir.Constant(values[0].type, ir.Undefined)
+    for k in range(FOUR):
+        number = function(*[builder.extract_element(value, I32(k)) for value in values])
+        made = builder.insert_element(made, number, I32(k))
+    return made
+
+
 def _operate(sign: Any, name: str) -> None:
     """Let kernels calculate with four numbers and four others, or one."""
 
@@ -90,11 +102,7 @@ def _map(function: Any) -> None:
     def lower(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
         kind = sig.args[0].kind
         of_one = context.get_function(function, signature(kind, kind))
-        made = ir.Constant(args[0].type, ir.Undefined)
-        for k in range(FOUR):
-            number = of_one(builder, (builder.extract_element(args[0], I32(k)),))
-            made = builder.insert_element(made, number, I32(k))
-        return made
+        return each_of(builder, lambda number: of_one(builder, (number,)), args[0])
 
 
 _map(math.exp)

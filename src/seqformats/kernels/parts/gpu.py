@@ -1,10 +1,10 @@
 """What CUDA kernels share: intrinsics, search, sums of a block; and how they become code.
 
-It is the one file of the kernels, beside `fours`, that names the CUDA package (numba-cuda, which takes over
-``numba.cuda``).  Importing it loads the package but opens no context on a GPU, so a kernel's file imports it for type
-checkers alone: a kernel for CUDA finds what is listed in `_NAMES` among its globals, put there before it is compiled,
-and its own shared functions for this device.  With NUMBA_ENABLE_CUDASIM=1 the package is a simulator that runs kernels
-in Python, and the others are plain functions.
+It is the one file of the kernels, beside `fours` and `places`, that names the CUDA package (numba-cuda, which takes
+over ``numba.cuda``).  Importing it loads the package but opens no context on a GPU, so a kernel's file imports it for
+type checkers alone: a kernel for CUDA finds what is listed in `_NAMES` among its globals, put there before it is
+compiled, and its own shared functions for this device.  With NUMBA_ENABLE_CUDASIM=1 the package is a simulator that
+runs kernels in Python, and the others are plain functions.
 """
 
 import ctypes
@@ -19,6 +19,7 @@ import numpy as np
 from numba import cuda, types
 
 from .code import Builder, Context, Item, Kind, Signature, Value, Values
+from .columns import SHARED as OF_COLUMNS
 from .common import beyond
 from .device import SHARED
 from .keys import KEYS
@@ -87,9 +88,9 @@ def _no_word(out: Item) -> Any:
     return out.dtype.type(0)
 
 
-def _natural(number: int) -> Any:
-    """The number, which is not negative, as an index that is not looked at for counting from the end."""
-    return number
+def _natural(array: Item) -> Any:
+    """The same array, whose places are none but natural numbers, see `places`; of the memory of a block, say."""
+    return array
 
 
 def _bits_of(value: Item) -> Any:
@@ -140,6 +141,21 @@ def _better(best: Item, value: Item, least: int) -> Any:
     return value if beyond(value, best, least) else best
 
 
+def _greater(a: Item, b: Item) -> Any:
+    """The larger number, and of NaN and a number the number; of four each on its own."""
+    found: Any = np.fmax(a, b)
+    return found.view(Four) if isinstance(a, Four) else found
+
+
+def _quick_exp(value: Item) -> Any:
+    """``exp(value)`` of what is at most 1, to be added to others near 1: the smaller it is, the less exact.
+
+    A float32 is divided by the logarithm of 2 and rounded, which makes the power of two wrong by |value| / 2**24 of
+    itself, beside the 3 / 2**24 of the instruction: of a sum with a number near 1 in it that is less than 2**-22.
+    """
+    return np.exp(value)
+
+
 def _chosen(a: Item, b: Item, x: Item, y: Item) -> Any:
     """`x` where ``a > b``, else `y`; of four each on its own."""
     if isinstance(a, Four):
@@ -158,7 +174,9 @@ def _intrinsics() -> tuple[Any, ...]:
     from llvmlite import ir
     from numba.cuda.extending import intrinsic
 
-    from .fours import Fours, changed
+    from .fours import Fours, changed, each_of
+    from .places import SHARED as OF_BLOCK
+    from .places import Items, address_of
 
     def memory_word(kind: Kind) -> Any:
         """A pair of 64-bit integers is one 16-byte access, which two fields of a complex number are not."""
@@ -169,9 +187,7 @@ def _intrinsics() -> tuple[Any, ...]:
         """Where a word of an array lies, or that at an address."""
         if not isinstance(kind, types.Array):
             return builder.inttoptr(place, word.as_pointer(1))  # address space 1 is global memory
-        return builder.gep(
-            builder.bitcast(context.make_array(kind)(context, builder, array).data, word.as_pointer()), [place]
-        )
+        return address_of(context, builder, kind, array, place, word)
 
     def word_kind(out: Kind) -> Any:
         return types.UniTuple(types.uint64, 2) if out.dtype.bitwidth == 128 else out.dtype
@@ -225,11 +241,11 @@ def _intrinsics() -> tuple[Any, ...]:
         return word_kind(out)(out), generate
 
     @intrinsic
-    def natural(typingctx: Context, number: Kind) -> Any:
+    def natural(typingctx: Context, array: Kind) -> Any:
         def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             return args[0]
 
-        return types.uint64(types.int64), generate
+        return Items(array.dtype, 32, OF_BLOCK)(array), generate
 
     @intrinsic
     def search(typingctx: Context, cum: Kind, row: Kind) -> Any:
@@ -304,6 +320,33 @@ def _intrinsics() -> tuple[Any, ...]:
         return best(best, best, types.int64), generate
 
     @intrinsic
+    def greater(typingctx: Context, a: Kind, b: Kind) -> Any:
+        code, letter = (32, "f") if getattr(a, "kind", a) == types.float32 else (64, "d")
+
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            kind = ir.FloatType() if code == 32 else ir.DoubleType()
+            code_of = ir.InlineAsm(
+                ir.FunctionType(kind, [kind] * 2), f"max.f{code} $0, $1, $2;", f"={letter},{letter},{letter}"
+            )
+            return each_of(builder, lambda *pair: builder.call(code_of, pair), *args)
+
+        return a(a, a), generate
+
+    @intrinsic
+    def quick_exp(typingctx: Context, value: Kind) -> Any:
+        kind = getattr(value, "kind", value)
+
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            if kind != types.float32:
+                return context.get_function(math.exp, sig)(builder, args)
+            number = ir.FloatType()
+            to_two = ir.InlineAsm(ir.FunctionType(number, [number]), "ex2.approx.ftz.f32 $0, $1;", "=f,f")
+            factor = ir.Constant(number, 1 / math.log(2))
+            return each_of(builder, lambda x: builder.call(to_two, [builder.fmul(x, factor)]), *args)
+
+        return value(value), generate
+
+    @intrinsic
     def chosen(typingctx: Context, a: Kind, b: Kind, x: Kind, y: Kind) -> Any:
         def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
@@ -322,7 +365,7 @@ def _intrinsics() -> tuple[Any, ...]:
         return types.boolean(a, a), generate
 
     words = move_word, load_word, store_word, no_word, natural, search, bits_of, float_of
-    return words, (wide, zero_in, item_in, number_in, better, chosen, is_above)
+    return words, (wide, zero_in, item_in, number_in, better, greater, quick_exp, chosen, is_above)
 
 
 move_word: Any
@@ -338,18 +381,20 @@ zero_in: Any
 item_in: Any
 number_in: Any
 better: Any
+greater: Any
+quick_exp: Any
 chosen: Any
 is_above: Any
 _of_words, _of_items = (
     (
         (_move_word, _load_word, _store_word, _no_word, _natural, _search, _bits_of, _float_of),
-        (_wide, _zero_in, _item_in, _number_in, _better, _chosen, _is_above),
+        (_wide, _zero_in, _item_in, _number_in, _better, _greater, _quick_exp, _chosen, _is_above),
     )
     if simulated
     else _intrinsics()
 )
 move_word, load_word, store_word, no_word, natural, search, bits_of, float_of = _of_words
-wide, zero_in, item_in, number_in, better, chosen, is_above = _of_items
+wide, zero_in, item_in, number_in, better, greater, quick_exp, chosen, is_above = _of_items
 
 
 # Python's own raise where a GPU gives infinity.
@@ -370,11 +415,14 @@ _NAMES = {
     "item_in": item_in,
     "number_in": number_in,
     "better": better,
+    "greater": greater,
+    "quick_exp": quick_exp,
     "chosen": chosen,
     "is_above": is_above,
     "exp": exp,
     "ln": ln,
     **SHARED,
+    **OF_COLUMNS,
     **KEYS,
 }
 

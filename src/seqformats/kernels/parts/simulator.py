@@ -40,16 +40,29 @@ def _value(word: Word, left: Iterator[int]) -> Any:
     if word == "i":
         return next(left)
     meminfo, parent, size, itemsize, address, shape, stride = [next(left) for _ in range(7)]
+    word, _, bits = word.partition(".")
     fours = word == FOURS
     dtype = np.dtype((np.float32, 4) if fours else word)
     assert (meminfo, parent, shape, stride, itemsize) == (0, 0, size, itemsize, dtype.itemsize), word
     alignment = itemsize if fours else dtype.alignment
     assert address % alignment == 0 or dtype.kind == "c", f"address {address} of an array of {word}"
+    kind = Fours if fours else Items if bits else _Shown
     if size == 0:
-        return _Shown(np.empty(0, dtype))
+        return kind(np.empty(0, dtype))
     memory: Any = (ctypes.c_char * (size * itemsize)).from_address(address)
-    items = np.frombuffer(memory, dtype)
-    return Fours(items) if fours else _Shown(items)
+    return kind(np.frombuffer(memory, dtype))
+
+
+class Items(_Shown):
+    """An array of a kernel of the house, in which no place is counted from the end; see `places`."""
+
+    def __getitem__(self, place: Any) -> Any:
+        assert isinstance(place, slice) or place >= 0, f"a place of {place}"
+        return super().__getitem__(place)
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        assert isinstance(place, slice) or place >= 0, f"a place of {place}"
+        super().__setitem__(place, value)
 
 
 class Fours:

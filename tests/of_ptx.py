@@ -1,0 +1,60 @@
+"""A GPU that is none: its memory is the host's, and its kernels are what the compiler makes for GPUs, run by `ptx`."""
+
+import contextlib
+import functools
+import importlib
+
+import ptx
+import pytest
+from libraries import OnPtx
+from stand_in import StandIn, stand_in
+
+from seqformats.native import cubins
+
+
+@functools.cache
+def text_of(function, signature, capability):
+    """The PTX of a kernel; nothing is assembled, and nothing kept on disk."""
+    parts = importlib.import_module("seqformats.kernels.parts.cubins")
+    arguments = parts.gpu.types.void(*map(parts.kind_of, signature))
+    return parts.gpu.compile_ptx(parts.bound(function), arguments, cc=capability)[0]
+
+
+def image_of(name, function, signature, capability, kept):
+    """The same as what a driver is given."""
+    return cubins.Image(text_of(function(), signature, capability), name, "compiled")
+
+
+class Loaded:
+    """A kernel that the driver has loaded."""
+
+    def __init__(self, driver, text, name):
+        self.driver, self.text, self.name = driver, text, name
+
+    def start(self, grid, block, stream, words):
+        self.driver.asked("launch", self.name, stream)
+        ptx.run(self.text, grid, block, words)
+
+
+class Machine(StandIn):
+    """The driver of it."""
+
+    def load(self, image, entry, words, name):
+        self.kernels[next(self.handles)] = name
+        return Loaded(self, image, name)
+
+
+@functools.cache
+def install():
+    """Have this GPU in the place of all others from now on."""
+    context = stand_in(pytest.MonkeyPatch(), Machine(), image_of)
+    context.__enter__()
+    return context
+
+
+@contextlib.contextmanager
+def machine(monkeypatch):
+    """The library of its arrays, for a test of what is compiled; where there is no compiler it is skipped."""
+    pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
+    with stand_in(monkeypatch, Machine(), image_of):
+        yield OnPtx()
