@@ -43,12 +43,13 @@ def bits_of(kind):
 
 
 class Program(NamedTuple):
-    """A kernel that can be started."""
+    """A kernel that can be started; `taken` counts how often all its threads together have come to each line."""
 
     run: ctypes._CFuncPtr
     frame: int  # the bytes of a thread's registers
     shared: int  # the bytes of a block's memory
     parameters: int
+    taken: ctypes.Array
     keeps: tuple  # what must live as long
 
 
@@ -61,6 +62,9 @@ class Translator:
         self.parameters, self.shared, self.room = {}, {}, 0
         self.registers, self.barriers = {}, []
         self.lines = self._read(text)
+        counts = ir.ArrayType(I64, len(self.lines))
+        self.taken = ir.GlobalVariable(self.module, counts, "taken")
+        self.taken.initializer = ir.Constant(counts, None)
 
     def _read(self, text):
         text = re.sub(r"//[^\n]*", "", text)
@@ -169,7 +173,7 @@ class Translator:
         self.labels = {line[:-1]: function.append_basic_block(line[1:-1]) for line in self.lines if line.endswith(":")}
         first = function.append_basic_block("first")
         self.builder = ir.IRBuilder(first)
-        for line in self.lines:
+        for k, line in enumerate(self.lines):
             if line.endswith(":"):
                 if not self.builder.block.is_terminated:
                     self.builder.branch(self.labels[line[:-1]])
@@ -177,6 +181,8 @@ class Translator:
             else:
                 if self.builder.block.is_terminated:
                     self.builder.position_at_end(function.append_basic_block("never"))
+                count = self.builder.gep(self.taken, [I32(0), I32(k)])
+                self.builder.store(self.builder.add(self.builder.load(count), I64(1)), count)
                 self.instruction(line)
         if not self.builder.block.is_terminated:
             self.builder.ret(I32(DONE))
@@ -535,12 +541,16 @@ def program_of(text):
     engine.finalize_object()
     kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)
     run = kind(engine.get_function_address("run"))
-    return Program(run, 8 * len(translator.registers), translator.room, len(translator.parameters), (engine, module))
+    counts = ctypes.c_int64 * len(translator.lines)
+    taken = counts.from_address(engine.get_global_value_address("taken"))
+    sizes = 8 * len(translator.registers), translator.room, len(translator.parameters)
+    return Program(run, *sizes, taken, (engine, module))
 
 
 def run(text, grid, block, words):
-    """Start a kernel; what its words say of arrays is memory of the host."""
+    """Start a kernel; what its words say of arrays is memory of the host.  How many instructions its threads took."""
     program = program_of(text)
+    ctypes.memset(program.taken, 0, ctypes.sizeof(program.taken))
     assert program.parameters == len(words), "other parameters than the code has"
     threads = block[0] * block[1] * block[2]
     given = struct.pack(f"{len(words)}q", *words)
@@ -552,4 +562,4 @@ def run(text, grid, block, words):
     found = program.run(given, special, frames, resume, ctypes.c_void_p(ctypes.addressof(memory) + aligned))
     assert found != MISALIGNED, "an address that does not suit a machine word"
     assert found != LEFT_ALONE, "some threads of a block wait for others that do not come"
-    return found
+    return sum(program.taken)

@@ -163,6 +163,19 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
         u += gpu.gridDim.x
 
 
+@shared
+def best_of_column(x: Array, columns: Columns, least: int) -> Any:
+    """The largest (least) item of a column, which has one; `least` is a constant: each loop compares one way."""
+    best = x[item_at(columns, 0)]
+    t = 0
+    while t + 4 <= columns.length:  # eight at a time want so many registers that they take longer
+        best = best_of_four(best, four_of(x, columns, t, 1), least)
+        t += 4
+    if t < columns.length:
+        best = best_of_four(best, (*three_of(x, columns, t), best), least)
+    return best
+
+
 def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
     u = first_unit()
@@ -171,16 +184,12 @@ def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
-            out[i * width + k] = zero_in(out)
-            if length != 0:
-                best = x[item_at(columns, 0)]
-                t = 0
-                while t + 4 <= length:  # eight at a time want so many registers that they take longer
-                    best = best_of_four(best, four_of(x, columns, t, 1), least)
-                    t += 4
-                if t < length:
-                    best = best_of_four(best, (*three_of(x, columns, t), best), least)
-                out[i * width + k] = best
+            if length == 0:
+                out[i * width + k] = zero_in(out)
+            elif least:
+                out[i * width + k] = best_of_column(x, columns, 1)
+            else:
+                out[i * width + k] = best_of_column(x, columns, 0)
             k += columns_of_grid()
         u += units_of_grid()
 

@@ -8,7 +8,6 @@ float64, on CUDA in the dtype of `out`, and of float32 the blocks in float64.
 less `ddof`; sequences that are not longer give zeros.  `deviation` is 1 for the square root.
 """
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from .parts import (
@@ -40,7 +39,7 @@ from .parts import (
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.columns import four_of, share_of, tree_sum
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, natural, wide
+    from .parts.gpu import chosen, gpu, item_in, natural, number_in, sqrt, wide, zero_in
 
 
 @in_lanes
@@ -107,7 +106,7 @@ def moment(item: Any, mean: Any, turn: int) -> Any:
 def moments_of(x: Array, out: Array, columns: Columns, mean: Any, turn: int, share: Any) -> Any:
     """The `moment` of every so many items of a column from some on, added up eight at a time, in the dtype of `out`."""
     t, by = share
-    none = out.dtype.type(0)
+    none = zero_in(out)
     total, blocks = none, wide(none)
     taken = 0
     while t + 3 * by < columns.length:
@@ -128,18 +127,18 @@ def moments_of(x: Array, out: Array, columns: Columns, mean: Any, turn: int, sha
         if taken & 7 == 0:
             blocks += wide(total)
             total = none
-    return out.dtype.type(blocks + wide(total))
+    return item_in(out, blocks + wide(total))
 
 
 @shared
 def put_variance(out: Array, place: int, sums: Any, squares: Any, length: int, ddof: int, deviation: int) -> None:
     """The variance by what is beside the mean and its squares, or its root; 0 where there are too few items."""
-    out[place] = 0
+    none = zero_in(out)
+    out[place] = none
     if length > ddof:
-        found = (squares - sums * (sums / out.dtype.type(length))) / out.dtype.type(length - ddof)
-        if found < 0:
-            found = out.dtype.type(0)
-        out[place] = math.sqrt(found) if deviation else found
+        found = (squares - sums * (sums / number_in(out, length))) / number_in(out, length - ddof)
+        found = chosen(none, found, none, found)
+        out[place] = sqrt(found) if deviation else found
 
 
 def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
@@ -187,7 +186,7 @@ def short(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: in
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length if length > ddof else 0, width, at.steps, at.step)
-            mean = moments_of(x, out, columns, out.dtype.type(0), 0, (0, 1)) / out.dtype.type(max(length, 1))
+            mean = moments_of(x, out, columns, zero_in(out), 0, (0, 1)) / number_in(out, max(length, 1))
             sums = moments_of(x, out, columns, mean, 1, (0, 1))
             squares = moments_of(x, out, columns, mean, 2, (0, 1))
             put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
@@ -195,4 +194,4 @@ def short(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: in
         u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*alike(FLOATS, 2), *MEANS), short=short)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*alike(FLOATS, 2), *MEANS), short=short, fours=True)

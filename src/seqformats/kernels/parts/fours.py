@@ -107,3 +107,4 @@ def _map(function: Any) -> None:
 
 _map(math.exp)
 _map(math.log)
+_map(math.sqrt)

@@ -309,12 +309,11 @@ def _intrinsics() -> tuple[Any, ...]:
             kind, (old, new, flag) = getattr(best, "kind", best), args
             floats = isinstance(kind, types.Float)
             signed = builder.icmp_signed if isinstance(kind, types.Integer) and kind.signed else builder.icmp_unsigned
-            compare = builder.fcmp_ordered if floats else signed
+            compare = builder.fcmp_unordered if floats else signed
             wanted = builder.icmp_signed("!=", flag, flag.type(0))
             beyond = builder.select(wanted, compare("<", new, old), compare(">", new, old))
-            if floats:
-                first = builder.and_(builder.fcmp_unordered("uno", new, new), builder.fcmp_ordered("ord", old, old))
-                beyond = builder.or_(beyond, first)
+            if floats:  # or one of them is NaN, and not the old one
+                beyond = builder.and_(beyond, builder.fcmp_ordered("ord", old, old))
             return builder.select(beyond, new, old)
 
         return best(best, best, types.int64), generate
@@ -398,7 +397,7 @@ wide, zero_in, item_in, number_in, better, greater, quick_exp, chosen, is_above 
 
 
 # Python's own raise where a GPU gives infinity.
-exp, ln = (np.exp, np.log) if simulated else (math.exp, math.log)
+exp, ln, sqrt = (np.exp, np.log, np.sqrt) if simulated else (math.exp, math.log, math.sqrt)
 
 _NAMES = {
     "gpu": gpu,
@@ -421,6 +420,7 @@ _NAMES = {
     "is_above": is_above,
     "exp": exp,
     "ln": ln,
+    "sqrt": sqrt,
     **SHARED,
     **OF_COLUMNS,
     **KEYS,
