@@ -532,7 +532,7 @@ def test_short_sequences_are_what_they_are_beside_long_ones(gpu, name, layout, w
 @on_each_library
 @pytest.mark.parametrize("layout", ["Ragged", "left", "Padded", "Packed"])
 @pytest.mark.parametrize(
-    "name", ["sum", "mean", "sqrt", "max", "min", "var", "std", "logsumexp", "softmax", "log_softmax", "cumsum"]
+    "name", ["sum", "mean", "sqrt", "prod", "max", "min", "var", "std", "logsumexp", "softmax", "log_softmax", "cumsum"]
 )
 def test_four_columns_at_a_time(gpu, name, layout, monkeypatch):
     """They are one item where 16 bytes may be read at once, and each has the result that it has alone."""

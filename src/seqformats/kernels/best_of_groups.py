@@ -30,7 +30,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import float_of, gpu, ln, natural
-    from .parts.keys import added_group, candidate_key, token_of_key, tree_powers, value_of_key
+    from .parts.keys import added_group, candidate_key, rank_of, token_of_key, tree_powers, value_of_key
 
 
 @compiled
@@ -148,12 +148,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
                 t += leaders
             keys[me] = candidate_key(best_leader, me)
         gpu.syncthreads()
-        rank = 0
-        t = 0
-        while t < leaders and me < leaders:
-            rank += keys[t] > keys[me]
-            t += 1
-        if rank == limit - 1 and me < leaders:
+        if me < leaders and rank_of(keys, leaders, keys[me]) == limit - 1:
             largest[0] = value_of_key(keys[me])
         gpu.syncthreads()
         bar = largest[0]
@@ -187,12 +182,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
             if found > 64 or at >= size:  # keep the best in their order
                 k = me
                 while k < found:
-                    key = keys[k]
-                    place = 0
-                    for t in range(found):
-                        if keys[t] > key:
-                            place += 1
-                    best[place] = key
+                    best[rank_of(keys, found, keys[k])] = keys[k]
                     k += threads
                 gpu.syncthreads()
                 found = min(found, limit)

@@ -36,7 +36,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, ln, natural
-    from .parts.keys import candidate_key, token_of_key, tree_powers, value_of_key
+    from .parts.keys import candidate_key, rank_of, token_of_key, tree_powers, value_of_key
 
 
 @compiled
@@ -197,18 +197,14 @@ def cuda(
             keys[me] = best
             floors[me] = none
             gpu.syncthreads()
-            rank = 0
-            lists = 0
-            for k in range(min(threads, size)):
-                if keys[k] > best:
-                    rank += 1
-                if keys[k] > none:
-                    lists += 1
-            lists = min(lists, limit)
-            chosen = rank < lists and best > none
+            rank = rank_of(keys, min(threads, size), best)
+            chosen = rank < limit and best > none
             if chosen and rank == limit - 1:
                 floors[0] = best - 1
             gpu.syncthreads()
+            keys[me] = 0  # how long the list is that this thread may have
+            gpu.syncthreads()
+            lists = min(threads, limit)
             floor = floors[0]
             mine = home + rank * places
             alone = size <= threads  # each thread has looked at all that it has: its rank is the place of its best one

@@ -72,8 +72,8 @@ def cuda(x: Array, blocks: Integers, limits: Limits, form: int, chunks: int, wid
     lanes = gpu.blockDim.x
     none = x.dtype.type(-math.inf)
     u = gpu.blockIdx.x
-    while u < x.size // width * chunks:
-        r = u // chunks
+    while u * lanes < blocks.size:
+        r = int(np.uint32(u) // np.uint32(chunks))  # which takes a GPU a quarter of the time for numbers of 32 bits
         row = r * width
         k = (u - r * chunks) * lanes * 32
         end = min(k + lanes * 32, width)

@@ -29,9 +29,9 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_of, share_of
+    from .parts.columns import share_of, some_of
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, natural
+    from .parts.gpu import gpu, natural, number_in, zero_in
 
 
 @in_lanes
@@ -72,17 +72,11 @@ def cpu(x: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
 @shared
 def product_of(x: Array, out: Array, columns: Columns, t: int, by: int) -> Any:
     """That of every so many items of a column from t on, in the dtype of `out`."""
-    found = out.dtype.type(1)
-    while t + 3 * by < columns.length:
-        a, b, c, d = four_of(x, columns, t, by)
-        found *= a
-        found *= b
-        found *= c
-        found *= d
-        t += 4 * by
+    found = zero_in(out) + number_in(out, 1)
     while t < columns.length:
-        found *= x[item_at(columns, t)]
-        t += by
+        a, b, c, d = some_of(x, columns, t, by, zero_in(x) + number_in(x, 1))
+        found = (((found * a) * b) * c) * d
+        t += 4 * by
     return found
 
 
@@ -131,4 +125,4 @@ def short(x: Array, out: Array, at: Layout, width: int) -> None:
         u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *alike(COMPLEX, 2)), STREAMS, short)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", (*SUMS, *alike(COMPLEX, 2)), STREAMS, short, fours=True)

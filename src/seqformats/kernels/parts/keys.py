@@ -11,9 +11,9 @@ from .record import Array
 
 if TYPE_CHECKING:  # put among the globals before the function is compiled, by `gpu`, which imports this file
     bits_of: Any = None
-    exp: Any = None
     float_of: Any = None
     gpu: Any = None
+    quick_exp: Any = None
 
 
 @plain_on_cuda
@@ -21,6 +21,18 @@ def candidate_key(value: float, token: int) -> Any:
     """A number that is the larger, the better a candidate is: the bits of a float32 in their order, then the token."""
     bits = bits_of(value + np.float32(0))  # -0.0 becomes 0.0, since they are equal
     return (bits if bits >= 0 else bits ^ 0x7FFFFFFF) << 32 | (0xFFFFFFFF - token)
+
+
+@plain_on_cuda
+def rank_of(keys: Array, count: int, key: int) -> int:
+    """How many of the first keys are larger."""
+    rank = np.uint32(0)
+    k = 0
+    while k < count:  # a range takes as many instructions for each number as the rest
+        if keys[k] > key:
+            rank = np.uint32(rank + np.uint32(1))
+        k += 1
+    return int(rank)
 
 
 @plain_on_cuda
@@ -42,9 +54,9 @@ def added_group(top: Item, total: Item, group: int) -> Any:
     high = float_of(group >> 32)
     more = float_of(group & 0xFFFFFFFF)
     if high > top:
-        return high, total * exp(top - high) + more
+        return high, total * quick_exp(top - high) + more
     if high > -math.inf:
-        return top, total + more * exp(high - top)
+        return top, total + more * quick_exp(high - top)
     return top, total + more
 
 
@@ -63,7 +75,7 @@ def tree_powers(largest: Array, sums: Array, threads: int) -> None:
             other = largest[me + half]
             top = max(largest[me], other)
             if top > none:
-                total = sums[me] * exp(largest[me] - top) + sums[me + half] * exp(other - top)
+                total = sums[me] * quick_exp(largest[me] - top) + sums[me + half] * quick_exp(other - top)
             else:
                 total = sums[me] + sums[me + half]
             largest[me] = top
@@ -73,5 +85,6 @@ def tree_powers(largest: Array, sums: Array, threads: int) -> None:
 
 
 KEYS = {
-    function.__name__: function for function in (candidate_key, value_of_key, token_of_key, added_group, tree_powers)
+    function.__name__: function
+    for function in (candidate_key, rank_of, value_of_key, token_of_key, added_group, tree_powers)
 }

@@ -46,13 +46,14 @@ def address_of(context: Context, builder: Builder, kind: Kind, array: Value, pla
 
     The product of a place of 32 bits is an instruction of the assembler's own: the compiler of Numba's package would
     make a mask and a shift of it, and the assembler would not find the one instruction that it needs for an address.
+    In the memory of a block all addresses have 32 bits, which the assembler knows.
     """
     data = make_array(kind)(context, builder, array).data
     if not isinstance(kind, Items):
         return builder.gep(builder.bitcast(data, word.as_pointer()), [place])
     data = builder.addrspacecast(data, data.type.pointee.as_pointer(kind.space))
     pointer = word.as_pointer(kind.space)
-    if kind.bits == 64 or isinstance(place, ir.Constant):
+    if kind.bits == 64 or kind.space == SHARED or isinstance(place, ir.Constant):
         return builder.gep(builder.bitcast(data, pointer), [place])
     size = context.get_abi_sizeof(word)
     product = ir.InlineAsm(ir.FunctionType(I64, [I32]), f"mul.wide.u32 $0, $1, {size};", "=l,r")
