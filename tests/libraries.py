@@ -200,6 +200,9 @@ class OnPtx(OnOther):
     With ``SEQFORMATS_PTX=1`` all tests of GPUs run on it, most of whose time goes to compiling kernels.
     """
 
+    def __init__(self, driver=None):
+        self.driver = driver
+
     def need(self):
         importlib.import_module("of_ptx").install()
 

@@ -1,5 +1,6 @@
 """A GPU that is none: its memory is the host's, and its kernels are what the compiler makes for GPUs, run by `ptx`."""
 
+import collections
 import contextlib
 import functools
 import importlib
@@ -33,11 +34,15 @@ class Loaded:
 
     def start(self, grid, block, stream, words):
         self.driver.asked("launch", self.name, stream)
-        ptx.run(self.text, grid, block, words)
+        self.driver.taken[self.name] += ptx.run(self.text, grid, block, words)
 
 
 class Machine(StandIn):
-    """The driver of it."""
+    """The driver of it; `taken` counts the instructions of each kernel."""
+
+    def __init__(self):
+        super().__init__()
+        self.taken = collections.Counter()
 
     def load(self, image, entry, words, name):
         self.kernels[next(self.handles)] = name
@@ -56,5 +61,5 @@ def install():
 def machine(monkeypatch):
     """The library of its arrays, for a test of what is compiled; where there is no compiler it is skipped."""
     pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
-    with stand_in(monkeypatch, Machine(), image_of):
-        yield OnPtx()
+    with stand_in(monkeypatch, Machine(), image_of) as (driver, _):
+        yield OnPtx(driver)

@@ -263,6 +263,32 @@ def test_what_the_compiler_makes(compiled, name, monkeypatch):
         assert_operation(compiled, name, sf.convert(numbers(lengths, item, "f4"), kind))
 
 
+INSTRUCTIONS = {
+    "pad_rows": (35, lambda x: sf.convert(x, sf.Masked)),
+    "blocks_to_steps": (21, lambda x: sf.convert(x, sf.Packed)),
+    "shift_rows": (35, lambda x: sf.shift(x, 1)),
+    "sum_rows": (6.7, sf.reduce_sum),
+    "max_rows": (9.5, sf.reduce_max),
+    "prod_rows": (5.5, sf.reduce_prod),
+    "var_rows": (22, sf.reduce_var),
+    "logsumexp_rows": (23, sf.reduce_logsumexp),
+    "softmax_rows": (44, sf.softmax),
+    "cumsum_rows": (9, sf.cumsum),
+}
+"""At most so many of PTX, of all threads together, for a number; about a tenth more than it is."""
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_instructions_for_a_number(compiled, name, monkeypatch):
+    """Of short sequences, where four columns are one item if they can be."""
+    most, call = INSTRUCTIONS[name]
+    monkeypatch.setattr(grids, "_FOURS_FROM", 0)
+    x = numbers(np.random.default_rng(0).integers(1, 26, 4000), (64,), "f4")
+    call(compiled.up(x))
+    assert 0 < compiled.driver.taken[name] <= most * x.data.size
+
+
 @pytest.mark.passes("compiled", reason="it compiles the kernels")
 @pytest.mark.parametrize("bits", [32, 64])
 def test_places_of_large_arrays_have_64_bits(compiled, bits, monkeypatch):
