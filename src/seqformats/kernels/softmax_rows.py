@@ -38,7 +38,7 @@ from .parts import (
 from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import column_powers, powers_of, put_some, some_of
+    from .parts.columns import column_powers, next_of, powers_of, put_some
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import gpu, ln, natural, number_in, zero_in
 
@@ -117,8 +117,10 @@ def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: t
     top, total, log = found
     total += total - total  # NaN where it is infinite
     shift = ln(total) if log else (zero_in(x) + number_in(x, 1)) / total  # one division a column
+    following = next_of(x, columns, t, by, top)
     while t < columns.length:
-        a, b, c, d = some_of(x, columns, t, by, top)
+        a, b, c, d = following
+        following = next_of(x, columns, t + 4 * by, by, top)
         a, b, c, d = a - top, b - top, c - top, d - top
         if log:
             put_some(out, columns, t, by, (a - shift, b - shift, c - shift, d - shift))

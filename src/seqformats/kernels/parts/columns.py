@@ -83,6 +83,14 @@ def some_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
 
 
 @plain_on_cuda
+def next_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
+    """The same, `none` where there is no item t: so that the next ones are on their way while these are used."""
+    if t < columns.length:
+        return some_of(x, columns, t, by, none)
+    return none, none, none, none
+
+
+@plain_on_cuda
 def put_some(out: Array, columns: Columns, t: int, by: int, some: tuple[Item, Item, Item, Item]) -> None:
     """Write items to where `some_of` reads, as many as there are."""
     a, b, c, d = some
@@ -234,8 +242,10 @@ def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     infinity = none + number_in(x, math.inf)
     top, total, blocks = none - number_in(x, 1.7976931348623157e308 if x.itemsize == 8 else LARGEST), none, wide(none)
     taken = 0
+    following = next_of(x, columns, t, by, none - infinity)
     while t < columns.length:
-        a, b, c, d = some_of(x, columns, t, by, none - infinity)
+        a, b, c, d = following
+        following = next_of(x, columns, t + 4 * by, by, none - infinity)
         best = greater(greater(a, b), greater(c, d))
         best = chosen(infinity, best, best, top)
         best = chosen(best, top + one, best, top)
@@ -360,6 +370,7 @@ SHARED = {
         share_of,
         three_of,
         some_of,
+        next_of,
         put_some,
         tree_sum,
         tree_max,
