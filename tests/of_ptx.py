@@ -7,7 +7,7 @@ import importlib
 
 import ptx
 import pytest
-from libraries import OnPtx
+from libraries import SIMULATED, OnPtx
 from stand_in import StandIn, stand_in
 
 from seqformats.native import cubins
@@ -61,5 +61,7 @@ def install():
 def machine(monkeypatch):
     """The library of its arrays, for a test of what is compiled; where there is no compiler it is skipped."""
     pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
+    if SIMULATED:
+        pytest.skip("the simulator is in the compiler's place")
     with stand_in(monkeypatch, Machine(), image_of) as (driver, _):
         yield OnPtx(driver)

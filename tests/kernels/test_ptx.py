@@ -4,6 +4,7 @@ import inspect
 import os
 import pathlib
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -213,6 +214,19 @@ def test_moves_are_whole_words(name, size, compute):
         assert not re.search(r"\b(div|rem)\.", code), "a division in the arithmetic of indices"
         if size == 16 and compute in ASSEMBLED:
             assert_assembles(name, code, compute)
+
+
+def test_no_function_of_gpus_hides_one_of_a_kernel():
+    """They are put among the globals of each kernel, before what is there."""
+    from seqformats.kernels.parts import columns, device, keys
+
+    found = {**columns.SHARED, **device.SHARED, **keys.KEYS}
+    assert len(found) == len(columns.SHARED) + len(device.SHARED) + len(keys.KEYS)
+    modules = [module for name, module in sys.modules.items() if name.startswith(kernels.__name__)]
+    assert len(modules) > len(KERNELS)
+    for module in modules:
+        for name, function in found.items():
+            assert vars(module).get(name, function) is function, f"{name} of {module.__name__}"
 
 
 @needs_compiler

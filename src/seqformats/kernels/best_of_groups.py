@@ -30,7 +30,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import float_of, gpu, ln, natural
-    from .parts.keys import added_group, candidate_key, rank_of, token_of_key, tree_powers, value_of_key
+    from .parts.keys import added_group, candidate_key, ranked, token_of_key, tree_powers, value_of_key
 
 
 @compiled
@@ -148,7 +148,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
                 t += leaders
             keys[me] = candidate_key(best_leader, me)
         gpu.syncthreads()
-        if me < leaders and rank_of(keys, leaders, keys[me]) == limit - 1:
+        if me < leaders and ranked(keys, leaders, keys[me]) == limit - 1:
             largest[0] = value_of_key(keys[me])
         gpu.syncthreads()
         bar = largest[0]
@@ -182,7 +182,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
             if found > 64 or at >= size:  # keep the best in their order
                 k = me
                 while k < found:
-                    best[rank_of(keys, found, keys[k])] = keys[k]
+                    best[ranked(keys, found, keys[k])] = keys[k]
                     k += threads
                 gpu.syncthreads()
                 found = min(found, limit)

@@ -36,7 +36,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, ln, natural
-    from .parts.keys import candidate_key, rank_of, token_of_key, tree_powers, value_of_key
+    from .parts.keys import candidate_key, ranked, token_of_key, tree_powers, value_of_key
 
 
 @compiled
@@ -197,7 +197,7 @@ def cuda(
             keys[me] = best
             floors[me] = none
             gpu.syncthreads()
-            rank = rank_of(keys, min(threads, size), best)
+            rank = ranked(keys, min(threads, size), best)
             chosen = rank < limit and best > none
             if chosen and rank == limit - 1:
                 floors[0] = best - 1

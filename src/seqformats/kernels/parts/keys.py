@@ -24,7 +24,7 @@ def candidate_key(value: float, token: int) -> Any:
 
 
 @plain_on_cuda
-def rank_of(keys: Array, count: int, key: int) -> int:
+def ranked(keys: Array, count: int, key: int) -> int:
     """How many of the first keys are larger."""
     rank = np.uint32(0)
     k = 0
@@ -86,5 +86,5 @@ def tree_powers(largest: Array, sums: Array, threads: int) -> None:
 
 KEYS = {
     function.__name__: function
-    for function in (candidate_key, rank_of, value_of_key, token_of_key, added_group, tree_powers)
+    for function in (candidate_key, ranked, value_of_key, token_of_key, added_group, tree_powers)
 }
