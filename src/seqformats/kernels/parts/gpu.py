@@ -151,7 +151,8 @@ def _quick_exp(value: Item) -> Any:
     """``exp(value)`` of what is at most 1, to be added to others near 1: the smaller it is, the less exact.
 
     A float32 is divided by the logarithm of 2 and rounded, which makes the power of two wrong by |value| / 2**24 of
-    itself, beside the 3 / 2**24 of the instruction: of a sum with a number near 1 in it that is less than 2**-22.
+    itself, beside the 3 / 2**24 of the instruction.  A sum of n powers, one of them near 1, is wrong by no more than
+    (3 + log(n)) / 2**24 of itself, since what is further below than log(n) adds nothing to speak of.
     """
     return np.exp(value)
 
