@@ -2,8 +2,8 @@
 
 A structure goes up once a device, and its offsets and order stay for as long as it lives.  A kernel takes them as
 words: seven for an array (see `words_of`), which are found by the array itself, not by where it lies on the host.  They
-cannot be parameters of the kernel, as a few numbers could: what Numba compiles reads an array at an address of global
-memory, and parameters have none.
+are no parameters of the kernel, as a few numbers could be: these lie in an address space of their own, so each kernel
+would have to be compiled a second time to read them there.
 
 Copies are safe on every stream.  What goes up is followed by an event at once: one that were recorded when a second
 stream appears might be recorded in a stream that is gone by then, whose handle another has, or in one that is captured.
