@@ -46,7 +46,7 @@ class Machine(StandIn):
 
     def load(self, image, entry, words, name):
         self.kernels[next(self.handles)] = name
-        return Loaded(self, image, name)
+        return Loaded(self, image if isinstance(image, str) else image.rstrip(b"\0").decode(), name)
 
 
 @functools.cache

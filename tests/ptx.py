@@ -48,7 +48,7 @@ class Program(NamedTuple):
     run: ctypes._CFuncPtr
     frame: int  # the bytes of a thread's registers
     shared: int  # the bytes of a block's memory
-    parameters: int
+    parameters: int  # their bytes
     taken: ctypes.Array
     keeps: tuple  # what must live as long
 
@@ -73,10 +73,11 @@ class Translator:
             self.shared[name], self.room = self.room, self.room + int(size)
         head, body = text.split(".entry", 1)[1].split("{", 1)
         place = 0
-        for word, name in re.findall(r"\.param \.(\w+) (\w+)", head):
+        for word, name, several in re.findall(r"\.param (?:\.align \d+ )?\.(\w+) (\w+)(?:\[(\d+)\])?", head):
             size = bits_of(kind_of(word)) // 8
             place = -(-place // size) * size
-            self.parameters[name], place = place, place + size
+            self.parameters[name], place = place, place + size * int(several or 1)
+        self.size = place
         body = body[: body.rindex("}")]
         lines = []
         for part in re.split(r"(?<=[;:])\s|\n", body):
@@ -113,6 +114,8 @@ class Translator:
                 value = b.trunc(value, I1)
         elif text in self.shared:
             value = I64(self.shared[text])
+        elif text in self.parameters:
+            value = b.add(b.ptrtoint(self.given, I64), I64(self.parameters[text]))
         elif text[:2] in ("0f", "0F"):
             return ir.Constant(F32, struct.unpack(">f", bytes.fromhex(text[2:]))[0])
         elif text[:2] in ("0d", "0D"):
@@ -146,8 +149,6 @@ class Translator:
         """The pointer in brackets, as a number."""
         base, _, offset = text.strip("[]").partition("+")
         b = self.builder
-        if space == "param":
-            return b.add(b.ptrtoint(self.given, I64), I64(self.parameters[base] + int(offset or 0)))
         place = b.add(self.get(base, I64), I64(int(offset or 0)))
         return b.add(b.ptrtoint(self.memory, I64), place) if space == "shared" else place
 
@@ -543,7 +544,7 @@ def program_of(text):
     run = kind(engine.get_function_address("run"))
     counts = ctypes.c_int64 * len(translator.lines)
     taken = counts.from_address(engine.get_global_value_address("taken"))
-    sizes = 8 * len(translator.registers), translator.room, len(translator.parameters)
+    sizes = 8 * len(translator.registers), translator.room, translator.size
     return Program(run, *sizes, taken, (engine, module))
 
 
@@ -551,7 +552,7 @@ def run(text, grid, block, words):
     """Start a kernel; what its words say of arrays is memory of the host.  How many instructions its threads took."""
     program = program_of(text)
     ctypes.memset(program.taken, 0, ctypes.sizeof(program.taken))
-    assert program.parameters == len(words), "other parameters than the code has"
+    assert program.parameters == 8 * len(words), "other parameters than the code has"
     threads = block[0] * block[1] * block[2]
     given = struct.pack(f"{len(words)}q", *words)
     special = (ctypes.c_int32 * 12)(*[0] * 6, *block, *grid)

@@ -216,6 +216,15 @@ def test_moves_are_whole_words(name, size, compute):
             assert_assembles(name, code, compute)
 
 
+@needs_compiler
+@pytest.mark.parametrize("compute", COMPUTE)
+def test_the_kernel_that_is_ptx_assembles(compute):
+    pytest.importorskip("numba_cuda", reason="its packages assemble it")
+    from seqformats.launch import written
+
+    assert_assembles(written._NAME, written._PTX, compute)
+
+
 def test_no_function_of_gpus_hides_one_of_a_kernel():
     """They are put among the globals of each kernel, before what is there."""
     from seqformats.kernels.parts import columns, device, keys

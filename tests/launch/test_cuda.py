@@ -312,6 +312,44 @@ def test_places_of_large_arrays_have_64_bits(compiled, bits, monkeypatch):
         assert all(f".{bits}" in text and f".{96 - bits}" not in text for text in seen)
 
 
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+def test_a_small_structure_goes_into_a_capture(compiled):
+    """As parameters of kernels, which the graph keeps: nothing is copied, and nobody finds it after the capture."""
+    library, driver = arrays.known._by_type[There], compiled.driver
+    calls = [lambda x: sf.convert(x, sf.Masked), lambda x: sf.convert(x, sf.Packed), sf.reduce_sum]
+    calls += [lambda x: sf.shift(x, [k % 3 for k in range(len(x))]), lambda x: sf.convert(x, sf.Masked, fill=7)]
+    for lengths in ([3, 0, 77, 20, 1], [1, 2] * 300):
+        for called in (calls, [lambda x: sf.convert(x, sf.Padded)]):
+            x = numbers(lengths, (4,), "f4")
+            there = compiled.up(x)
+            library.current = 5
+            driver.captured.add(5)
+            driver.log.clear()
+            found = [compiled.down(call(there)) for call in called]
+            assert "copy" not in driver.names()
+            assert "new event" not in driver.names()
+            with pytest.raises(sf.DeviceError, match="before the capture"):
+                there.structure_to("cuda:0", order=True)
+            driver.captured.clear()
+            found += [compiled.down(call(there)) for call in called]
+            for one, wanted in zip(found, [call(x) for call in called] * 2, strict=True):
+                if arrays.is_array(wanted):
+                    oracle.assert_bits(one, wanted)
+                else:
+                    oracle.assert_layout(one, wanted)
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+def test_a_large_structure_is_refused_in_a_capture(compiled):
+    library, driver = arrays.known._by_type[There], compiled.driver
+    x = compiled.up(numbers([1] * 5000, (4,), "f4"))
+    library.current = 5
+    driver.captured.add(5)
+    with pytest.raises(sf.DeviceError, match=r"of more than 31 KB.*x\.structure_to"):
+        sf.reduce_sum(x)
+    assert "launch" not in driver.names()
+
+
 # Lengths on both sides of what is added up apart: four rows, 32, and what the threads of a block have at a time.
 ROUNDED = [0, 1, 3, 4, 5, 8, 15, 16, 17, 31, 32, 33, 36, 63, 64, 67, 100, 257]
 

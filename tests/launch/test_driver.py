@@ -13,7 +13,7 @@ from elsewhere import There
 from stand_in import CAPTURE_INVALIDATED, ILLEGAL_ADDRESS, stand_in
 
 import seqformats as sf
-from seqformats.launch import cuda, resident
+from seqformats.launch import cuda, resident, written
 
 pytestmark = pytest.mark.passes("compiled", reason="nothing here is compiled, and the simulator has no driver")
 
@@ -191,8 +191,9 @@ def test_a_gpu_without_room_is_a_memory_error(there):
 
 
 @every_call
-def test_what_a_capture_cannot_have_leaves_nothing_behind(there, call):
+def test_what_a_capture_cannot_have_leaves_nothing_behind(there, call, monkeypatch):
     """What is called after it is right: the structure goes up then, and is found by whoever comes later."""
+    monkeypatch.setattr(written, "MOST", 0)
     x = batch()
     there.library.current = 5
     there.driver.captured.add(5)
@@ -207,7 +208,7 @@ def test_what_a_capture_cannot_have_leaves_nothing_behind(there, call):
 
 
 @pytest.mark.parametrize("order", [False, True])
-def test_a_capture_after_structure_to(there, order):
+def test_a_capture_after_structure_to(there, order, monkeypatch):
     x = batch()
     x.structure_to("cuda:0", order=order)
     there.library.current = 5
@@ -217,6 +218,7 @@ def test_a_capture_after_structure_to(there, order):
     if order:
         sf.convert(x, sf.Packed)
     else:
+        monkeypatch.setattr(written, "MOST", 0)
         with pytest.raises(sf.DeviceError, match=r"order=True"):
             sf.convert(x, sf.Packed)
     assert "copy" not in there.driver.names()

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, Library
-from ..errors import DeviceError
+from ..errors import DEVICE, DeviceError
 from ..later import imported
 from ..layout import SHORT, Layout
 from ..native import cubins
@@ -406,7 +406,13 @@ def sent(library: Library, arrays: Sequence[Array], like: Array) -> list[Array]:
 def keep(library: Library, structure: Sequences, like: Array) -> None:
     """Bring the arrays of a structure beside `like`, as far as they are known, to stay there."""
     with _at(library, like) as place:
-        bring((), structure, Resident.of(structure, place), place)
+        resident = Resident.of(structure, place)
+        if place.captured and resident.missing(structure):
+            raise DEVICE(
+                f"while a graph is captured the structure of a batch cannot go to {library.device(like)} to stay; call "
+                "x.structure_to(device) before the capture"
+            )
+        bring((), structure, resident, place)
 
 
 def lend(library: Library, structure: Sequences, host: Array, there: Array) -> None:

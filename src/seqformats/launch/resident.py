@@ -11,7 +11,9 @@ Once the event is known to be over, nobody asks again.  Until then a stream wait
 of the stream that made the copy; so handles that come back do no harm.
 
 A graph reads a copy at each replay, and nobody tells when it is gone.  So what a capture has seen stays for as long as
-the process; and nothing goes up while a stream is captured, since a graph would read the host's memory again.
+the process; and nothing is copied up while a stream is captured, since a graph would read the host's memory again.
+What is small is written by a kernel of the graph itself, see `written`.  It is there once the graph has run, and for
+those who come later in it; so it is not found by whoever comes after the capture.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import numpy as np
 from ..arrays.library import Array, Library
 from ..errors import DEVICE
 from ..layout import Layout
+from . import written
 from .driver import DEFAULT_STREAMS, Driver, Event
 
 Words = tuple[int, ...]
@@ -52,20 +55,26 @@ class Place:
         self.captured = driver is not None and self.stream not in DEFAULT_STREAMS and driver.capturing(self.stream)
 
     def brought(self, packed: Array, what: str) -> Array:
-        """Bytes on the device; DeviceError in a capture."""
-        if self.captured:
+        """Bytes on the device; DeviceError in a capture if they are many."""
+        if not self.captured:
+            return self.library.upload(packed, self.like)
+        if packed.size > written.MOST:
             raise DEVICE(
-                f"{what} would go to {self.library.device(self.like)} in each replay of the graph that is captured "
-                "here, from memory of the host which is another's by then; before the capture x.structure_to(device) "
-                "brings the structure of a batch there, with order=True for Padded and Packed too, and the same call "
-                "once the item of a padding; give numbers as arrays of the device"
+                f"{what}, of more than {written.MOST >> 10} KB, would go to {self.library.device(self.like)} in each "
+                "replay of the graph that is captured here, from memory of the host which is another's by then; before "
+                "the capture x.structure_to(device) brings the structure of a batch there, with order=True for Padded "
+                "and Packed too, and the same call once the item of a padding; give numbers as arrays of the device"
             )
-        return self.library.upload(packed, self.like)
+        buffer = written.written(packed, self)
+        _of_graphs.append(buffer)
+        return buffer
 
     def sent(self, packed: Array, what: str) -> Sent:
         """The same, for all streams."""
         buffer = self.brought(packed, what)
-        event = None if self.driver is None else Event.after(self.driver, self.index, self.stream)
+        event = None
+        if self.driver is not None and not self.captured:
+            event = Event.after(self.driver, self.index, self.stream)
         return Sent(buffer, self.library.address(buffer), event, self.stream)
 
 
@@ -220,7 +229,7 @@ def bring(
         offsets, packed = packed_of(list(missing.values()))
         sent = place.sent(packed, "the structure of a batch" if own else "an array of the host")
         addresses = {begin: sent.address + offset for begin, offset in zip(missing, offsets, strict=True)}
-        if resident is not None and own:
+        if resident is not None and own and not place.captured:
             resident.keep(own, sent, addresses)
     words = {}
     for name, (begin, x) in given.items():
@@ -242,9 +251,11 @@ def constant(item: Array, place: Place) -> int:
     key = *_where(place), item.tobytes()
     found = _constants.get(key)
     if found is None:
-        if len(_constants) >= _CONSTANTS:
-            _constants.clear()
-        found = _constants[key] = place.sent(packed_of([item])[1], "an item of a padding")
+        found = place.sent(packed_of([item])[1], "an item of a padding")
+        if not place.captured:
+            if len(_constants) >= _CONSTANTS:
+                _constants.clear()
+            _constants[key] = found
     found.meet(place)
     return found.address
 
