@@ -5,6 +5,7 @@ import contextlib
 import functools
 import importlib
 
+import numpy as np
 import ptx
 import pytest
 from libraries import SIMULATED, OnPtx
@@ -35,6 +36,11 @@ class Loaded:
     def start(self, grid, block, stream, words):
         self.driver.asked("launch", self.name, stream)
         self.driver.taken[self.name] += ptx.run(self.text, grid, block, words)
+
+    def start_with(self, threads, stream, address, data):
+        words = np.frombuffer(data, np.int64).tolist()
+        rest = ptx.program_of(self.text).parameters // 8 - 1 - len(words)
+        self.start((1, 1, 1), (threads, 1, 1), stream, [address, *words, *[-1] * rest])
 
 
 class Machine(StandIn):

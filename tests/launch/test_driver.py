@@ -45,12 +45,17 @@ every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
 
 @every_call
-def test_one_kernel_a_call_and_its_structure_once(there, call):
+@pytest.mark.parametrize("small", [True, False])
+def test_one_kernel_a_call_and_its_structure_once(there, call, small, monkeypatch):
+    """A small one as parameters of a kernel, a larger one in one copy."""
+    if not small:
+        monkeypatch.setattr(written, "SMALL", 0)
     x = batch()
     call(x)
-    first = there.driver.names()
-    assert first.count("copy") <= 1
-    assert first.count("launch") <= 1
+    first = [name for name, _ in there.driver.started()]
+    assert there.driver.names().count("copy") <= (not small)
+    assert first.count("write_words") <= small
+    assert len(set(first) - {"write_words"}) <= 1
     there.driver.log.clear()
     call(x)
     assert set(there.driver.names()) <= {"launch"}
@@ -93,7 +98,7 @@ def test_kernels_go_to_the_current_stream(there, call):
 
 def test_a_padded_target_is_one_kernel_with_its_fill(there):
     sf.convert(batch(), sf.Masked)
-    assert there.driver.started() == [("pad_rows", 0)]
+    assert there.driver.started() == [("write_words", 0), ("pad_rows", 0)]
 
 
 # --- structures that are there already ---
@@ -152,8 +157,9 @@ def test_with_the_switch_every_kernel_is_waited_for(waiting, call):
     waiting.library.current = 5
     call(batch())
     names = waiting.driver.names()
+    kernels = iter(waiting.driver.started())
     for place, name in enumerate(names):
-        if name == "launch":
+        if name == "launch" and next(kernels)[0] != "write_words":
             assert waiting.driver.log[place + 1] == ("wait for stream", 5)
 
 
@@ -176,8 +182,12 @@ def test_with_the_switch_a_capture_is_not_waited_for(waiting):
 
 
 def test_a_kernel_that_cannot_be_started_is_named(there):
+    x = batch()
+    sf.reduce_sum(x)
     there.driver.fails["launch"] = ILLEGAL_ADDRESS
     with pytest.raises(sf.DeviceError, match=r"the kernel sum_rows, grid \(.*\), block \(.*\): CUDA_ERROR_700"):
+        sf.reduce_sum(x)
+    with pytest.raises(sf.DeviceError, match=r"the kernel write_words, of 4 threads: CUDA_ERROR_700"):
         sf.reduce_sum(batch())
 
 
@@ -299,6 +309,6 @@ def test_a_process_that_finds_its_code_imports_no_compiler(tmp_path):
         return done.stdout.splitlines()
 
     kernels, compilers = run()
-    assert kernels == "['pad_rows', 'sum_rows']"
+    assert kernels == "['pad_rows', 'sum_rows', 'write_words']"
     assert "numba" in compilers
     assert run() == [kernels, ""]

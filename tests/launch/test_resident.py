@@ -53,6 +53,7 @@ class Noted:
 def there(monkeypatch):
     monkeypatch.setattr(driver, "_spare", {})
     monkeypatch.setattr(resident, "_of_graphs", [])
+    monkeypatch.setattr(written, "SMALL", 0)
     library, noted = Elsewhere(), Noted()
 
     def place(stream):

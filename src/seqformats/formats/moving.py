@@ -392,6 +392,7 @@ class Resident:
         -----
         Without it the first kernel brings what it needs.  It is for what must not be sent later: in a CUDA graph, whose
         capture no copy from the host may become part of, and where the first call should take no longer than others.
+        A graph takes up to 31 KB, some two thousand sequences, along with its kernels, and writes them at each replay.
         What is there already is not sent again, and nothing waits for the copy.
 
         Of a `LoD` this is the innermost level; those further out are sent with each call that goes over them.  Arrays

@@ -219,6 +219,15 @@ class Code:
         if result:
             raise self._driver.error(result, f"the kernel {self.name}, grid {grid}, block {block}")
 
+    def start_with(self, threads: int, stream: int, address: int, data: bytes) -> None:
+        """The same for one block of a kernel that takes an address, and bytes as they are."""
+        room = _room
+        room.words[:8] = address.to_bytes(8, sys.byteorder)
+        room.words[8 : 8 + len(data)] = data
+        result = self._launch(self._kernel, 1, 1, 1, threads, 1, 1, 0, stream, room.parameters, None)
+        if result:
+            raise self._driver.error(result, f"the kernel {self.name}, of {threads} threads")
+
 
 class Event(NamedTuple):
     """The end of what was in a stream when it was recorded."""

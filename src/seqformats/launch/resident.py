@@ -1,9 +1,9 @@
 """What kernels for CUDA read beside their data, on its way to a device: structures, which stay there, and numbers.
 
 A structure goes up once a device, and its offsets and order stay for as long as it lives.  A kernel takes them as
-words: seven for an array (see `words_of`), which are found by the array itself, not by where it lies on the host.  They
-are no parameters of the kernel, as a few numbers could be: these lie in an address space of their own, so each kernel
-would have to be compiled a second time to read them there.
+words: seven for an array (see `words_of`), which are found by the array itself, not by where it lies on the host.  A small
+one goes up as parameters of a kernel that writes it there, see `written`, a larger one as a copy.  That the kernels that
+read it had it among their own parameters would want second code for each, since these lie in another address space.
 
 Copies are safe on every stream.  What goes up is followed by an event at once: one that were recorded when a second
 stream appears might be recorded in a stream that is gone by then, whose handle another has, or in one that is captured.
@@ -12,8 +12,8 @@ of the stream that made the copy; so handles that come back do no harm.
 
 A graph reads a copy at each replay, and nobody tells when it is gone.  So what a capture has seen stays for as long as
 the process; and nothing is copied up while a stream is captured, since a graph would read the host's memory again.
-What is small is written by a kernel of the graph itself, see `written`.  It is there once the graph has run, and for
-those who come later in it; so it is not found by whoever comes after the capture.
+What is small is written by a kernel of the graph itself.  It is there once the graph has run, and for those who come
+later in it; so it is not found by whoever comes after the capture.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Place:
         self.captured = driver is not None and self.stream not in DEFAULT_STREAMS and driver.capturing(self.stream)
 
     def brought(self, packed: Array, what: str) -> Array:
-        """Bytes on the device; DeviceError in a capture if they are many."""
+        """Bytes on the device, a multiple of 8; DeviceError in a capture if they are many."""
+        if self.driver is not None and packed.size <= written.SMALL and not self.captured:
+            return written.written(packed, self)
         if not self.captured:
             return self.library.upload(packed, self.like)
         if packed.size > written.MOST:

@@ -1,7 +1,8 @@
-"""Numbers of the host on a device without a copy: as the parameters of a kernel that writes them where they belong.
+"""Small arrays of the host on a device without a copy: as parameters of a kernel that writes them where they belong.
 
-A graph that is captured keeps the parameters of its kernels, where it would read the host's memory of a copy again at
-each replay.  So this is how a structure that is not on the device gets into one; each replay writes it anew.
+A copy wants memory of the host that stays as it is until the copy is made, and a graph that is captured would read it
+again at each replay; the parameters of a kernel are part of its start.  So this is how small structures go up, and how
+those that are not on the device get into a graph, which writes them anew at each replay.
 
 The kernel is PTX, which a driver compiles when it loads it: Numba has no parameters that are read by an index.
 """
@@ -10,17 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..arrays.library import Array
 
 if TYPE_CHECKING:  # which imports this file
     from .resident import Place
 
 _WORDS = 496
-"""Numbers of 64 bits that one kernel writes; with the address they are just below 4 KB, all that a kernel may take."""
-MOST = 8 * _WORDS * 8
-"""Bytes that are written at most, by eight kernels: the structure of some two thousand sequences."""
+SMALL = 8 * _WORDS
+"""Bytes that one kernel writes; with their address they are just below 4 KB, all that a kernel may take."""
+MOST = 8 * SMALL
+"""Bytes that are written at most into a graph, by eight kernels: the structure of some two thousand sequences."""
 _NAME = "write_words"
 _PTX = f"""
 .version 7.0
@@ -29,7 +29,7 @@ _PTX = f"""
 
 .visible .entry {_NAME}(
 	.param .u64 {_NAME}_param_0,
-	.param .align 8 .b8 {_NAME}_param_1[{8 * _WORDS}]
+	.param .align 8 .b8 {_NAME}_param_1[{SMALL}]
 )
 {{
 	.reg .b32 %r<2>;
@@ -58,9 +58,8 @@ def written(packed: Array, place: Place) -> Array:
         code = driver.load(_PTX.encode() + b"\0", _NAME, 1 + _WORDS, _NAME)
         driver.writers[place.index] = code
     buffer = library.empty((packed.size,), library.dtype("uint8"), place.like)
-    address, words = library.address(buffer), packed.view(np.int64).tolist()
-    for begin in range(0, len(words), _WORDS):
-        part = words[begin : begin + _WORDS]
-        rest = [0] * (_WORDS - len(part))
-        code.start((1, 1, 1), (len(part), 1, 1), place.stream, [address + 8 * begin, *part, *rest])
+    address = library.address(buffer)
+    for begin in range(0, packed.size, SMALL):
+        part = packed[begin : begin + SMALL].tobytes()
+        code.start_with(len(part) >> 3, place.stream, address + begin, part)
     return buffer
