@@ -191,6 +191,24 @@ def test_a_kernel_that_cannot_be_started_is_named(there):
         sf.reduce_sum(batch())
 
 
+def test_a_driver_that_compiles_nothing_has_copies_made(there, monkeypatch):
+    """The kernel that writes small structures is compiled by the driver when it is loaded."""
+
+    def load(image, entry, words, name):
+        if name == "write_words":
+            raise sf.DeviceError("CUDA_ERROR_JIT_COMPILER_NOT_FOUND")
+        return type(there.driver).load(there.driver, image, entry, words, name)
+
+    monkeypatch.setattr(there.driver, "load", load)
+    for _ in range(2):
+        sf.reduce_sum(batch())
+    assert there.driver.names().count("copy") == 2
+    there.library.current = 5
+    there.driver.captured.add(5)
+    with pytest.raises(sf.DeviceError, match=r"x\.structure_to"):
+        sf.reduce_sum(batch())
+
+
 def test_a_gpu_without_room_is_a_memory_error(there):
     there.driver.fails["launch"] = 2
     with pytest.raises(MemoryError):

@@ -91,7 +91,7 @@ class Driver:
         except (OSError, AttributeError) as error:
             raise DEVICE(f"no GPU can be used: {error}; kernels for CUDA want a driver of CUDA 12 or later") from None
         self._contexts: dict[int, int] = {}
-        self.writers: dict[int, Code] = {}
+        self.writers: dict[int, Code | None] = {}
         """By device, the kernel of `written`."""
         self.check(self.Init(0), "the driver")
 

@@ -1,9 +1,9 @@
 """What kernels for CUDA read beside their data, on its way to a device: structures, which stay there, and numbers.
 
 A structure goes up once a device, and its offsets and order stay for as long as it lives.  A kernel takes them as
-words: seven for an array (see `words_of`), which are found by the array itself, not by where it lies on the host.  A small
-one goes up as parameters of a kernel that writes it there, see `written`, a larger one as a copy.  That the kernels that
-read it had it among their own parameters would want second code for each, since these lie in another address space.
+words: seven for an array (see `words_of`), which are found by the array itself, not by where it lies on the host.  A
+small one goes up as parameters of a kernel that writes it there, see `written`, a larger one as a copy.  The kernels
+that read it do not have it as parameters: these lie in another address space, which would want second code for each.
 
 Copies are safe on every stream.  What goes up is followed by an event at once: one that were recorded when a second
 stream appears might be recorded in a stream that is gone by then, whose handle another has, or in one that is captured.
@@ -55,21 +55,25 @@ class Place:
         self.captured = driver is not None and self.stream not in DEFAULT_STREAMS and driver.capturing(self.stream)
 
     def brought(self, packed: Array, what: str) -> Array:
-        """Bytes on the device, a multiple of 8; DeviceError in a capture if they are many."""
-        if self.driver is not None and packed.size <= written.SMALL and not self.captured:
-            return written.written(packed, self)
+        """Bytes on the device, a multiple of 8 of them; DeviceError in a capture if they are many."""
+        most = written.MOST if self.captured else written.SMALL
+        code = None
+        if self.driver is not None and packed.size <= most:
+            code = written.writer(self.driver, self.index)
+        if code is not None:
+            buffer = written.written(packed, code, self.library, self.like)
+            if self.captured:
+                _of_graphs.append(buffer)
+            return buffer
         if not self.captured:
             return self.library.upload(packed, self.like)
-        if packed.size > written.MOST:
-            raise DEVICE(
-                f"{what}, of more than {written.MOST >> 10} KB, would go to {self.library.device(self.like)} in each "
-                "replay of the graph that is captured here, from memory of the host which is another's by then; before "
-                "the capture x.structure_to(device) brings the structure of a batch there, with order=True for Padded "
-                "and Packed too, and the same call once the item of a padding; give numbers as arrays of the device"
-            )
-        buffer = written.written(packed, self)
-        _of_graphs.append(buffer)
-        return buffer
+        raise DEVICE(
+            f"{what}, of {packed.size} bytes, would go to {self.library.device(self.like)} in each replay of the graph "
+            "that is captured here, from memory of the host which is another's by then; before the capture "
+            "x.structure_to(device) brings the structure of a batch there, with order=True for Padded and Packed too, "
+            f"and the same call the item of a padding; up to {written.MOST >> 10} KB a graph takes along, where the "
+            "driver has a compiler; give larger numbers as arrays of the device"
+        )
 
     def sent(self, packed: Array, what: str) -> Sent:
         """The same, for all streams."""

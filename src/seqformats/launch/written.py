@@ -9,12 +9,9 @@ The kernel is PTX, which a driver compiles when it loads it: Numba has no parame
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..arrays.library import Array
-
-if TYPE_CHECKING:  # which imports this file
-    from .resident import Place
+from ..arrays.library import Array, Library
+from ..errors import DeviceError
+from .driver import Code, Driver
 
 _WORDS = 496
 SMALL = 8 * _WORDS
@@ -49,17 +46,22 @@ _PTX = f"""
 """
 
 
-def written(packed: Array, place: Place) -> Array:
-    """Memory of the device that has these bytes, a multiple of 8 and at most `MOST`, once the stream comes to it."""
-    driver, library = place.driver, place.library
-    assert driver is not None
-    code = driver.writers.get(place.index)
-    if code is None:
-        code = driver.load(_PTX.encode() + b"\0", _NAME, 1 + _WORDS, _NAME)
-        driver.writers[place.index] = code
-    buffer = library.empty((packed.size,), library.dtype("uint8"), place.like)
+def writer(driver: Driver, index: int) -> Code | None:
+    """The kernel on a device; None where the driver has no compiler, as in some containers."""
+    if index not in driver.writers:
+        try:
+            driver.writers[index] = driver.load(_PTX.encode() + b"\0", _NAME, 1 + _WORDS, _NAME)
+        except DeviceError:
+            driver.writers[index] = None
+    return driver.writers[index]
+
+
+def written(packed: Array, code: Code, library: Library, like: Array) -> Array:
+    """Memory beside `like` that has these bytes, a multiple of 8 and at most `MOST`, once its stream comes to it."""
+    stream = library.stream(like)
+    buffer = library.empty((packed.size,), library.dtype("uint8"), like)
     address = library.address(buffer)
     for begin in range(0, packed.size, SMALL):
         part = packed[begin : begin + SMALL].tobytes()
-        code.start_with(len(part) >> 3, place.stream, address + begin, part)
+        code.start_with(len(part) >> 3, stream, address + begin, part)
     return buffer
