@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays.library import Array, Library
+from ..arrays.numpy import NUMPY
 from ..errors import DEVICE
 from ..layout import Layout
 from . import written
@@ -201,8 +202,7 @@ def known_of(structure: Any) -> list[Array]:
 
 def begins_at(x: Array) -> int:
     """Where an array lies on the host, while it lives."""
-    address: int = x.__array_interface__["data"][0]
-    return address
+    return NUMPY.address(x)
 
 
 def packed_of(parts: Sequence[Array]) -> tuple[list[int], Array]:
