@@ -74,6 +74,14 @@ def test_layouts_that_are_forgotten_are_found_again(gpu, From, monkeypatch):
 
 
 @on_each_library
+@pytest.mark.parametrize("To", [sf.Padded, sf.Masked], ids=oracle.format_name)
+@from_each
+def test_more_steps_than_the_source_has(gpu, From, To):
+    x = example(From)
+    oracle.assert_layout(gpu.down(sf.convert(gpu.up(x), To, width=7)), sf.convert(x, To, width=7))
+
+
+@on_each_library
 def test_changed_data_is_refused(gpu):
     x = gpu.up(example())
     object.__setattr__(x, "data", x.data[:-1])

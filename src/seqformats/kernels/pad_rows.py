@@ -46,8 +46,10 @@ def line_of(begins: Integers, read: Layout, write: Layout, k: int, unit: int) ->
         return begin_of(read, k, read.cum[k + 1] - read.cum[k], 1), unit
     if write.step == 1 and read.step != 0:
         return k * unit, read.step * unit
+    if write.step != 1 and read.step == 0:
+        return begins[k] if k < begins.size else 0, unit  # there may be more steps than the source has
     if write.step != 1 and read.step != 1:
-        return begins[k] if read.step == 0 else k * read.step, unit
+        return k * read.step, unit
     return 0, 0
 
 
