@@ -231,21 +231,22 @@ class Translator:
         self.builder.ret(I32(len(self.barriers)))
         self.builder.position_at_end(self.barriers[-1])
 
-    def do_ld(self, words, args):
-        b = self.builder
+    def words_at(self, words, text):
+        """Of an access: the type of its words, and where each of them lies."""
         kind = kind_of(words[-1])
         count = int(words[-2][1:]) if re.fullmatch(r"v\d", words[-2]) else 1
-        base = self.pointer(args[1], words[0], kind, count)
-        for k, name in enumerate(re.findall(r"[%\w]+", args[0])):
-            self.put(name, b.load(b.gep(base, [I64(k)])), signed=words[-1][0] == "s")
+        base = self.pointer(text, words[0], kind, count)
+        return kind, [self.builder.gep(base, [I64(k)]) for k in range(count)]
+
+    def do_ld(self, words, args):
+        _, places = self.words_at(words, args[1])
+        for name, place in zip(re.findall(r"[%\w]+", args[0]), places, strict=True):
+            self.put(name, self.builder.load(place), signed=words[-1][0] == "s")
 
     def do_st(self, words, args):
-        b = self.builder
-        kind = kind_of(words[-1])
-        count = int(words[-2][1:]) if re.fullmatch(r"v\d", words[-2]) else 1
-        base = self.pointer(args[0], words[0], kind, count)
-        for k, name in enumerate(re.findall(r"[%\w-]+", args[1])):
-            b.store(self.get(name, kind), b.gep(base, [I64(k)]))
+        kind, places = self.words_at(words, args[0])
+        for name, place in zip(re.findall(r"[%\w-]+", args[1]), places, strict=True):
+            self.builder.store(self.get(name, kind), place)
 
     def do_atom(self, words, args):
         space, operation, word = words

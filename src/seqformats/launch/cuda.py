@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -44,9 +43,6 @@ _ARRAY, _SIZE, _ADDRESS = 7, 2, 4
 _FAR = 1 << 32
 """From so many items on an array of a call needs places of 64 bits."""
 _CODES = {size: dtype.str[1:] for size, dtype in WORDS.items()}
-
-WAITS = os.environ.get("SEQFORMATS_CUDA_SYNC", "0") not in ("", "0")
-"""Is every kernel waited for, so that an error comes up where it was made?"""
 
 _MOST_OF_NOTHING = 64
 _of_nothing: dict[int, tuple[tuple[Any, ...], list[str], list[int]]] = {}
@@ -135,8 +131,7 @@ def _started(
         code = _prepared(kernel, driver, place.index, signature, len(words), short)
         kernel.on_gpus[key] = code
     code.start(grid, block, place.stream, words)
-    if WAITS and driver is not None and not place.captured:
-        driver.check(driver.StreamSynchronize(place.stream), f"the kernel {kernel.name}, which was waited for")
+    place.started(kernel.name)
 
 
 def _prepared(kernel: Kernel, driver: Driver | None, index: int, signature: Signature, words: int, short: bool) -> Any:

@@ -19,6 +19,7 @@ later in it; so it is not found by whoever comes after the capture.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,6 +33,9 @@ from . import written
 from .driver import DEFAULT_STREAMS, Driver, Event
 
 Words = tuple[int, ...]
+
+WAITS = os.environ.get("SEQFORMATS_CUDA_SYNC", "0") not in ("", "0")
+"""Is every kernel waited for, so that an error comes up where it was made?"""
 
 _NAMED = 16  # layouts and arrays that are found by themselves: a room for each width, and few of the others
 _CONSTANTS = 64  # items that are kept on a device
@@ -55,6 +59,11 @@ class Place:
         self.stream = library.stream(like)
         self.captured = driver is not None and self.stream not in DEFAULT_STREAMS and driver.capturing(self.stream)
 
+    def started(self, name: str) -> None:
+        """Wait for a kernel that has been started, if every one is waited for; a capture would be invalid then."""
+        if WAITS and self.driver is not None and not self.captured:
+            self.driver.check(self.driver.StreamSynchronize(self.stream), f"the kernel {name}, which was waited for")
+
     def brought(self, packed: Array, what: str) -> Array:
         """Bytes on the device, a multiple of 8 of them; DeviceError in a capture if they are many."""
         most = written.MOST if self.captured else written.SMALL
@@ -63,6 +72,7 @@ class Place:
             code = written.writer(self.driver, self.index)
         if code is not None:
             buffer = written.written(packed, code, self.library, self.like)
+            self.started(code.name)
             if self.captured:
                 _of_graphs.append(buffer)
             return buffer
