@@ -19,7 +19,7 @@ def text_of(function, signature, capability):
     """The PTX of a kernel; nothing is assembled, and nothing kept on disk."""
     parts = importlib.import_module("seqformats.kernels.parts.cubins")
     arguments = parts.gpu.types.void(*map(parts.kind_of, signature))
-    return parts.gpu.compile_ptx(parts.bound(function), arguments, cc=capability)[0]
+    return parts.ptx_of(function, arguments, capability)
 
 
 def image_of(name, function, signature, capability, kept):

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 SHORT = 4 if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0") else 64
 """Up to so many rows, a column of a sequence is the work of one thread of a GPU; in the simulator few are many."""
+MOST_THREADS = 256
+"""So many threads a block of a GPU has at most."""
 
 
 class Layout(NamedTuple):

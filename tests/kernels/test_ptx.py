@@ -126,10 +126,8 @@ WITH_ADDRESSES = [name for name in MOVES if "absolute" in inspect.getsource(KERN
 def ptx_of(function, kinds, compute, bits=32):
     """The code of a kernel function for arguments of these kinds: "f4" is an array of float32, None an integer."""
     pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
-    from numba import cuda
-
-    from seqformats.kernels.parts.cubins import kind_of
-    from seqformats.kernels.parts.gpu import bound
+    from seqformats.kernels.parts import cubins
+    from seqformats.kernels.parts.gpu import gpu
 
     def word_of(kind):
         if isinstance(kind, tuple):
@@ -137,8 +135,7 @@ def ptx_of(function, kinds, compute, bits=32):
         return {None: "i", "layout": ("Layout", "i8", "i8", "i8", "i", "i", "i", "i")}.get(kind, kind)
 
     words = with_places([word_of(kind) for kind in kinds], bits)
-    code, _ = cuda.compile_ptx(bound(function), cuda.types.void(*map(kind_of, words)), cc=compute)
-    return code
+    return cubins.ptx_of(function, gpu.types.void(*map(cubins.kind_of, words)), compute)
 
 
 def kinds_of(function, items, addresses=False):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 
+from ..layout import MOST_THREADS
 from .driver import SIMULATED
 from .kernel import Work
 
 # Threads of a block, and how many of them lie side by side in a row.  The simulator takes 0.07 ms a thread.
-THREADS, _ACROSS = (16, 4) if SIMULATED else (256, 128)
+THREADS, _ACROSS = (16, 4) if SIMULATED else (MOST_THREADS, 128)
+# A thread of these has a column of a sequence, and a block keeps its registers until the longest of its own is done.
+_UNIT_THREADS = 8 if SIMULATED else 64
 # Kernels over sequences have shared memory for 128; the order of sums depends on the number.
 SUM_THREADS, _SUM_ACROSS = (16, 4) if SIMULATED else (128, 128)
 # Those over scores have it for 256, so many where a row of scores has many places.
-SCORE_THREADS, _MANY_SCORES = (8, 40) if SIMULATED else (256, 1 << 12)
+SCORE_THREADS, _MANY_SCORES = (8, 40) if SIMULATED else (MOST_THREADS, 1 << 12)
 # Kernels loop over what the grid does not cover.
 _MOST_BLOCKS = 4 if SIMULATED else 1 << 16
 _MOST_RUNS = 4 if SIMULATED else 65535
@@ -50,7 +53,7 @@ def geometry(over: str, work: Work, size: int) -> tuple[Triple, Triple, tuple[in
     if over == "rooms":
         return (*_rooms(work.units, int(work.rows) // work.units, size), ())
     if over == "units":
-        (blocks, _, _), block = _blocks(work.units, size)
+        (blocks, _, _), block = _blocks(work.units, size, threads=_UNIT_THREADS)
         return (blocks, min(-(-size // block[0]), _MOST_RUNS), 1), block, ()
     return (*_blocks(int(work.rows), size), ())
 
@@ -76,10 +79,10 @@ def between(blocks: int, least: int = _LEAST_BLOCKS) -> int:
     return max(min(blocks, _MOST_BLOCKS), least)
 
 
-def _blocks(rows: int, row: int, runs: int = 1) -> tuple[Triple, Triple]:
+def _blocks(rows: int, row: int, runs: int = 1, threads: int = THREADS) -> tuple[Triple, Triple]:
     """Grid and block: along x threads for the words of a row, along y for rows; the grid's y for `runs` of rows."""
     across = _power(row, _ACROSS)
-    down = min(THREADS // across, _power(rows, THREADS))
+    down = min(max(threads // across, 1), _power(rows, threads))
     runs = min(runs, _MOST_RUNS)
     return (between(-(-rows // down), -(-_LEAST_BLOCKS // runs)), runs, 1), (across, down, 1)
 

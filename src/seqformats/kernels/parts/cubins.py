@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...layout import Layout
+from ...layout import MOST_THREADS, Layout
 from ...native.signature import FOURS, Signature, Word
 from .gpu import bound, gpu
 
@@ -37,10 +37,22 @@ def compiled(function: Callable[..., Any], signature: Signature, capability: tup
     if newer:
         capability = max([one for one in known if one <= capability], default=max(known))
     arguments = gpu.types.void(*[kind_of(word) for word in signature])
-    ptx, _ = gpu.compile_ptx(bound(function), arguments, cc=capability)
-    ptx, entry = named(ptx, name)
+    ptx, entry = named(ptx_of(function, arguments, capability), name)
     cubin, log = (b"", "") if newer else linked(ptx, capability, name)
     return Compiled(cubin, ptx, entry, log)
+
+
+def ptx_of(function: Callable[..., Any], arguments: Any, capability: tuple[int, int]) -> str:
+    """The PTX of a kernel, which says two things that the compiler of Numba's package leaves open.
+
+    Each sum and each product is rounded by itself: else the assembler makes one operation of some of them, of other ones
+    in each kernel, and the same sequence would have another result in a kernel for short ones.  And no block has more
+    than `MOST_THREADS` threads: for blocks of 1,024 the assembler would save registers, and let a load wait for the one
+    before.
+    """
+    ptx, _ = gpu.compile_ptx(bound(function), arguments, cc=capability)
+    ptx = re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", ptx)
+    return re.sub(r"(\.entry [\w$]+\([^)]*\))", rf"\1\n.maxntid {MOST_THREADS}, 1, 1", ptx)
 
 
 def supported() -> list[tuple[int, int]]:
