@@ -84,9 +84,6 @@ class OnNumPy:
         """`sf.vjp` of NumPy's arrays to NumPy's arrays, calculated in the library."""
         return sf.vjp(function, *args, **options)
 
-    slices_to_one_row = False
-    """Is a slice of rows without items one row, however many were asked for?"""
-
     def need_products(self):
         """Skip the test where the library has no product of matrices."""
 
@@ -178,8 +175,6 @@ class OnOther(OnNumPy):
 
 class OnNumba(OnOther):
     """Numba's device arrays, which take every dtype."""
-
-    slices_to_one_row = not SIMULATED
 
     def need(self):
         need_gpu()

@@ -14,6 +14,7 @@ from seqformats.beam import rows as of_beams
 from seqformats.ctc import rows as of_prefixes
 from seqformats.kernels.parts.record import COMPLEX
 from seqformats.launch.kernel import kernel
+from seqformats.layout import MOST_THREADS
 from seqformats.native.signature import FOURS, with_places
 
 if TYPE_CHECKING:  # put among the globals of a kernel before it is compiled
@@ -161,8 +162,13 @@ def instructions(code):
 
 
 def assert_clean(code, floats=()):
-    """No local memory, no calls, no address of an unknown space, and no floating point but in these types."""
+    """No local memory, no calls, no address of an unknown space, and no floating point but in these types.
+
+    Each of these rounds by itself, and the assembler knows how many threads there are.
+    """
+    assert f".maxntid {MOST_THREADS}, 1, 1" in code
     for line in instructions(code):
+        assert not re.match(r"(@\S+ )?(add|sub|mul)\.f(32|64)\b", line), f"{line} may become part of a product and sum"
         assert not re.search(r"\b(ld|st)\.(?!global\.|shared\.|param\.)", line), line
         assert not line.startswith("call"), line
         for kind in {"f16", "f32", "f64"} - set(floats):
@@ -182,7 +188,7 @@ def assert_assembles(name, code, compute):
 
     code, entry = cubins.named(code, name)
     assert entry == name
-    cubin, log = cubins.linked(code, compute, name)
+    cubin, _, log = cubins.assembled(code, compute, name)
     assert cubin.startswith(b"\x7fELF")
     assert name.encode() in cubin
     assert_fits(log)
@@ -383,4 +389,4 @@ def test_what_does_not_fit_is_seen():
 
     code, _ = cubins.named(ptx_of(overflowing, ["f4", "f4"], (9, 0)), "overflowing")
     with pytest.raises(AssertionError):
-        assert_fits(cubins.linked(code, (9, 0), "overflowing")[1])
+        assert_fits(cubins.assembled(code, (9, 0), "overflowing")[2])

@@ -27,6 +27,8 @@ class NumbaDevice(Library):
     arithmetic = False
 
     def adopt(self, x: DeviceArray, what: str) -> DeviceArray:
+        if x.size == 0 and 0 in x.strides:
+            return allocate(x.shape, x.dtype, index_of(x))
         return x if x.is_c_contiguous() else self.from_host(self.to_numpy(x), x)
 
     def kind(self, x: DeviceArray) -> str:
@@ -57,7 +59,7 @@ class NumbaDevice(Library):
         wanted = np.dtype(dtype)
         if x.dtype == wanted:
             return x
-        if not {x.dtype.str[1:], wanted.str[1:]} <= CASTS or not x.dtype.isnative:
+        if not {x.dtype.str[1:], wanted.str[1:]} <= CASTS or not (x.dtype.isnative and wanted.isnative):
             return self.from_host(self.to_numpy(x).astype(wanted), x)
         out = self.empty(tuple(x.shape), wanted, x)
         if size_of(x.shape):
@@ -171,11 +173,24 @@ def allocate(shape: Shape, dtype: DType, index: int, zeros: bool = False) -> Dev
     shape = tuple(map(int, shape))
     with gpu.gpus[index]:
         if not simulated:
+            if 0 in shape:
+                return _of_nothing(shape, np.dtype(dtype))
             array = gpu.device_array(shape, dtype)
             if zeros and array.size:
                 array.gpu_data.memset(0, stream=gpu.default_stream())
             return array
         return gpu.to_device(np.zeros(shape, dtype)) if zeros else gpu.device_array(shape, dtype)
+
+
+def _of_nothing(shape: Shape, dtype: DType) -> DeviceArray:
+    """A new array without items, whose rows are apart, on the current device.
+
+    Numba says that rows without items are 0 bytes apart, so that every slice of them is one row.  Where the axis
+    without places has the widest steps it finds no byte from the first item to the last, and a slice needs no memory.
+    """
+    step = max(dtype.itemsize, 1)
+    strides = [step if size else step * (sum(shape) + 1) for size in shape]
+    return type(gpu.device_array(0, dtype))(shape, strides, dtype)
 
 
 def from_host(x: Array, index: int) -> DeviceArray:

@@ -103,6 +103,9 @@ def select(query: Query) -> Candidates:
     """The best candidates of every beam."""
     apart = query.apart.begin.size > 0
     if query.library.kind(query.x) != "cpu":
+        if query.uploaded is None:  # what more than one kernel takes
+            host = query.running, *query.wanted
+            query = query._replace(uploaded=Uploaded(query.library, host, query.x))
         of_rows = row_lists(query, None)
         return _with_apart(query, of_rows) if apart else merged(query, of_rows)
     lists = _best_tokens(query, query.wanted)

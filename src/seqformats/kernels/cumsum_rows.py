@@ -4,7 +4,7 @@
 end.  The first 16 rows of float32 are added up in float32, and from there on in float64, rounded for each row.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .parts import (
     CALCULATES,
@@ -29,6 +29,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.columns import four_along
     from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu, item_in, number_in, wide, zero_in
 
@@ -126,13 +127,6 @@ def cpu(x: Array, out: Array, at: Layout, back: int, width: int, lo: int, hi: in
             k += count
 
 
-@shared
-def four_along(x: Array, columns: Columns, place: int, by: int) -> Any:
-    """Four items of a column one after the other, forwards or, where `by` is -1, backwards."""
-    a, b = x[item_at(columns, place)], x[item_at(columns, place + by)]
-    return a, b, x[item_at(columns, place + 2 * by)], x[item_at(columns, place + 3 * by)]
-
-
 def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
     """All units, a thread a column of each; while four rows are added the next four are on their way."""
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
@@ -143,47 +137,48 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             single = zero_in(out) * number_in(out, -0.0)  # -0.0, to which -0.0 can be added
-            total = wide(single)  # of more than 16 rows
             following = (zero_in(x), zero_in(x), zero_in(x), zero_in(x))
             if length >= 4:
                 following = four_along(x, columns, begin, by)
             t = 0
+            while t + 4 <= min(length, 16):
+                a, b, c, d = following
+                if t + 8 <= length:
+                    following = four_along(x, columns, begin + (t + 4) * by, by)
+                place = begin + t * by
+                single += a
+                out[item_at(columns, place)] = single
+                single += b
+                out[item_at(columns, place + by)] = single
+                single += c
+                out[item_at(columns, place + 2 * by)] = single
+                single += d
+                out[item_at(columns, place + 3 * by)] = single
+                t += 4
+            while t < min(length, 16):
+                place = item_at(columns, begin + t * by)
+                single += x[place]
+                out[place] = single
+                t += 1
+            total = wide(single)
             while t + 4 <= length:
                 a, b, c, d = following
                 if t + 8 <= length:
                     following = four_along(x, columns, begin + (t + 4) * by, by)
                 place = begin + t * by
-                d0, d1 = item_at(columns, place), item_at(columns, place + by)
-                d2, d3 = item_at(columns, place + 2 * by), item_at(columns, place + 3 * by)
-                if t < 16:
-                    single += a
-                    out[d0] = single
-                    single += b
-                    out[d1] = single
-                    single += c
-                    out[d2] = single
-                    single += d
-                    out[d3] = single
-                    if t == 12:
-                        total = wide(single)
-                else:
-                    total += wide(a)
-                    out[d0] = item_in(out, total)
-                    total += wide(b)
-                    out[d1] = item_in(out, total)
-                    total += wide(c)
-                    out[d2] = item_in(out, total)
-                    total += wide(d)
-                    out[d3] = item_in(out, total)
+                total += wide(a)
+                out[item_at(columns, place)] = item_in(out, total)
+                total += wide(b)
+                out[item_at(columns, place + by)] = item_in(out, total)
+                total += wide(c)
+                out[item_at(columns, place + 2 * by)] = item_in(out, total)
+                total += wide(d)
+                out[item_at(columns, place + 3 * by)] = item_in(out, total)
                 t += 4
             while t < length:
-                d0 = item_at(columns, begin + t * by)
-                if t < 16:
-                    single += x[d0]
-                    out[d0] = single
-                else:
-                    total += wide(x[d0])
-                    out[d0] = item_in(out, total)
+                place = item_at(columns, begin + t * by)
+                total += wide(x[place])
+                out[place] = item_in(out, total)
                 t += 1
             k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y

@@ -15,7 +15,6 @@ from .parts import (
     KernelSpec,
     Layout,
     alike,
-    along,
     at_least,
     at_most,
     beyond,
@@ -36,7 +35,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_of, three_of
+    from .parts.columns import eight_of
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import better, gpu, natural, zero_in
 
@@ -125,6 +124,29 @@ def best_of_four(best: Any, four: tuple[Any, Any, Any, Any], least: int) -> Any:
     return better(better(best, c, least), d, least)
 
 
+@shared
+def best_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> Any:
+    """The largest (least) of every so many items of a column from t on; `least` is a constant.
+
+    A thread with no item of its own begins with the first one, as all do, which does no harm.
+    """
+    best = x[item_at(columns, 0)]
+    first = best
+    while t < columns.length:
+        a, b, c, d, e, f, g, h = eight_of(x, columns, t, by, first)
+        best = best_of_four(best_of_four(best, (a, b, c, d), least), (e, f, g, h), least)
+        t += 8 * by
+    return best
+
+
+@shared
+def best_of_column(x: Array, columns: Columns, t: int, by: int, least: int) -> Any:
+    """The same, where `least` is a number: each loop compares one way."""
+    if least:
+        return best_one_way(x, columns, t, by, 1)
+    return best_one_way(x, columns, t, by, 0)
+
+
 def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
     values = natural(gpu.shared.array(128, x.dtype))
@@ -138,17 +160,8 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
             values[place] = 0
             best = values[place]  # zero in the dtype of x
             if k < width and length != 0:
-                # threads with no row of their own begin with the first, which does no harm
-                best = x[(first + along(at, 0)) * width + k]
                 columns = Columns(first * width + k, length, width, at.steps, at.step)
-                t = gpu.threadIdx.y
-                while t + 3 * gpu.blockDim.y < length:
-                    best = best_of_four(best, four_of(x, columns, t, gpu.blockDim.y), least)
-                    t += 4 * gpu.blockDim.y
-                while t < length:
-                    a = x[item_at(columns, t)]
-                    best = better(best, a, least)
-                    t += gpu.blockDim.y
+                best = best_of_column(x, columns, gpu.threadIdx.y, gpu.blockDim.y, least)
             values[place] = best
             gpu.syncthreads()
             half = gpu.blockDim.y >> 1
@@ -163,19 +176,6 @@ def cuda(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
         u += gpu.gridDim.x
 
 
-@shared
-def best_of_column(x: Array, columns: Columns, least: int) -> Any:
-    """The largest (least) item of a column, which has one; `least` is a constant: each loop compares one way."""
-    best = x[item_at(columns, 0)]
-    t = 0
-    while t + 4 <= columns.length:  # eight at a time want so many registers that they take longer
-        best = best_of_four(best, four_of(x, columns, t, 1), least)
-        t += 4
-    if t < columns.length:
-        best = best_of_four(best, (*three_of(x, columns, t), best), least)
-    return best
-
-
 def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
     """All units, a thread for each column; see `SHORT`."""
     u = first_unit()
@@ -186,10 +186,8 @@ def short(x: Array, out: Array, at: Layout, least: int, width: int) -> None:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             if length == 0:
                 out[i * width + k] = zero_in(out)
-            elif least:
-                out[i * width + k] = best_of_column(x, columns, 1)
             else:
-                out[i * width + k] = best_of_column(x, columns, 0)
+                out[i * width + k] = best_of_column(x, columns, 0, 1, least)
             k += columns_of_grid()
         u += units_of_grid()
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, SUMS, Array, Columns, KernelSpec, Layout, compiled, item_at, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_of
+    from .parts.columns import four_along
     from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+    from .parts.gpu import gpu, zero_in
 
 
 @compiled
@@ -29,31 +29,42 @@ def cpu(x: Array, before: Array, out: Array, at: Layout, back: int, width: int, 
 
 
 def cuda(x: Array, before: Array, out: Array, at: Layout, back: int, width: int) -> None:
-    """All pieces, a thread a column of each; four rows are on their way at a time."""
+    """All pieces, a thread a column of each; while four rows are added the next eight are on their way."""
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < at.cum.size - 1:
         _, first, length = locate(at, i)
-        place, by = (length - 1) * back, 1 - 2 * back
+        begin, by = (length - 1) * back, 1 - 2 * back
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, 1)
             total = before[i * width + k]
-            t = place
-            for _ in range(length >> 2):
-                a, b, c, d = four_of(x, columns, t, by)
+            following = (zero_in(x), zero_in(x), zero_in(x), zero_in(x))
+            after = following
+            if length >= 4:
+                following = four_along(x, columns, begin, by)
+            if length >= 8:
+                after = four_along(x, columns, begin + 4 * by, by)
+            t = 0
+            while t + 4 <= length:
+                a, b, c, d = following
+                following = after
+                if t + 12 <= length:
+                    after = four_along(x, columns, begin + (t + 8) * by, by)
+                place = begin + t * by
                 total += a
-                out[item_at(columns, t)] = total
+                out[item_at(columns, place)] = total
                 total += b
-                out[item_at(columns, t + by)] = total
+                out[item_at(columns, place + by)] = total
                 total += c
-                out[item_at(columns, t + 2 * by)] = total
+                out[item_at(columns, place + 2 * by)] = total
                 total += d
-                out[item_at(columns, t + 3 * by)] = total
-                t += 4 * by
-            for _ in range(length & 3):
-                total += x[item_at(columns, t)]
-                out[item_at(columns, t)] = total
-                t += by
+                out[item_at(columns, place + 3 * by)] = total
+                t += 4
+            while t < length:
+                place = item_at(columns, begin + t * by)
+                total += x[place]
+                out[place] = total
+                t += 1
             k += columns_of_grid()
         i += gpu.gridDim.x * gpu.blockDim.y
 

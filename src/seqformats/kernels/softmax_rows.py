@@ -38,7 +38,7 @@ from .parts import (
 from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import column_powers, next_of, powers_of, put_some
+    from .parts.columns import column_powers, eight_of, powers_of, put_some
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import gpu, ln, natural, number_in, zero_in
 
@@ -112,20 +112,27 @@ def cpu(x: Array, out: Array, at: Layout, log: int, width: int, lo: int, hi: int
 
 
 @shared
+def put_beside(four: tuple[Any, Any, Any, Any], top: Any, shift: Any, log: int) -> Any:
+    """What becomes of four items."""
+    a, b, c, d = four
+    a, b, c, d = a - top, b - top, c - top, d - top
+    if log:
+        return a - shift, b - shift, c - shift, d - shift
+    return exp(a) * shift, exp(b) * shift, exp(c) * shift, exp(d) * shift
+
+
+@shared
 def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: tuple[Any, Any, int]) -> None:
     """The results of every so many items of a column from t on; `found` is what `powers_of` gives, and `log`."""
     top, total, log = found
     total += total - total  # NaN where it is infinite
     shift = ln(total) if log else (zero_in(x) + number_in(x, 1)) / total  # one division a column
-    following = next_of(x, columns, t, by, top)
     while t < columns.length:
-        a, b, c, d = following
-        following = next_of(x, columns, t + 4 * by, by, top)
-        a, b, c, d = a - top, b - top, c - top, d - top
-        if log:
-            put_some(out, columns, t, by, (a - shift, b - shift, c - shift, d - shift))
-        else:
-            put_some(out, columns, t, by, (exp(a) * shift, exp(b) * shift, exp(c) * shift, exp(d) * shift))
+        a, b, c, d, e, f, g, h = eight_of(x, columns, t, by, top)
+        put_some(out, columns, t, by, put_beside((a, b, c, d), top, shift, log))
+        t += 4 * by
+        if t < columns.length:
+            put_some(out, columns, t, by, put_beside((e, f, g, h), top, shift, log))
         t += 4 * by
 
 

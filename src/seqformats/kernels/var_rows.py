@@ -37,7 +37,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_of, share_of, tree_sum
+    from .parts.columns import four_of, share_of, some_of, tree_sum
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import chosen, gpu, item_in, natural, number_in, sqrt, wide, zero_in
 
@@ -103,30 +103,34 @@ def moment(item: Any, mean: Any, turn: int) -> Any:
 
 
 @shared
+def four_more(total: Any, four: tuple[Any, Any, Any, Any], mean: Any, turn: int) -> Any:
+    """A sum of moments with four more."""
+    a, b, c, d = four
+    total = (total + moment(a, mean, turn)) + moment(b, mean, turn)
+    return (total + moment(c, mean, turn)) + moment(d, mean, turn)
+
+
+@shared
 def moments_of(x: Array, out: Array, columns: Columns, mean: Any, turn: int, share: Any) -> Any:
     """The `moment` of every so many items of a column from some on, added up eight at a time, in the dtype of `out`."""
     t, by = share
     none = zero_in(out)
-    total, blocks = none, wide(none)
-    taken = 0
-    while t + 3 * by < columns.length:
-        a, b, c, d = four_of(x, columns, t, by)
-        total += moment(a, mean, turn)
-        total += moment(b, mean, turn)
-        total += moment(c, mean, turn)
-        total += moment(d, mean, turn)
+    blocks = wide(none)
+    while t + 7 * by < columns.length:
+        four, others = four_of(x, columns, t, by), four_of(x, columns, t + 4 * by, by)
+        blocks += wide(four_more(four_more(none, four, mean, turn), others, mean, turn))
+        t += 8 * by
+    total = none
+    if t + 3 * by < columns.length:
+        total = four_more(total, four_of(x, columns, t, by), mean, turn)
         t += 4 * by
-        taken += 4
-        if taken & 7 == 0:
-            blocks += wide(total)
-            total = none
-    while t < columns.length:
-        total += moment(x[item_at(columns, t)], mean, turn)
-        t += by
-        taken += 1
-        if taken & 7 == 0:
-            blocks += wide(total)
-            total = none
+    if t < columns.length:
+        a, b, c, _ = some_of(x, columns, t, by, zero_in(x))
+        total += moment(a, mean, turn)
+        if t + by < columns.length:
+            total += moment(b, mean, turn)
+        if t + 2 * by < columns.length:
+            total += moment(c, mean, turn)
     return item_in(out, blocks + wide(total))
 
 

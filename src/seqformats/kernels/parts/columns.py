@@ -83,11 +83,13 @@ def some_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
 
 
 @plain_on_cuda
-def next_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
-    """The same, `none` where there is no item t: so that the next ones are on their way while these are used."""
-    if t < columns.length:
-        return some_of(x, columns, t, by, none)
-    return none, none, none, none
+def eight_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
+    """The same for eight items, all on their way at a time."""
+    a, b, c, d = some_of(x, columns, t, by, none)
+    e = f = g = h = none
+    if t + 4 * by < columns.length:
+        e, f, g, h = some_of(x, columns, t + 4 * by, by, none)
+    return a, b, c, d, e, f, g, h
 
 
 @plain_on_cuda
@@ -104,16 +106,6 @@ def put_some(out: Array, columns: Columns, t: int, by: int, some: tuple[Item, It
 
 
 @plain_on_cuda
-def three_of(x: Array, columns: Columns, t: int) -> Any:
-    """Item t of a column and the next two, where there are fewer the last one again, all on their way at a time."""
-    last = columns.length - 1
-    a = x[item_at(columns, min(t, last))]
-    b = x[item_at(columns, min(t + 1, last))]
-    c = x[item_at(columns, min(t + 2, last))]
-    return a, b, c
-
-
-@plain_on_cuda
 def four_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     """Item t of a column and the next three, each `by` items after the one before, all on their way at a time."""
     place = item_at(columns, t)
@@ -123,6 +115,13 @@ def four_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     far = by * (columns.step * columns.width)  # the same for every four of a column
     b, c = x[place + far], x[place + 2 * far]
     return x[place], b, c, x[place + 3 * far]
+
+
+@plain_on_cuda
+def four_along(x: Array, columns: Columns, place: int, by: int) -> Any:
+    """Four items of a column one after the other, forwards or, where `by` is -1, backwards."""
+    a, b = x[item_at(columns, place)], x[item_at(columns, place + by)]
+    return a, b, x[item_at(columns, place + 2 * by)], x[item_at(columns, place + 3 * by)]
 
 
 @plain_on_cuda
@@ -192,13 +191,14 @@ def short_sum(x: Array, out: Array, columns: Columns) -> Any:
         if t & 31 == 0:
             blocks += wide(total)
             total = none
-    if t + 4 <= columns.length:
-        a, b, c, d = four_of(x, columns, t, 1)
-        total += ((item_in(out, a) + b) + c) + d
-        t += 4
     if t < columns.length:
-        a, b, c = three_of(x, columns, t)
-        total += a
+        a, b, c, d, e, f, g, _ = eight_of(x, columns, t, 1, zero_in(x))
+        if t + 4 <= columns.length:
+            total += ((item_in(out, a) + b) + c) + d
+            a, b, c = e, f, g
+            t += 4
+        if t < columns.length:
+            total += a
         if t + 1 < columns.length:
             total += b
         if t + 2 < columns.length:
@@ -240,29 +240,28 @@ def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     """
     none, one = zero_in(x), number_in(x, 1)
     infinity = none + number_in(x, math.inf)
-    top, total, blocks = none - number_in(x, 1.7976931348623157e308 if x.itemsize == 8 else LARGEST), none, wide(none)
-    taken = 0
-    following = next_of(x, columns, t, by, none - infinity)
+    top, blocks = none - number_in(x, 1.7976931348623157e308 if x.itemsize == 8 else LARGEST), wide(none)
     while t < columns.length:
-        a, b, c, d = following
-        following = next_of(x, columns, t + 4 * by, by, none - infinity)
-        best = greater(greater(a, b), greater(c, d))
+        a, b, c, d, e, f, g, h = eight_of(x, columns, t, by, none - infinity)
+        best = greater(greater(greater(a, b), greater(c, d)), greater(greater(e, f), greater(g, h)))
         best = chosen(infinity, best, best, top)
         best = chosen(best, top + one, best, top)
+        total = none
         if is_above(best, top):
-            total = chosen(best, top, item_in(x, blocks + wide(total)) * rescaling(x, top, best), total)
+            total = chosen(best, top, item_in(x, blocks) * rescaling(x, top, best), none)
             blocks = chosen(best, top, wide(none), blocks)
             top = best
         total += quick_exp(a - top)
         total += quick_exp(b - top)
         total += quick_exp(c - top)
         total += quick_exp(d - top)
-        t += 4 * by
-        taken += 4
-        if taken & 7 == 0:
-            blocks += wide(total)
-            total = none
-    return top, item_in(x, blocks + wide(total))
+        total += quick_exp(e - top)
+        total += quick_exp(f - top)
+        total += quick_exp(g - top)
+        total += quick_exp(h - top)
+        blocks += wide(total)
+        t += 8 * by
+    return top, item_in(x, blocks)
 
 
 @plain_on_cuda
@@ -289,30 +288,25 @@ def column_powers(x: Array, parts: Array, place: int, k: int, columns: Columns) 
 def slopes_of(x: Array, y: Array, columns: Columns, t: int, by: int, log: int) -> Any:
     """The sum of ``x * y`` over every so many items of a column from t on, or of `x` where `log` is 1."""
     none = zero_in(x)
-    total, blocks = none, wide(none)
-    taken = 0
-    while t + 3 * by < columns.length:
+    blocks = wide(none)
+    while t + 7 * by < columns.length:
         a, b, c, d = four_of(x, columns, t, by)
+        e, f, g, h = four_of(x, columns, t + 4 * by, by)
         if not log:
-            e, f, g, h = four_of(y, columns, t, by)
-            a, b, c, d = a * e, b * f, c * g, d * h
-        total += a
-        total += b
-        total += c
-        total += d
-        t += 4 * by
-        taken += 4
-        if taken & 7 == 0:
-            blocks += wide(total)
-            total = none
+            i, j, k, m = four_of(y, columns, t, by)
+            a, b, c, d = a * i, b * j, c * k, d * m
+            i, j, k, m = four_of(y, columns, t + 4 * by, by)
+            e, f, g, h = e * i, f * j, g * k, h * m
+        blocks += wide((((((((none + a) + b) + c) + d) + e) + f) + g) + h)
+        t += 8 * by
+    total = none
     while t < columns.length:
-        p = item_at(columns, t)
-        total += x[p] if log else x[p] * y[p]
-        t += by
-        taken += 1
-        if taken & 7 == 0:
-            blocks += wide(total)
-            total = none
+        a, b, c, d = some_of(x, columns, t, by, none)
+        if not log:
+            e, f, g, h = some_of(y, columns, t, by, none)
+            a, b, c, d = a * e, b * f, c * g, d * h
+        total = (((total + a) + b) + c) + d
+        t += 4 * by
     return item_in(x, blocks + wide(total))
 
 
@@ -368,13 +362,13 @@ SHARED = {
     function.__name__: function
     for function in (
         share_of,
-        three_of,
         some_of,
-        next_of,
+        eight_of,
         put_some,
         tree_sum,
         tree_max,
         four_of,
+        four_along,
         eight_from,
         column_sum,
         short_sum,

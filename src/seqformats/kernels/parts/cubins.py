@@ -13,6 +13,8 @@ from ...layout import MOST_THREADS, Layout
 from ...native.signature import FOURS, Signature, Word
 from .gpu import bound, gpu
 
+_BOUND = f".maxntid {MOST_THREADS}, 1, 1"
+
 
 class Compiled(NamedTuple):
     """A kernel as code for a GPU."""
@@ -21,10 +23,10 @@ class Compiled(NamedTuple):
     """For GPUs of this capability; nothing where only a driver can make it of PTX."""
     ptx: str
     """For GPUs of this capability and later ones."""
-    entry: str
-    """What the kernel is called there."""
     log: str
     """What the assembler says of registers, and of memory for what does not fit them."""
+    entry: str
+    """What the kernel is called there."""
 
 
 def compiled(function: Callable[..., Any], signature: Signature, capability: tuple[int, int], name: str) -> Compiled:
@@ -38,21 +40,22 @@ def compiled(function: Callable[..., Any], signature: Signature, capability: tup
         capability = max([one for one in known if one <= capability], default=max(known))
     arguments = gpu.types.void(*[kind_of(word) for word in signature])
     ptx, entry = named(ptx_of(function, arguments, capability), name)
-    cubin, log = (b"", "") if newer else linked(ptx, capability, name)
-    return Compiled(cubin, ptx, entry, log)
+    if newer:
+        return Compiled(b"", ptx, "", entry)
+    return Compiled(*assembled(ptx, capability, name), entry)
 
 
 def ptx_of(function: Callable[..., Any], arguments: Any, capability: tuple[int, int]) -> str:
     """The PTX of a kernel, which says two things that the compiler of Numba's package leaves open.
 
-    Each sum and each product is rounded by itself: else the assembler makes one operation of some of them, of other ones
-    in each kernel, and the same sequence would have another result in a kernel for short ones.  And no block has more
-    than `MOST_THREADS` threads: for blocks of 1,024 the assembler would save registers, and let a load wait for the one
-    before.
+    Each sum and each product is rounded by itself: else the assembler makes one operation of some of them, of others in
+    another kernel, and a sequence would have another result where all of its batch are short.  And no block has more
+    than `MOST_THREADS` threads: for blocks of 1,024 the assembler saves registers, and has a load wait for the one
+    before it.
     """
     ptx, _ = gpu.compile_ptx(bound(function), arguments, cc=capability)
     ptx = re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", ptx)
-    return re.sub(r"(\.entry [\w$]+\([^)]*\))", rf"\1\n.maxntid {MOST_THREADS}, 1, 1", ptx)
+    return re.sub(r"(\.entry [\w$]+\([^)]*\))", rf"\1\n{_BOUND}", ptx)
 
 
 def supported() -> list[tuple[int, int]]:
@@ -68,6 +71,20 @@ def named(ptx: str, name: str) -> tuple[str, str]:
     if len(found) != 1:
         raise ValueError(f"{name} became {len(found)} kernels")
     return re.sub(rf"{re.escape(found[0])}(?=_param_|\b)", entry, ptx), entry
+
+
+def assembled(ptx: str, capability: tuple[int, int], name: str) -> tuple[bytes, str, str]:
+    """The code of a GPU, what it was made of, and what the assembler says of it.
+
+    Registers are saved until a multiprocessor has room for 1,024 threads, whose loads cover each other's; or for fewer,
+    where else a thread's own numbers would go to memory and back.
+    """
+    for blocks in (4, 3, 2, 1):
+        crowded = ptx.replace(_BOUND, f"{_BOUND}\n.minnctapersm {blocks}")
+        cubin, log = linked(crowded, capability, name)
+        if not re.search(r"[1-9]\d* bytes spill", log):
+            break
+    return cubin, crowded, log
 
 
 def linked(ptx: str, capability: tuple[int, int], name: str) -> tuple[bytes, str]:
