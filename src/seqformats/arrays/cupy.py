@@ -4,8 +4,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from ..errors import DEVICE, DTYPE, said
-from .library import Array, DType, Library, Shape, device_name
+from .library import Array, DType, Library, Operand, Shape, device_name
 from .numpy import NUMPY
 
 CuPyArray: TypeAlias = Any  # cupy.ndarray, of a package that need not be there
@@ -55,6 +57,11 @@ class CuPy(Library):
     def stack(self, items: Sequence[object], like: CuPyArray) -> CuPyArray:
         with like.device:
             return self.cupy.stack([self.cupy.asarray(item) for item in items])
+
+    def overwrite(self, x: CuPyArray, index: Array, value: Operand) -> None:
+        if not isinstance(value, self.cupy.ndarray):  # it writes a number that equals 0 as zeros, and so does -0.0
+            value = self.from_host(np.array(value, x.dtype), x)
+        x[self.from_host(index, x)] = value
 
     def take(self, x: CuPyArray, index: CuPyArray, axis: int) -> CuPyArray:
         return self.cupy.take(x, self.from_host(index, x), axis)

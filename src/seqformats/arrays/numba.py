@@ -4,6 +4,7 @@ Numba can allocate, copy and slice them; what else an array library offers is ma
 Numba's default stream.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -190,7 +191,24 @@ def _of_nothing(shape: Shape, dtype: DType) -> DeviceArray:
     """
     step = max(dtype.itemsize, 1)
     strides = [step if size else step * (sum(shape) + 1) for size in shape]
-    return type(gpu.device_array(0, dtype))(shape, strides, dtype)
+    return _nothing()(shape, strides, dtype)
+
+
+@functools.cache
+def _nothing() -> Any:
+    """What such an array is, so that its slices and other shapes are too."""
+    plain: Any = type(gpu.device_array(0, np.uint8))
+
+    class Nothing(plain):  # type: ignore[misc]
+        def __getitem__(self, index: Any) -> DeviceArray:
+            made = super().__getitem__(index)
+            return _of_nothing(made.shape, made.dtype)
+
+        def reshape(self, *shape: Any, **options: Any) -> DeviceArray:
+            made = super().reshape(*shape, **options)
+            return _of_nothing(made.shape, made.dtype)
+
+    return Nothing
 
 
 def from_host(x: Array, index: int) -> DeviceArray:
