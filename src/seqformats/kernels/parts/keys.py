@@ -69,23 +69,19 @@ def tree_powers(largest: Array, sums: Array, threads: int) -> None:
     me = gpu.threadIdx.x
     none = largest.dtype.type(-math.inf)
     gpu.syncthreads()
-    while threads > 1:
-        parts = max(threads >> 3, 1)  # eight in a turn, since a turn takes as long as its barrier
-        if me < parts:
-            top = largest[me]
-            k = me + parts
-            while k < threads:
-                top = max(top, largest[k])
-                k += parts
-            total = sums.dtype.type(0)
-            k = me
-            while k < threads:
-                total += sums[k] * quick_exp(largest[k] - top) if top > none else sums[k]
-                k += parts
+    half = threads >> 1
+    while half > 0:
+        if me < half:
+            other = largest[me + half]
+            top = max(largest[me], other)
+            if top > none:
+                total = sums[me] * quick_exp(largest[me] - top) + sums[me + half] * quick_exp(other - top)
+            else:
+                total = sums[me] + sums[me + half]
             largest[me] = top
             sums[me] = total
         gpu.syncthreads()
-        threads = parts
+        half >>= 1
 
 
 KEYS = {
