@@ -560,13 +560,13 @@ def traffic(monkeypatch):
 
     need_gpu()
     from seqformats.arrays.numba import NumbaDevice
-    from seqformats.launch import cuda
+    from seqformats.launch import cuda, resident
 
     monkeypatch.setattr(launch, "_launchers", {})  # which remember what they were made of
     watched(cuda, "start", lambda kernel, *_: kernel.name)
+    watched(resident.Place, "brought", "up")  # by a copy or by a kernel
     for kind in (NumbaDevice, Torch, CuPy):
         watched(kind, "to_numpy", "down")
-        watched(kind, "upload", "up")
         watched(kind, "from_host", "up")
     return log
 
