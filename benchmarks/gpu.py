@@ -37,6 +37,7 @@ SECONDS = 300
 """For which a step may run."""
 
 Call = Callable[[], Any]
+Run = Callable[[Any], Any]
 
 
 class Batch(NamedTuple):
@@ -63,7 +64,7 @@ def beams(quick: bool) -> list[tuple[str, tuple[int, int, int]]]:
     return list(BEAMS.items())[1 if quick else 0 :]
 
 
-OPERATIONS: dict[str, Callable[[Any], Any]] = {
+OPERATIONS: dict[str, Run] = {
     "Ragged -> Masked": lambda x: sf.convert(x, sf.Masked),
     "Ragged -> Padded": lambda x: sf.convert(x, sf.Padded),
     "Ragged -> Packed": lambda x: sf.convert(x, sf.Packed),
@@ -116,7 +117,7 @@ def runs(on: Arrays, _: bool) -> list[dict[str, Any]]:
     """Every operation on a few rows, by itself."""
     x = np.random.default_rng(0).standard_normal((40, 8), np.float32)
 
-    def one(run: Callable[[Any], Any]) -> dict[str, Any]:
+    def one(run: Run) -> dict[str, Any]:
         run(sf.Ragged(on.put(x), host.LENGTHS))
         on.settle()
         return {"runs": True}
@@ -128,7 +129,7 @@ def correct(on: Arrays, quick: bool) -> list[dict[str, Any]]:
     """Beside the CPU, where sums are made in another order."""
     rows = []
 
-    def compared(run: Callable[[Any], Any], there: Any, here: Any, exact: bool) -> dict[str, Any]:
+    def compared(run: Run, there: Any, here: Any, exact: bool) -> dict[str, Any]:
         mine, theirs = plain(run(there)), plain(run(here))
         if mine.shape != theirs.shape:
             return {"error": f"the shape is {mine.shape} instead of {theirs.shape}"}
@@ -216,45 +217,50 @@ def of_torch(on: Any, x: Any, batch: Batch) -> dict[str, Call]:
 
 
 def graph(on: Any, _: bool) -> list[dict[str, Any]]:
-    """A graph of a resident structure gives the right result of new items; one of another cannot be captured."""
+    """A graph of a resident or small structure gives the right result of new items; one of another is refused."""
     if on.name != "PyTorch":
         return [{"call": "graph", "left out": f"left out with {on.name}: it is tried with PyTorch"}]
     torch = on.torch
     rng = np.random.default_rng(2)
 
-    def replayed(run: Callable[[Any], Any], resident: bool) -> dict[str, Any]:
-        x = on.put(rng.standard_normal((40, 8), np.float32))
-        ragged = sf.Ragged(x, host.LENGTHS)
-        run(ragged if resident else sf.Ragged(x, [10, 20, 10]))  # the code is loaded in both cases
+    def replayed(
+        run: Run, lengths: list[int], resident: bool, refused: bool = False
+    ) -> dict[str, Any]:
+        x = on.put(rng.standard_normal((sum(lengths), 8), np.float32))
+        ragged = sf.Ragged(x, lengths)
+        run(ragged if resident else sf.Ragged(x, lengths[::-1]))  # the code is loaded in both cases
         on.settle()
         captured, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         try:
             with torch.cuda.graph(captured, stream=side):
                 result = run(ragged)
         except sf.DeviceError:
-            if resident:
+            if not refused:
                 raise
             return {"refused": True}
-        if not resident:
+        if refused:
             return {"error": "the structure went into the graph, from memory of the host"}
-        new = rng.standard_normal((40, 8), np.float32)
+        new = rng.standard_normal(x.shape, np.float32)
         x.copy_(torch.from_numpy(new))
         for _ in range(40):  # takes page-locked memory that was given back
             torch.empty(1 << 16, dtype=torch.uint8, pin_memory=True).fill_(255)
         captured.replay()
         on.settle()
-        wanted = plain(run(sf.Ragged(new, host.LENGTHS)))
+        wanted = plain(run(sf.Ragged(new, lengths)))
         right = np.allclose(plain(result), wanted, rtol=1e-4, atol=1e-5)
         return {"replays": True} if right else {"error": "the replay gives another result than the CPU"}
 
     rows = [
-        {"call": name} | outcome(lambda run=run: replayed(run, True))
+        {"call": name} | outcome(lambda run=run: replayed(run, host.LENGTHS, True))
         for name, run in OPERATIONS.items()
         if name not in WITH_NUMBERS
     ]
+    padded = OPERATIONS["Ragged -> Masked"]
+    few = outcome(lambda: replayed(padded, host.LENGTHS, False))
     # last, since it may spoil what comes after it
-    last = outcome(lambda: replayed(OPERATIONS["Ragged -> Masked"], False))
-    return [*rows, {"call": "a structure that is not there"} | last]
+    many = outcome(lambda: replayed(padded, [*range(4), *[2] * 10_000], False, refused=True))
+    rows += [{"call": "a small structure that is not there"} | few]
+    return [*rows, {"call": "a large structure that is not there"} | many]
 
 
 STEPS: dict[str, Callable[[Any, bool], list[dict[str, Any]]]] = {

@@ -35,7 +35,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_of
+    from .parts.columns import four_of, some_of
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
     from .parts.gpu import better, gpu, natural, zero_in
 
@@ -131,11 +131,13 @@ def best_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> Any
     A thread with no item of its own begins with the first one, as all do, which does no harm.
     """
     best = x[item_at(columns, 0)]
-    first = best
-    while t < columns.length:
-        a, b, c, d, e, f, g, h = eight_of(x, columns, t, by, first)
-        best = best_of_four(best_of_four(best, (a, b, c, d), least), (e, f, g, h), least)
+    while t + 7 * by < columns.length:  # all eight on their way at a time
+        best = best_of_four(best, four_of(x, columns, t, by), least)
+        best = best_of_four(best, four_of(x, columns, t + 4 * by, by), least)
         t += 8 * by
+    while t < columns.length:
+        best = best_of_four(best, some_of(x, columns, t, by, best), least)
+        t += 4 * by
     return best
 
 

@@ -51,10 +51,12 @@ def ptx_of(function: Callable[..., Any], arguments: Any, capability: tuple[int, 
     Each sum and each product is rounded by itself: else the assembler makes one operation of some of them, of others in
     another kernel, and a sequence would have another result where all of its batch are short.  And no block has more
     than `MOST_THREADS` threads: for blocks of 1,024 the assembler saves registers, and has a load wait for the one
-    before it.
+    before it.  Where nothing is calculated its loads are together already, and what it saves are more threads.
     """
     ptx, _ = gpu.compile_ptx(bound(function), arguments, cc=capability)
     ptx = re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", ptx)
+    if not re.search(r"\.f(32|64)\s", ptx):
+        return ptx
     return re.sub(r"(\.entry [\w$]+\([^)]*\))", rf"\1\n{_BOUND}", ptx)
 
 
