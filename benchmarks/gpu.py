@@ -223,9 +223,7 @@ def graph(on: Any, _: bool) -> list[dict[str, Any]]:
     torch = on.torch
     rng = np.random.default_rng(2)
 
-    def replayed(
-        run: Run, lengths: list[int], resident: bool, refused: bool = False
-    ) -> dict[str, Any]:
+    def replayed(run: Run, lengths: list[int], resident: bool, refused: bool = False) -> dict[str, Any]:
         x = on.put(rng.standard_normal((sum(lengths), 8), np.float32))
         ragged = sf.Ragged(x, lengths)
         run(ragged if resident else sf.Ragged(x, lengths[::-1]))  # the code is loaded in both cases
