@@ -77,6 +77,7 @@ def in_pieces(monkeypatch):
         return times
 
     monkeypatch.setattr(Pieces, "ROWS", 16)
+    monkeypatch.setattr(Pieces, "GROUP", 2)  # which are merged in two levels
     return begin
 
 
@@ -95,6 +96,17 @@ def test_pieces(name, special, in_pieces):
     for one, other in zip(leaves(found), leaves(wanted), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+
+
+def test_largest_items_are_merged_in_levels(in_pieces):
+    """The pieces of the longest sequence in twos, four times; equal items stay in their order."""
+    lengths = [300, 0, 41, 5]
+    x = sf.Ragged(np.random.default_rng(1).integers(0, 40, (sum(lengths), 3)).astype("f4"), lengths)
+    with closed_doors():
+        wanted, _ = sf.topk(x, 4), in_pieces()
+        found = sf.topk(x, 4)
+    for one, other in zip(found, wanted, strict=True):
+        oracle.assert_bits(leaves(one)[0], leaves(other)[0])
 
 
 @pytest.mark.parametrize("dtype", ["i4", "i8"])

@@ -280,22 +280,32 @@ class Structure:
 class Pieces:
     """The pieces of sequences, as sequences themselves: each has 1,024 rows, the last of a sequence what is left."""
 
-    __slots__ = ("_room", "each", "whole")
+    __slots__ = ("_groups", "_room", "each", "whole")
 
     ROWS = 1 << 10
+    GROUP = 1 << 5
     LONG = 1 << 13
     """Sequences of more rows than this are the work of several blocks of a GPU each."""
 
     whole: Structure  # the sequences, whose rows are pieces
     each: Structure  # the pieces, whose rows are those of the sequences
 
-    def __init__(self, structure: Structure) -> None:
+    def __init__(self, structure: Structure, size: int = 0) -> None:
+        size = size or self.ROWS
         there = structure.lengths > 0
-        self.whole = Structure.of_lengths(-(-structure.lengths // self.ROWS))
-        rows = np.full(self.whole.rows, self.ROWS, _INT64)
-        rows[self.whole.offsets[1:][there] - 1] = (structure.lengths[there] - 1) % self.ROWS + 1
+        self.whole = Structure.of_lengths(-(-structure.lengths // size))
+        rows = np.full(self.whole.rows, size, _INT64)
+        rows[self.whole.offsets[1:][there] - 1] = (structure.lengths[there] - 1) % size + 1
         self.each = Structure.of_lengths(rows)
+        self._groups: Pieces | None = None
         self._room: tuple[int, int, Layout] | None = None
+
+    @property
+    def groups(self) -> "Pieces":
+        """The sequences as pieces of 32 of these pieces."""
+        if self._groups is None:
+            self._groups = Pieces(self.whole, self.GROUP)
+        return self._groups
 
     def laid(self, at: Layout) -> Layout:
         """Where the pieces lie, if the sequences lie so, in blocks: one after the other, or in rooms."""

@@ -1,4 +1,4 @@
-"""The largest items of every sequence of those of its pieces, which `topk_rows` has found, and their means.
+"""The largest items of every sequence of those of its pieces, which `topk_rows` has found or this, and their means.
 
 ``x (pieces * most * width,)``, falling in every piece, and their `places` there; ``pieces (n + 1,)`` is how many pieces
 there are before each sequence, ``rows (pieces + 1,)`` the rows before each piece.  The results `out`, `tops` and

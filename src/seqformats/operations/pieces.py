@@ -15,7 +15,7 @@ from ..arrays import Array, Library, frozen
 from ..formats import Ragged
 from ..formats.rows import lay_out, move
 from ..formats.structure import Pieces, Structure
-from ..launch.kernel import Kernel, kernel
+from ..launch.kernel import Kernel, Work, kernel
 from ..layout import Layout
 
 sum_pieces, add_pieces = kernel("sum_pieces"), kernel("add_pieces")
@@ -156,14 +156,28 @@ def largest(
     width: int,
     structure: Structure,
 ) -> None:
-    """What `topk_rows` does, with all it can find."""
+    """What `topk_rows` does, with all it can find.
+
+    The items of some pieces are merged by a thread a column, and what comes of them again, until they are few.
+    """
     (out, tops, _), (own, ks, most) = made, args
-    data, at, each, whole = cut(library, data, own, width, structure)
-    none = library.empty((each.n * width,), out.dtype, out)
-    parts = library.empty((each.n * most * width,), tops.dtype, tops)
-    places = library.empty((each.n * most * width,), library.dtype("int64"), tops)
-    topk_rows.start(library, (data,), (none, parts, places), (at, _ONE, most, 1), width, each)
-    merge_tops.start(library, (parts, places), made, (whole.offsets, each.offsets, ks), width, whole)
+    data, at, each, _ = cut(library, data, own, width, structure)
+
+    def of(parts: Structure) -> tuple[Array, Array, Array]:
+        """Means that nobody reads, items, and their places, of so many parts of sequences."""
+        size = parts.n * width
+        places = library.empty((size * most,), library.dtype("int64"), tops)
+        return library.empty((size,), out.dtype, out), library.empty((size * most,), tops.dtype, tops), places
+
+    level: Pieces = structure.pieces
+    found, over, rows = of(each), each, each.offsets
+    topk_rows.start(library, (data,), found, (at, _ONE, most, 1), width, each)
+    while level.whole.longest > Pieces.GROUP:
+        level = level.groups
+        merged, work = of(level.each), Work(level.each.n, level.each.rows)
+        merge_tops.start(library, found[1:], merged, (level.each.offsets, rows, _ONE), width, over, work)
+        found, over, rows = merged, level.each, rows[level.each.offsets]
+    merge_tops.start(library, found[1:], made, (level.whole.offsets, rows, ks), width, level.whole)
 
 
 def powers(
