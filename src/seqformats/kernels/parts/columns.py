@@ -138,18 +138,23 @@ def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
     """The sum of column k of a sequence, by the rule of `sums`, in float64 where it is float32.
 
     All threads of the block come here, and all of a column get the sum.  Each of them adds up four rows and leaves the
-    sum in `parts`, in whose dtype it is; then each adds these sums in their order.
+    sum in `parts`, in whose dtype it is, while its next four are on their way; then each adds these sums in their order.
     """
     none = parts.dtype.type(0)
     total, blocks, chunks, taken = none, wide(none), wide(none), 0
     fours = columns.length >> 2
     across, down = gpu.blockDim.x, gpu.blockDim.y
     own = gpu.threadIdx.y
+    following = (zero_in(x), zero_in(x), zero_in(x), zero_in(x))
+    if own < fours and k < columns.width:
+        following = four_of(x, columns, 4 * own, 1)
     while taken < fours:
         part = none
         if own < fours and k < columns.width:
-            a, b, c, d = four_of(x, columns, 4 * own, 1)
+            a, b, c, d = following
             part = ((item_in(parts, a) + b) + c) + d
+            if own + down < fours:
+                following = four_of(x, columns, 4 * (own + down), 1)
         parts[gpu.threadIdx.y * across + gpu.threadIdx.x] = part
         if down != 1:
             gpu.syncthreads()
