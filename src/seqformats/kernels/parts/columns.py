@@ -137,8 +137,8 @@ def eight_from(x: Array, place: int, by: int) -> Any:
 def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
     """The sum of column k of a sequence, by the rule of `sums`, in float64 where it is float32.
 
-    All threads of the block come here, and all of a column get the sum.  Each of them adds up four rows and leaves the
-    sum in `parts`, in whose dtype it is, while its next four are on their way; then each adds these sums in their order.
+    All threads of the block come here, and all of a column get the sum.  Each adds up four rows, and leaves the sum in
+    `parts`, in whose dtype it is, while its next four are on their way; then each adds these sums in their order.
     """
     none = parts.dtype.type(0)
     total, blocks, chunks, taken = none, wide(none), wide(none), 0
