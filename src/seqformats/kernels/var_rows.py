@@ -96,42 +96,42 @@ def cpu(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int,
 
 
 @shared
-def moment(item: Any, mean: Any, turn: int) -> Any:
-    """What is added up of an item in each turn: what it is beside the mean, at last squared."""
-    value = item - mean
-    return value * value if turn == 2 else value
-
-
-@shared
-def four_more(total: Any, four: tuple[Any, Any, Any, Any], mean: Any, turn: int) -> Any:
-    """A sum of moments with four more."""
+def four_more(sums: Any, squares: Any, four: tuple[Any, Any, Any, Any], mean: Any) -> Any:
+    """Sums of what is beside the mean, and of its squares, with four items more."""
     a, b, c, d = four
-    total = (total + moment(a, mean, turn)) + moment(b, mean, turn)
-    return (total + moment(c, mean, turn)) + moment(d, mean, turn)
+    a, b, c, d = a - mean, b - mean, c - mean, d - mean
+    return (((sums + a) + b) + c) + d, (((squares + a * a) + b * b) + c * c) + d * d
 
 
 @shared
-def moments_of(x: Array, out: Array, columns: Columns, mean: Any, turn: int, share: Any) -> Any:
-    """The `moment` of every so many items of a column from some on, added up eight at a time, in the dtype of `out`."""
+def moments_of(x: Array, out: Array, columns: Columns, mean: Any, share: Any) -> Any:
+    """Sums over every so many items of a column from some on, of what is beside the mean and of its squares.
+
+    Eight are added up at a time, in the dtype of `out`.
+    """
     t, by = share
     none = zero_in(out)
-    blocks = wide(none)
+    sums, squares = wide(none), wide(none)
     while t + 7 * by < columns.length:
         four, others = four_of(x, columns, t, by), four_of(x, columns, t + 4 * by, by)
-        blocks += wide(four_more(four_more(none, four, mean, turn), others, mean, turn))
+        s, q = four_more(none, none, four, mean)
+        s, q = four_more(s, q, others, mean)
+        sums += wide(s)
+        squares += wide(q)
         t += 8 * by
-    total = none
+    s = q = none
     if t + 3 * by < columns.length:
-        total = four_more(total, four_of(x, columns, t, by), mean, turn)
+        s, q = four_more(s, q, four_of(x, columns, t, by), mean)
         t += 4 * by
     if t < columns.length:
         a, b, c, _ = some_of(x, columns, t, by, zero_in(x))
-        total += moment(a, mean, turn)
+        a, b, c = a - mean, b - mean, c - mean
+        s, q = s + a, q + a * a
         if t + by < columns.length:
-            total += moment(b, mean, turn)
+            s, q = s + b, q + b * b
         if t + 2 * by < columns.length:
-            total += moment(c, mean, turn)
-    return item_in(out, blocks + wide(total))
+            s, q = s + c, q + c * c
+    return item_in(out, sums + wide(s)), item_in(out, squares + wide(q))
 
 
 @shared
@@ -163,16 +163,17 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
             share = share_of(length)
             if k >= width or length <= ddof:
                 share = length, 1
-            # three calls, as in `short`: of one that is told the turn by a number there might be other code
-            parts[place] = moments_of(x, out, columns, out.dtype.type(0), 0, share)
+            total, _ = moments_of(x, out, columns, out.dtype.type(0), share)
+            parts[place] = total
             tree_sum(parts, place)
             mean = parts[gpu.threadIdx.x] / number
             gpu.syncthreads()  # before the memory is used again
-            parts[place] = moments_of(x, out, columns, mean, 1, share)
+            total, more = moments_of(x, out, columns, mean, share)
+            parts[place] = total
             tree_sum(parts, place)
             sums = parts[gpu.threadIdx.x]
             gpu.syncthreads()
-            parts[place] = moments_of(x, out, columns, mean, 2, share)
+            parts[place] = more
             tree_sum(parts, place)
             squares = parts[gpu.threadIdx.x]
             gpu.syncthreads()
@@ -190,9 +191,9 @@ def short(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: in
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length if length > ddof else 0, width, at.steps, at.step)
-            mean = moments_of(x, out, columns, zero_in(out), 0, (0, 1)) / number_in(out, max(length, 1))
-            sums = moments_of(x, out, columns, mean, 1, (0, 1))
-            squares = moments_of(x, out, columns, mean, 2, (0, 1))
+            total, _ = moments_of(x, out, columns, zero_in(out), (0, 1))
+            mean = total / number_in(out, max(length, 1))
+            sums, squares = moments_of(x, out, columns, mean, (0, 1))
             put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
             k += columns_of_grid()
         u += units_of_grid()
