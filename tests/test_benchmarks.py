@@ -258,6 +258,36 @@ def test_the_part_of_the_host_is_measured_without_a_gpu():
     assert all(float(time) > 0 for _, time, _ in rows[2:])
 
 
+OF_NOTHING = """
+import numpy as np
+import seqformats as sf
+from numba import cuda
+
+for shape in [(4, 0), (0,), (2, 0, 3), (0, 1, 0)]:
+    there, given = np.empty(shape, "f4"), cuda.device_array(shape, "f4")
+    for here in (sf.to_device(there, "cuda"), sf.Ragged(given, [shape[0]]).data):
+        for part in (slice(0, 0), slice(1, 3), slice(None, None, 2), slice(5, 9)):
+            assert here[part].shape == there[part].shape, (shape, part, here[part].shape)
+            assert here[part][0:1].shape == there[part][0:1].shape
+        assert here.reshape((0, *shape))[0:0].shape == (0, *shape)
+x = sf.Ragged(cuda.device_array((4, 0), "f4"), [1, 0, 3])
+assert [y.shape for y in sf.convert(x, sf.List).items] == [(1, 0), (0, 0), (3, 0)]
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it puts a driver in the place of Linux's")
+@pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="the arrays are its own")
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+@pytest.mark.passes("compiled", reason="the simulator has NumPy's arrays")
+def test_rows_without_items_of_numba_are_sliced(tmp_path):
+    """Numba itself says that every slice of them is one row."""
+    build = "import pathlib, sys; from benchmarks import host; host.build(pathlib.Path(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True)
+    env = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", OF_NOTHING], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_a_benchmark_of_gpus_lacks_is_said(tmp_path):
     done = on_gpu("--host", CC="no-such-compiler")
     assert done.returncode == 1

@@ -29,7 +29,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_along
+    from .parts.columns import four_along, sums_along
     from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu, item_in, number_in, wide, zero_in
 
@@ -142,18 +142,10 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
                 following = four_along(x, columns, begin, by)
             t = 0
             while t + 4 <= min(length, 16):
-                a, b, c, d = following
+                four = following
                 if t + 8 <= length:
                     following = four_along(x, columns, begin + (t + 4) * by, by)
-                place = begin + t * by
-                single += a
-                out[item_at(columns, place)] = single
-                single += b
-                out[item_at(columns, place + by)] = single
-                single += c
-                out[item_at(columns, place + 2 * by)] = single
-                single += d
-                out[item_at(columns, place + 3 * by)] = single
+                single = sums_along(out, columns, begin + t * by, by, single, four)
                 t += 4
             while t < min(length, 16):
                 place = item_at(columns, begin + t * by)
@@ -165,15 +157,7 @@ def cuda(x: Array, out: Array, at: Layout, back: int, width: int) -> None:
                 a, b, c, d = following
                 if t + 8 <= length:
                     following = four_along(x, columns, begin + (t + 4) * by, by)
-                place = begin + t * by
-                total += wide(a)
-                out[item_at(columns, place)] = item_in(out, total)
-                total += wide(b)
-                out[item_at(columns, place + by)] = item_in(out, total)
-                total += wide(c)
-                out[item_at(columns, place + 2 * by)] = item_in(out, total)
-                total += wide(d)
-                out[item_at(columns, place + 3 * by)] = item_in(out, total)
+                total = sums_along(out, columns, begin + t * by, by, total, (wide(a), wide(b), wide(c), wide(d)))
                 t += 4
             while t < length:
                 place = item_at(columns, begin + t * by)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .parts import CALCULATES, SUMS, Array, Columns, KernelSpec, Layout, compiled, item_at, locate
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_along
+    from .parts.columns import four_along, sums_along
     from .parts.device import columns_of_grid, first_column
     from .parts.gpu import gpu, zero_in
 
@@ -46,19 +46,10 @@ def cuda(x: Array, before: Array, out: Array, at: Layout, back: int, width: int)
                 after = four_along(x, columns, begin + 4 * by, by)
             t = 0
             while t + 4 <= length:
-                a, b, c, d = following
-                following = after
+                four, following = following, after
                 if t + 12 <= length:
                     after = four_along(x, columns, begin + (t + 8) * by, by)
-                place = begin + t * by
-                total += a
-                out[item_at(columns, place)] = total
-                total += b
-                out[item_at(columns, place + by)] = total
-                total += c
-                out[item_at(columns, place + 2 * by)] = total
-                total += d
-                out[item_at(columns, place + 3 * by)] = total
+                total = sums_along(out, columns, begin + t * by, by, total, four)
                 t += 4
             while t < length:
                 place = item_at(columns, begin + t * by)

@@ -170,14 +170,14 @@ def largest(
         return library.empty((size,), out.dtype, out), library.empty((size * most,), tops.dtype, tops), places
 
     level: Pieces = structure.pieces
-    found, over, rows = of(each), each, each.offsets
-    topk_rows.start(library, (data,), found, (at, _ONE, most, 1), width, each)
+    lists, over, rows = of(each), each, each.offsets
+    topk_rows.start(library, (data,), lists, (at, _ONE, most, 1), width, each)
     while level.whole.longest > Pieces.GROUP:
         level = level.groups
         merged, work = of(level.each), Work(level.each.n, level.each.rows)
-        merge_tops.start(library, found[1:], merged, (level.each.offsets, rows, _ONE), width, over, work)
-        found, over, rows = merged, level.each, rows[level.each.offsets]
-    merge_tops.start(library, found[1:], made, (level.whole.offsets, rows, ks), width, level.whole)
+        merge_tops.start(library, lists[1:], merged, (level.each.offsets, rows, _ONE), width, over, work)
+        lists, over, rows = merged, level.each, rows[level.each.offsets]
+    merge_tops.start(library, lists[1:], made, (level.whole.offsets, rows, ks), width, level.whole)
 
 
 def powers(

@@ -125,6 +125,23 @@ def four_along(x: Array, columns: Columns, place: int, by: int) -> Any:
 
 
 @plain_on_cuda
+def sums_along(
+    out: Array, columns: Columns, place: int, by: int, total: Item, four: tuple[Item, Item, Item, Item]
+) -> Any:
+    """Write a sum with each of four items more to where `four_along` reads them; the sum with all of them."""
+    a, b, c, d = four
+    total += a
+    out[item_at(columns, place)] = item_in(out, total)
+    total += b
+    out[item_at(columns, place + by)] = item_in(out, total)
+    total += c
+    out[item_at(columns, place + 2 * by)] = item_in(out, total)
+    total += d
+    out[item_at(columns, place + 3 * by)] = item_in(out, total)
+    return total
+
+
+@plain_on_cuda
 def eight_from(x: Array, place: int, by: int) -> Any:
     """``x[place]`` and seven more, each `by` items after the one before, all on their way at a time."""
     a, b, c, d = x[place], x[place + by], x[place + 2 * by], x[place + 3 * by]
@@ -374,6 +391,7 @@ SHARED = {
         tree_max,
         four_of,
         four_along,
+        sums_along,
         eight_from,
         column_sum,
         short_sum,
