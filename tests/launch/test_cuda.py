@@ -267,6 +267,31 @@ def test_what_the_compiler_makes(compiled, name, monkeypatch):
         assert_operation(compiled, name, sf.convert(numbers(lengths, item, "f4"), kind))
 
 
+def assert_largest(gpu, k, dtype):
+    """Several of the largest of numbers among which many are equal, or none at all, to the bit and in their places."""
+    rng = np.random.default_rng(k)
+    odd = np.array([np.nan, -np.inf, np.inf, -0.0, 0.0, 1, 2], dtype)
+    lengths = [0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 40]
+    for among in (odd, odd[1:], odd[1:2], odd[3:5]):
+        x = sf.Ragged(among[rng.integers(0, among.size, (sum(lengths), 6))], lengths)
+        for one in (x, sf.Ragged(np.sort(x.data, 0), lengths), sf.convert(x, sf.Packed)):
+            found, wanted = sf.topk(gpu.up(one), k), sf.topk(one, k)
+            for part, other in zip(found, wanted, strict=True):
+                assert_found(gpu, part, other, exact=True)
+
+
+@on_each_library
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 9])
+def test_the_largest_of_equal_numbers_and_of_no_numbers(gpu, k):
+    assert_largest(gpu, k, "f4")
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("k", [3, 4, 5, 9])
+def test_the_largest_as_they_are_compiled(compiled, k):
+    assert_largest(compiled, k, "f8" if k == 4 else "f4")
+
+
 INSTRUCTIONS = {
     "pad_rows": (35, lambda x: sf.convert(x, sf.Masked)),
     "blocks_to_steps": (21, lambda x: sf.convert(x, sf.Packed)),
@@ -278,6 +303,7 @@ INSTRUCTIONS = {
     "logsumexp_rows": (20.2, sf.reduce_logsumexp),
     "softmax_rows": (42.4, sf.softmax),
     "cumsum_rows": (10.9, sf.cumsum),
+    "topk_rows": (54, lambda x: sf.topk(x, 4)),
 }
 """At most so many of PTX, of all threads together, for a number; about a tenth more than it is."""
 

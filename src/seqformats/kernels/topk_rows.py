@@ -6,7 +6,7 @@ first, and their places in the sequence, -1 where it is too short.  NaN is beyon
 nobody will read these two, and on the CPU sequences share what little of them is written.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -38,31 +38,90 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import mean_of_first
+    from .parts.columns import eight_of, mean_of_first
     from .parts.device import columns_of_grid, first_column
-    from .parts.gpu import gpu
+    from .parts.gpu import gpu, zero_in
+
+
+@shared
+def precedes(value: Any, best: Any) -> Any:
+    """`beyond` without branches, which the threads of a warp would take one after the other."""
+    return (not value <= best) & (best == best)
+
+
+@shared
+def push(tops: Array, places: Integers, begin: int, end: int, width: int, value: Any, place: int, first: bool) -> None:
+    """Put an item among the falling ones at every `width` of ``tops[begin:end]``, before all of them if it is `first`.
+
+    What is at `end` is lost.
+    """
+    a = end
+    while a > begin and (first or beyond(value, tops[a - width], 0)):
+        tops[a] = tops[a - width]
+        places[a] = places[a - width]
+        a -= width
+    tops[a] = value
+    places[a] = place
+
+
+@shared
+def offer(
+    tops: Array, places: Integers, columns: Columns, begin: int, most: int, best: Any, least: Any, t: int, value: Any
+) -> Any:
+    """Item t to what `collect` holds: the four largest and their places, and the last of the rest."""
+    a, b, c, d, p, q, r, s = best
+    before_d = (t < 4) | precedes(value, d)
+    if t >= columns.length or not (before_d or (most > 4 and (t < most or precedes(value, least)))):
+        return best, least
+    if most > 4 and t >= 4:
+        rest, width = begin + 4 * columns.width, columns.width
+        out, place = d if before_d else value, s if before_d else t
+        push(tops, places, rest, rest + at_most(t - 4, most - 5) * width, width, out, place, before_d)
+        least = tops[rest + (most - 5) * width]
+    before_a = (t < 1) | precedes(value, a)  # what is beyond one of them is beyond all after it
+    before_b = (t < 2) | precedes(value, b)
+    before_c = (t < 3) | precedes(value, c)
+    d, s = value if before_d else d, t if before_d else s
+    d, s = c if before_c else d, r if before_c else s
+    c, r = value if before_c else c, t if before_c else r
+    c, r = b if before_b else c, q if before_b else r
+    b, q = value if before_b else b, t if before_b else q
+    b, q = a if before_a else b, p if before_a else q
+    a, p = value if before_a else a, t if before_a else p
+    return (a, b, c, d, p, q, r, s), least
 
 
 @shared
 def collect(x: Array, tops: Array, places: Integers, columns: Columns, begin: int, most: int) -> None:
-    """The `most` largest items of a column, and their places, to every `width` of ``tops[begin:]``."""
-    width = columns.width
-    for a in range(most):
-        tops[begin + a * width] = 0
+    """The `most` largest items of a column, and their places, to every `width` of ``tops[begin:]``.
+
+    Eight are read at a time, and the four largest are held in registers.
+    """
+    width, none = columns.width, zero_in(x)
+    for a in range(4, most):
+        tops[begin + a * width] = none
         places[begin + a * width] = -1
-    for t in range(columns.length):
-        value = x[item_at(columns, t)]
-        a = at_most(t, most)  # so many are there; it goes before those that it is beyond
-        if a == most and not beyond(value, tops[begin + (a - 1) * width], 0):
-            continue
-        if a == most:
-            a -= 1
-        while a > 0 and beyond(value, tops[begin + (a - 1) * width], 0):
-            tops[begin + a * width] = tops[begin + (a - 1) * width]
-            places[begin + a * width] = places[begin + (a - 1) * width]
-            a -= 1
-        tops[begin + a * width] = value
-        places[begin + a * width] = t
+    best, least = (none, none, none, none, -1, -1, -1, -1), none
+    t = 0
+    while t < columns.length:
+        a, b, c, d, e, f, g, h = eight_of(x, columns, t, 1, none)
+        best, least = offer(tops, places, columns, begin, most, best, least, t, a)
+        best, least = offer(tops, places, columns, begin, most, best, least, t + 1, b)
+        best, least = offer(tops, places, columns, begin, most, best, least, t + 2, c)
+        best, least = offer(tops, places, columns, begin, most, best, least, t + 3, d)
+        best, least = offer(tops, places, columns, begin, most, best, least, t + 4, e)
+        best, least = offer(tops, places, columns, begin, most, best, least, t + 5, f)
+        best, least = offer(tops, places, columns, begin, most, best, least, t + 6, g)
+        best, least = offer(tops, places, columns, begin, most, best, least, t + 7, h)
+        t += 8
+    a, b, c, d, p, q, r, s = best
+    tops[begin], places[begin] = a, p
+    if most > 1:
+        tops[begin + width], places[begin + width] = b, q
+    if most > 2:
+        tops[begin + 2 * width], places[begin + 2 * width] = c, r
+    if most > 3:
+        tops[begin + 3 * width], places[begin + 3 * width] = d, s
 
 
 @in_lanes
