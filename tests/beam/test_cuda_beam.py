@@ -619,10 +619,13 @@ def test_lists_of_ends_cost_one_copy_more(gpu, traffic):
 @on_each_library
 def test_limits_go_up_in_one_copy(gpu, traffic):
     limits = [sf.NoRepeatNgram(1), sf.BannedTokens([3]), sf.AllowedTokens([[1, 2, 4, 5, 6], [6, 5, 4, 2, 1]])]
-    for given in (limits[:2], limits[2:], limits):
+    first = limits[:2]
+    for given in (first, limits[2:], limits):
         for rule in ("hf", "ct2"):
             found = costs(gpu, traffic, {"constraints": given, "rule": rule})
-            assert without_gather(gpu, found) == ["best_tokens", "up", "merge_tokens", "down", "up"]
+            # nobody asks where rows come from that stay what they are; it goes up with the limits of the next step
+            moved = ["up"] if given is first else []
+            assert without_gather(gpu, found) == ["best_tokens", "up", "merge_tokens", "down", *moved]
 
 
 @on_each_library

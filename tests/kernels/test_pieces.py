@@ -16,7 +16,7 @@ from seqformats.beam.rows import Lists, Scores
 from seqformats.formats.late import count_true, offsets_of
 from seqformats.formats.leaves import leaves
 from seqformats.formats.structure import Pieces
-from seqformats.launch.kernel import Work
+from seqformats.launch.kernel import Work, kernel
 from seqformats.operations import order, over, pieces, softmax, weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, where kernels are interpreted
@@ -133,9 +133,9 @@ def test_candidates_by_groups(width, form, scores):
     places = min(query.places(width), width)
     groups = np.empty(rows * chunks * lanes, np.int64)
     work = Work(rows * chunks, rows)
-    candidates.start("group_scores", NUMPY, (query.x,), (groups,), (query.limits, query.form, chunks), width, work)
+    kernel("group_scores").start_named(NUMPY, (query.x,), (groups,), (query.limits, query.form, chunks), width, work)
     lists = Lists(np.empty(rows * places, "f4"), np.empty(rows * places, "i8"), np.empty(rows, "i8"), places)
     given = (Scores(query.x, query.running, query.form),)
     args = query.limits, query.wanted
-    candidates.start("best_of_groups", NUMPY, given, (lists, groups), args, width, Work(rows, rows))
+    kernel("best_of_groups").start_named(NUMPY, given, (lists, groups), args, width, Work(rows, rows))
     grouped_scores.assert_lists(NUMPY, candidates.RowLists(lists, width), query)

@@ -348,6 +348,7 @@ def test_a_small_structure_goes_into_a_capture(compiled):
     library, driver = arrays.known._by_type[There], compiled.driver
     calls = [lambda x: sf.convert(x, sf.Masked), lambda x: sf.convert(x, sf.Packed), sf.reduce_sum]
     calls += [lambda x: sf.shift(x, [k % 3 for k in range(len(x))]), lambda x: sf.convert(x, sf.Masked, fill=7)]
+    calls += [lambda x: sf.concat([np.float32(5), x, np.ones(4, "f4")])]
     for lengths in ([3, 0, 77, 20, 1], [1, 2] * 300):
         for called in (calls, [lambda x: sf.convert(x, sf.Padded)]):
             x = numbers(lengths, (4,), "f4")

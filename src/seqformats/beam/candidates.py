@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library
-from ..formats.structure import Structure
 from ..launch.grids import SCORE_THREADS, chunks_of
-from ..launch.kernel import Work, kernel, sent
+from ..launch.kernel import Numbers, Work, kernel
 from .plan import NO_LIMITS, Plan
 from .rows import Apart, Candidates, Limits, Lists, Scores, Wanted
 
@@ -20,26 +19,6 @@ LOGITS, LOGS, MASKED = range(3)
 _LISTS, _MOST_WORK = 128, 1 << 23
 # The most candidates of a row that `best_of_groups` has room for.
 _FEW = 64
-
-
-class Uploaded:
-    """Arrays of a step, beside the memories on a GPU: all in one copy."""
-
-    def __init__(self, library: Library, host: tuple[Array, ...], like: Array) -> None:
-        self._host = host  # an address means something only while its array is there
-        self.stream: int = library.stream(like)
-        uploaded = sent(library, host, like)
-        self._known = {_address(x): copy for x, copy in zip(host, uploaded, strict=True)}
-
-    def of(self, x: Any) -> Any:
-        """What was uploaded of an array of the host, or of those in a named tuple; or else itself."""
-        if isinstance(x, tuple):
-            return type(x)(*map(self.of, x))
-        return self._known.get(_address(x), x) if type(x) is np.ndarray else x
-
-
-def _address(x: Array) -> tuple[int, int]:
-    return x.__array_interface__["data"][0], x.size
 
 
 class Query(NamedTuple):
@@ -54,7 +33,7 @@ class Query(NamedTuple):
     apart: Apart  # the same
     longest: int  # the most rows of a beam
     largest: int  # the most candidates that one asks for
-    uploaded: Uploaded | None
+    numbers: Numbers | None  # arrays of the step, that a GPU gets at once
 
     @property
     def limits(self) -> Limits:
@@ -90,7 +69,7 @@ def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
     rows, width = x.shape
     out = library.empty((rows, width), x.dtype, x)
     limits = NO_LIMITS if plan is None else plan.limits
-    start("log_probabilities", library, (x,), (out,), (limits,), width, Work(rows, rows))
+    kernel("log_probabilities").start_named(library, (x,), (out,), (limits,), width, Work(rows, rows))
     return out
 
 
@@ -103,9 +82,8 @@ def select(query: Query) -> Candidates:
     """The best candidates of every beam."""
     apart = query.apart.begin.size > 0
     if query.library.kind(query.x) != "cpu":
-        if query.uploaded is None:  # what more than one kernel takes
-            host = query.running, *query.wanted
-            query = query._replace(uploaded=Uploaded(query.library, host, query.x))
+        if query.numbers is None:
+            query = query._replace(numbers=Numbers((query.running, *query.wanted)))
         of_rows = row_lists(query, None)
         return _with_apart(query, of_rows) if apart else merged(query, of_rows)
     lists = _best_tokens(query, query.wanted)
@@ -141,18 +119,18 @@ def row_lists(query: Query, per_parent: int | None) -> RowLists:
     counts, ids = buffer[: 8 * count].view(int64), buffer[8 * count : 8 * (count + size)].view(int64)
     lists = Lists(buffer[8 * (count + size) :].view(x.dtype), ids, counts, places)
     scores, chunks = Scores(x, running, form), chunks_of(width) if _by_groups(query, places) else 0
-    args: Arguments
+    args: tuple[Any, ...]
     if chunks:
         groups, over = library.empty((rows * chunks * SCORE_THREADS,), int64, x), Work(rows * chunks, rows)
-        numbers = query.limits, form, chunks
-        start("group_scores", library, (x,), (groups,), numbers, width, over, uploaded=query.uploaded)
+        args = query.limits, form, chunks
+        kernel("group_scores").start_named(library, (x,), (groups,), args, width, over, query.numbers)
         name, blocks, units, args = "best_of_groups", groups, rows, (query.limits, query.wanted)
     else:
         each = min(places, _LISTS) * places
         units = min(rows, max(_MOST_WORK // each, _LISTS))
         blocks = library.empty((units * each,), int64, x)
         name, args = "best_tokens", (query.limits, query.wanted, query.apart)
-    start(name, library, (scores,), (lists, blocks), args, width, Work(units, rows), uploaded=query.uploaded)
+    kernel(name).start_named(library, (scores,), (lists, blocks), args, width, Work(units, rows), query.numbers)
     return RowLists(lists, width, buffer)
 
 
@@ -207,7 +185,7 @@ def merged(query: Query, found: RowLists) -> Candidates:
         library, like = NUMPY, found.lists.values
     merged = library.empty((2 * size + count,), library.dtype("float64"), like)
     args, work = (wanted,), Work(count, 0)
-    start("merge_tokens", library, (found.lists,), (merged,), args, places, work, uploaded=query.uploaded)
+    kernel("merge_tokens").start_named(library, (found.lists,), (merged,), args, places, work, query.numbers)
     out = library.to_numpy(merged)
     with np.errstate(invalid="ignore", over="ignore"):  # where there is no candidate there is nothing sensible
         values, ids = out[:size].astype(np.float32), out[size : 2 * size].astype(np.int64)
@@ -259,31 +237,3 @@ def interleaved(parts: list[Candidates]) -> Candidates:
         counts[g::groups] = part.counts[g::groups]
     values = joined("values")
     return Candidates(values, values, joined("ids"), counts, places, parts[0].width)
-
-
-Arguments = tuple[Any, ...]
-"""Arrays, and named tuples of arrays and whole numbers."""
-
-
-def start(
-    name: str,
-    library: Library,
-    inputs: Arguments,
-    outputs: Arguments,
-    args: Arguments,
-    size: int,
-    work: Work,
-    *,
-    uploaded: Uploaded | None = None,
-    structure: Structure | None = None,
-) -> None:
-    """Start a kernel where its first output is.
-
-    On a GPU what is on the host goes up in one copy, if it is not among what was `uploaded`, and arrays of the
-    `structure` stay there.
-    """
-    if uploaded is not None:
-        first = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
-        if uploaded.stream == library.stream(first):  # another stream might come too early
-            inputs, args = tuple(map(uploaded.of, inputs)), tuple(map(uploaded.of, args))
-    kernel(name).start_named(library, inputs, outputs, args, size, work, structure)

@@ -155,7 +155,7 @@ class WithoutReplacement(Drawing):
         rows, width = x.shape
         out = library.empty((rows, width), x.dtype, x)
         work = Work(rows, rows)
-        candidates.start("perturb_scores", library, (x, running, keys), (out,), (self._hashes,), width, work)
+        kernel("perturb_scores").start_named(library, (x, running, keys), (out,), (self._hashes,), width, work)
         return out
 
     def follow(self, live: Live) -> None:
@@ -200,9 +200,8 @@ class _Rooms:
             none, no_tokens = (library.empty((0,), dtype, x) for dtype in (x.dtype, library.dtype("int64")))
             outputs = out, _room([none] * 5, no_tokens, none, none)
             work = Work(rows, rows)
-            candidates.start(
-                "draw_tokens", library, (Scores(x, running, form),), outputs, args, width, work, uploaded=query.uploaded
-            )
+            scores = Scores(x, running, form)
+            kernel("draw_tokens").start_named(library, (scores,), outputs, args, width, work, query.numbers)
         return out
 
     def _of(self, rows: int, width: int) -> Room:

@@ -9,9 +9,8 @@ import numpy as np
 from ..arrays import Array, frozen
 from ..errors import NAN
 from ..formats.structure import Structure
-from ..launch.kernel import kernel
+from ..launch.kernel import Numbers, kernel
 from ..once import once
-from .candidates import Uploaded
 from .rows import Rows, Tree
 
 if TYPE_CHECKING:
@@ -103,8 +102,8 @@ class Live:
         All that is known of each.
     moved : bool
         Is any not the row of the same number of the step before?
-    uploaded : candidates.Uploaded, optional
-        What a GPU has of them.
+    numbers : Numbers, optional
+        What a GPU gets of them.
 
     See Also
     --------
@@ -130,23 +129,27 @@ class Live:
         """`begun` of the `t` steps had been made before the first one of each source."""
         self.t, self.rows, self.moved = t, rows, moved
         self.parents, self.tokens, self.nodes, self.source = rows[:4]
-        self.uploaded: Uploaded | None = None
+        self.numbers: Numbers | None = None
         self._nodes, self._sources, self._begun = nodes, sources, begun
         self._beside: dict[str, Array] = {}
 
-    def upload(self, more: tuple[Array, ...], place: Place) -> None:
-        """Bring what a step asks for, and more arrays, to the GPU where the memories are, if they are on one."""
+    def gather(self, more: tuple[Array, ...], place: Place) -> None:
+        """Let what a step asks for, and more arrays, go together to the GPU where the memories are, if there is one."""
         library, like = place
         if like is not None and library.kind(like) != "cpu":
             rows = self.tokens, self.source, self.parents, self.rows.values
-            self.uploaded = Uploaded(library, (*rows, *more), like)
+            self.numbers = Numbers((*rows, *more))
 
     def beside(self, name: str, place: Place) -> Array:
         """One of its arrays, by name, where the memories are: brought there when it is first asked for."""
         found = self._beside.get(name)
         if found is None:
             array: Array = getattr(self, name)
-            found = place.put(array) if self.uploaded is None else self.uploaded.of(array)
+            library, like = place
+            if self.numbers is None or like is None:
+                found = place.put(array)
+            else:
+                found = self.numbers.beside(library, array, like)
             self._beside[name] = found
         return found
 

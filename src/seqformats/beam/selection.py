@@ -181,7 +181,7 @@ class Selection:
             if plan is not None and first:
                 plan = plan.bans()
         wanted, longest, largest = search.wanted, search.longest, search.largest
-        return Query(library, x, live.rows.values, form, plan, wanted, search.apart, longest, largest, live.uploaded)
+        return Query(library, x, live.rows.values, form, plan, wanted, search.apart, longest, largest, live.numbers)
 
     def follow(self, live: Live) -> None:
         """The rows have become these."""

@@ -13,8 +13,7 @@ from ..errors import BATCH, DEVICES, DTYPE, KIND, NO_GRADIENT, SHAPE, WHOLE, sai
 from ..formats import LoD, level_index, rows_of_level
 from ..formats.leaves import wants_grad
 from ..formats.structure import Structure, integers, whole
-from ..launch.kernel import Work
-from .candidates import start
+from ..launch.kernel import Work, kernel
 from .rows import Prefixes, Selected
 
 
@@ -141,7 +140,7 @@ def beam_step(
         prefixes, out = Prefixes(data, given, tokens, before), Selected(best, chosen, parents, counts, most)
         args = (sources.offsets, last, int(accumulated))
         work = Work(sources.n, rows, sources.lengths)
-        start("select_beams", library, (prefixes,), (out,), args, width, work, structure=sources)
+        kernel("select_beams").start_named(library, (prefixes,), (out,), args, width, work, sources)
     selected = Structure.of_lengths(np.array(library.to_numpy(counts)))
     per_source = Structure.of_lengths(np.diff(selected.offsets[sources.offsets]))
     index = np.repeat(np.arange(sources.n) * most - per_source.offsets[:-1], per_source.lengths)

@@ -272,6 +272,11 @@ class Structure:
             return None
         return order
 
+    def known(self) -> list[Array]:
+        """Its arrays that kernels take, as far as they have been asked for."""
+        order, own = self.known_order(), [self.flat.cum, *self.begins]
+        return own if order is None else [*own, order.indices, order.steps]
+
     def same_lengths(self, other: "Structure") -> bool:
         """Have both the same lengths?"""
         return self is other or (self.n == other.n and same_numbers(self.lengths, other.lengths))

@@ -65,14 +65,12 @@ def push(tops: Array, places: Integers, begin: int, end: int, width: int, value:
 
 
 @shared
-def offer(
-    tops: Array, places: Integers, columns: Columns, begin: int, most: int, best: Any, least: Any, t: int, value: Any
-) -> Any:
+def offer(tops: Array, places: Integers, columns: Columns, begin: int, most: int, held: Any, t: int, value: Any) -> Any:
     """Item t to what `collect` holds: the four largest and their places, and the last of the rest."""
-    a, b, c, d, p, q, r, s = best
+    a, b, c, d, p, q, r, s, least = held
     before_d = (t < 4) | precedes(value, d)
     if t >= columns.length or not (before_d or (most > 4 and (t < most or precedes(value, least)))):
-        return best, least
+        return held
     if most > 4 and t >= 4:
         rest, width = begin + 4 * columns.width, columns.width
         out, place = d if before_d else value, s if before_d else t
@@ -88,7 +86,7 @@ def offer(
     b, q = value if before_b else b, t if before_b else q
     b, q = a if before_a else b, p if before_a else q
     a, p = value if before_a else a, t if before_a else p
-    return (a, b, c, d, p, q, r, s), least
+    return a, b, c, d, p, q, r, s, least
 
 
 @shared
@@ -101,20 +99,20 @@ def collect(x: Array, tops: Array, places: Integers, columns: Columns, begin: in
     for a in range(4, most):
         tops[begin + a * width] = none
         places[begin + a * width] = -1
-    best, least = (none, none, none, none, -1, -1, -1, -1), none
+    held = none, none, none, none, -1, -1, -1, -1, none
     t = 0
     while t < columns.length:
         a, b, c, d, e, f, g, h = eight_of(x, columns, t, 1, none)
-        best, least = offer(tops, places, columns, begin, most, best, least, t, a)
-        best, least = offer(tops, places, columns, begin, most, best, least, t + 1, b)
-        best, least = offer(tops, places, columns, begin, most, best, least, t + 2, c)
-        best, least = offer(tops, places, columns, begin, most, best, least, t + 3, d)
-        best, least = offer(tops, places, columns, begin, most, best, least, t + 4, e)
-        best, least = offer(tops, places, columns, begin, most, best, least, t + 5, f)
-        best, least = offer(tops, places, columns, begin, most, best, least, t + 6, g)
-        best, least = offer(tops, places, columns, begin, most, best, least, t + 7, h)
+        held = offer(tops, places, columns, begin, most, held, t, a)
+        held = offer(tops, places, columns, begin, most, held, t + 1, b)
+        held = offer(tops, places, columns, begin, most, held, t + 2, c)
+        held = offer(tops, places, columns, begin, most, held, t + 3, d)
+        held = offer(tops, places, columns, begin, most, held, t + 4, e)
+        held = offer(tops, places, columns, begin, most, held, t + 5, f)
+        held = offer(tops, places, columns, begin, most, held, t + 6, g)
+        held = offer(tops, places, columns, begin, most, held, t + 7, h)
         t += 8
-    a, b, c, d, p, q, r, s = best
+    a, b, c, d, p, q, r, s, _ = held
     tops[begin], places[begin] = a, p
     if most > 1:
         tops[begin + width], places[begin + width] = b, q

@@ -33,7 +33,7 @@ from ..native import cubins
 from ..native.signature import FOURS, Signature, Word, with_places
 from .driver import SIMULATED, Driver, Event, driver
 from .grids import Triple, fours_fill, geometry
-from .kernel import Kernel, Sequences, Work
+from .kernel import Kernel, Numbers, Sequences, Work
 from .resident import Place, Resident, Sent, begins_at, bring, constant, packed_of, words_of, zeros
 
 # A machine word of so many bytes.  There is no 16-byte integer, so complex128 stands for one.
@@ -386,19 +386,24 @@ def _bytes(library: Library, x: Array) -> int:
     return library.itemsize(x.dtype) * math.prod(x.shape)
 
 
-def sent(library: Library, arrays: Sequence[Array], like: Array) -> list[Array]:
-    """Arrays of the host beside `like`, after one copy."""
-    offsets, packed = packed_of(arrays)
-    if not packed.size:
-        return [library.empty(array.shape, library.dtype(array.dtype.name), like) for array in arrays]
+def sent(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:
+    """One of these arrays of the host beside `like`, after one copy of all."""
+    dtype = library.dtype(x.dtype.name)
+    if not x.size:
+        return library.empty(x.shape, dtype, like)
     with _at(library, like) as place:
-        buffer = place.brought(packed, "an array of the host")
-    dtypes = [library.dtype(array.dtype.name) for array in arrays]
-    parts = zip(arrays, offsets, dtypes, strict=True)
-    return [buffer[offset : offset + array.nbytes].view(dtype) for array, offset, dtype in parts]
+        resident = Resident.of(numbers, place)
+        if place.captured and resident.missing(numbers):  # the graph takes along what it needs
+            buffer, begin = place.brought(packed_of([x])[1], "an array of the host"), 0
+        else:
+            bring((), numbers, resident, place)
+            resident.meet(place)
+            buffer, begin = resident.copy_of(x)
+    copy: Array = buffer[begin : begin + x.nbytes].view(dtype)
+    return copy
 
 
-def keep(library: Library, structure: Sequences, like: Array) -> None:
+def keep(library: Library, structure: Sequences | Numbers, like: Array) -> None:
     """Bring the arrays of a structure beside `like`, as far as they are known, to stay there."""
     with _at(library, like) as place:
         resident = Resident.of(structure, place)
@@ -418,7 +423,8 @@ def lend(library: Library, structure: Sequences, host: Array, there: Array) -> N
         if place.driver is not None and not place.captured:
             event = Event.after(place.driver, place.index, place.stream)
         lent = Sent(there, address, event, place.stream)
-        Resident.of(structure, place).keep([host], lent, {begins_at(host): address})
+        begin = begins_at(host)
+        Resident.of(structure, place).keep({begin: host}, lent, {begin: address})
 
 
 @contextlib.contextmanager

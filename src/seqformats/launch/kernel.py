@@ -34,7 +34,6 @@ class Sequences(Protocol):
     rows: int
     lengths: Array
     offsets: Array
-    begins: tuple[Array, ...]  # where each begins, if that is no layout of its own
     order: Any  # by falling length
     device: dict[Any, Any]  # copies of its arrays on other devices
 
@@ -42,8 +41,26 @@ class Sequences(Protocol):
     def late(self) -> bool:
         """Are these still on a device?"""
 
-    def known_order(self) -> Any:
-        """The order, if it has been asked for."""
+    def known(self) -> list[Array]:
+        """Its arrays that kernels take, as far as they have been asked for."""
+
+
+class Numbers:
+    """Arrays of the host that several kernels take, in place of a structure: a device gets all of them at once."""
+
+    late = False
+
+    def __init__(self, arrays: Iterable[Array]) -> None:
+        self.arrays = list(arrays)
+        self.device: dict[Any, Any] = {}
+
+    def known(self) -> list[Array]:
+        """See `Sequences`."""
+        return self.arrays
+
+    def beside(self, library: Library, x: Array, like: Array) -> Array:
+        """One of them where `like` is, on another device."""
+        return launcher(library.kind(like)).sent(library, self, x, like)
 
 
 class Work(NamedTuple):
@@ -245,7 +262,7 @@ class Kernel:
         args: tuple[Any, ...],
         size: int,
         work: Work,
-        structure: Sequences | None = None,
+        structure: Sequences | Numbers | None = None,
     ) -> None:
         """`start` for a kernel that calculates, where any of these may be named tuples of arrays and whole numbers.
 
@@ -353,9 +370,9 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
 # --- other devices ---------------------------------------------------------------------------------------------------
 
 
-def one_by_one(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:
+def one_by_one(library: Library, numbers: Numbers, x: Array, like: Array) -> Array:  # noqa: ARG001
     """The `sent` of a device that has none of its own."""
-    return [library.from_host(array, like) for array in arrays]
+    return library.from_host(x, like)
 
 
 def cannot_lend(library: Library, structure: Sequences, host: Array, there: Array) -> None:  # noqa: ARG001
@@ -373,12 +390,13 @@ class Launcher(NamedTuple):
     ``start(kernel, library, inputs, outputs, args, size, work, structure)`` is `Kernel.start` with the kernel first,
     whose `on` has the function for the device; what is not on the device yet (arrays of int64, those of layouts, the
     item of a padding), it brings there.  ``keep(library, structure, like)`` brings the arrays of a structure to where
-    `like` is, ahead of the kernels that take them, where the launcher has a place for them.  ``lend(library, structure,
-    host, there)`` lets kernels find `there` what is to stand in `host`.
+    `like` is, ahead of the kernels that take them, where the launcher has a place for them.  ``sent(library, numbers,
+    x, like)`` is the copy there of `x`, one of these numbers.  ``lend(library, structure, host, there)`` lets kernels
+    find `there` what is to stand in `host`.
     """
 
     start: Callable[..., None]
-    sent: Callable[[Library, tuple[Array, ...], Array], list[Array]] = one_by_one
+    sent: Callable[[Library, Numbers, Array, Array], Array] = one_by_one
     keep: Callable[[Library, Sequences, Array], None] = in_each_call
     lend: Callable[[Library, Sequences, Array, Array], None] = cannot_lend
 
@@ -407,8 +425,3 @@ def check_device(device: str) -> None:
     known = {"cpu", "cuda", *_launchers}
     if device not in (*known, "program"):
         raise KERNEL(f"no kernels for the device {said(device)}; there are kernels for: {', '.join(sorted(known))}")
-
-
-def sent(library: Library, arrays: tuple[Array, ...], like: Array) -> list[Array]:
-    """Arrays of the host beside `like`, which is on another device, after as few copies as that needs."""
-    return launcher(library.kind(like)).sent(library, arrays, like)

@@ -184,17 +184,19 @@ class Resident:
         found = self._arrays.get(begin)
         return 0 if found is None or found[0].size < size else found[1]
 
-    def missing(self, structure: Any) -> list[Array]:
-        """What of the structure is known and not there."""
-        missing = [x for x in known_of(structure) if x.size and begins_at(x) not in self._arrays]
+    def missing(self, structure: Any) -> dict[int, Array]:
+        """What of the structure is known and not there, by where it begins on the host."""
+        missing = {begins_at(x): x for x in structure.known() if x.size}
+        for begin in missing.keys() & self._arrays.keys():
+            del missing[begin]
         if missing and structure.late:  # they are on another device
             structure.arrived()
         return missing
 
-    def keep(self, arrays: Sequence[Array], sent: Sent, addresses: dict[int, int]) -> None:
-        """Find the copies of these arrays of the structure, which have been sent."""
-        for x in arrays:
-            self._arrays[begins_at(x)] = x, addresses[begins_at(x)]
+    def keep(self, arrays: dict[int, Array], sent: Sent, addresses: dict[int, int]) -> None:
+        """Find the copies of these arrays of the structure, which have been sent, by where they begin on the host."""
+        for begin, x in arrays.items():
+            self._arrays[begin] = x, addresses[begin]
         self.parts.append(sent)
 
     def meet(self, place: Place) -> None:
@@ -202,12 +204,14 @@ class Resident:
         for part in self.parts:
             part.meet(place)
 
-
-def known_of(structure: Any) -> list[Array]:
-    """The arrays of a structure that kernels take, as far as they are known."""
-    order = structure.known_order()
-    own = [structure.flat.cum, *structure.begins]
-    return own if order is None else [*own, order.indices, order.steps]
+    def copy_of(self, x: Array) -> tuple[Array, int]:
+        """What holds the copy of an array of the structure, all of which is there, and at which byte it begins."""
+        address = self.address(begins_at(x), x.size)
+        for part in self.parts:
+            begin = address - part.address
+            if 0 <= begin < part.buffer.shape[0]:
+                return part.buffer, begin
+        raise LookupError(x)
 
 
 def begins_at(x: Array) -> int:
@@ -235,8 +239,8 @@ def bring(
     What has gone up, and the words of each array, by its identity.
     """
     given = {id(x): (begins_at(x), x) for x in arrays if x.size}
-    own = [] if resident is None else resident.missing(structure)
-    missing = {begins_at(x): x for x in own}
+    own = {} if resident is None else resident.missing(structure)
+    missing = dict(own)
     for begin, x in sorted(given.values(), key=lambda pair: -pair[1].size):
         if resident is None or not resident.address(begin, x.size):
             missing.setdefault(begin, x)

@@ -32,7 +32,7 @@ from ..formats.leaves import without_data
 from ..formats.rows import new_array
 from ..formats.structure import Structure, same_levels
 from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, through
-from ..launch.kernel import kernel, sent
+from ..launch.kernel import Numbers, kernel
 from ..layout import Layout
 from ..limits import remember
 from .annotations import B
@@ -177,9 +177,10 @@ class Joint:
                 part = self.library.item(self.library.alias(part), sample.dtype, self.item)
             found.append(part)
         if self.library is not NUMPY and self.library.kind(sample) != "cpu":
-            there = [k for k, part in enumerate(found) if type(part) is np.ndarray]
-            for k, array in zip(there, sent(self.library, tuple([found[k] for k in there]), sample), strict=True):
-                found[k] = array
+            numbers = Numbers([part for part in found if type(part) is np.ndarray])
+            for k, part in enumerate(found):
+                if type(part) is np.ndarray:
+                    found[k] = numbers.beside(self.library, part, sample)
         return found
 
 
