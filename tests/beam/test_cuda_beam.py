@@ -17,6 +17,7 @@ from seqformats import arrays
 from seqformats.arrays.cupy import CuPy
 from seqformats.arrays.torch import Torch
 from seqformats.beam import candidates
+from seqformats.beam.search import NOTHING_APART
 from seqformats.formats.leaves import leaves, rebuild
 from seqformats.launch import kernel as launch
 from seqformats.launch.grids import chunks_of
@@ -398,6 +399,50 @@ def test_candidates_by_groups(gpu, width, form, scores):
     assert candidates._by_groups(query, 64)
     assert chunks_of(width)
     grouped_scores.assert_lists(library, candidates.row_lists(query, None), query)
+
+
+def assert_merged(gpu, room):
+    """Beams of no row to nine, whose lists have room for so many: what is merged of them, with equal scores and bad."""
+    library, rng = arrays.library_of(gpu.up(np.zeros(1, "f4"))), np.random.default_rng(room)
+    lengths = np.array([2, 0, 5, 1, 9, 3, 1])
+    end = lengths.cumsum()
+    rows, begin = int(end[-1]), end - lengths
+    most = np.array([3, 4, 2 * room, 0, 7, 5, 1])
+    counts = rng.integers(0, room + 1, rows)
+    counts[[0, -1]] = room
+    counts[begin[5] + 1] = -1 - begin[5] - 1
+    values = -np.sort(-rng.integers(-3, 3, (rows, room)) * rng.choice([0.0, 0.5, 1e30], (rows, 1)), 1)
+    ids = 3 * np.arange(rows * room) + rng.integers(0, 3, rows * room)
+    wanted = candidates.Wanted(begin, end, most)
+
+    def found(library, put):
+        lists = candidates.Lists(put(values.astype("f4").reshape(-1)), put(ids), put(counts), room)
+        given = library, put(np.zeros((rows, room), "f4")), np.zeros(rows, "f4"), candidates.LOGITS, None, wanted
+        query = candidates.Query(*given, NOTHING_APART, 9, int(most.max()), None)
+        return candidates.merged(query, candidates.RowLists(lists, 4))
+
+    here, there = found(arrays.NUMPY, lambda x: x), found(library, gpu.up)
+    assert here.counts[5] == -1 - begin[5] - 1
+    np.testing.assert_array_equal(there.counts, here.counts)
+    here = here._replace(counts=np.maximum(here.counts, 0))
+    best = candidates.used(here)
+    np.testing.assert_array_equal(there.values[best], here.values[best])
+    np.testing.assert_array_equal(there.ids[best], here.ids[best])
+
+
+@on_each_library
+@pytest.mark.parametrize("room", [1, 10, 28, 29, 70])
+def test_lists_are_merged(gpu, room):
+    """A block compares up to 256 candidates with each other, and looks up where more belong."""
+    gpu.need()
+    assert_merged(gpu, room)
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("room", [28, 29])
+def test_lists_are_merged_as_compiled(room, monkeypatch):
+    with machine(monkeypatch) as gpu:
+        assert_merged(gpu, room)
 
 
 def bad(place):

@@ -50,6 +50,7 @@ TOGETHER = {
     "draw_tokens",
     "log_probabilities",
     "mask_items",
+    "merge_tokens",
     "perturb_scores",
 }
 
@@ -297,7 +298,8 @@ def test_arithmetic(name, kinds):
         assert not rooms or ("ld.shared" in code and "st.shared" in code)
         parts = 2 if kinds[-1] in COMPLEX else 1  # a complex number lies as one of its floats may
         for item, room in rooms:
-            assert int(room) == parts * int(item) * (SCORE_THREADS if spec.over == "scores" else SUM_THREADS)
+            places = SCORE_THREADS if spec.over == "scores" or name == "merge_tokens" else SUM_THREADS
+            assert int(room) == parts * int(item) * places
     else:
         assert "bar.sync" not in code
         assert not rooms

@@ -25,6 +25,7 @@ from .parts import (
     in_order,
     keep,
     least_kept,
+    shared,
     worth,
 )
 
@@ -70,6 +71,17 @@ def cpu(
             counts[r] = found
 
 
+@shared
+def token_in(named: Integers, hot: int, k: int, size: int, width: int) -> int:
+    """The k-th of `size` tokens of the named groups, or of all if these are too many; `width` where there is none."""
+    if k >= size:
+        return width
+    threads = gpu.blockDim.x
+    g = named[2 + (k >> 5)] if hot <= 254 else k >> 5
+    chunk = int(np.uint32(g) // np.uint32(threads))
+    return min((chunk * 32 + (k & 31)) * threads + (g - chunk * threads), width)
+
+
 def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: Wanted, width: int) -> None:
     """All rows, a block each, of whose threads each has some groups.
 
@@ -105,6 +117,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         limit = min(named[2], places)  # 0 where the row is in no beam
         first = r * groups
         row = r * width
+        before = running[r]
         top = -infinite
         total = x.dtype.type(0)
         g = me if limit > 0 else groups
@@ -133,7 +146,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
             log = ln(total)
         log_of = (top, log)
         gpu.syncthreads()
-        leader = ((leader - top) - log) + running[r]
+        leader = ((leader - top) - log) + before
         sums[me] = leader
         if me == 0:
             largest[0] = -infinite
@@ -154,7 +167,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         bar = largest[0]
         g = me if good and limit > 0 and leader >= bar and leader > -infinite else groups
         while g < groups:
-            if ((float_of(blocks[first + g] >> 32) - top) - log) + running[r] >= bar:
+            if ((float_of(blocks[first + g] >> 32) - top) - log) + before >= bar:
                 place = gpu.atomic.add(named, 0, 1)
                 if place < 254:
                     named[2 + place] = g
@@ -165,16 +178,18 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         step = min(threads, 192)
         found = 0
         at = 0
+        mine = me if me < step else size
+        token = token_in(named, hot, mine, size, width)
+        score = x[row + token] if token < width else infinite
         while at < size:
-            k = at + me
-            if me < step and k < size:
-                g = named[2 + (k >> 5)] if hot <= 254 else k >> 5
-                chunk = g // threads
-                token = (chunk * 32 + (k & 31)) * threads + (g - chunk * threads)
-                if token < width:
-                    value = worth(scores, x[row + token], token, r, log_of, limits)
-                    if value >= bar and value > -infinite:
-                        keys[gpu.atomic.add(named, 1, 1)] = candidate_key(value, token)
+            mine += step
+            following = token_in(named, hot, mine, size, width)
+            another = x[row + following] if following < width else infinite  # on its way meanwhile
+            if token < width:
+                value = worth(scores, score, token, r, log_of, limits)
+                if value >= bar and value > -infinite:
+                    keys[gpu.atomic.add(named, 1, 1)] = candidate_key(value, token)
+            token, score = following, another
             at += step
             gpu.syncthreads()
             found = named[1]

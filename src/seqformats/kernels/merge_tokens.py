@@ -7,11 +7,14 @@ the other, values and ids, ``beams * places`` each, and the counts.  A beam with
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..beam.rows import Lists, Wanted
-from .parts import CALCULATES, Array, KernelSpec, compiled, in_order, keep
+from .parts import CALCULATES, Array, KernelSpec, compiled, in_order, keep, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.gpu import gpu, natural
+    from .parts.keys import candidate_key, ranked
 
 
 @compiled
@@ -33,15 +36,38 @@ def cpu(lists: Lists, out: Array, wanted: Wanted, places: int, lo: int, hi: int)
         out[2 * size + b] = found
 
 
+@shared
+def put_best(out: Array, lists: Lists, wanted: Wanted, places: int, b: int, j: int, rank: int) -> None:
+    """Write the candidate in place j of the lists where it belongs in beam b, if that is one of the best."""
+    if rank < wanted.most[b]:
+        place = b * places + rank
+        out[place] = lists.values[j]
+        out[wanted.begin.size * places + place] = lists.ids[j]
+
+
 def cuda(lists: Lists, out: Array, wanted: Wanted, places: int) -> None:
-    """All beams, a block each.  A candidate's place is the number of better ones, which each list tells by halving."""
-    values, ids, counts, row_places = lists
+    """All beams, a block each.  A candidate's place is the number of better ones.
+
+    Of up to 256 each is compared with all others, by their keys; of more it is looked up in each list by halving, which
+    waits for memory at every step.
+    """
+    values, _, counts, row_places = lists
     begin, end, most = wanted
-    size = begin.size * places
+    keys = natural(gpu.shared.array(256, counts.dtype))
+    none = -0x7FFFFFFFFFFFFFFF  # the key of no candidate, which is less than any
+    me, threads = gpu.threadIdx.x, gpu.blockDim.x
     b = gpu.blockIdx.x
     while b < begin.size:
         first = begin[b]
         last = end[b]
+        begins, size = first * row_places, (last - first) * row_places
+        j = me
+        while j < size and size <= 256:
+            own = int(np.uint32(j) // np.uint32(row_places))
+            there = j - own * row_places < counts[first + own]
+            keys[j] = candidate_key(values[begins + j], j) if there else none
+            j += threads
+        gpu.syncthreads()
         bad = last
         total = 0
         for r in range(first, last):
@@ -49,29 +75,32 @@ def cuda(lists: Lists, out: Array, wanted: Wanted, places: int) -> None:
                 bad = min(bad, r)
             else:
                 total += counts[r]
-        j = first * row_places + gpu.threadIdx.x
-        while bad == last and j < last * row_places:
-            own = j // row_places
-            rank = j - own * row_places
-            if rank < counts[own]:
-                value = values[j]
-                for r in range(first, last):
-                    if r != own:
-                        low = r * row_places
-                        high = low + counts[r]
-                        while low < high:
-                            middle = (low + high) >> 1
-                            if values[middle] > value or (values[middle] == value and r < own):
-                                low = middle + 1
-                            else:
-                                high = middle
-                        rank += low - r * row_places
-                if rank < most[b]:
-                    out[b * places + rank] = value
-                    out[size + b * places + rank] = ids[j]
-            j += gpu.blockDim.x
-        if gpu.threadIdx.x == 0:
-            out[2 * size + b] = min(total, most[b]) if bad == last else -1 - bad
+        j = me if bad == last else size
+        while j < size:
+            if size <= 256:
+                if keys[j] != none:
+                    put_best(out, lists, wanted, places, b, begins + j, ranked(keys, size, keys[j]))
+            else:
+                own = first + j // row_places
+                rank = begins + j - own * row_places
+                if rank < counts[own]:
+                    value = values[begins + j]
+                    for r in range(first, last):
+                        if r != own:
+                            low = r * row_places
+                            high = low + counts[r]
+                            while low < high:
+                                middle = (low + high) >> 1
+                                if values[middle] > value or (values[middle] == value and r < own):
+                                    low = middle + 1
+                                else:
+                                    high = middle
+                            rank += low - r * row_places
+                    put_best(out, lists, wanted, places, b, begins + j, rank)
+            j += threads
+        if me == 0:
+            out[2 * begin.size * places + b] = min(total, most[b]) if bad == last else -1 - bad
+        gpu.syncthreads()  # before the memory is used again
         b += gpu.gridDim.x
 
 
