@@ -9,7 +9,7 @@ There are at most 64 of a row.
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def cpu(
 
 
 @shared
-def token_in(named: Integers, hot: int, k: int, size: int, width: int) -> int:
+def token_in(named: Integers, hot: int, k: int, size: int, width: int) -> Any:
     """The k-th of `size` tokens of the named groups, or of all if these are too many; `width` where there is none."""
     if k >= size:
         return width

@@ -37,25 +37,30 @@ def geometry(over: str, work: Work, size: int) -> tuple[Triple, Triple, tuple[in
 
     `over` is what it goes over, see `KernelSpec`; `size` that of a row, in items or machine words.
     """
+    return _geometry(over, int(work.units), int(work.rows), int(size))
+
+
+@functools.lru_cache(maxsize=1024)
+def _geometry(over: str, units: int, rows: int, size: int) -> tuple[Triple, Triple, tuple[int, ...]]:
     if over == "runs":
-        return (*_blocks(int(-(-work.rows // work.units)), size, work.units), (work.units,))
+        return (*_blocks(-(-rows // units), size, units), (units,))
     if over == "blocks":
         # not one more than there are units: for so many `best_tokens` has memory for the work
-        return (between(work.units, 1), 1, 1), (_SUM_ACROSS, 1, 1), ()
+        return (between(units, 1), 1, 1), (_SUM_ACROSS, 1, 1), ()
     if over == "scores":
-        return (between(work.units, 1), 1, 1), (SCORE_THREADS if size >= _MANY_SCORES else _SUM_ACROSS, 1, 1), ()
+        return (between(units, 1), 1, 1), (SCORE_THREADS if size >= _MANY_SCORES else _SUM_ACROSS, 1, 1), ()
     if over == "sequences":
         across = _power(size, _SUM_ACROSS)
-        grid = between(work.units), min(-(-size // across), _MOST_RUNS), 1
+        grid = between(units), min(-(-size // across), _MOST_RUNS), 1
         return grid, (across, SUM_THREADS // across, 1), ()
     if over == "lines":
-        return (*_lines(int(work.rows), size), ())
+        return (*_lines(rows, size), ())
     if over == "rooms":
-        return (*_rooms(work.units, int(work.rows) // work.units, size), ())
+        return (*_rooms(units, rows // units, size), ())
     if over == "units":
-        (blocks, _, _), block = _blocks(work.units, size, threads=_UNIT_THREADS)
+        (blocks, _, _), block = _blocks(units, size, threads=_UNIT_THREADS)
         return (blocks, min(-(-size // block[0]), _MOST_RUNS), 1), block, ()
-    return (*_blocks(int(work.rows), size), ())
+    return (*_blocks(rows, size), ())
 
 
 def fours_fill(over: str, work: Work, size: int) -> bool:
@@ -94,7 +99,6 @@ def _side_by_side(row: int) -> int:
     return min((_ACROSS, _ACROSS // 2, _ACROSS // 4), key=lambda across: -(-row // across) * across)
 
 
-@functools.lru_cache(maxsize=256)
 def _lines(rows: int, row: int) -> tuple[Triple, Triple]:
     """Lines of threads along x, each for `FOUR` rows; along the grid's y and z all words of a row."""
     across = _side_by_side(row)
@@ -108,7 +112,6 @@ def _tiles(count: int) -> tuple[int, int]:
     return -(-count // deep), deep
 
 
-@functools.lru_cache(maxsize=256)
 def _rooms(runs: int, room: int, row: int) -> tuple[Triple, Triple]:
     """Lines of threads along x, each for `FOUR` places of a run along y, and runs along z; x has all words of a row."""
     across = _side_by_side(row)
