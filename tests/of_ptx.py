@@ -12,6 +12,8 @@ from libraries import SIMULATED, OnPtx
 from stand_in import StandIn, stand_in
 
 from seqformats.native import cubins
+from seqformats.native.code import spec_of
+from seqformats.native.signature import text_of as text_of_types
 
 
 @functools.cache
@@ -22,8 +24,17 @@ def text_of(function, signature, capability):
     return parts.ptx_of(function, arguments, capability)
 
 
+@functools.cache
+def known_signatures(name):
+    """What can be compiled of a kernel before anybody calls it."""
+    parts = importlib.import_module("seqformats.kernels.parts.cubins")
+    return {(name + variant, signature) for variant, signature in parts.signatures_of(spec_of(name))}
+
+
 def image_of(name, function, signature, capability, kept):
-    """The same as what a driver is given."""
+    """The same as what a driver is given, of kernels of the house one that could have been compiled before."""
+    if kept and ".64" not in text_of_types(signature):
+        assert (name, signature) in known_signatures(name.partition(".")[0])
     return cubins.Image(text_of(function(), signature, capability), name, "compiled")
 
 

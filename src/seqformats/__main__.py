@@ -7,12 +7,14 @@
 ``python -m seqformats kernels``: the kernels, by what each says of itself.
 
 ``python -m seqformats compile``: compile all kernels, or those named, for this CPU into the cache of this user; with
+``--gpu 9.0`` for GPUs of this compute capability, which need not be there, ``--gpu here`` for those that are; with
 ``--processes N`` in so many processes.
 """
 
 import argparse
 import importlib
 import pkgutil
+import re
 import sys
 from collections.abc import Sequence
 
@@ -55,8 +57,9 @@ def _kernels() -> str:
     return "\n".join(lines)
 
 
-def _compile(names: Sequence[str], processes: int | None) -> int:
+def _compile(names: Sequence[str], processes: int | None, gpus: Sequence[str]) -> int:
     """The progress goes to stderr; the exit status says whether all is there now."""
+    from seqformats.launch.driver import capabilities
     from seqformats.native import ship
 
     if not code.in_use():
@@ -66,7 +69,8 @@ def _compile(names: Sequence[str], processes: int | None) -> int:
         sys.stderr.write(f"kernels are not cached: {reason}\n")
         return 1
     try:
-        done = ship.fill_cache(names, lambda line: sys.stderr.write(f"{line}\n"), processes)
+        found = [pair for word in gpus for pair in (capabilities() if word == "here" else [_pair(word)])]
+        done = ship.fill_cache(names, lambda line: sys.stderr.write(f"{line}\n"), processes, found)
     except seqformats.DeviceError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -111,8 +115,23 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     racing.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
     filling = commands.add_parser("compile", help="compile kernels for this CPU into the cache of this user")
     filling.add_argument("names", nargs="*", metavar="kernel", help="one to compile; all if none is named")
+    filling.add_argument("--gpu", action="append", type=_capability, default=[], metavar="9.0", help=_FOR_GPUS)
     filling.add_argument("--processes", type=_count, metavar="N", help="compile in so many processes at a time")
     return parser.parse_args(given)
+
+
+_FOR_GPUS = "for GPUs of this compute capability in place of this CPU; here: for those that are there"
+
+
+def _capability(text: str) -> str:
+    if text != "here" and not re.fullmatch(r"\d+\.\d", text):
+        raise argparse.ArgumentTypeError(f"a compute capability such as 9.0, or here, not {text}")
+    return text
+
+
+def _pair(capability: str) -> tuple[int, int]:
+    major, minor = capability.split(".")
+    return int(major), int(minor)
 
 
 def _count(text: str) -> int:
@@ -134,7 +153,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     if options.command == "bench":
         return _bench(options)
     if options.command == "compile":
-        return _compile(options.names, options.processes)
+        return _compile(options.names, options.processes, options.gpu)
     lines = [
         health.versions(),
         f"GPUs: {health.gpus()}",

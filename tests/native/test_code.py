@@ -651,6 +651,45 @@ def test_the_cache_is_filled_by_a_command(tmp_path):
 
 
 @compiled_only
+def test_code_for_gpus_is_compiled_where_there_is_none(tmp_path):
+    """All that launchers ask of a kernel; a process finds it there, and imports neither Numba nor its package."""
+    pytest.importorskip("numba_cuda", reason="it compiles the kernels")
+    from seqformats.kernels.parts.cubins import signatures_of
+
+    command = ("-m", "seqformats", "compile", "--gpu", "9.0", "--gpu", "8.0", "--processes", "2", "prod_rows")
+    wanted = list(signatures_of(code.spec_of("prod_rows")))
+    assert {variant for variant, _ in wanted} == {"", ".short"}
+    found = [python(*command, SEQFORMATS_CACHE_DIR=str(tmp_path)) for _ in range(2)]
+    assert [done.returncode for done in found] == [0, 0], found
+    assert f"0 of {2 * len(wanted)} there already" in found[0].stderr
+    assert "prod_rows.short.sm_80(f4x4.32,f4x4.32," in found[0].stderr
+    assert f"{2 * len(wanted)} of {2 * len(wanted)} there already" in found[1].stderr
+    use = f"""
+import sys
+from seqformats.native import cubins
+images = [cubins.image_of("prod_rows" + variant, None, one, (9, 0), True) for variant, one in {wanted!r}]
+print({{(image.origin, image.data[:4]) for image in images}}, "numba" in sys.modules)
+"""
+    assert said("-c", use, SEQFORMATS_CACHE_DIR=str(tmp_path)) == "{('kept', b'\\x7fELF')} False\n"
+
+
+@compiled_only
+def test_what_the_command_refuses_of_gpus(tmp_path):
+    pytest.importorskip("numba_cuda", reason="it compiles the kernels")
+    for words, text in [
+        (["--gpu", "9"], "a compute capability such as 9.0, or here, not 9"),
+        (["--gpu", "3.0"], "there is no code for compute capability 3.0, but for 7.5, 8.0"),
+        (["--gpu", "9.0", "sort_lengths"], "the kernel sort_lengths runs on the host alone"),
+        (["--gpu", "9.0", "nonsense"], "no kernel is called nonsense"),
+    ]:
+        done = python("-m", "seqformats", "compile", *words, SEQFORMATS_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 2
+        assert text in done.stderr
+        assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@compiled_only
 def test_what_the_command_refuses(tmp_path):
     for words, environment, text in [
         (["nonsense"], {}, "no kernel is called nonsense"),

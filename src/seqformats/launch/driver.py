@@ -273,6 +273,12 @@ _spare: dict[int, list[int]] = {}
 """Events that nobody uses, by device."""
 
 
+def capabilities() -> list[tuple[int, int]]:
+    """The compute capabilities of the GPUs of this machine, each once; DeviceError where there is none."""
+    found = driver()
+    return sorted({found.capability(index) for index in range(found.count())})
+
+
 @functools.cache
 def driver() -> Driver:
     """The driver of this machine; DeviceError where there is none."""

@@ -75,7 +75,7 @@ def image_of(
         if nearest is not None:
             return _image(nearest, "kept")
         raise KERNEL(
-            f"the kernel {name} is not compiled yet for GPUs of compute capability {_dotted(capability)}, and "
+            f"the kernel {name} is not compiled yet for GPUs of compute capability {dotted(capability)}, and "
             f'numba-cuda, which compiles it, is not there ({error}); pip install "seqformats[cuda13]" (or cuda12)'
         ) from None
     if kept:
@@ -89,16 +89,20 @@ def compiled(name: str, function: Callable[..., Any], signature: Signature, capa
     try:
         made = parts.compiled(function, signature, capability, name)
     except ValueError as error:
-        where = f"GPUs of compute capability {_dotted(capability)}"
+        where = f"GPUs of compute capability {dotted(capability)}"
         raise KERNEL(f"the kernel {name} cannot be compiled for {where}: {error}") from error
     return store.Entry(made.cubin, {"entry": made.entry, "ptx": made.ptx})
 
 
+def is_kept(name: str, text: str) -> bool:
+    """Is there code that is called so, of a kernel as it is now?"""
+    return store.read(text, key_of(name, text)) is not None
+
+
 def keep(name: str, function: Callable[..., Any], signature: Signature, capability: Capability) -> bool:
-    """Compile a kernel for a GPU that need not be there, if it is not kept yet; is it there now?"""
+    """Compile a kernel for a GPU that need not be there; is it kept now?"""
     text = text_for(name, signature, capability)
-    key = key_of(name, text)
-    return store.read(text, key) is not None or store.write(text, key, compiled(name, function, signature, capability))
+    return store.write(text, key_of(name, text), compiled(name, function, signature, capability))
 
 
 def text_for(name: str, signature: Signature, capability: Capability) -> str:
@@ -127,5 +131,6 @@ def _nearest(name: str, signature: Signature, capability: Capability) -> store.E
     return None
 
 
-def _dotted(capability: Capability) -> str:
+def dotted(capability: Capability) -> str:
+    """As people write it."""
     return ".".join(map(str, capability))

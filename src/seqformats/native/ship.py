@@ -1,4 +1,4 @@
-"""Compile all kernels, in several processes: for a level of CPUs, to be shipped with the package, or for this one.
+"""Compile all kernels, in several processes: for a level of CPUs, to be shipped with the package, or for this user.
 
 Each process compiles with Numba, which reads once what it compiles for; so a process works for one level.
 """
@@ -16,8 +16,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..errors import KERNEL
 from ..later import imported
-from . import code, cpu, store
+from . import code, cpu, cubins, store
 from .digest import digest
 from .signature import Signature, text_of
 
@@ -45,6 +46,20 @@ class Job(NamedTuple):
         return self.name.startswith(_DOORS)
 
 
+class GpuJob(NamedTuple):
+    """What a kernel has for GPUs, or ".short" for short sequences there, for arguments of some types."""
+
+    name: str
+    variant: str
+    signature: Signature
+    capability: cubins.Capability
+
+    @property
+    def text(self) -> str:
+        """As its code is called."""
+        return cubins.text_for(self.name + self.variant, self.signature, self.capability)
+
+
 _DOORS = "doors/"
 _FOLDER = Path(__file__).parents[1] / "kernels"
 
@@ -64,6 +79,34 @@ def jobs(wanted: Iterable[str] = ()) -> list[Job]:
     kernels = [name for name in order if not name.startswith(_DOORS)]
     signatures = [Job(name, one) for name in kernels for one in building.signatures_of(code.spec_of(name))]
     return [*signatures, *(Job(name, None) for name in order)]
+
+
+def gpu_jobs(wanted: Iterable[str], capabilities: Iterable[cubins.Capability]) -> list[GpuJob]:
+    """The same for GPUs of some compute capabilities; this loads Numba's package for CUDA.
+
+    DeviceError where that is not there, or makes no code for them.
+    """
+    try:
+        parts = imported("..kernels.parts.cubins", __package__)
+        known = parts.supported()
+    except ImportError as error:
+        raise KERNEL(
+            f'numba-cuda, which compiles kernels for GPUs, is not there ({error}); pip install "seqformats[cuda13]" '
+            "(or cuda12)"
+        ) from None
+    found = []
+    for capability in capabilities:
+        if capability < known[0]:
+            raise KERNEL(
+                f"there is no code for compute capability {cubins.dotted(capability)}, but for "
+                f"{', '.join(map(cubins.dotted, known))} and what comes after"
+            )
+        for name in sorted(wanted or [name for name in names() if not name.startswith(_DOORS)]):
+            spec = code.spec_of(name)
+            found += [GpuJob(name, variant, one, capability) for variant, one in parts.signatures_of(spec)]
+            if wanted and spec.cuda is None:
+                raise KERNEL(f"the kernel {name} runs on the host alone")
+    return found
 
 
 def processes_here() -> int:
@@ -135,8 +178,10 @@ def _entry(job: Job) -> store.Entry:
 # --- into the cache of this user -------------------------------------------------------------------------------------
 
 
-def fill_cache(wanted: Iterable[str], said: Said, processes: int | None = None) -> bool:
-    """Compile kernels for this CPU, those that are neither shipped nor kept, and keep them.
+def fill_cache(
+    wanted: Iterable[str], said: Said, processes: int | None = None, capabilities: Sequence[cubins.Capability] = ()
+) -> bool:
+    """Compile kernels for this CPU, or for GPUs, those that are neither shipped nor kept, and keep them.
 
     Parameters
     ----------
@@ -146,6 +191,8 @@ def fill_cache(wanted: Iterable[str], said: Said, processes: int | None = None) 
         Given a line for each kernel, and some about the whole.
     processes : int, optional
         As `ship` has it.
+    capabilities : sequence of pairs of int
+        The compute capabilities of the GPUs; none for this CPU.
 
     Returns
     -------
@@ -155,11 +202,13 @@ def fill_cache(wanted: Iterable[str], said: Said, processes: int | None = None) 
     Raises
     ------
     DeviceError
-        There is no kernel of such a name.
+        There is no kernel of such a name, or no code for such GPUs.
     """
-    begun, todo = time.monotonic(), jobs(wanted)
-    left = [job for job in todo if not code.is_there(job.name, job.text)]
-    said(f"machine code: {code.whence()}")
+    begun = time.monotonic()
+    todo: Sequence[Job | GpuJob] = gpu_jobs(wanted, capabilities) if capabilities else jobs(wanted)
+    left = [job for job in todo if not _is_there(job)]
+    if not capabilities:
+        said(f"machine code: {code.whence()}")
     said(f"{len(todo) - len(left)} of {len(todo)} there already")
     failed = 0
     for job, found in _results(_keep, left, processes, "", said, _alone):
@@ -170,8 +219,18 @@ def fill_cache(wanted: Iterable[str], said: Said, processes: int | None = None) 
     return not failed
 
 
-def _keep(job: Job) -> bool:
+def _is_there(job: Job | GpuJob) -> bool:
+    if isinstance(job, GpuJob):
+        return cubins.is_kept(job.name + job.variant, job.text)
+    return code.is_there(job.name, job.text)
+
+
+def _keep(job: Job | GpuJob) -> bool:
     """Nothing is half done: a file gets its name when it is complete."""
+    if isinstance(job, GpuJob):
+        spec = code.spec_of(job.name)
+        function: Any = spec.short if job.variant else spec.cuda
+        return cubins.keep(job.name + job.variant, function, job.signature, job.capability)
     return store.write(job.text, code.key_of(job.name, job.text), _entry(job))
 
 
@@ -179,13 +238,13 @@ def _keep(job: Job) -> bool:
 
 
 def _results(
-    work: Callable[[Job], Any],
-    todo: Sequence[Job],
+    work: Callable[[Any], Any],
+    todo: Sequence[Job | GpuJob],
     processes: int | None,
     word: str,
     said: Said,
     begin: Callable[[], None],
-) -> Iterator[tuple[Job, Any]]:
+) -> Iterator[tuple[Job | GpuJob, Any]]:
     """What `work` gives for each job, or the words of its error, in the order in which they end."""
     if not todo:
         return
@@ -193,7 +252,7 @@ def _results(
     # not forks, since this process may have threads, and has loaded Numba for its own CPU
     pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=begin)
     try:
-        waiting: dict[Future[Any], Job] = {pool.submit(work, job): job for job in todo}
+        waiting: dict[Future[Any], Job | GpuJob] = {pool.submit(work, job): job for job in todo}
         for number, done in enumerate(as_completed(waiting), 1):
             job, error = waiting[done], done.exception()
             said(f"{word}[{number:{wide}}/{len(todo)}] {_short(job.text)}")

@@ -161,17 +161,17 @@ def signatures_of(spec: KernelSpec) -> list[Signature]:
     made = []
     for dtypes in spec.takes or ((),):
         left = iter(dtypes)
-        made.append(tuple([_word_of(kind, left) for kind in annotations.values()]))
+        made.append(tuple([word_of(kind, left) for kind in annotations.values()]))
         if next(left, None) is not None:
             raise TypeError(f"{spec.cpu.__module__} takes fewer arrays than it says: {dtypes}")
     return made
 
 
-def _word_of(annotation: Any, dtypes: Iterator[str]) -> Word:
+def word_of(annotation: Any, dtypes: Iterator[str]) -> Word:
     """One argument; `dtypes` are those of the arrays that no annotation tells."""
     name = getattr(annotation, "__forward_arg__", None) or getattr(annotation, "__name__", annotation)
     if name in _tuples():
-        return (name, *[_word_of(kind, dtypes) for kind in _tuples()[name].__annotations__.values()])
+        return (name, *[word_of(kind, dtypes) for kind in _tuples()[name].__annotations__.values()])
     known = {"int": "i", "float": "d", "Integers": "i8", "Bytes": "u1", "Singles": "f4", "Table": "i8:2"}
     if name in known:
         return known[name]

@@ -6,12 +6,14 @@ Importing it imports the package for CUDA, so only what compiles a kernel does.
 import functools
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ...layout import MOST_THREADS, Layout
-from ...native.signature import FOURS, Signature, Word
+from ...native.signature import FOURS, Signature, Word, with_places
+from .building import word_of
 from .gpu import bound, gpu
+from .record import MOVES, KernelSpec
 
 _BOUND = f".maxntid {MOST_THREADS}, 1, 1"
 
@@ -134,6 +136,34 @@ def kind_of(word: Word) -> Any:
     return places.Items(kind, int(bits), places.GLOBAL)
 
 
+def signatures_of(spec: KernelSpec) -> Iterator[tuple[str, Signature]]:
+    """What launchers ask of a kernel: ".short" for what it has for short sequences or "", and types of arguments.
+
+    Where an array has 2**32 items they ask for places of 64 bits, which is not among these.
+    """
+    for variant, function in (("", spec.cuda), (".short", spec.short)):
+        if function is None:
+            continue
+        kinds = [kind for name, kind in function.__annotations__.items() if name != "return"]
+        items = _words_of(function) if spec.does == MOVES else spec.takes
+        if spec.fours and (variant or spec.over in ("lines", "units")):
+            items = *items, *[(FOURS,) * len(dtypes) for dtypes in items if set(dtypes) == {"f4"}]
+        for dtypes in items:
+            left = iter(dtypes)
+            if spec.does == MOVES:
+                words = [next(left), next(left), *[word_of(kind, left) for kind in kinds[2:]]]
+            else:
+                words = [word_of(kind, left) for kind in kinds]
+            yield variant, with_places(tuple(words), 32)
+
+
+def _words_of(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
+    """What a kernel moves from where: machine words of an array, or of arrays at addresses if it knows these."""
+    code = function.__code__
+    addresses = "absolute" in (*code.co_names, *code.co_varnames)
+    return tuple((of, word) for word in _MACHINE_WORDS for of in ((word, "i") if addresses else (word,)))
+
+
 @functools.cache
 def tuples() -> dict[str, Any]:
     """The named tuples that kernels take, by their names."""
@@ -142,6 +172,7 @@ def tuples() -> dict[str, Any]:
     return {"Layout": Layout, **found}
 
 
+_MACHINE_WORDS = ("u1", "u2", "u4", "u8", "c16")  # there is no integer of 16 bytes
 _NAMES = {
     **{f"{kind}{size}": f"{name}{8 * size}" for kind, name in (("i", "int"), ("u", "uint")) for size in (1, 2, 4, 8)},
     "f2": "float16",
