@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,8 +18,7 @@ Best = Callable[[Query], Candidates]
 """The best candidates of each beam."""
 
 _NO_DRAWS, _NOTHING = np.empty(0, np.int64), np.empty(0, np.float32)
-
-
+_NO_ROOM = Room._make([*[_NOTHING] * 5, _NO_DRAWS, _NOTHING, np.empty(0, np.float64)])
 _AS_IT_IS = [1, 1, -np.inf, 1]  # numbers of a `Warp`
 
 
@@ -181,7 +180,7 @@ class _Rooms:
     """Starts the kernel that draws, and keeps its room from step to step."""
 
     def __init__(self) -> None:
-        self._size, self._room = (-1, -1), _room([_NOTHING] * 5, _NO_DRAWS, _NOTHING, _NOTHING)
+        self._size, self._room = (-1, -1), _NO_ROOM
 
     def drawn(self, query: Query, draws: Draws, warp: Warp) -> Drawn:
         """What is drawn, beside the scores; where nothing is, the log-probabilities that would be drawn from."""
@@ -197,10 +196,7 @@ class _Rooms:
             given = Scores(library.operand(x), running, form), flat, self._of(rows, width), *args, width
             kernel("draw_tokens").run_over(given, Work(rows, rows), 4 * rows * width)
         else:
-            none, no_tokens = (library.empty((0,), dtype, x) for dtype in (x.dtype, library.dtype("int64")))
-            outputs = out, _room([none] * 5, no_tokens, none, none)
-            work = Work(rows, rows)
-            scores = Scores(x, running, form)
+            scores, outputs, work = Scores(x, running, form), (out, _NO_ROOM), Work(rows, rows)
             kernel("draw_tokens").start_named(library, (scores,), outputs, args, width, work, query.numbers)
         return out
 
@@ -212,14 +208,8 @@ class _Rooms:
             size = rows * width
             floats = [np.empty(size, np.float32) for _ in range(5)]
             best, bins = np.empty(rows * blocks, np.float32), np.empty(rows * 256, np.float64)
-            self._room = _room(floats, np.empty(size, np.int64), best, bins)
+            self._room = Room._make([*floats, np.empty(size, np.int64), best, bins])
         return self._room
-
-
-def _room(floats: Sequence[Array], tokens: Array, blocks: Array, bins: Array) -> Room:
-    """A `Room`, of which those of `floats` come first."""
-    limited, keys, weights, few_keys, few_weights = floats
-    return Room(limited, keys, weights, few_keys, few_weights, tokens, blocks, bins)
 
 
 def _mixed(x: Array) -> Array:
