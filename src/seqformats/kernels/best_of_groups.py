@@ -101,26 +101,22 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x
     infinite = x.dtype.type(math.inf)
+    if me == 0:
+        named[2] = 0
+    gpu.syncthreads()
     r = gpu.blockIdx.x
     while r < rows:
-        if me == 0:
-            named[0] = 0
-            named[1] = 0
-            named[2] = 0
-        gpu.syncthreads()
-        b = me
+        b = me  # what is read of the row is on its way before the next barrier
         while b < begin.size:
             if begin[b] <= r and r < end[b]:
                 named[2] = most[b]
             b += threads
-        gpu.syncthreads()
-        limit = min(named[2], places)  # 0 where the row is in no beam
         first = r * groups
         row = r * width
         before = running[r]
         top = -infinite
         total = x.dtype.type(0)
-        g = me if limit > 0 else groups
+        g = me
         while g + 3 * threads < groups:
             i, j = blocks[first + g], blocks[first + g + threads]
             k, m = blocks[first + g + 2 * threads], blocks[first + g + 3 * threads]
@@ -135,6 +131,9 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         leader = top
         largest[me] = top
         sums[me] = total
+        if me == 0:
+            named[0] = 0
+            named[1] = 0
         tree_powers(largest, sums, threads)
         top = largest[0]
         total = sums[0]
@@ -151,6 +150,8 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
         if me == 0:
             largest[0] = -infinite
         gpu.syncthreads()
+        limit = min(named[2], places)  # 0 where the row is in no beam
+        good = good or limit == 0
         # each is compared with all others: where few candidates are wanted, the best of every four threads are enough
         leaders = threads if limit > 16 else threads >> 2
         if me < leaders:
@@ -217,6 +218,7 @@ def cuda(scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: W
             k += threads
         if me == 0:
             counts[r] = found if good else -1 - r
+            named[2] = 0
         gpu.syncthreads()
         r += gpu.gridDim.x
 
