@@ -59,11 +59,14 @@ def _kernels() -> str:
 
 def _compile(names: Sequence[str], processes: int | None, gpus: Sequence[str]) -> int:
     """The progress goes to stderr; the exit status says whether all is there now."""
-    from seqformats.launch.driver import capabilities
+    from seqformats.launch.driver import SIMULATED, capabilities
     from seqformats.native import ship
 
     if not code.in_use():
         sys.stderr.write(f"nothing can be kept here: {code.whence()}\n")
+        return 1
+    if gpus and SIMULATED:
+        sys.stderr.write("nothing is compiled for GPUs where NUMBA_ENABLE_CUDASIM is set\n")
         return 1
     if reason := store.why_not():
         sys.stderr.write(f"kernels are not cached: {reason}\n")

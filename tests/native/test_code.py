@@ -676,6 +676,9 @@ print({{(image.origin, image.data[:4]) for image in images}}, "numba" in sys.mod
 @compiled_only
 def test_what_the_command_refuses_of_gpus(tmp_path):
     pytest.importorskip("numba_cuda", reason="it compiles the kernels")
+    done = python("-m", "seqformats", "compile", "--gpu", "9.0", NUMBA_ENABLE_CUDASIM="1")
+    assert done.returncode == 1
+    assert done.stderr == "nothing is compiled for GPUs where NUMBA_ENABLE_CUDASIM is set\n"
     for words, text in [
         (["--gpu", "9"], "a compute capability such as 9.0, or here, not 9"),
         (["--gpu", "3.0"], "there is no code for compute capability 3.0, but for 7.5, 8.0"),
