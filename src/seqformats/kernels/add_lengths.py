@@ -20,7 +20,10 @@ def cpu(x: Array, out: Array, width: int, lo: int, hi: int) -> None:  # noqa: AR
 
 
 def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
-    """One block, which takes a length a thread at a time and adds them up by doubling (Hillis and Steele, 1986)."""
+    """One block, of which each thread takes eight lengths at a time; they are added up by doubling.
+
+    See Hillis and Steele, "Data parallel algorithms", 1986.
+    """
     sums = natural(gpu.shared.array(128, out.dtype))
     me, threads = gpu.threadIdx.x, gpu.blockDim.x
     size = x.size if gpu.blockIdx.x == 0 else 0
@@ -29,7 +32,12 @@ def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
         out[0] = before
     begin = 0
     while begin < size:
-        sums[me] = x[begin + me] if begin + me < size else 0
+        first = begin + 8 * me
+        end = min(first + 8, size)
+        own = out.dtype.type(0)
+        for i in range(first, end):
+            own += x[i]
+        sums[me] = own
         gpu.syncthreads()
         step = 1
         while step < threads:
@@ -38,11 +46,13 @@ def cuda(x: Array, out: Array, width: int) -> None:  # noqa: ARG001
             sums[me] += more
             gpu.syncthreads()
             step <<= 1
-        if begin + me < size:
-            out[begin + me + 1] = before + sums[me]
+        offset = before + sums[me] - own
+        for i in range(first, end):
+            offset += x[i]
+            out[i + 1] = offset
         before += sums[threads - 1]
         gpu.syncthreads()  # before the memory is used again
-        begin += threads
+        begin += 8 * threads
 
 
 KERNEL = KernelSpec(cpu, cuda, CALCULATES, "blocks", (("i8", "i8"), ("i4", "i8")))
