@@ -125,7 +125,8 @@ def test_a_slow_decoder_finds_the_same(drawn):
     for mine, theirs in zip(hypotheses(found), wanted, strict=True):
         assert [tokens for tokens, *_ in mine] == [tokens for tokens, *_ in theirs.hypotheses]
         np.testing.assert_allclose([one[1] for one in mine], [one[1] for one in theirs.hypotheses], rtol=1e-6)
-        assert [one[2] for one in mine] == [one[2] for one in theirs.hypotheses]
+        gains = [[gain for one in those for gain in one[2]] for those in (mine, theirs.hypotheses)]
+        np.testing.assert_allclose(*gains, rtol=1e-6, atol=1e-7)  # where the likeliest token is masked none is round
     assert found.rows == sum(one.rows for one in wanted)
 
 
