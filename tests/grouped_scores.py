@@ -27,15 +27,18 @@ MOST = np.array([5, 0, 2, 1, 64])
 
 
 def query(library, put, width, form, scores):
-    """Beams of three rows, none, two, one and one, and a row of no beam, that ask for so many candidates."""
+    """Beams of three rows, none, two, one and one, that ask for so many candidates, and two rows of no beam.
+
+    The last one of these goes to a block that has had a row of a beam, where a GPU has few blocks.
+    """
     generator = np.random.default_rng(width)
-    x = SCORES[scores](generator, (8, width)).astype("f4")
+    x = SCORES[scores](generator, (9, width)).astype("f4")
     if FORMS[form] == candidates.LOGS and scores != "bad":
         x = x - 3
     begin, end = np.array([0, 3, 4, 6, 7]), np.array([3, 3, 6, 7, 8])
-    running = generator.normal(0, 1, 8).astype("f4")
+    running = generator.normal(0, 1, 9).astype("f4")
     running[5] = -np.inf
-    plan = types.SimpleNamespace(limits=limits(8, width)) if form == "masked" else None
+    plan = types.SimpleNamespace(limits=limits(9, width)) if form == "masked" else None
     wanted = Wanted(begin, end, MOST)
     largest = int(MOST.max())
     return candidates.Query(library, put(x), running, FORMS[form], plan, wanted, NOTHING_APART, 3, largest, None)

@@ -72,7 +72,7 @@ def _compile(names: Sequence[str], processes: int | None, gpus: Sequence[str]) -
         sys.stderr.write(f"kernels are not cached: {reason}\n")
         return 1
     try:
-        found = [pair for word in gpus for pair in (capabilities() if word == "here" else [_pair(word)])]
+        found = sorted({pair for word in gpus for pair in (capabilities() if word == "here" else [_pair(word)])})
         done = ship.fill_cache(names, lambda line: sys.stderr.write(f"{line}\n"), processes, found)
     except seqformats.DeviceError as error:
         sys.stderr.write(f"{error}\n")

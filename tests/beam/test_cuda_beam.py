@@ -401,13 +401,12 @@ def test_candidates_by_groups(gpu, width, form, scores):
     grouped_scores.assert_lists(library, candidates.row_lists(query, None), query)
 
 
-def assert_merged(gpu, room):
+def assert_merged(gpu, room, most):
     """Beams of no row to nine, whose lists have room for so many: what is merged of them, with equal scores and bad."""
     library, rng = arrays.library_of(gpu.up(np.zeros(1, "f4"))), np.random.default_rng(room)
     lengths = np.array([2, 0, 5, 1, 9, 3, 1])
     end = lengths.cumsum()
     rows, begin = int(end[-1]), end - lengths
-    most = np.array([3, 4, 2 * room, 0, 7, 5, 1])
     counts = rng.integers(0, room + 1, rows)
     counts[[0, -1]] = room
     counts[begin[5] + 1] = -1 - begin[5] - 1
@@ -430,19 +429,26 @@ def assert_merged(gpu, room):
     np.testing.assert_array_equal(there.ids[best], here.ids[best])
 
 
+def wanted_of(room):
+    """Numbers of candidates that differ, and the same for all: then one more would be in the place of others."""
+    return [np.array([3, 4, 2 * room, 0, 7, 5, 1]), np.full(7, 3)]
+
+
 @on_each_library
 @pytest.mark.parametrize("room", [1, 10, 28, 29, 70])
 def test_lists_are_merged(gpu, room):
     """A block compares up to 256 candidates with each other, and looks up where more belong."""
     gpu.need()
-    assert_merged(gpu, room)
+    for most in wanted_of(room):
+        assert_merged(gpu, room, most)
 
 
 @pytest.mark.passes("compiled", reason="it compiles the kernels")
 @pytest.mark.parametrize("room", [28, 29])
 def test_lists_are_merged_as_compiled(room, monkeypatch):
     with machine(monkeypatch) as gpu:
-        assert_merged(gpu, room)
+        for most in wanted_of(room):
+            assert_merged(gpu, room, most)
 
 
 def bad(place):

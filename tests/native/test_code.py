@@ -656,7 +656,8 @@ def test_code_for_gpus_is_compiled_where_there_is_none(tmp_path):
     pytest.importorskip("numba_cuda", reason="it compiles the kernels")
     from seqformats.kernels.parts.cubins import signatures_of
 
-    command = ("-m", "seqformats", "compile", "--gpu", "9.0", "--gpu", "8.0", "--processes", "2", "prod_rows")
+    gpus = ("--gpu", "9.0", "--gpu", "8.0", "--gpu", "9.0")
+    command = ("-m", "seqformats", "compile", *gpus, "--processes", "2", "prod_rows")
     wanted = list(signatures_of(code.spec_of("prod_rows")))
     assert {variant for variant, _ in wanted} == {"", ".short"}
     found = [python(*command, SEQFORMATS_CACHE_DIR=str(tmp_path)) for _ in range(2)]
