@@ -35,9 +35,9 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_of, some_of
+    from .parts.columns import eight_at, some_of
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import better, gpu, natural, zero_in
+    from .parts.gpu import better, gpu, natural, size_of, zero_in
 
 
 @in_lanes
@@ -125,15 +125,25 @@ def best_of_four(best: Any, four: tuple[Any, Any, Any, Any], least: int) -> Any:
 
 
 @shared
+def best_of_eight(best: Any, eight: Any, least: int) -> Any:
+    """The same of nine."""
+    a, b, c, d, e, f, g, h = eight
+    return best_of_four(best_of_four(best, (a, b, c, d), least), (e, f, g, h), least)
+
+
+@shared
 def best_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> Any:
     """The largest (least) of every so many items of a column from t on; `least` is a constant.
 
     A thread with no item of its own begins with the first one, as all do, which does no harm.
     """
     best = x[item_at(columns, 0)]
-    while t + 7 * by < columns.length:  # all eight on their way at a time
-        best = best_of_four(best, four_of(x, columns, t, by), least)
-        best = best_of_four(best, four_of(x, columns, t + 4 * by, by), least)
+    while size_of(x) < 16 and t + 15 * by < columns.length:
+        eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)
+        best = best_of_eight(best_of_eight(best, eight, least), more, least)
+        t += 16 * by
+    while t + 7 * by < columns.length:
+        best = best_of_eight(best, eight_at(x, columns, t, by), least)
         t += 8 * by
     while t < columns.length:
         best = best_of_four(best, some_of(x, columns, t, by, best), least)

@@ -38,9 +38,9 @@ from .parts import (
 from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import column_powers, eight_of, powers_of, put_some
+    from .parts.columns import column_powers, eight_ahead, eight_of, powers_of, put_some
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, ln, natural, number_in, zero_in
+    from .parts.gpu import gpu, ln, natural, number_in, size_of, zero_in
 
 
 @in_lanes
@@ -122,18 +122,27 @@ def put_beside(four: tuple[Any, Any, Any, Any], top: Any, shift: Any, log: int) 
 
 
 @shared
+def put_eight(out: Array, columns: Columns, t: int, by: int, eight: Any, found: tuple[Any, Any, int]) -> None:
+    """What becomes of item t of a column and seven more, as many as there are."""
+    a, b, c, d, e, f, g, h = eight
+    put_some(out, columns, t, by, put_beside((a, b, c, d), *found))
+    if t + 4 * by < columns.length:
+        put_some(out, columns, t + 4 * by, by, put_beside((e, f, g, h), *found))
+
+
+@shared
 def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: tuple[Any, Any, int]) -> None:
     """The results of every so many items of a column from t on; `found` is what `powers_of` gives, and `log`."""
     top, total, log = found
     total += total - total  # NaN where it is infinite
     shift = ln(total) if log else (zero_in(x) + number_in(x, 1)) / total  # one division a column
     while t < columns.length:
-        a, b, c, d, e, f, g, h = eight_of(x, columns, t, by, top)
-        put_some(out, columns, t, by, put_beside((a, b, c, d), top, shift, log))
-        t += 4 * by
-        if t < columns.length:
-            put_some(out, columns, t, by, put_beside((e, f, g, h), top, shift, log))
-        t += 4 * by
+        eight, more = eight_of(x, columns, t, by, top), eight_ahead(x, columns, t + 8 * by, by, top)
+        put_eight(out, columns, t, by, eight, (top, shift, log))
+        t += 8 * by
+        if size_of(x) < 16 and t < columns.length:
+            put_eight(out, columns, t, by, more, (top, shift, log))
+            t += 8 * by
 
 
 def cuda(x: Array, out: Array, at: Layout, log: int, width: int) -> None:

@@ -1,14 +1,14 @@
-"""The variance of every sequence, column by column, or its root: first the mean, then the squares of what is beside it.
+"""The variance of every sequence, column by column, or its root: the mean, and the squares of what is beside it.
 
 What the mean, which is rounded, leaves over is taken from the squares (Chan, Golub and LeVeque, "Algorithms for
-computing the sample variance", 1983), so that numbers far from zero lose nothing.  On the CPU both passes run in
-float64, on CUDA in the dtype of `out`, and of float32 the blocks in float64.
+computing the sample variance", 1983), so that numbers far from zero lose nothing.  The CPU reads the items twice, and
+calculates in float64.  On CUDA they are read once, in the dtype of `out`, and blocks of float32 are joined in float64.
 
 `x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  The sum of squares is divided by the length
 less `ddof`; sequences that are not longer give zeros.  `deviation` is 1 for the square root.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .parts import (
     CALCULATES,
@@ -31,15 +31,15 @@ from .parts import (
     pointer,
     room,
     root,
-    shared,
     store,
     unknown,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import four_of, share_of, some_of, tree_sum
+    from .parts.columns import share_of, tree_sum
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import chosen, gpu, item_in, natural, number_in, sqrt, wide, zero_in
+    from .parts.gpu import gpu, natural, number_in, wide, zero_in
+    from .parts.moments import block_moments, moments_of, put_variance, sums_beside, total_of
 
 
 @in_lanes
@@ -95,56 +95,6 @@ def cpu(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int,
             k += count
 
 
-@shared
-def four_more(sums: Any, squares: Any, four: tuple[Any, Any, Any, Any], mean: Any) -> Any:
-    """Sums of what is beside the mean, and of its squares, with four items more."""
-    a, b, c, d = four
-    a, b, c, d = a - mean, b - mean, c - mean, d - mean
-    return (((sums + a) + b) + c) + d, (((squares + a * a) + b * b) + c * c) + d * d
-
-
-@shared
-def moments_of(x: Array, out: Array, columns: Columns, mean: Any, share: Any) -> Any:
-    """Sums over every so many items of a column from some on, of what is beside the mean and of its squares.
-
-    Eight are added up at a time, in the dtype of `out`.
-    """
-    t, by = share
-    none = zero_in(out)
-    sums, squares = wide(none), wide(none)
-    while t + 7 * by < columns.length:
-        four, others = four_of(x, columns, t, by), four_of(x, columns, t + 4 * by, by)
-        s, q = four_more(none, none, four, mean)
-        s, q = four_more(s, q, others, mean)
-        sums += wide(s)
-        squares += wide(q)
-        t += 8 * by
-    s = q = none
-    if t + 3 * by < columns.length:
-        s, q = four_more(s, q, four_of(x, columns, t, by), mean)
-        t += 4 * by
-    if t < columns.length:
-        a, b, c, _ = some_of(x, columns, t, by, zero_in(x))
-        a, b, c = a - mean, b - mean, c - mean
-        s, q = s + a, q + a * a
-        if t + by < columns.length:
-            s, q = s + b, q + b * b
-        if t + 2 * by < columns.length:
-            s, q = s + c, q + c * c
-    return item_in(out, sums + wide(s)), item_in(out, squares + wide(q))
-
-
-@shared
-def put_variance(out: Array, place: int, sums: Any, squares: Any, length: int, ddof: int, deviation: int) -> None:
-    """The variance by what is beside the mean and its squares, or its root; 0 where there are too few items."""
-    none = zero_in(out)
-    out[place] = none
-    if length > ddof:
-        found = (squares - sums * (sums / number_in(out, length))) / number_in(out, length - ddof)
-        found = chosen(none, found, none, found)
-        out[place] = sqrt(found) if deviation else found
-
-
 def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int) -> None:
     """All units, a block each, a thread a column; where they are narrow, several threads share a column.
 
@@ -155,7 +105,7 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
     u = gpu.blockIdx.x
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
-        number = out.dtype.type(max(length, 1))
+        inverse = number_in(out, 1) / number_in(out, max(length, 1))
         column = gpu.blockIdx.y * gpu.blockDim.x
         while column < width:  # the same turns for the whole block, which waits for each other below
             k = column + gpu.threadIdx.x
@@ -163,12 +113,12 @@ def cuda(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: int
             share = share_of(length)
             if k >= width or length <= ddof:
                 share = length, 1
-            total, _ = moments_of(x, out, columns, out.dtype.type(0), share)
-            parts[place] = total
+            moments = moments_of(x, out, columns, share)
+            parts[place] = total_of(out, moments)
             tree_sum(parts, place)
-            mean = parts[gpu.threadIdx.x] / number
+            mean = parts[gpu.threadIdx.x] * inverse
             gpu.syncthreads()  # before the memory is used again
-            total, more = moments_of(x, out, columns, mean, share)
+            total, more = sums_beside(out, moments, mean)
             parts[place] = total
             tree_sum(parts, place)
             sums = parts[gpu.threadIdx.x]
@@ -191,9 +141,12 @@ def short(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: in
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length if length > ddof else 0, width, at.steps, at.step)
-            total, _ = moments_of(x, out, columns, zero_in(out), (0, 1))
-            mean = total / number_in(out, max(length, 1))
-            sums, squares = moments_of(x, out, columns, mean, (0, 1))
+            moments = 0, wide(zero_in(out)), wide(zero_in(out))
+            if columns.length != 0:
+                mean, squares = block_moments(x, out, columns, 0, 1, columns.length)
+                moments = columns.length, mean, squares
+            mean = total_of(out, moments) * (number_in(out, 1) / number_in(out, max(length, 1)))
+            sums, squares = sums_beside(out, moments, mean)
             put_variance(out, i * width + k, sums, squares, length, ddof, deviation)
             k += columns_of_grid()
         u += units_of_grid()

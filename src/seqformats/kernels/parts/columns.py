@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # put among the globals before the function is compiled, by `
     item_in: Any = None
     number_in: Any = None
     quick_exp: Any = None
+    size_of: Any = None
     wide: Any = None
     zero_in: Any = None
 
@@ -93,16 +94,14 @@ def eight_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
 
 
 @plain_on_cuda
-def put_some(out: Array, columns: Columns, t: int, by: int, some: tuple[Item, Item, Item, Item]) -> None:
-    """Write items to where `some_of` reads, as many as there are."""
-    a, b, c, d = some
-    out[item_at(columns, t)] = a
-    if t + by < columns.length:
-        out[item_at(columns, t + by)] = b
-    if t + 2 * by < columns.length:
-        out[item_at(columns, t + 2 * by)] = c
-    if t + 3 * by < columns.length:
-        out[item_at(columns, t + 3 * by)] = d
+def eight_ahead(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
+    """The same where a thread has one column, or `none` behind its end: they are on their way while others are used.
+
+    A GPU that has few columns waits for memory.  Where a thread has four it has others, and no registers for more.
+    """
+    if size_of(x) < 16 and t < columns.length:
+        return eight_of(x, columns, t, by, none)
+    return none, none, none, none, none, none, none, none
 
 
 @plain_on_cuda
@@ -115,6 +114,45 @@ def four_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     far = by * (columns.step * columns.width)  # the same for every four of a column
     b, c = x[place + far], x[place + 2 * far]
     return x[place], b, c, x[place + 3 * far]
+
+
+@plain_on_cuda
+def put_four(out: Array, columns: Columns, t: int, by: int, four: tuple[Item, Item, Item, Item]) -> None:
+    """Write items to where `four_of` reads."""
+    place = item_at(columns, t)
+    if columns.step == 0:
+        out[place] = four[0]
+        out[item_at(columns, t + by)] = four[1]
+        out[item_at(columns, t + 2 * by)] = four[2]
+        out[item_at(columns, t + 3 * by)] = four[3]
+        return
+    far = by * (columns.step * columns.width)
+    out[place] = four[0]
+    out[place + far] = four[1]
+    out[place + 2 * far] = four[2]
+    out[place + 3 * far] = four[3]
+
+
+@plain_on_cuda
+def put_some(out: Array, columns: Columns, t: int, by: int, some: tuple[Item, Item, Item, Item]) -> None:
+    """Write items to where `some_of` reads, as many as there are."""
+    if t + 3 * by < columns.length:
+        put_four(out, columns, t, by, some)
+        return
+    a, b, c, _ = some
+    out[item_at(columns, t)] = a
+    if t + by < columns.length:
+        out[item_at(columns, t + by)] = b
+    if t + 2 * by < columns.length:
+        out[item_at(columns, t + 2 * by)] = c
+
+
+@plain_on_cuda
+def eight_at(x: Array, columns: Columns, t: int, by: int) -> Any:
+    """The same of eight items."""
+    a, b, c, d = four_of(x, columns, t, by)
+    e, f, g, h = four_of(x, columns, t + 4 * by, by)
+    return a, b, c, d, e, f, g, h
 
 
 @plain_on_cuda
@@ -197,6 +235,14 @@ def column_sum(x: Array, parts: Array, k: int, columns: Columns) -> Any:
 
 
 @plain_on_cuda
+def with_fours(out: Array, total: Item, eight: Any) -> Any:
+    """A sum with the sums of four items more, and four others."""
+    a, b, c, d, e, f, g, h = eight
+    total += ((item_in(out, a) + b) + c) + d
+    return total + (((item_in(out, e) + f) + g) + h)
+
+
+@plain_on_cuda
 def short_sum(x: Array, out: Array, columns: Columns) -> Any:
     """The same of a short column, which one thread has, in the dtype of `out` or wider."""
     none = zero_in(out)
@@ -204,11 +250,12 @@ def short_sum(x: Array, out: Array, columns: Columns) -> Any:
     t = 0
     while t + 8 <= columns.length:
         stop = min(t + 32, columns.length & -8)
+        while size_of(x) < 16 and t + 16 <= stop:
+            eight, more = eight_at(x, columns, t, 1), eight_at(x, columns, t + 8, 1)
+            total = with_fours(out, with_fours(out, total, eight), more)
+            t += 16
         while t < stop:
-            a, b, c, d = four_of(x, columns, t, 1)
-            e, f, g, h = four_of(x, columns, t + 4, 1)
-            total += ((item_in(out, a) + b) + c) + d
-            total += ((item_in(out, e) + f) + g) + h
+            total = with_fours(out, total, eight_at(x, columns, t, 1))
             t += 8
         if t & 31 == 0:
             blocks += wide(total)
@@ -250,6 +297,31 @@ def rescaling(x: Array, old: Item, new: Item) -> Any:
 
 
 @plain_on_cuda
+def with_powers(x: Array, top: Item, blocks: Item, eight: Any) -> Any:
+    """What `powers_of` knows, with eight items more."""
+    none, one = zero_in(x), number_in(x, 1)
+    infinity = none + number_in(x, math.inf)
+    a, b, c, d, e, f, g, h = eight
+    best = greater(greater(greater(a, b), greater(c, d)), greater(greater(e, f), greater(g, h)))
+    best = chosen(infinity, best, best, top)
+    best = chosen(best, top + one, best, top)
+    total = none
+    if is_above(best, top):
+        total = chosen(best, top, item_in(x, blocks) * rescaling(x, top, best), none)
+        blocks = chosen(best, top, wide(none), blocks)
+        top = best
+    total += quick_exp(a - top)
+    total += quick_exp(b - top)
+    total += quick_exp(c - top)
+    total += quick_exp(d - top)
+    total += quick_exp(e - top)
+    total += quick_exp(f - top)
+    total += quick_exp(g - top)
+    total += quick_exp(h - top)
+    return top, blocks + wide(total)
+
+
+@plain_on_cuda
 def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     """A number near the largest of every so many items of a column from t on, and the sum of ``exp(item - number)``.
 
@@ -260,29 +332,20 @@ def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     Of -inf alone, or nothing, the number is the lowest finite one, and the sum 0.  Where +inf is among the items the
     sum is infinite.
     """
-    none, one = zero_in(x), number_in(x, 1)
+    none = zero_in(x)
     infinity = none + number_in(x, math.inf)
-    top, blocks = none - number_in(x, 1.7976931348623157e308 if x.itemsize == 8 else LARGEST), wide(none)
+    top, blocks = none - number_in(x, 1.7976931348623157e308 if size_of(x) == 8 else LARGEST), wide(none)
+    eight = eight_ahead(x, columns, t, by, none - infinity)
     while t < columns.length:
-        a, b, c, d, e, f, g, h = eight_of(x, columns, t, by, none - infinity)
-        best = greater(greater(greater(a, b), greater(c, d)), greater(greater(e, f), greater(g, h)))
-        best = chosen(infinity, best, best, top)
-        best = chosen(best, top + one, best, top)
-        total = none
-        if is_above(best, top):
-            total = chosen(best, top, item_in(x, blocks) * rescaling(x, top, best), none)
-            blocks = chosen(best, top, wide(none), blocks)
-            top = best
-        total += quick_exp(a - top)
-        total += quick_exp(b - top)
-        total += quick_exp(c - top)
-        total += quick_exp(d - top)
-        total += quick_exp(e - top)
-        total += quick_exp(f - top)
-        total += quick_exp(g - top)
-        total += quick_exp(h - top)
-        blocks += wide(total)
+        if size_of(x) == 16:
+            eight = eight_of(x, columns, t, by, none - infinity)
         t += 8 * by
+        more = eight_ahead(x, columns, t, by, none - infinity)
+        top, blocks = with_powers(x, top, blocks, eight)
+        if size_of(x) < 16 and t < columns.length:
+            t += 8 * by
+            eight = eight_ahead(x, columns, t, by, none - infinity)
+            top, blocks = with_powers(x, top, blocks, more)
     return top, item_in(x, blocks)
 
 
@@ -386,17 +449,22 @@ SHARED = {
         share_of,
         some_of,
         eight_of,
+        eight_ahead,
+        put_four,
         put_some,
         tree_sum,
         tree_max,
         four_of,
+        eight_at,
         four_along,
         sums_along,
         eight_from,
         column_sum,
+        with_fours,
         short_sum,
         put_total,
         rescaling,
+        with_powers,
         powers_of,
         column_powers,
         slopes_of,

@@ -23,6 +23,7 @@ from .columns import SHARED as OF_COLUMNS
 from .common import beyond
 from .device import SHARED
 from .keys import KEYS
+from .moments import SHARED as OF_MOMENTS
 from .record import Array
 
 gpu: Any = cuda
@@ -130,6 +131,11 @@ def _item_in(out: Item, value: Item) -> Any:
 def _number_in(out: Item, value: Item) -> Any:
     """A number in the dtype of `out`, even where items are four."""
     return out.dtype.type(value)
+
+
+def _size_of(x: Item) -> int:
+    """The bytes of an item, which the compiler knows."""
+    return int(x.itemsize)
 
 
 def _better(best: Item, value: Item, least: int) -> Any:
@@ -305,6 +311,14 @@ def _intrinsics() -> tuple[Any, ...]:
         return getattr(out.dtype, "kind", out.dtype)(out, value), generate
 
     @intrinsic
+    def size_of(typingctx: Context, x: Kind) -> Any:
+        def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
+            size = context.get_abi_sizeof(context.get_data_type(sig.args[0].dtype))
+            return context.get_constant(types.int64, size)
+
+        return types.int64(x), generate
+
+    @intrinsic
     def better(typingctx: Context, best: Kind, value: Kind, least: Kind) -> Any:
         def generate(context: Context, builder: Builder, sig: Signature, args: Values) -> Any:
             kind, (old, new, flag) = getattr(best, "kind", best), args
@@ -365,7 +379,7 @@ def _intrinsics() -> tuple[Any, ...]:
         return types.boolean(a, a), generate
 
     words = move_word, load_word, store_word, no_word, natural, search, bits_of, float_of
-    return words, (wide, zero_in, item_in, number_in, better, greater, quick_exp, chosen, is_above)
+    return words, (wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, chosen, is_above)
 
 
 move_word: Any
@@ -380,6 +394,7 @@ wide: Any
 zero_in: Any
 item_in: Any
 number_in: Any
+size_of: Any
 better: Any
 greater: Any
 quick_exp: Any
@@ -388,13 +403,13 @@ is_above: Any
 _of_words, _of_items = (
     (
         (_move_word, _load_word, _store_word, _no_word, _natural, _search, _bits_of, _float_of),
-        (_wide, _zero_in, _item_in, _number_in, _better, _greater, _quick_exp, _chosen, _is_above),
+        (_wide, _zero_in, _item_in, _number_in, _size_of, _better, _greater, _quick_exp, _chosen, _is_above),
     )
     if simulated
     else _intrinsics()
 )
 move_word, load_word, store_word, no_word, natural, search, bits_of, float_of = _of_words
-wide, zero_in, item_in, number_in, better, greater, quick_exp, chosen, is_above = _of_items
+wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, chosen, is_above = _of_items
 
 
 # Python's own raise where a GPU gives infinity.
@@ -414,6 +429,7 @@ _NAMES = {
     "zero_in": zero_in,
     "item_in": item_in,
     "number_in": number_in,
+    "size_of": size_of,
     "better": better,
     "greater": greater,
     "quick_exp": quick_exp,
@@ -424,6 +440,7 @@ _NAMES = {
     "sqrt": sqrt,
     **SHARED,
     **OF_COLUMNS,
+    **OF_MOMENTS,
     **KEYS,
 }
 
