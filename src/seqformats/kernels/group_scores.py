@@ -13,9 +13,11 @@ import numpy as np
 
 from ..beam.rows import Limits
 from .parts import CALCULATES, Array, Integers, KernelSpec, alike, compiled, exp, limited, shared
+from .parts.columns import LARGEST
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import bits_of, gpu, quick_exp
+    from .parts.columns import eight_from
+    from .parts.gpu import bits_of, chosen, gpu, greater, quick_exp
 
 
 @shared
@@ -53,24 +55,45 @@ def cpu(x: Array, blocks: Integers, limits: Limits, form: int, chunks: int, widt
 
 
 @shared
-def four_joined(top: Any, total: Any, four: tuple[Any, Any, Any, Any], form: int) -> Any:
-    """The largest score so far, and the sum of exponentials below it, with four more."""
-    a, b, c, d = four
-    high = max(max(a, b), max(c, d))
-    if not (a < math.inf and b < math.inf and c < math.inf and d < math.inf):
-        total = np.float32(math.inf)
-    if high > top:
-        total = total * quick_exp(top - high)
-        top = high
-    if form != 1 and top > -math.inf:
-        total += (quick_exp(a - top) + quick_exp(b - top)) + (quick_exp(c - top) + quick_exp(d - top))
-    return top, total
+def eight_joined(top: Any, total: Any, eight: Any) -> Any:
+    """The largest score so far, or the least float32, and the sum of exponentials beside it, with eight more.
+
+    The sum becomes infinite, or NaN, with a score that is NaN or +inf; that is not the largest one then.
+    """
+    a, b, c, d, e, f, g, h = eight
+    high = greater(greater(greater(a, b), greater(c, d)), greater(greater(e, f), greater(g, h)))
+    best = greater(top, chosen(np.float32(math.inf), high, high, top))
+    total = total * quick_exp(top - best)
+    total += (quick_exp(a - best) + quick_exp(b - best)) + (quick_exp(c - best) + quick_exp(d - best))
+    total += (quick_exp(e - best) + quick_exp(f - best)) + (quick_exp(g - best) + quick_exp(h - best))
+    return best, total
+
+
+@shared
+def up_to_eight(x: Array, row: int, k: int, end: int, by: int) -> Any:
+    """Every so many scores of a row from the k-th on, and -inf in place of those behind the end."""
+    none = np.float32(-math.inf)
+    a = x[row + k]
+    b = x[row + k + by] if k + by < end else none
+    c = x[row + k + 2 * by] if k + 2 * by < end else none
+    d = x[row + k + 3 * by] if k + 3 * by < end else none
+    e = x[row + k + 4 * by] if k + 4 * by < end else none
+    f = x[row + k + 5 * by] if k + 5 * by < end else none
+    g = x[row + k + 6 * by] if k + 6 * by < end else none
+    return a, b, c, d, e, f, g, none
+
+
+@shared
+def one_joined(top: Any, total: Any, score: Any) -> Any:
+    """The same with one more."""
+    best = greater(top, chosen(np.float32(math.inf), score, score, top))
+    return best, total * quick_exp(top - best) + quick_exp(score - best)
 
 
 def cuda(x: Array, blocks: Integers, limits: Limits, form: int, chunks: int, width: int) -> None:
     """All chunks, a block each; a thread has eight scores of its group on their way at a time."""
     lanes = gpu.blockDim.x
-    none = x.dtype.type(-math.inf)
+    least = x.dtype.type(-LARGEST)
     u = gpu.blockIdx.x
     while u * lanes < blocks.size:
         r = int(np.uint32(u) // np.uint32(chunks))  # which takes a GPU a quarter of the time for numbers of 32 bits
@@ -78,29 +101,22 @@ def cuda(x: Array, blocks: Integers, limits: Limits, form: int, chunks: int, wid
         k = (u - r * chunks) * lanes * 32
         end = min(k + lanes * 32, width)
         k += gpu.threadIdx.x
-        top = none
+        top = least
         total = x.dtype.type(0)
         while form != 2 and k + 7 * lanes < end:
-            a, b = x[row + k], x[row + k + lanes]
-            c, d = x[row + k + 2 * lanes], x[row + k + 3 * lanes]
-            e, f = x[row + k + 4 * lanes], x[row + k + 5 * lanes]
-            g, h = x[row + k + 6 * lanes], x[row + k + 7 * lanes]
-            top, total = four_joined(top, total, (a, b, c, d), form)
-            top, total = four_joined(top, total, (e, f, g, h), form)
+            top, total = eight_joined(top, total, eight_from(x, row + k, lanes))
             k += 8 * lanes
-        if form != 2 and k + 3 * lanes < end:
-            a, b = x[row + k], x[row + k + lanes]
-            c, d = x[row + k + 2 * lanes], x[row + k + 3 * lanes]
-            top, total = four_joined(top, total, (a, b, c, d), form)
-            k += 4 * lanes
-        while k < end:
-            a = x[row + k]
-            if form == 2:
-                a = limited(a, k, r, limits)
-            top, total = four_joined(top, total, (a, none, none, none), form)
+        if form != 2 and k < end:
+            top, total = eight_joined(top, total, up_to_eight(x, row, k, end, lanes))
+        while form == 2 and k < end:
+            top, total = one_joined(top, total, limited(x[row + k], k, r, limits))
             k += lanes
+        if total == 0:  # which no power beside the largest score leaves
+            top = x.dtype.type(-math.inf)
         if not total < math.inf:
             total = x.dtype.type(math.inf)
+        elif form == 1:
+            total = x.dtype.type(0)
         blocks[u * lanes + gpu.threadIdx.x] = bits_of(top) << 32 | bits_of(total)
         u += gpu.gridDim.x
 
