@@ -9,6 +9,16 @@ from seqformats.beam import candidates
 from seqformats.beam.rows import Limits, Wanted
 from seqformats.beam.search import NOTHING_APART
 
+
+def one_bad(generator, shape):
+    """One score of a row is NaN or +inf, in a row of -inf too."""
+    x = generator.normal(0, 2, shape)
+    x[1, -1], x[3, shape[1] // 2] = np.nan, np.inf
+    x[6] = -np.inf
+    x[6, 7 % shape[1]] = np.nan
+    return x
+
+
 FORMS = {"logits": candidates.LOGITS, "logs": candidates.LOGS, "masked": candidates.MASKED}
 SCORES = {
     "random": lambda generator, shape: generator.normal(0, 2, shape),
@@ -18,6 +28,8 @@ SCORES = {
     "falling": lambda generator, shape: np.tile(-np.arange(shape[1]) / 8, (shape[0], 1)),
     "nearly equal": lambda generator, shape: 1e-7 * generator.normal(0, 1, shape) - 30,
     "few finite": lambda generator, shape: np.where(generator.random(shape) < 0.02, 1.5, -np.inf),
+    "the least": lambda generator, shape: np.where(generator.random(shape) < 0.5, np.finfo("f4").min, -np.inf),
+    "one bad": one_bad,
     "bad": lambda generator, shape: (
         np.where(np.arange(shape[0])[:, None] % 3 < 2, 1.0, [[np.nan]])
         + np.where(np.arange(shape[0])[:, None] % 5 == 3, np.inf, np.zeros(shape))
@@ -33,7 +45,7 @@ def query(library, put, width, form, scores):
     """
     generator = np.random.default_rng(width)
     x = SCORES[scores](generator, (9, width)).astype("f4")
-    if FORMS[form] == candidates.LOGS and scores != "bad":
+    if FORMS[form] == candidates.LOGS and "bad" not in scores:
         x = x - 3
     begin, end = np.array([0, 3, 4, 6, 7]), np.array([3, 3, 6, 7, 8])
     running = generator.normal(0, 1, 9).astype("f4")

@@ -3,7 +3,8 @@
 A row falls into chunks of 32 scores for each thread of a block, `lanes` of them.  Scores that lie `lanes` apart in a
 chunk are a group: one thread reads them, all threads side by side.  ``blocks[r * chunks * lanes + g]`` has two float32
 of group g of row r: above the largest score, -inf where there is none, below the sum of ``exp(score - largest)``,
-infinite where one is NaN or +inf.  Where `form` is 1 nothing is added; where it is 2 limits act on the scores before.
+infinite where one is NaN or +inf.  Where `form` is 1 nothing is added; where it is 2 limits act on the other scores
+before.
 """
 
 import math
@@ -27,7 +28,7 @@ def group_of(x: Array, row: int, k: int, end: int, by: int, r: int, limits: Limi
     top, total = none, np.float32(0)
     while k < end:
         value = x[row + k]
-        if form == 2:
+        if form == 2 and value < infinite:  # what is bad stays so
             value = limited(value, k, r, limits)
         if not value < infinite:
             total = infinite
@@ -109,7 +110,10 @@ def cuda(x: Array, blocks: Integers, limits: Limits, form: int, chunks: int, wid
         if form != 2 and k < end:
             top, total = eight_joined(top, total, up_to_eight(x, row, k, end, lanes))
         while form == 2 and k < end:
-            top, total = one_joined(top, total, limited(x[row + k], k, r, limits))
+            score = x[row + k]
+            if score < math.inf:  # what is bad stays so
+                score = limited(score, k, r, limits)
+            top, total = one_joined(top, total, score)
             k += lanes
         if total == 0:  # which no power beside the largest score leaves
             top = x.dtype.type(-math.inf)
