@@ -77,14 +77,19 @@ def named(ptx: str, name: str) -> tuple[str, str]:
     return re.sub(rf"{re.escape(found[0])}(?=_param_|\b)", entry, ptx), entry
 
 
+_THREADS = ".minnctapersm 4", ".maxnreg 72", ".minnctapersm 3", ".minnctapersm 2", ".minnctapersm 1"
+"""What is asked of the assembler, the most threads first: where each has 72 registers a multiprocessor has room for 14
+blocks of 64, and for 12 of those with the 80 that are left where it has room for 3 of 256."""
+
+
 def assembled(ptx: str, capability: tuple[int, int], name: str) -> tuple[bytes, str, str]:
     """The code of a GPU, what it was made of, and what the assembler says of it.
 
     Registers are saved until a multiprocessor has room for 1,024 threads, whose loads cover each other's; or for fewer,
     where else a thread's own numbers would go to memory and back.
     """
-    for blocks in (4, 3, 2, 1):
-        crowded = ptx.replace(_BOUND, f"{_BOUND}\n.minnctapersm {blocks}")
+    for wanted in _THREADS:
+        crowded = ptx.replace(_BOUND, f"{_BOUND}\n{wanted}")
         cubin, log = linked(crowded, capability, name)
         if not re.search(r"[1-9]\d* bytes spill", log):
             break

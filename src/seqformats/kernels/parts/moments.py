@@ -27,10 +27,10 @@ def eight_more(sums: Any, squares: Any, eight: Any, near: Any) -> Any:
     """Sums of what is beside a number, and of its squares, with eight items more."""
     a, b, c, d, e, f, g, h = eight
     a, b, c, d = a - near, b - near, c - near, d - near
+    some, squared = (a + b) + (c + d), (a * a + b * b) + (c * c + d * d)
     e, f, g, h = e - near, f - near, g - near, h - near
-    sums += ((a + b) + (c + d)) + ((e + f) + (g + h))
-    squares += ((a * a + b * b) + (c * c + d * d)) + ((e * e + f * f) + (g * g + h * h))
-    return sums, squares
+    some, squared = some + ((e + f) + (g + h)), squared + ((e * e + f * f) + (g * g + h * h))
+    return sums + some, squares + squared
 
 
 @plain_on_cuda
