@@ -292,6 +292,19 @@ def test_the_largest_as_they_are_compiled(compiled, k):
     assert_largest(compiled, k, "f8" if k == 4 else "f4")
 
 
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("fours", [True, False])
+@pytest.mark.parametrize("name", [name for name in SHORT_OF if name not in ("sort", "mean", "min", "std")])
+def test_every_short_length(compiled, name, fours, monkeypatch):
+    """Rows are read eight or sixteen at a time, and fewer at the end."""
+    operation, arguments = OPERATIONS[name]
+    monkeypatch.setattr(grids, "_FOURS_FROM", 0 if fours else 1 << 40)
+    x = numbers(list(range(67)), (4,), "f4")
+    for batch in (sf.select(x, list(range(65))), sf.convert(sf.select(x, list(range(34))), sf.Packed), x):
+        found = operation(*arguments(sent(compiled, batch)))
+        assert_found(compiled, found, operation(*arguments(batch)), exact=False)
+
+
 INSTRUCTIONS = {
     "pad_rows": (35, lambda x: sf.convert(x, sf.Masked)),
     "blocks_to_steps": (21, lambda x: sf.convert(x, sf.Packed)),

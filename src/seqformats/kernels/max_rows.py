@@ -138,7 +138,7 @@ def best_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> Any
     A thread with no item of its own begins with the first one, as all do, which does no harm.
     """
     best = x[item_at(columns, 0)]
-    while size_of(x) < 16 and t + 15 * by < columns.length:
+    while size_of(x) < 16 and t + 15 * by < columns.length:  # of single columns, see `eight_ahead`
         eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)
         best = best_of_eight(best_of_eight(best, eight, least), more, least)
         t += 16 * by

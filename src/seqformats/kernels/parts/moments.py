@@ -55,7 +55,7 @@ def block_moments(x: Array, out: Array, columns: Columns, t: int, by: int, rows:
         h = near
     sums, squares = eight_more(zero_in(out), zero_in(out), (a, b, c, d, e, f, g, h), near)
     t += 8 * by
-    while size_of(x) < 16 and t + 15 * by < columns.length:  # all on their way at a time
+    while size_of(x) < 16 and t + 15 * by < columns.length:  # of single columns, see `eight_ahead`
         eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)
         sums, squares = eight_more(sums, squares, eight, near)
         sums, squares = eight_more(sums, squares, more, near)
@@ -75,8 +75,8 @@ def block_moments(x: Array, out: Array, columns: Columns, t: int, by: int, rows:
 def moments_of(x: Array, out: Array, columns: Columns, share: Any) -> Any:
     """How many items a thread has of a column, every so many from some on; their mean, and the squares beside it.
 
-    They are read once.  Blocks of `SHORT` items are joined (Chan, Golub and LeVeque, "Updating formulae and a pairwise
-    algorithm for computing sample variances", 1979), of float32 in float64.
+    They are read once.  A short sequence is one block, and blocks of so many items are joined, of float32 in float64
+    (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
     """
     t, by = share
     none = zero_in(out)
