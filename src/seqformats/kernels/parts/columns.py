@@ -149,7 +149,7 @@ def put_some(out: Array, columns: Columns, t: int, by: int, some: tuple[Item, It
 
 @plain_on_cuda
 def eight_at(x: Array, columns: Columns, t: int, by: int) -> Any:
-    """The same of eight items."""
+    """What `four_of` says of eight items."""
     a, b, c, d = four_of(x, columns, t, by)
     e, f, g, h = four_of(x, columns, t + 4 * by, by)
     return a, b, c, d, e, f, g, h
