@@ -3,8 +3,7 @@
 A row falls into chunks of 32 scores for each thread of a block, `lanes` of them.  Scores that lie `lanes` apart in a
 chunk are a group: one thread reads them, all threads side by side.  ``blocks[r * chunks * lanes + g]`` has two float32
 of group g of row r: above the largest score, -inf where there is none, below the sum of ``exp(score - largest)``,
-infinite where one is NaN or +inf.  Where `form` is 1 nothing is added; where it is 2 limits act on the other scores
-before.
+infinite where one is NaN or +inf.  Where `form` is 2 limits act on the other scores before.
 """
 
 import math
@@ -18,7 +17,7 @@ from .parts.columns import LARGEST
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.columns import eight_from
-    from .parts.gpu import bits_of, chosen, gpu, greater, quick_exp
+    from .parts.gpu import bits_of, gpu, greater, quick_exp
 
 
 @shared
@@ -33,9 +32,9 @@ def group_of(x: Array, row: int, k: int, end: int, by: int, r: int, limits: Limi
         if not value < infinite:
             total = infinite
         elif value > top:
-            total = total * exp(top - value) + (np.float32(0) if form == 1 else np.float32(1))
+            total = total * exp(top - value) + np.float32(1)
             top = value
-        elif form != 1 and value > none:
+        elif value > none:
             total += exp(value - top)
         k += by
     return top, total
@@ -57,13 +56,13 @@ def cpu(x: Array, blocks: Integers, limits: Limits, form: int, chunks: int, widt
 
 @shared
 def eight_joined(top: Any, total: Any, eight: Any) -> Any:
-    """The largest score so far, or the least float32, and the sum of exponentials beside it, with eight more.
+    """The largest score so far, or the least float32, and the sum of exponentials below it, with eight more.
 
-    The sum becomes infinite, or NaN, with a score that is NaN or +inf; that is not the largest one then.
+    The sum becomes NaN with a score that is NaN or +inf, and stays it.
     """
     a, b, c, d, e, f, g, h = eight
     high = greater(greater(greater(a, b), greater(c, d)), greater(greater(e, f), greater(g, h)))
-    best = greater(top, chosen(np.float32(math.inf), high, high, top))
+    best = greater(top, high)
     total = total * quick_exp(top - best)
     total += (quick_exp(a - best) + quick_exp(b - best)) + (quick_exp(c - best) + quick_exp(d - best))
     total += (quick_exp(e - best) + quick_exp(f - best)) + (quick_exp(g - best) + quick_exp(h - best))
@@ -87,7 +86,7 @@ def up_to_eight(x: Array, row: int, k: int, end: int, by: int) -> Any:
 @shared
 def one_joined(top: Any, total: Any, score: Any) -> Any:
     """The same with one more."""
-    best = greater(top, chosen(np.float32(math.inf), score, score, top))
+    best = greater(top, score)
     return best, total * quick_exp(top - best) + quick_exp(score - best)
 
 
@@ -119,8 +118,6 @@ def cuda(x: Array, blocks: Integers, limits: Limits, form: int, chunks: int, wid
             top = x.dtype.type(-math.inf)
         if not total < math.inf:
             total = x.dtype.type(math.inf)
-        elif form == 1:
-            total = x.dtype.type(0)
         blocks[u * lanes + gpu.threadIdx.x] = bits_of(top) << 32 | bits_of(total)
         u += gpu.gridDim.x
 
