@@ -284,7 +284,8 @@ def test_arithmetic(name, kinds):
     # Integers are never calculated with as floats, nor float32 as float64, but for the sums of blocks; a float64
     # exponential begins as a float32.
     floats = {"f32": {"f4", "c8"}, "f64": {"f8", "c16"}}
-    in_blocks = name in IN_BLOCKS and "f4" in kinds and kinds[0] != "f8"
+    one_block = short and name == "var_rows"
+    in_blocks = name in IN_BLOCKS and not one_block and "f4" in kinds and kinds[0] != "f8"
     allowed = [float for float, of in floats.items() if of & set(kinds)]
     assert_clean(code, ["f32", "f64"] if in_blocks or "f8" in kinds else allowed)
     if in_blocks:

@@ -312,7 +312,7 @@ INSTRUCTIONS = {
     "sum_rows": (7.2, sf.reduce_sum),
     "max_rows": (9.7, sf.reduce_max),
     "prod_rows": (5.8, sf.reduce_prod),
-    "var_rows": (13.1, sf.reduce_var),
+    "var_rows": (12.9, sf.reduce_var),
     "logsumexp_rows": (20.2, sf.reduce_logsumexp),
     "softmax_rows": (40.9, sf.softmax),
     "cumsum_rows": (10.9, sf.cumsum),

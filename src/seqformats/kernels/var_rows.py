@@ -2,7 +2,7 @@
 
 What the mean, which is rounded, leaves over is taken from the squares (Chan, Golub and LeVeque, "Algorithms for
 computing the sample variance", 1983), so that numbers far from zero lose nothing.  The CPU reads the items twice, and
-calculates in float64.  On CUDA they are read once, in the dtype of `out`, and blocks of float32 are joined in float64.
+calculates in float64.  On CUDA they are read once, in the dtype of `out`; blocks of float32 are added up in float64.
 
 `x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  The sum of squares is divided by the length
 less `ddof`; sequences that are not longer give zeros.  `deviation` is 1 for the square root.
@@ -38,7 +38,7 @@ from .parts import (
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.columns import share_of, tree_sum
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, natural, number_in, wide, zero_in
+    from .parts.gpu import gpu, natural, number_in, zero_in
     from .parts.moments import block_moments, moments_of, put_variance, sums_beside, total_of
 
 
@@ -141,10 +141,10 @@ def short(x: Array, out: Array, at: Layout, deviation: int, ddof: int, width: in
         k = first_column()
         while k < width:
             columns = Columns(first * width + k, length if length > ddof else 0, width, at.steps, at.step)
-            moments = 0, wide(zero_in(out)), wide(zero_in(out))
+            moments = 0, zero_in(out), zero_in(out), zero_in(out)
             if columns.length != 0:
-                mean, squares = block_moments(x, out, columns, 0, 1, columns.length)
-                moments = columns.length, mean, squares
+                mean, sums, squares = block_moments(x, out, columns, 0, 1, columns.length)
+                moments = columns.length, mean, sums, squares
             mean = total_of(out, moments) * (number_in(out, 1) / number_in(out, max(length, 1)))
             sums, squares = sums_beside(out, moments, mean)
             put_variance(out, i * width + k, sums, squares, length, ddof, deviation)

@@ -114,8 +114,8 @@ def reduce_var(x: Batch, *, ddof: SupportsIndex = 0, empty: Empty = ZERO) -> Red
     -----
     First the mean is calculated, then the squares of what is beside it; what the mean, which is rounded, leaves over is
     taken from these (Chan, Golub and LeVeque, 1983).  On the CPU it is all float64, so that items far from zero lose
-    nothing.  On a GPU items are read once, and blocks of 64 joined in float64; float32 are compared in float32 with the
-    mean of the first eight of their block.  The variance is wrong by some 3e-7 of itself then, or by up to some 3e-6
+    nothing.  On a GPU items are read once, float32 are compared in float32 with the mean of the first eight of their
+    block of 64, and blocks are added up in float64: the variance is wrong by some 3e-7 of itself, or by up to some 3e-6
     where these eight lie far from all others.  A NaN in a sequence gives NaN.
 
     Examples

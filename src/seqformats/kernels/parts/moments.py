@@ -35,10 +35,10 @@ def eight_more(sums: Any, squares: Any, eight: Any, near: Any) -> Any:
 
 @plain_on_cuda
 def block_moments(x: Array, out: Array, columns: Columns, t: int, by: int, rows: int) -> Any:
-    """The mean of the rest of a column, of which every so many items from t on are `rows`; and the squares beside it.
+    """The mean of the rest of a column, but for rounding, what it adds up to beside that, and the squares beside it.
 
-    They are added up beside the mean of the first eight.  That is no further from the mean of all than makes the
-    squares nine times as large, and as much less exact, at worst.
+    Every so many items from t on are `rows`.  They are added up beside the mean of the first eight, which is no further
+    from that of all than makes the squares nine times as large, and as much less exact, at worst.
     """
     a, b, c, d, e, f, g, h = eight_of(x, columns, t, by, zero_in(x))
     a, b, c, d = item_in(out, a), item_in(out, b), item_in(out, c), item_in(out, d)
@@ -66,51 +66,58 @@ def block_moments(x: Array, out: Array, columns: Columns, t: int, by: int, rows:
     if t < columns.length:
         eight = eight_of(x, columns, t, by, near)
         sums, squares = eight_more(sums, squares, eight, near)
-    total = wide(sums)
-    apart = total * (1.0 / rows)
-    return wide(near) + apart, wide(squares) - total * apart
+    mean = near + sums * (number_in(out, 1) / number_in(out, rows))
+    sums, squares = moved(out, sums, squares, rows, near - mean)
+    return mean, sums, squares
+
+
+@plain_on_cuda
+def moved(out: Array, sums: Any, squares: Any, rows: int, apart: Any) -> Any:
+    """What so many items add up to beside a number, and their squares, beside one that is less by `apart`."""
+    more = apart * number_in(out, rows)
+    return sums + more, squares + apart * ((sums + sums) + more)
 
 
 @plain_on_cuda
 def moments_of(x: Array, out: Array, columns: Columns, share: Any) -> Any:
-    """How many items a thread has of a column, every so many from some on; their mean, and the squares beside it.
+    """The same of what a thread has of a column, every so many items from some on, and first how many these are.
 
-    They are read once.  A short sequence is one block, and blocks of so many items are joined, of float32 in float64
-    (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+    They are read once.  A short sequence is one block, and blocks of so many items are added up beside the mean of the
+    first, which of float32 are sums in float64 (after Chan, Golub and LeVeque, "Updating formulae and a pairwise
+    algorithm for computing sample variances", 1979).
     """
     t, by = share
     none = zero_in(out)
-    rows, mean, squares = 0, wide(none), wide(none)
+    rows, mean, sums, squares = 0, none, wide(none), wide(none)
     left = (columns.length - 1 - t) // by + 1
     while left > 0:
         more = min(left, SHORT)
         end = min(columns.length, t + SHORT * by)
         block = Columns(columns.begin, end, columns.width, columns.steps, columns.step)
-        own, beside = block_moments(x, out, block, t, by, more)
-        ratio = more / (rows + more)
-        apart = own - mean
-        squares += beside + (apart * (rows * ratio)) * apart
-        mean += apart * ratio
+        own, total, beside = block_moments(x, out, block, t, by, more)
+        if rows == 0:
+            mean = own
+        total, beside = moved(out, total, beside, more, own - mean)
+        sums += wide(total)
+        squares += wide(beside)
         rows += more
         left -= SHORT
         t += SHORT * by
-    return rows, mean, squares
+    return rows, mean, item_in(out, sums), item_in(out, squares)
 
 
 @plain_on_cuda
-def total_of(out: Array, moments: tuple[int, Any, Any]) -> Any:
+def total_of(out: Array, moments: tuple[int, Any, Any, Any]) -> Any:
     """What the items of a thread add up to."""
-    rows, mean, _ = moments
-    return item_in(out, mean * float(rows))
+    rows, mean, sums, _ = moments
+    return mean * number_in(out, rows) + sums
 
 
 @plain_on_cuda
-def sums_beside(out: Array, moments: tuple[int, Any, Any], mean: Any) -> Any:
-    """What they add up to beside a mean of more of them, and the squares of it."""
-    rows, own, squares = moments
-    apart = own - wide(mean)
-    total = apart * float(rows)
-    return item_in(out, total), item_in(out, squares + total * apart)
+def sums_beside(out: Array, moments: tuple[int, Any, Any, Any], mean: Any) -> Any:
+    """What they add up to beside a mean of more of them, and their squares beside it."""
+    rows, own, sums, squares = moments
+    return moved(out, sums, squares, rows, own - mean)
 
 
 @plain_on_cuda
@@ -130,6 +137,7 @@ SHARED = {
     for function in (
         eight_more,
         block_moments,
+        moved,
         moments_of,
         total_of,
         sums_beside,
