@@ -390,9 +390,9 @@ def test_vocabularies(gpu, width):
 @on_each_library
 @pytest.mark.parametrize("scores", grouped_scores.SCORES)
 @pytest.mark.parametrize("form", grouped_scores.FORMS)
-@pytest.mark.parametrize("width", [40, 300] if SIMULATED else [4096, 8192, 8193, 50_000])
+@pytest.mark.parametrize("width", [40, 56, 272, 300] if SIMULATED else [4096, 8192, 8193, 8704, 9984, 50_000])
 def test_candidates_by_groups(gpu, width, form, scores):
-    """Wide rows, whose groups are one chunk that is not full, or several; rows as those that tell the way to go."""
+    """Wide rows, whose groups are one chunk that is not full, or several; one to seven scores are left for a thread."""
     gpu.need()
     library = arrays.library_of(gpu.up(np.zeros(1, "f4")))
     query = grouped_scores.query(library, gpu.up, width, form, scores)
