@@ -305,6 +305,27 @@ def test_every_short_length(compiled, name, fours, monkeypatch):
         assert_found(compiled, found, operation(*arguments(batch)), exact=False)
 
 
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("fours", [True, False])
+def test_variances_of_odd_numbers(compiled, fours, monkeypatch):
+    """Far from zero, or with a beginning that is far from the rest, they are as exact as the documentation says."""
+    monkeypatch.setattr(grids, "_FOURS_FROM", 0 if fours else 1 << 40)
+    lengths = [2, 8, 9, 25, 64] if fours else [3, 70, 300, 2000]
+    x = numbers(lengths, (4,), "f8").data
+    begins = np.concatenate(
+        [
+            np.arange(end - size, end - size + min(size, 8))
+            for size, end in zip(lengths, np.cumsum(lengths), strict=True)
+        ]
+    )
+    for add, at, near in ((0, slice(None), 6e-7), (1e4, slice(None), 6e-7), (1e3, begins, 5e-6)):
+        data = x.copy()
+        data[at] += add
+        batch = sf.Ragged(data.astype("f4"), lengths)
+        wanted = sf.reduce_var(sf.astype(batch, "f8"))
+        np.testing.assert_allclose(compiled.down(sf.reduce_var(compiled.up(batch))), wanted, rtol=near)
+
+
 INSTRUCTIONS = {
     "pad_rows": (35, lambda x: sf.convert(x, sf.Masked)),
     "blocks_to_steps": (21, lambda x: sf.convert(x, sf.Packed)),
