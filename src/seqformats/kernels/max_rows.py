@@ -35,9 +35,9 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_at, some_of
+    from .parts.columns import eight_at, has_one, some_of
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import better, gpu, natural, size_of, zero_in
+    from .parts.gpu import better, gpu, natural, zero_in
 
 
 @in_lanes
@@ -138,7 +138,7 @@ def best_one_way(x: Array, columns: Columns, t: int, by: int, least: int) -> Any
     A thread with no item of its own begins with the first one, as all do, which does no harm.
     """
     best = x[item_at(columns, 0)]
-    while size_of(x) < 16 and t + 15 * by < columns.length:  # of single columns, see `eight_ahead`
+    while has_one(x) and t + 15 * by < columns.length:  # all on their way at a time
         eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)
         best = best_of_eight(best_of_eight(best, eight, least), more, least)
         t += 16 * by

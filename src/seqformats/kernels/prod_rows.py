@@ -29,9 +29,9 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import eight_at, share_of, some_of
+    from .parts.columns import eight_at, has_one, share_of, some_of
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, natural, number_in, size_of, zero_in
+    from .parts.gpu import gpu, natural, number_in, zero_in
 
 
 @in_lanes
@@ -81,7 +81,7 @@ def with_eight(found: Any, eight: Any) -> Any:
 def product_of(x: Array, out: Array, columns: Columns, t: int, by: int) -> Any:
     """That of every so many items of a column from t on, in the dtype of `out`."""
     found = zero_in(out) + number_in(out, 1)
-    while size_of(x) < 16 and t + 15 * by < columns.length:  # of single columns, see `eight_ahead`
+    while has_one(x) and t + 15 * by < columns.length:  # all on their way at a time
         eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)
         found = with_eight(with_eight(found, eight), more)
         t += 16 * by

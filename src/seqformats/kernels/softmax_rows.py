@@ -38,9 +38,9 @@ from .parts import (
 from .parts import log as logarithm
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.columns import column_powers, eight_ahead, eight_of, powers_of, put_some
+    from .parts.columns import column_powers, eight_ahead, eight_of, has_one, powers_of, put_some
     from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
-    from .parts.gpu import gpu, ln, natural, number_in, size_of, zero_in
+    from .parts.gpu import gpu, ln, natural, number_in, zero_in
 
 
 @in_lanes
@@ -140,7 +140,7 @@ def put_powers(x: Array, out: Array, columns: Columns, t: int, by: int, found: t
         eight, more = eight_of(x, columns, t, by, top), eight_ahead(x, columns, t + 8 * by, by, top)
         put_eight(out, columns, t, by, eight, (top, shift, log))
         t += 8 * by
-        if size_of(x) < 16 and t < columns.length:
+        if has_one(x) and t < columns.length:
             put_eight(out, columns, t, by, more, (top, shift, log))
             t += 8 * by
 

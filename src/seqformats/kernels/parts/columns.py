@@ -94,12 +94,18 @@ def eight_of(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
 
 
 @plain_on_cuda
+def has_one(x: Array) -> bool:
+    """Is an item one column, not four, so that a thread has registers for sixteen rows?  The compiler knows."""
+    return size_of(x) < 16
+
+
+@plain_on_cuda
 def eight_ahead(x: Array, columns: Columns, t: int, by: int, none: Item) -> Any:
     """The same where a thread has one column, or `none` behind its end: they are on their way while others are used.
 
     A GPU that has few columns waits for memory.  Where a thread has four it has others, and no registers for more.
     """
-    if size_of(x) < 16 and t < columns.length:
+    if has_one(x) and t < columns.length:
         return eight_of(x, columns, t, by, none)
     return none, none, none, none, none, none, none, none
 
@@ -250,7 +256,7 @@ def short_sum(x: Array, out: Array, columns: Columns) -> Any:
     t = 0
     while t + 8 <= columns.length:
         stop = min(t + 32, columns.length & -8)
-        while size_of(x) < 16 and t + 16 <= stop:
+        while has_one(x) and t + 16 <= stop:
             eight, more = eight_at(x, columns, t, 1), eight_at(x, columns, t + 8, 1)
             total = with_fours(out, with_fours(out, total, eight), more)
             t += 16
@@ -337,12 +343,12 @@ def powers_of(x: Array, columns: Columns, t: int, by: int) -> Any:
     top, blocks = none - number_in(x, 1.7976931348623157e308 if size_of(x) == 8 else LARGEST), wide(none)
     eight = eight_ahead(x, columns, t, by, none - infinity)
     while t < columns.length:
-        if size_of(x) == 16:
+        if not has_one(x):
             eight = eight_of(x, columns, t, by, none - infinity)
         t += 8 * by
         more = eight_ahead(x, columns, t, by, none - infinity)
         top, blocks = with_powers(x, top, blocks, eight)
-        if size_of(x) < 16 and t < columns.length:
+        if has_one(x) and t < columns.length:
             t += 8 * by
             eight = eight_ahead(x, columns, t, by, none - infinity)
             top, blocks = with_powers(x, top, blocks, more)
@@ -449,6 +455,7 @@ SHARED = {
         share_of,
         some_of,
         eight_of,
+        has_one,
         eight_ahead,
         put_four,
         put_some,

@@ -14,9 +14,9 @@ if TYPE_CHECKING:  # put among the globals before the function is compiled, by `
     chosen: Any = None
     eight_at: Any = None
     eight_of: Any = None
+    has_one: Any = None
     item_in: Any = None
     number_in: Any = None
-    size_of: Any = None
     sqrt: Any = None
     wide: Any = None
     zero_in: Any = None
@@ -55,7 +55,7 @@ def block_moments(x: Array, out: Array, columns: Columns, t: int, by: int, rows:
         h = near
     sums, squares = eight_more(zero_in(out), zero_in(out), (a, b, c, d, e, f, g, h), near)
     t += 8 * by
-    while size_of(x) < 16 and t + 15 * by < columns.length:  # of single columns, see `eight_ahead`
+    while has_one(x) and t + 15 * by < columns.length:  # all on their way at a time
         eight, more = eight_at(x, columns, t, by), eight_at(x, columns, t + 8 * by, by)
         sums, squares = eight_more(sums, squares, eight, near)
         sums, squares = eight_more(sums, squares, more, near)
