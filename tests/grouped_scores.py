@@ -77,17 +77,18 @@ def limits(rows, width):
     )
 
 
-def assert_lists(library, found, query):
-    """The lists of all rows are what they are on the host, values nearly, in rows of a beam."""
+def assert_chosen(library, query):
+    """The candidates of all beams, and of all rows, are what they are on the host, values nearly."""
     here = query._replace(library=NUMPY, x=np.array(library.to_numpy(query.x)))
-    wanted = candidates.row_lists(here, None)
-    values, ids, counts = found.on_host(library)
-    other_values, other_ids, other_counts = wanted.on_host(NUMPY)
-    np.testing.assert_array_equal(counts, other_counts)
-    if (counts >= 0).all():
-        np.testing.assert_allclose(values, other_values, rtol=1e-5, atol=5e-5)
-        row = ids // found.width
-        assert (np.lexsort((ids, -values, row)) == np.arange(ids.size)).all(), "the best come first"
+    for choose in (candidates.select, lambda query: candidates.row_lists(query, None)):
+        found, wanted = choose(query), choose(here)
+        np.testing.assert_array_equal(found.counts, wanted.counts)
+        if (wanted.counts < 0).any():
+            found, wanted = (x._replace(counts=np.maximum(x.counts, 0)) for x in (found, wanted))
+        best, others = candidates.used(found), candidates.used(wanted)
+        values, ids, of = found.values[best], found.ids[best], best // found.places
+        np.testing.assert_allclose(values, wanted.values[others], rtol=1e-5, atol=5e-5)
+        assert (np.lexsort((ids, -values, of)) == np.arange(ids.size)).all(), "the best come first"
         assert np.unique(ids).size == ids.size
         if np.ptp(here.x) > 1e-3:  # or else it is up to rounding which of them are equal
-            np.testing.assert_array_equal(ids, other_ids)
+            np.testing.assert_array_equal(ids, wanted.ids[others])

@@ -254,6 +254,9 @@ class Translator:
         base = self.pointer(args[1], space, kind)
         self.put(args[0], self.builder.atomic_rmw(operation, base, self.get(args[2], kind), "monotonic"))
 
+    def do_membar(self, words, args):
+        """Blocks run one after the other."""
+
     def do_mov(self, words, args):
         kind = kind_of(words[-1])
         b = self.builder
@@ -478,7 +481,7 @@ class Translator:
     # --- all threads ---
 
     def runner(self, thread):
-        """A function that runs all blocks, one after the other, and in each all threads from barrier to barrier."""
+        """A function that runs all blocks, the last one first, and in each all threads from barrier to barrier."""
         b, function = self._function("run", I32, [POINTER, I32.as_pointer(), POINTER, I32.as_pointer(), POINTER])
         given, special, frames, resume, memory = function.args
         size = [b.load(b.gep(special, [I64(k)])) for k in range(6, 12)]
@@ -493,7 +496,7 @@ class Translator:
                 number = b.udiv(number, axis)
 
         with cgutils.for_range(b, blocks) as block:
-            place(block.index, 3, size[3:])
+            place(b.sub(b.sub(blocks, I32(1)), block.index), 3, size[3:])
             with cgutils.for_range(b, I32(max(self.room, 1))) as byte:
                 b.store(I8(GARBAGE), b.gep(memory, [byte.index]))
             with cgutils.for_range(b, threads) as one:

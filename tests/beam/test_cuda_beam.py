@@ -398,35 +398,31 @@ def test_candidates_by_groups(gpu, width, form, scores):
     query = grouped_scores.query(library, gpu.up, width, form, scores)
     assert candidates._by_groups(query, 64)
     assert chunks_of(width)
-    grouped_scores.assert_lists(library, candidates.row_lists(query, None), query)
+    grouped_scores.assert_chosen(library, query)
 
 
-def assert_merged(gpu, room, most):
-    """Beams of no row to nine, whose lists have room for so many: what is merged of them, with equal scores and bad."""
+def assert_merged(gpu, room, most, width):
+    """Beams of no row to nine, of whose rows each has so many candidates, with equal scores, and a bad row."""
     library, rng = arrays.library_of(gpu.up(np.zeros(1, "f4"))), np.random.default_rng(room)
     lengths = np.array([2, 0, 5, 1, 9, 3, 1])
     end = lengths.cumsum()
     rows, begin = int(end[-1]), end - lengths
-    counts = rng.integers(0, room + 1, rows)
-    counts[[0, -1]] = room
-    counts[begin[5] + 1] = -1 - begin[5] - 1
-    values = -np.sort(-rng.integers(-3, 3, (rows, room)) * rng.choice([0.0, 0.5, 1e30], (rows, 1)), 1)
-    ids = 3 * np.arange(rows * room) + rng.integers(0, 3, rows * room)
-    wanted = candidates.Wanted(begin, end, most)
+    x = (rng.integers(-3, 3, (rows, width)) * rng.choice([0.5, 1e30], (rows, 1))).astype("f4")
+    x[rng.random(rows) < 0.3, : width - room // 2] = -np.inf
+    x[begin[5] + 1, 0] = np.nan
+    running, wanted = rng.integers(0, 2, rows).astype("f4"), candidates.Wanted(begin, end, most)
 
     def found(library, put):
-        lists = candidates.Lists(put(values.astype("f4").reshape(-1)), put(ids), put(counts), room)
-        given = library, put(np.zeros((rows, room), "f4")), np.zeros(rows, "f4"), candidates.LOGITS, None, wanted
-        query = candidates.Query(*given, NOTHING_APART, 9, int(most.max()), None)
-        return candidates.merged(query, candidates.RowLists(lists, 4))
+        given = library, put(x), running, candidates.LOGS, None, wanted, NOTHING_APART, 9, int(most.max()), None
+        return candidates.select(candidates.Query(*given), room)
 
     here, there = found(arrays.NUMPY, lambda x: x), found(library, gpu.up)
     assert here.counts[5] == -1 - begin[5] - 1
     np.testing.assert_array_equal(there.counts, here.counts)
-    here = here._replace(counts=np.maximum(here.counts, 0))
-    best = candidates.used(here)
-    np.testing.assert_array_equal(there.values[best], here.values[best])
-    np.testing.assert_array_equal(there.ids[best], here.ids[best])
+    here, there = (x._replace(counts=np.maximum(x.counts, 0)) for x in (here, there))
+    best, others = candidates.used(here), candidates.used(there)
+    np.testing.assert_array_equal(there.values[others], here.values[best])
+    np.testing.assert_array_equal(there.ids[others], here.ids[best])
 
 
 def wanted_of(room):
@@ -440,7 +436,8 @@ def test_lists_are_merged(gpu, room):
     """A block compares up to 256 candidates with each other, and looks up where more belong."""
     gpu.need()
     for most in wanted_of(room):
-        assert_merged(gpu, room, most)
+        for width in (100, 200 if SIMULATED else 9000):
+            assert_merged(gpu, room, most, width)
 
 
 @pytest.mark.passes("compiled", reason="it compiles the kernels")
@@ -448,7 +445,8 @@ def test_lists_are_merged(gpu, room):
 def test_lists_are_merged_as_compiled(room, monkeypatch):
     with machine(monkeypatch) as gpu:
         for most in wanted_of(room):
-            assert_merged(gpu, room, most)
+            for width in (100, 9000):
+                assert_merged(gpu, room, most, width)
 
 
 def bad(place):
@@ -640,7 +638,7 @@ def costs(gpu, log, options, hooks=()):
     return found[2]
 
 
-SELECTION = ["best_tokens", "merge_tokens", "down"]
+SELECTION = ["best_tokens", "down"]
 
 
 def without_gather(gpu, log):
@@ -653,7 +651,7 @@ def without_gather(gpu, log):
 
 
 @on_each_library
-def test_a_step_is_two_launches_and_a_copy_in_each_direction(gpu, traffic):
+def test_a_step_is_a_launch_and_a_copy_in_each_direction(gpu, traffic):
     found = costs(gpu, traffic, {})
     assert ("copy_blocks" in found) == isinstance(gpu, OnNumba)
     assert without_gather(gpu, found) == [*SELECTION, "up"]
@@ -664,7 +662,7 @@ def test_a_step_is_two_launches_and_a_copy_in_each_direction(gpu, traffic):
 @on_each_library
 def test_lists_of_ends_cost_one_copy_more(gpu, traffic):
     found = costs(gpu, traffic, {"end": [0, 3]})
-    assert without_gather(gpu, found) == ["best_tokens", "merge_tokens", "up", "down", "up"]
+    assert without_gather(gpu, found) == [*SELECTION, "up"]
 
 
 @on_each_library
@@ -676,7 +674,7 @@ def test_limits_go_up_in_one_copy(gpu, traffic):
             found = costs(gpu, traffic, {"constraints": given, "rule": rule})
             # nobody asks where rows come from that stay what they are; it goes up with the limits of the next step
             moved = ["up"] if given is first else []
-            assert without_gather(gpu, found) == ["best_tokens", "up", "merge_tokens", "down", *moved]
+            assert without_gather(gpu, found) == ["best_tokens", "up", "down", *moved]
 
 
 @on_each_library
@@ -688,13 +686,7 @@ def test_what_more_a_step_costs(gpu, traffic):
     assert found[4:] == ["down"] * 4 + ["up"], "the hook looks at both, and so does the decoder; then the state"
     found = without_gather(gpu, costs(gpu, traffic, {"sampling": sf.Stochastic(seed=1)}))
     noise = ["log_probabilities", "perturb_scores", "up"]
-    assert [word for word in found if word != "copy_blocks"][:7] == [
-        *noise,
-        "best_tokens",
-        "up",
-        "merge_tokens",
-        "down",
-    ]
+    assert [word for word in found if word != "copy_blocks"][:6] == [*noise, "best_tokens", "up", "down"]
     assert found.count("down") == 2, "the candidates, and their log-probabilities without the noise"
     found = costs(gpu, traffic, {"constraints": [sf.LexicalConstraints([[3, 1]])]})
     assert found[:4] == ["log_probabilities", "best_tokens", "up", "down"]

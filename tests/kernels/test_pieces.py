@@ -3,7 +3,6 @@
 The kernels are shipped with the others, compiled for CPUs: they are what those of GPUs are read beside.
 """
 
-import grouped_scores
 import numpy as np
 import oracle
 import pytest
@@ -11,12 +10,10 @@ from closed_doors import closed_doors
 
 import seqformats as sf
 from seqformats.arrays import NUMPY
-from seqformats.beam import candidates
-from seqformats.beam.rows import Lists, Scores
 from seqformats.formats.late import count_true, offsets_of
 from seqformats.formats.leaves import leaves
 from seqformats.formats.structure import Pieces
-from seqformats.launch.kernel import Work, kernel
+from seqformats.launch.kernel import Work
 from seqformats.operations import order, over, pieces, softmax, weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, where kernels are interpreted
@@ -121,21 +118,3 @@ def test_what_is_true_is_counted(dtype):
     out = np.zeros(4, np.int64)
     count_true.start(NUMPY, (mask,), (out,), (), 70, None, Work(4, 4))
     assert out.tolist() == [3, 0, 70, 33]
-
-
-@pytest.mark.parametrize("scores", grouped_scores.SCORES)
-@pytest.mark.parametrize("form", grouped_scores.FORMS)
-@pytest.mark.parametrize("width", [1, 40, 300])
-def test_candidates_by_groups(width, form, scores):
-    """Of four threads each, as if a GPU had so many."""
-    query = grouped_scores.query(NUMPY, lambda x: x, width, form, scores)
-    rows, chunks, lanes = len(query.x), -(-width // (4 * 32)), 4
-    places = min(query.places(width), width)
-    groups = np.empty(rows * chunks * lanes, np.int64)
-    work = Work(rows * chunks, rows)
-    kernel("group_scores").start_named(NUMPY, (query.x,), (groups,), (query.limits, query.form, chunks), width, work)
-    lists = Lists(np.empty(rows * places, "f4"), np.empty(rows * places, "i8"), np.empty(rows, "i8"), places)
-    given = (Scores(query.x, query.running, query.form),)
-    args = query.limits, query.wanted
-    kernel("best_of_groups").start_named(NUMPY, given, (lists, groups), args, width, Work(rows, rows))
-    grouped_scores.assert_lists(NUMPY, candidates.RowLists(lists, width), query)

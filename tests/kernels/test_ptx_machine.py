@@ -9,6 +9,7 @@ import pytest
 
 if TYPE_CHECKING:  # put among the globals of a kernel before it is compiled
     from seqformats.kernels.parts.gpu import gpu, load_word, natural, store_word
+    from seqformats.kernels.parts.keys import came_last
 
 pytestmark = [
     pytest.mark.passes("compiled", reason="it compiles kernels"),
@@ -22,12 +23,12 @@ def words_of(x):
     return [0, 0, x.size, x.itemsize, x.ctypes.data, x.size, x.itemsize]
 
 
-def started(function, arrays, block=EIGHT, bits=32, codes=None):
-    """Compile a kernel of arrays for a GPU, and run one block of it."""
+def started(function, arrays, block=EIGHT, bits=32, codes=None, grid=(1, 1, 1)):
+    """Compile a kernel of arrays for a GPU, and run a block of it, or a grid."""
     pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
     signature = tuple(f"{code}.{bits}" for code in codes or [x.dtype.str[1:] for x in arrays])
     text = of_ptx.text_of(function, signature, (9, 0))
-    ptx.run(text, (1, 1, 1), block, [word for x in arrays for word in words_of(x)])
+    ptx.run(text, grid, block, [word for x in arrays for word in words_of(x)])
 
 
 def integers(x, y, out):
@@ -135,6 +136,27 @@ def test_barriers_and_the_memory_of_a_block():
         started(unequal, (x, out))
     started(unwritten, (x, out))
     assert set(out) == {np.frombuffer(bytes([ptx.GARBAGE] * 8), "i8")[0]}
+
+
+def by_the_last(counters, out):
+    """The last block of all adds up what they have written, and says which one it is."""
+    room = natural(gpu.shared.array(8, np.int32))
+    blocks = gpu.gridDim.x
+    out[gpu.blockIdx.x] = gpu.blockIdx.x + 1
+    last = came_last(counters, 1, blocks, room)
+    if last and gpu.threadIdx.x == 0:
+        out[blocks + 1] = gpu.blockIdx.x
+        for k in range(blocks):
+            out[blocks] += out[k]
+
+
+def test_the_last_block_sees_what_others_have_written():
+    counters, out = np.array([7, 0, 7]), np.zeros(7, "i8")
+    for _ in range(2):  # the counter is as it was
+        out[-2:] = 0
+        started(by_the_last, (counters, out), grid=(5, 1, 1))
+        assert out.tolist() == [1, 2, 3, 4, 5, 15, 0], "the first block comes last, since none may wait for it"
+        assert counters.tolist() == [7, 0, 7]
 
 
 def far(x, out):

@@ -17,7 +17,10 @@ pytestmark = pytest.mark.passes("compiled", "interpreted", reason="there are no 
 FOLDER = pathlib.Path(kernels.__file__).parent
 FILES = [*sorted(FOLDER.glob("*.py")), FOLDER / "parts" / "device.py", FOLDER / "parts" / "keys.py"]
 # What waits for all threads of a block.
-BARRIERS = {"syncthreads", "tree_sum", "tree_max", "column_sum", "column_slopes", "column_powers", "tree_powers"}
+BARRIERS = {
+    *("syncthreads", "tree_sum", "tree_max", "column_sum", "column_slopes", "column_powers", "tree_powers"),
+    *("came_last", "choose_of_row", "merge_rows"),
+}
 
 
 @pytest.mark.parametrize("units", [1, 2, 3, 127, 128, 1000, 1 << 20])
@@ -84,12 +87,13 @@ def test_the_best_so_far_and_a_turn_have_room():
     (room,) = map(int, re.findall(r"keys = natural\(gpu.shared.array\((\d+),", text))
     assert kept == candidates._FEW
     assert kept + turn <= room
-    assert f"< {room - 2}:" in text
-    assert f"<= {room - 2} " in text, "two numbers are before the groups that are named"
+    assert f"< {room - 4}:" in text
+    assert f"<= {room - 4} " in text, "four numbers are before the groups that are named"
 
 
-# Conditions that are the same for all threads of a block: of the arguments, or of the item that the block has.
-UNIFORM = {"begins.size != 0", "smoothing != 0", "counts", "down != 1", "found > 64 or at >= size"}
+# Conditions that are the same for all threads of a block: of the arguments, of the item that the block has, or of what
+# all have been told.
+UNIFORM = {"begins.size != 0", "smoothing != 0", "counts", "down != 1", "found > 64 or at >= size", "whole", "merges"}
 
 
 def barriers_in_branches(tree):

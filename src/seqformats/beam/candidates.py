@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library
+from ..arrays import Array, Library
 from ..launch.grids import SCORE_THREADS, chunks_of
 from ..launch.kernel import Numbers, Work, kernel
 from .plan import NO_LIMITS, Plan
-from .rows import Apart, Candidates, Limits, Lists, Scores, Wanted
+from .rows import Apart, Candidates, Limits, Lists, RowWork, Scores, Wanted
 
 # What the rows of scores are: logits; log-probabilities; logits that limits act on before they become such
 LOGITS, LOGS, MASKED = range(3)
@@ -45,25 +45,6 @@ class Query(NamedTuple):
         return int(max(min(self.largest, self.longest * width), 1))  # a kernel that is interpreted returns NumPy's
 
 
-class RowLists(NamedTuple):
-    """The candidates of each row apart, beside the scores."""
-
-    lists: Lists
-    width: int
-    buffer: Array | None = None  # on a GPU they lie in one
-
-    def on_host(self, library: Library) -> tuple[Array, Array, Array]:
-        """Values and ids, of the candidates alone, and counts; one copy from a GPU.  Of none where a row is bad."""
-        values, ids, counts, places = self.lists
-        if self.buffer is not None:
-            sizes = (counts.shape[0], ids.shape[0])
-            found = library.to_numpy(self.buffer)
-            numbers = found[: 8 * sum(sizes)].view(np.int64)
-            counts, ids, values = numbers[: sizes[0]], numbers[sizes[0] :], found[8 * sum(sizes) :].view(np.float32)
-        filled = (np.arange(places) < counts[:, None]).reshape(-1)
-        return values[filled], ids[filled], counts
-
-
 def log_probabilities(library: Library, x: Array, plan: Plan | None) -> Array:
     """The rows of `x`, float32, as log-probabilities; limits act on them before."""
     rows, width = x.shape
@@ -78,60 +59,78 @@ def threads_from() -> int:
     return kernel("best_tokens").known().threads_from
 
 
-def select(query: Query) -> Candidates:
-    """The best candidates of every beam."""
-    apart = query.apart.begin.size > 0
+def select(query: Query, per_parent: int | None = None) -> Candidates:
+    """The best candidates of every beam, of each row at most `per_parent`."""
     if query.library.kind(query.x) != "cpu":
-        if query.numbers is None:
-            query = query._replace(numbers=Numbers((query.running, *query.wanted)))
-        of_rows = row_lists(query, None)
-        return _with_apart(query, of_rows) if apart else merged(query, of_rows)
+        found = _on_gpu(query, per_parent, by_beams=True)
+        return found if query.apart.begin.size == 0 else _with_apart(found, query.wanted)
+    if per_parent is not None:
+        return _merged(query, _lists_of_rows(query, per_parent))
     lists = _best_tokens(query, query.wanted)
     return Candidates(lists.values, lists.values, lists.ids, lists.counts, lists.places, query.x.shape[1])
 
 
-def _with_apart(query: Query, lists: RowLists) -> Candidates:
-    """The best of the lists of rows, behind which are those of what is apart."""
-    wanted, rows = query.wanted, query.x.shape[0]
-    begin, end, most = (np.concatenate(pair) for pair in zip(wanted, wanted, strict=True))
-    begin[wanted.begin.size :] += rows
-    end[wanted.end.size :] += rows
-    found = merged(query._replace(wanted=Wanted(begin, end, most)), lists)
+def _with_apart(found: Candidates, wanted: Wanted) -> Candidates:
+    """The best of the lists of all beams, behind which are those of what is apart."""
     if found.counts.min(initial=0) < 0:
         return found._replace(counts=found.counts[: wanted.begin.size])  # which say which row is bad
     best = used(found)
     return ranked(found.values[best], found.ids[best], found.width, wanted._replace(most=2 * wanted.most))
 
 
-def row_lists(query: Query, per_parent: int | None) -> RowLists:
-    """The best candidates of every row, at most `per_parent`, where they are.
+def row_lists(query: Query, per_parent: int | None) -> Candidates:
+    """The best candidates of every row, at most `per_parent`.
 
-    Behind the lists of all rows are those of what is apart, on a GPU; elsewhere nothing is where rows have lists.
+    Behind the lists of all rows are those of what is apart, from a GPU; elsewhere nothing is where rows have lists.
     """
+    if query.library.kind(query.x) != "cpu":
+        return _on_gpu(query, per_parent, by_beams=False)
+    lists = _lists_of_rows(query, per_parent)
+    return Candidates(lists.values, lists.values, lists.ids, lists.counts, lists.places, query.x.shape[1])
+
+
+def _lists_of_rows(query: Query, per_parent: int | None) -> Lists:
+    """A list for each row, on the host."""
+    places = _places_of_row(query, per_parent)
+    return _best_tokens(query, _each_row(query.wanted, query.x.shape[0], places), places)
+
+
+def _places_of_row(query: Query, per_parent: int | None) -> int:
+    width = query.x.shape[1]
+    return min(query.places(width), width, per_parent or width)
+
+
+def _on_gpu(query: Query, per_parent: int | None, *, by_beams: bool) -> Candidates:
+    """The best candidates of every beam, or row, and behind them those of what is apart: one kernel, and one copy."""
     library, x, running, form = query[:4]
     rows, width = x.shape
-    places = min(query.places(width), width, per_parent or width)
-    if library.kind(x) == "cpu":
-        return RowLists(_best_tokens(query, _each_row(query.wanted, rows, places), places), width)
-    count = 2 * rows if query.apart.begin.size else rows
-    int64, size = library.dtype("int64"), count * places
-    buffer = library.empty((8 * count + 12 * size,), library.dtype("uint8"), x)
-    counts, ids = buffer[: 8 * count].view(int64), buffer[8 * count : 8 * (count + size)].view(int64)
-    lists = Lists(buffer[8 * (count + size) :].view(x.dtype), ids, counts, places)
-    scores, chunks = Scores(x, running, form), chunks_of(width) if _by_groups(query, places) else 0
-    args: tuple[Any, ...]
+    numbers = query.numbers
+    if numbers is None:
+        numbers = Numbers((running, *query.wanted), counters=rows + query.wanted.begin.size)
+    lists, parts = query.wanted.begin.size if by_beams else rows, 2 if query.apart.begin.size else 1
+    row_places = _places_of_row(query, per_parent)
+    places = query.places(row_places) if by_beams else row_places
+    chunks = chunks_of(width) if _by_groups(query, row_places) else 0
     if chunks:
-        groups, over = library.empty((rows * chunks * SCORE_THREADS,), int64, x), Work(rows * chunks, rows)
-        args = query.limits, form, chunks
-        kernel("group_scores").start_named(library, (x,), (groups,), args, width, over, query.numbers)
-        name, blocks, units, args = "best_of_groups", groups, rows, (query.limits, query.wanted)
+        name, units, needed = "best_of_groups", rows * (-(-chunks // 2)), rows * chunks * SCORE_THREADS
     else:
-        each = min(places, _LISTS) * places
-        units = min(rows, max(_MOST_WORK // each, _LISTS))
-        blocks = library.empty((units * each,), int64, x)
-        name, args = "best_tokens", (query.limits, query.wanted, query.apart)
-    kernel(name).start_named(library, (scores,), (lists, blocks), args, width, Work(units, rows), query.numbers)
-    return RowLists(lists, width, buffer)
+        each = min(row_places, _LISTS) * row_places
+        name, units = "best_tokens", min(rows, max(_MOST_WORK // each, _LISTS))
+        needed = units * each
+    count = parts * lists
+    size = count * (1 + 2 * places)
+    counts_at = size + parts * rows * row_places
+    rest = counts_at + parts * rows
+    out = library.empty((rest + needed,), library.dtype("int64"), x)
+    work = RowWork(numbers.counters, int(by_beams), count, places, size, row_places, counts_at, rest)
+    args: tuple[Any, ...] = (work, query.limits, query.wanted)
+    if not chunks:
+        args = *args, query.apart
+    kernel(name).start_named(library, (Scores(x, running, form),), (out,), args, width, Work(units, rows), numbers)
+    found = library.to_numpy(out[:size]) if rows else np.zeros(size, np.int64)  # over no rows no kernel starts
+    counts, ids, bits = np.split(found, [count, count * (1 + places)])
+    values = bits.astype(np.int32).view(np.float32)
+    return Candidates(values, values, ids, counts, places, width)
 
 
 def _by_groups(query: Query, places: int) -> bool:
@@ -175,21 +174,13 @@ def work(query: Query, wanted: Wanted, before: tuple[Lists, Array] | None, place
     return Lists(values, ids, np.empty(beams, np.int64), places), np.empty(size, np.float32)
 
 
-def merged(query: Query, found: RowLists) -> Candidates:
-    """The best candidates of every beam, of the lists of its rows; one copy from a GPU."""
-    library, like, wanted = query.library, query.x, query.wanted
-    places = query.places(found.lists.places)
-    count = wanted.begin.size
-    size = count * places
-    if type(found.lists.values) is np.ndarray:
-        library, like = NUMPY, found.lists.values
-    merged = library.empty((2 * size + count,), library.dtype("float64"), like)
-    args, work = (wanted,), Work(count, 0)
-    kernel("merge_tokens").start_named(library, (found.lists,), (merged,), args, places, work, query.numbers)
-    out = library.to_numpy(merged)
-    with np.errstate(invalid="ignore", over="ignore"):  # where there is no candidate there is nothing sensible
-        values, ids = out[:size].astype(np.float32), out[size : 2 * size].astype(np.int64)
-    return Candidates(values, values, ids, out[2 * size :].astype(np.int64), places, found.width)
+def _merged(query: Query, lists: Lists) -> Candidates:
+    """The best candidates of every beam, of the lists of its rows, on the host."""
+    places, count = query.places(lists.places), query.wanted.begin.size
+    values, ids = np.empty(count * places, np.float32), np.empty(count * places, np.int64)
+    out = Lists(values, ids, np.empty(count, np.int64), places)
+    kernel("merge_tokens").run(lists, out, query.wanted)
+    return Candidates(values, values, ids, out.counts, places, query.x.shape[1])
 
 
 def ranked(values: Array, ids: Array, width: int, wanted: Wanted, before: tuple[Array, ...] = ()) -> Candidates:

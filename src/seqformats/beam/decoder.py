@@ -395,5 +395,5 @@ class BeamDecoder:
     def _seen(self, memory: object) -> BeamState:
         """What is shown of the rows that are now, which a GPU gets with what its kernels ask for."""
         search, live = self._search, self._search.live
-        live.gather((*search.wanted, *search.apart), self._place)
+        live.gather(search.wanted, search.apart, self._place)
         return BeamState(live, self._place, memory, self._shared, self._prompt)

@@ -54,10 +54,11 @@ class Hooks:
     def of_rows(self, query: Query, per_parent: int | None, live: Live, n: int, state: BeamState) -> Candidates:
         """The best candidates, of which each row has as many as ``on_candidates`` leaves."""
         library, x = query.library, query.x
-        lists = candidates.row_lists(query, per_parent)
-        values, ids, counts = lists.on_host(library)
-        live.check(counts)
-        levels = (_rows_of_sources(live, n), Structure.of_lengths(counts.astype(np.int64)))
+        found = candidates.row_lists(query, per_parent)
+        live.check(found.counts)
+        best = candidates.used(found)
+        values, ids = found.values[best], found.ids[best]
+        levels = (_rows_of_sources(live, n), Structure.of_lengths(found.counts.astype(np.int64)))
         tokens, scores = (LoD._over(library.from_host(a, x), levels) for a in (ids % x.shape[1], values))
         for hook in self.on_candidates:
             tokens, scores = _several_of(hook(tokens, scores, state), "on_candidates", ("ids", "scores"))

@@ -203,9 +203,9 @@ class LexicalSearch(Running):
         library, x, running, _, plan = query[:5]
         width = x.shape[1]
         found = candidates.row_lists(query, per_parent)
-        values, ids, counts = found.on_host(library)
-        if counts.min() < 0:
-            return candidates.merged(query, found)  # whose counts say which row is bad
+        live.check(found.counts)
+        best = candidates.used(found)
+        values, ids = found.values[best], found.ids[best]
         of_rows = [self.sources[source] for source in live.source.tolist()]
         wanted = [(r, token) for r, source in enumerate(of_rows) for token in source.wanted(self.met[r])]
         more = np.setdiff1d(np.array([r * width + token for r, token in wanted], np.int64), ids)

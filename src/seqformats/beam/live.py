@@ -11,7 +11,7 @@ from ..errors import NAN
 from ..formats.structure import Structure
 from ..launch.kernel import Numbers, kernel
 from ..once import once
-from .rows import Rows, Tree
+from .rows import Apart, Rows, Tree, Wanted
 
 if TYPE_CHECKING:
     from .memory import Place
@@ -133,12 +133,12 @@ class Live:
         self._nodes, self._sources, self._begun = nodes, sources, begun
         self._beside: dict[str, Array] = {}
 
-    def gather(self, more: tuple[Array, ...], place: Place) -> None:
-        """Let what a step asks for, and more arrays, go together to the GPU where the memories are, if there is one."""
+    def gather(self, wanted: Wanted, apart: Apart, place: Place) -> None:
+        """Let all that a step asks for go together to the GPU where the memories are, if there is one."""
         library, like = place
         if like is not None and library.kind(like) != "cpu":
-            rows = self.tokens, self.source, self.parents, self.rows.values
-            self.numbers = Numbers((*rows, *more))
+            arrays = self.tokens, self.source, self.parents, self.rows.values, *wanted, *apart
+            self.numbers = Numbers(arrays, counters=self.tokens.size + wanted.begin.size)
 
     def beside(self, name: str, place: Place) -> Array:
         """One of its arrays, by name, where the memories are: brought there when it is first asked for."""

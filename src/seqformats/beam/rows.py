@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..arrays import Array
 
     Integers: TypeAlias = Array  # of int64; the other arrays are of floats
+    Singles: TypeAlias = Array  # of float32, always
     Table: TypeAlias = Array  # of int64, with two axes
     Grid: TypeAlias = Array  # of floats, with two axes
 
@@ -70,10 +71,29 @@ class Apart(NamedTuple):
 class Lists(NamedTuple):
     """Lists of candidates, best first: list l is at ``l * places``, and has ``counts[l]`` of them."""
 
-    values: Array  # float32
+    values: Singles
     ids: Integers  # row * width + token
     counts: Integers  # -1 - r where row r, which belongs to the list, holds NaN or +inf
     places: int
+
+
+class RowWork(NamedTuple):
+    """What a GPU has found of each row, from which it chooses the candidates of the beams.
+
+    It is in the array of the results, of int64.  First are these: how many there are in each list, the ids of all
+    lists, and the bits of the values.  Behind them is a list of keys for each row, the best first, and for each again
+    where tokens are apart; then how many each of these lists has, -1 - r of a bad row; then what a kernel needs
+    besides.
+    """
+
+    counters: Integers  # (rows + beams,) 0 before and after: by them the blocks find out which of them is the last one
+    by_beams: int  # 1 where each beam has a list in the end, 0 where each row has
+    lists: int  # how many there are in the end
+    listed: int  # how many candidates each has room for
+    of_rows: int  # the place of the first key
+    places: int  # how many keys the list of a row has room for
+    counts: int  # the place of the first number of keys
+    rest: int  # the place of what is needed besides
 
 
 class Warp(NamedTuple):

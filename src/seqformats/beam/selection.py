@@ -245,9 +245,7 @@ class Selection:
         """Those of some beams, each with its limits."""
         if self.hooks.on_candidates:
             return self.hooks.of_rows(query, self.prune.per_parent, search.live, search.sources.n, state)
-        if self.prune.per_parent is None:
-            return candidates.select(query)
-        return candidates.merged(query, candidates.row_lists(query, self.prune.per_parent))
+        return candidates.select(query, self.prune.per_parent)
 
     def _in_groups(self, diverse: DiverseGroups, query: Query, search: Search, state: BeamState) -> Candidates:
         """Group by group, each with a penalty for the tokens that those before it have chosen."""

@@ -4,21 +4,24 @@ A row of scores is turned into log-probabilities, ``(x - max) - log(sum(exp(x - 
 ``scores.form`` being 1.  A candidate is worth that plus the row's own score; see `heap` for the order.  Limits act on
 log-probabilities; where `form` is 2 on the scores, before they become log-probabilities of what may follow.
 
-On the CPU every beam has a list of its candidates; a caller that wants one for each row makes each a beam.  On CUDA
-every row has a list, of as many as its beam asks for.  A row that holds NaN or +inf makes the count ``-1 - row``.
+Every beam has a list of its candidates, or on CUDA, where `work` says so, every row one of as many as its beam asks
+for; on the CPU a caller that wants these makes each row a beam.  A row that holds NaN or +inf makes the count
+``-1 - row``.
 
 Where tokens are `apart` a beam has as many as it asks for of all others, and of these as many that are worth at least
 the last one of those.  On the CPU they come in one list, whose `places` are three times what the beams ask for, a third
-of them for the work; on CUDA in two, those of all rows behind the others, and none is left out.
+of them for the work; on CUDA in two, those of all beams behind the others, and none is left out.
 
-``blocks`` is for the work, ``rows * (ceil(width / block) + 2)`` numbers: what the best of each block is worth, and what
+``work`` is on the CPU ``rows * (ceil(width / block) + 2)`` numbers: what the best of each block is worth, and what
 turns the scores of each row into log-probabilities; a block is 16 up to a width of 1024, and 128 beyond.
 """
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..beam.rows import Apart, Limits, Lists, Scores, Wanted
+import numpy as np
+
+from ..beam.rows import Apart, Limits, Lists, RowWork, Scores, Wanted
 from .parts import (
     CALCULATES,
     Integers,
@@ -36,14 +39,14 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.gpu import gpu, ln, natural
-    from .parts.keys import candidate_key, ranked, token_of_key, tree_powers, value_of_key
+    from .parts.keys import came_last, candidate_key, merge_rows, ranked, tree_powers
 
 
 @compiled
 def cpu(
     scores: Scores,
     out: Lists,
-    blocks: Singles,
+    work: Singles,
     limits: Limits,
     wanted: Wanted,
     apart: Apart,
@@ -53,7 +56,7 @@ def cpu(
 ) -> None:
     """Beams `lo` to `hi`."""
     for b in range(lo, hi):
-        choose_candidates(scores, out, blocks, limits, wanted, apart, b, width)
+        choose_candidates(scores, out, work, limits, wanted, apart, b, width)
 
 
 @shared
@@ -94,7 +97,7 @@ def key_above(
 
 
 @shared
-def listed(list: Integers, begin: int, found: int, limit: int, key: int, least: int) -> int:
+def put_in_list(list: Integers, begin: int, found: int, limit: int, key: int, least: int) -> int:
     """Put a key above `least` in a list of `found`, best first, of at most `limit`; how many there are then."""
     if key > least and (found < limit or key > list[begin + limit - 1]):
         j = begin + min(found, limit - 1)
@@ -107,47 +110,56 @@ def listed(list: Integers, begin: int, found: int, limit: int, key: int, least: 
 
 
 def cuda(
-    scores: Scores, out: Lists, blocks: Integers, limits: Limits, wanted: Wanted, apart: Apart, width: int
+    scores: Scores, out: Integers, work: RowWork, limits: Limits, wanted: Wanted, apart: Apart, width: int
 ) -> None:
-    """All rows, a block each; where tokens are apart the lists of these are behind those of all rows.
+    """All rows, a block each, of which the last one of a beam merges its lists.
 
     Every thread looks for its best candidate.  Where as many as are wanted have a better one it is out; those that
-    remain list, best first, what is not below the worst of their best ones, in `blocks`, which are int64: for each
+    remain list, best first, what is not below the worst of their best ones, at the end of the results: for each
     block of the grid ``min(places, 128)`` lists of `places`.  A candidate's place is the number of better ones in them
     all.  Where there are more places than 128, no more threads of a block have work than there are lists.
     """
     x, running, form = scores
-    values, ids, counts, places = out
+    counters, by_beams, _, _, of_rows, places, counts, rest = work
     begin, end, most = wanted
     rows = running.size
+    beams = begin.size
     parts = 2 if apart.begin.size != 0 else 1
     largest = natural(gpu.shared.array(256, x.dtype))
     sums = natural(gpu.shared.array(256, x.dtype))
-    keys = natural(gpu.shared.array(256, ids.dtype))
-    floors = natural(gpu.shared.array(256, ids.dtype))
+    keys = natural(gpu.shared.array(256, out.dtype))
+    floors = natural(gpu.shared.array(256, out.dtype))
+    told = natural(gpu.shared.array(256, np.int32))  # two numbers of `keys`, and then four of the row
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x if places <= 128 else min(gpu.blockDim.x, 128)
     works = me < threads
     infinite = x.dtype.type(math.inf)
     none = candidate_key(-infinite, 0xFFFFFFFF)
-    home = gpu.blockIdx.x * min(places, 128) * places
+    home = rest + gpu.blockIdx.x * min(places, 128) * places
     r = gpu.blockIdx.x
     if me == 0:
-        floors[0] = 0
+        told[2] = 0
+        told[3] = -1
     gpu.syncthreads()
     while r < rows:
         b = me
-        while b < begin.size:
+        while b < beams:
             if begin[b] <= r and r < end[b]:
-                floors[0] = most[b]
+                told[2] = min(most[b], places)
+                told[3] = b
                 if parts == 2:
-                    floors[1] = apart.begin[b]
-                    floors[2] = apart.end[b]
+                    told[4] = apart.begin[b]
+                    told[5] = apart.end[b]
+            elif r == 0 and by_beams != 0 and begin[b] >= end[b]:
+                out[b] = 0
+                if parts == 2:
+                    out[beams + b] = 0
             b += threads
         gpu.syncthreads()
-        limit = min(floors[0], places)  # 0 where the row is in no b
-        lo = floors[1] if parts == 2 else 0
-        hi = floors[2] if parts == 2 else 0
+        limit = int(told[2])  # 0 where the row is in no beam
+        own = int(told[3])  # this beam, or -1
+        lo = int(told[4]) if parts == 2 else 0
+        hi = int(told[5]) if parts == 2 else 0
         row = r * width
         top = -infinite
         total = x.dtype.type(0)
@@ -210,62 +222,71 @@ def cuda(
             alone = size <= threads  # each thread has looked at all that it has: its rank is the place of its best one
             found = 0
             if alone and chosen:
-                values[(part * rows + r) * places + rank] = value_of_key(best)
-                ids[(part * rows + r) * places + rank] = row + token_of_key(best)
+                out[of_rows + (part * rows + r) * places + rank] = best
                 found = 1
             k = begin_at if chosen and not alone else size
             while part == 0 and k + 3 * threads < size:
                 a, b = x[row + k], x[row + k + threads]
                 c, d = x[row + k + 2 * threads], x[row + k + 3 * threads]
                 key = key_above(floor, scores, a, k, r, log_of, limits, apart.tokens, lo, without)
-                found = listed(blocks, mine, found, limit, key, floor)
+                found = put_in_list(out, mine, found, limit, key, floor)
                 key = key_above(floor, scores, b, k + threads, r, log_of, limits, apart.tokens, lo, without)
-                found = listed(blocks, mine, found, limit, key, floor)
+                found = put_in_list(out, mine, found, limit, key, floor)
                 key = key_above(floor, scores, c, k + 2 * threads, r, log_of, limits, apart.tokens, lo, without)
-                found = listed(blocks, mine, found, limit, key, floor)
+                found = put_in_list(out, mine, found, limit, key, floor)
                 key = key_above(floor, scores, d, k + 3 * threads, r, log_of, limits, apart.tokens, lo, without)
-                found = listed(blocks, mine, found, limit, key, floor)
+                found = put_in_list(out, mine, found, limit, key, floor)
                 k += 4 * threads
             while k < size:
                 token = k if part == 0 else apart.tokens[lo + k]
                 a = x[row + token]
                 key = key_above(floor, scores, a, token, r, log_of, limits, apart.tokens, lo, without)
-                found = listed(blocks, mine, found, limit, key, floor)
+                found = put_in_list(out, mine, found, limit, key, floor)
                 k += threads
             if chosen:
                 keys[rank] = found
             gpu.syncthreads()
             k = me if works and not alone else lists * places
             while k < lists * places:
-                own = k // places
-                place = k - own * places
-                if place < keys[own]:
-                    key = blocks[home + k]
+                mine = k // places
+                place = k - mine * places
+                if place < keys[mine]:
+                    key = out[home + k]
                     for other in range(lists):
-                        if other != own:
+                        if other != mine:
                             low = home + other * places
                             high = low + keys[other]
                             while low < high:
                                 middle = (low + high) >> 1
-                                if blocks[middle] > key:
+                                if out[middle] > key:
                                     low = middle + 1
                                 else:
                                     high = middle
                             place += low - (home + other * places)
                     if place < limit:
-                        values[(part * rows + r) * places + place] = value_of_key(key)
-                        ids[(part * rows + r) * places + place] = row + token_of_key(key)
+                        out[of_rows + (part * rows + r) * places + place] = key
                 k += threads
             if me == 0:
                 found = 0
                 for k in range(lists):
                     found += keys[k]
-                counts[part * rows + r] = min(found, limit) if good else -1 - r
+                out[counts + part * rows + r] = min(found, limit) if good else -1 - r
             gpu.syncthreads()
+        first, last, to, shift = r, r + 1, r, rows
+        if by_beams != 0 and own >= 0:
+            first, last, to, shift = begin[own], end[own], own, beams
+            limit = most[own]
+        merges = came_last(counters, rows + own, last - first, told) and (by_beams == 0 or own >= 0)
+        if merges:
+            for part in range(parts):
+                before = part * rows
+                of = first + before, last + before, before
+                merge_rows(work, out, keys, told, of, limit, part * shift + to, width)
         if me == 0:
-            floors[0] = 0
+            told[2] = 0
+            told[3] = -1
         gpu.syncthreads()
         r += gpu.gridDim.x
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "scores", alike(("f4",), 6))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "scores", alike(("f4",), 5))

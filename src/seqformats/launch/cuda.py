@@ -8,6 +8,8 @@ Importing it loads neither Numba nor a driver.  What Numba's simulator cannot se
   the size of a row, `Library.aligned` at what is calculated with, and in the simulator every array is looked at;
 - shared memory that still has what another block has left there: in the simulator it is new for each block, so a kernel
   writes what it reads, ``--tool initcheck`` looks;
+- what another block has written, which is there without a fence where blocks run one after the other: no kernel but
+  those with `parts.keys.came_last` reads such a thing, and the test of the code for GPUs looks for their fences;
 - two constants that must agree, where the simulator has smaller ones: how many threads a block has and how many places
   its shared memory, which the test of the code for GPUs compares with `grids`; how many blocks a grid has and how much
   room for work its caller took, which the tests of `grids` compare;

@@ -26,7 +26,7 @@ FOUR = 4
 # From so many threads on each may have four columns as one item: fewer leave too much of a GPU without work.  An H200
 # has room for twice as many.
 _FOURS_FROM = 0 if SIMULATED else 1 << 17
-# Scores of a group of `group_scores`.
+# Scores of a group of `best_of_groups`.
 _GROUP = 32
 
 Triple = tuple[int, int, int]

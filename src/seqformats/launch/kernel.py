@@ -46,12 +46,16 @@ class Sequences(Protocol):
 
 
 class Numbers:
-    """Arrays of the host that several kernels take, in place of a structure: a device gets all of them at once."""
+    """Arrays of the host that several kernels take, in place of a structure: a device gets all of them at once.
+
+    Among them are `counters`, so many zeros, which kernels may change and leave as they were.
+    """
 
     late = False
 
-    def __init__(self, arrays: Iterable[Array]) -> None:
-        self.arrays = list(arrays)
+    def __init__(self, arrays: Iterable[Array], counters: int = 0) -> None:
+        self.counters: Array = np.zeros(counters, np.int64)
+        self.arrays = [*arrays, self.counters]
         self.device: dict[Any, Any] = {}
 
     def known(self) -> list[Array]:

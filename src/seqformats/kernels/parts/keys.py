@@ -50,7 +50,7 @@ def token_of_key(key: int) -> int:
 
 @plain_on_cuda
 def added_group(top: Item, total: Item, group: int) -> Any:
-    """The largest score so far, and the sum of exponentials below it, with those of a group; see `group_scores`."""
+    """The largest score so far, and the sum of exponentials below it, with those of a group; see `best_of_groups`."""
     high = float_of(group >> 32)
     more = float_of(group & 0xFFFFFFFF)
     if high > top:
@@ -84,7 +84,105 @@ def tree_powers(largest: Array, sums: Array, threads: int) -> None:
         half >>= 1
 
 
+@plain_on_cuda
+def came_last(counters: Array, place: int, count: int, told: Array) -> Any:
+    """Have so many blocks come to this place?  True in the last one, which sees all that the others have written.
+
+    It leaves the counter at 0.  All threads of a block come here; `told` is its memory.  What a block has written is
+    there before the barrier, so that the fence of one thread is for all of them.
+
+    Reference: NVIDIA, "PTX ISA", Memory Consistency Model.
+    """
+    gpu.syncthreads()
+    if gpu.threadIdx.x == 0:
+        before = count - 1
+        if count > 1:
+            gpu.threadfence()
+            before = gpu.atomic.add(counters, place, 1)
+            if before == count - 1:
+                counters[place] = 0
+                gpu.threadfence()
+        told[0] = before
+    gpu.syncthreads()
+    last = told[0] == count - 1
+    gpu.syncthreads()  # before the memory is used again
+    return last
+
+
+@plain_on_cuda
+def merge_rows(work: Item, out: Array, keys: Array, told: Array, rows: Any, most: int, to: int, width: int) -> None:
+    """The best candidates of a beam, of the lists of rows from the first to the last, to a list of the results.
+
+    A candidate's place is the number of better ones; of equal ones those of rows before, and of a row in its order.  Of
+    up to 256 each is compared with all others, by `keys`, which are memory of the block; of more it is looked up in
+    each list by halving, which waits for memory at every step.  All threads of the block come here.
+    """
+    first, last, first_of_part = rows
+    me, threads = gpu.threadIdx.x, gpu.blockDim.x
+    _, _, lists, listed, of_rows, places, counts, _ = work
+    none = -0x7FFFFFFFFFFFFFFF  # the key of no candidate, which is less than any
+    begin, size = of_rows + first * places, (last - first) * places
+    if me == 0:
+        told[0] = last
+        told[1] = 0
+    gpu.syncthreads()
+    j = me
+    while j < size:
+        own = int(np.uint32(j) // np.uint32(places))
+        place = j - own * places
+        count = out[counts + first + own]
+        if place == 0 and count < 0:
+            gpu.atomic.min(told, 0, first + own)
+        elif place == 0:
+            gpu.atomic.add(told, 1, count)
+        if size <= 256:
+            keys[j] = (out[begin + j] >> 32 << 32) | (0xFFFFFFFF - j) if place < count else none
+        j += threads
+    gpu.syncthreads()
+    bad = int(told[0])
+    j = me if bad == last else size
+    while j < size:
+        own = first + int(np.uint32(j) // np.uint32(places))
+        key = out[begin + j]
+        rank = most
+        if size <= 256:
+            if keys[j] != none:
+                rank = ranked(keys, size, keys[j])
+        elif begin + j - (of_rows + own * places) < out[counts + own]:
+            rank = begin + j - (of_rows + own * places)
+            value = key >> 32
+            for r in range(first, last):
+                if r != own:
+                    low = of_rows + r * places
+                    high = low + out[counts + r]
+                    while low < high:
+                        middle = (low + high) >> 1
+                        other = out[middle] >> 32
+                        if other > value or (other == value and r < own):
+                            low = middle + 1
+                        else:
+                            high = middle
+                    rank += low - (of_rows + r * places)
+        if rank < most:
+            place = lists + to * listed + rank
+            out[place] = (own - first_of_part) * width + token_of_key(key)
+            out[place + lists * listed] = bits_of(value_of_key(key))
+        j += threads
+    if me == 0:
+        out[to] = min(int(told[1]), most) if bad == last else first_of_part - 1 - bad
+    gpu.syncthreads()  # before the memory is used again
+
+
 KEYS = {
     function.__name__: function
-    for function in (candidate_key, ranked, value_of_key, token_of_key, added_group, tree_powers)
+    for function in (
+        candidate_key,
+        ranked,
+        value_of_key,
+        token_of_key,
+        added_group,
+        tree_powers,
+        came_last,
+        merge_rows,
+    )
 }
