@@ -13,7 +13,7 @@ from seqformats.arrays import NUMPY
 from seqformats.formats.late import count_true, offsets_of
 from seqformats.formats.leaves import leaves
 from seqformats.formats.structure import Pieces
-from seqformats.launch.kernel import Work
+from seqformats.launch.kernel import Work, kernel
 from seqformats.operations import order, over, pieces, softmax, weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, where kernels are interpreted
@@ -118,3 +118,18 @@ def test_what_is_true_is_counted(dtype):
     out = np.zeros(4, np.int64)
     count_true.start(NUMPY, (mask,), (out,), (), 70, None, Work(4, 4))
     assert out.tolist() == [3, 0, 70, 33]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "?"])
+@pytest.mark.parametrize("target", [sf.Ragged, sf.Packed, sf.Masked])
+def test_places_in_one_pass(target, dtype):
+    rng = np.random.default_rng(1)
+    lengths = [3, 0, 40, 1, 7]
+    data = rng.integers(0, 3, (sum(lengths), 5)).astype(dtype)
+    if dtype[0] == "f":
+        data[rng.random(data.shape) < 0.05] = np.nan
+    x = sf.convert(sf.Ragged(data, lengths), target)
+    for least, places in enumerate((sf.argmax, sf.argmin)):
+        out = np.zeros((5, 5), np.int64)
+        kernel("argmax_rows").start(NUMPY, (x.data,), (out,), (x._layout(), least), 5, x._structure)
+        oracle.assert_bits(out, places(x))

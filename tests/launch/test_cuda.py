@@ -332,6 +332,7 @@ INSTRUCTIONS = {
     "shift_rows": (35, lambda x: sf.shift(x, 1)),
     "sum_rows": (7.2, sf.reduce_sum),
     "max_rows": (9.7, sf.reduce_max),
+    "argmax_rows": (27.1, sf.argmax),
     "prod_rows": (5.8, sf.reduce_prod),
     "var_rows": (12.9, sf.reduce_var),
     "logsumexp_rows": (20.2, sf.reduce_logsumexp),

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from ..arrays import Array, Library, frozen, library_of
-from ..arrays.dtypes import differentiable, in_floats
+from ..arrays.dtypes import Dtypes, differentiable, in_floats, same
 from ..errors import ARGUMENT
 from ..formats import Encoding
 from ..formats.annotations import Integers
@@ -20,7 +20,7 @@ from ..layout import Layout
 from . import pieces
 from .annotations import Batch, Flat, Nested, Reduced
 from .extremes import MAX, MIN
-from .over import in_one_array, layout_for, name_of, settled
+from .over import Calculation, in_one_array, layout_for, name_of, settled
 from .reduction import Reduction, operand_of_reduction, over_levels, rows_or_data
 from .spread import items_at, places_of
 
@@ -224,8 +224,21 @@ def argmin(x: Batch) -> Reduced:
     return _place_of(MIN, x)
 
 
+def _as_places(name: str) -> Dtypes:
+    taken, _, _ = same(name)
+    return Dtypes(taken, "int64", "int64")
+
+
+# A GPU reads the items once; on the host the second kernel finds them in the cache, and both compare many at once.
+_IN_ONE_PASS = {MAX: Calculation("argmax_rows", _as_places, 0), MIN: Calculation("argmax_rows", _as_places, 1)}
+
+
 def _places(record: Reduction, x: Encoding) -> Array:
-    return settled(library_of(x._sample()), places_of(x, record.values(x, False)))
+    sample = x._sample()
+    library = library_of(sample)
+    if library.kind(sample) == "cuda" and not pieces.are_long(library, x._structure, sample):
+        return _IN_ONE_PASS[record](x)  # type: ignore[no-any-return]
+    return settled(library, places_of(x, record.values(x, False)))
 
 
 def _place_of(record: Reduction, x: Batch) -> Reduced:
