@@ -401,6 +401,26 @@ def test_candidates_by_groups(gpu, width, form, scores):
     grouped_scores.assert_chosen(library, query)
 
 
+@on_each_library
+@pytest.mark.parametrize("form", grouped_scores.FORMS)
+@pytest.mark.parametrize("width", [1, 5, 30])
+def test_candidates_of_narrow_rows(gpu, width, form):
+    """Each row is looked through by a block, and some are in no beam."""
+    gpu.need()
+    library = arrays.library_of(gpu.up(np.zeros(1, "f4")))
+    assert not chunks_of(width)
+    grouped_scores.assert_chosen(library, grouped_scores.query(library, gpu.up, width, form, "random"))
+
+
+@on_each_library
+def test_no_rows_have_no_candidates(gpu):
+    gpu.need()
+    x, none = gpu.up(np.zeros((0, 9), "f4")), np.zeros(2, np.int64)
+    wanted = candidates.Wanted(none, none, none + 3)
+    given = arrays.library_of(x), x, np.zeros(0, "f4"), candidates.LOGITS, None, wanted, NOTHING_APART, 0, 3, None
+    assert candidates.select(candidates.Query(*given)).counts.tolist() == [0, 0]
+
+
 def assert_merged(gpu, room, most, width):
     """Beams of no row to nine, of whose rows each has so many candidates, with equal scores, and a bad row."""
     library, rng = arrays.library_of(gpu.up(np.zeros(1, "f4"))), np.random.default_rng(room)

@@ -306,6 +306,21 @@ def test_every_short_length(compiled, name, fours, monkeypatch):
 
 
 @pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+@pytest.mark.parametrize("lengths", [range(65), [*range(67), 300]], ids=["short", "long"])
+def test_places_of_every_length(compiled, lengths, dtype):
+    """The first of many equal items, and of several that are NaN."""
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 6, (sum(lengths), 5)).astype(dtype)
+    if dtype == "f4":
+        data[rng.random(data.shape) < 0.02] = np.nan
+    x = sf.Ragged(data, list(lengths))
+    for batch in (x, sf.convert(x, sf.Packed)):
+        for places in (sf.argmax, sf.argmin):
+            assert_found(compiled, places(sent(compiled, batch)), places(batch), exact=True)
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
 @pytest.mark.parametrize("fours", [True, False])
 def test_variances_of_odd_numbers(compiled, fours, monkeypatch):
     """Far from zero, or with a beginning that is far from the rest, they are as exact as the documentation says."""

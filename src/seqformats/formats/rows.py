@@ -159,13 +159,12 @@ def move(
         mover = steps_to_words if words else steps_to_blocks
         args = (at.steps if begins is None else begins, at, to)
     else:  # the same steps on both sides: a step is a block
-        mover, units = copy_blocks, structure.longest
-        cum = structure.order.steps[: units + 1]
-        work = Work(units, rows, structure.order.size_at_t[:units])
-        args = (
-            Layout(cum if begins is None else begins, cum, cum, at.step or -1, 0, 1, at.absolute),
-            Layout(cum, cum, cum, to.step or -1, 0, 1, 0),
-        )
+        packed, by_steps, sizes = structure.steps
+        mover, work = copy_blocks, Work(structure.longest, rows, sizes)
+        blocks = packed if at.step == 0 else by_steps
+        if begins is not None or at.absolute:
+            blocks = blocks._replace(starts=blocks.starts if begins is None else begins, absolute=at.absolute)
+        args = blocks, packed if to.step == 0 else by_steps
     mover.start(library, (data,), (out,), args, row, structure, work)
 
 

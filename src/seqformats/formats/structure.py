@@ -108,6 +108,7 @@ class Structure:
         "room",
         "rows",
         "stable",
+        "steps",
         "tensor",
     )
 
@@ -128,6 +129,7 @@ class Structure:
     pieces: "Pieces"  # what long sequences are cut into on a GPU
     packed: Layout  # step after step, without padding
     by_steps: Layout  # time-major, a column a sequence
+    steps: tuple[Layout, Layout, Array]  # time steps as sequences, in `packed` and in `by_steps`; how long each is
     columns: Array  # (n,) the place of sequence i in that order
     tensor: Any  # the offsets as a graph of PyTorch takes them
 
@@ -233,6 +235,12 @@ class Structure:
             at = Layout(order.indices, self.offsets, order.steps, -1, 0, step, 0)
             setattr(self, name, at)
             return at
+        if name == "steps":
+            order = self.order
+            cum = order.steps[: self.longest + 1]
+            packed, by_steps = (Layout(cum, cum, cum, stride, 0, 1, 0) for stride in (-1, self.n))
+            self.steps = packed, by_steps, order.size_at_t[: self.longest]
+            return self.steps
         if name == "pieces":
             self.pieces = Pieces(self)
             return self.pieces
