@@ -3,6 +3,7 @@
 The kernels are shipped with the others, compiled for CPUs: they are what those of GPUs are read beside.
 """
 
+import grouped_scores
 import numpy as np
 import oracle
 import pytest
@@ -10,6 +11,8 @@ from closed_doors import closed_doors
 
 import seqformats as sf
 from seqformats.arrays import NUMPY
+from seqformats.beam import candidates
+from seqformats.beam.rows import Scores
 from seqformats.formats.late import count_true, offsets_of
 from seqformats.formats.leaves import leaves
 from seqformats.formats.structure import Pieces
@@ -133,3 +136,19 @@ def test_places_in_one_pass(target, dtype):
         out = np.zeros((5, 5), np.int64)
         kernel("argmax_rows").start(NUMPY, (x.data,), (out,), (x._layout(), least), 5, x._structure)
         oracle.assert_bits(out, places(x))
+
+
+@pytest.mark.parametrize("form", grouped_scores.FORMS)
+def test_candidates_of_wide_rows_are_those_of_any(form):
+    query = grouped_scores.query(NUMPY, lambda x: x, 300, form, "random")
+    found = []
+    for name, apart in (("best_tokens", (query.apart,)), ("best_of_groups", ())):
+        lists, room = candidates.work(query, query.wanted, None)
+        lists.values[:], lists.ids[:], lists.counts[:] = 0, -1, -5
+        scores = Scores(query.x.reshape(-1), query.running, query.form)
+        args = scores, lists, room, query.limits, query.wanted, *apart, 300
+        kernel(name).run_over(args, Work(len(query.wanted.begin), len(query.x)), 0)
+        found.append(lists)
+    assert found[0].counts.tolist() == [5, 0, 2, 1, 64]
+    for one, other in zip(found[0][:3], found[1][:3], strict=True):
+        oracle.assert_bits(one, other)

@@ -129,7 +129,7 @@ def cuda(
     sums = natural(gpu.shared.array(256, x.dtype))
     keys = natural(gpu.shared.array(256, out.dtype))
     floors = natural(gpu.shared.array(256, out.dtype))
-    told = natural(gpu.shared.array(256, np.int32))  # two numbers of `keys`, and then four of the row
+    told = natural(gpu.shared.array(256, np.int32))  # two of `came_last` and `merge_rows`, then four of the row
     me = gpu.threadIdx.x
     threads = gpu.blockDim.x if places <= 128 else min(gpu.blockDim.x, 128)
     works = me < threads

@@ -237,7 +237,8 @@ def _places(record: Reduction, x: Encoding) -> Array:
     sample = x._sample()
     library = library_of(sample)
     if library.kind(sample) == "cuda" and not pieces.are_long(library, x._structure, sample):
-        return _IN_ONE_PASS[record](x)  # type: ignore[no-any-return]
+        places: Array = _IN_ONE_PASS[record](x)
+        return places
     return settled(library, places_of(x, record.values(x, False)))
 
 
