@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    Array: TypeAlias = Any
     Integers: TypeAlias = Any  # an array of int64
 
 SHORT = 4 if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0") else 64
 """Up to so many rows, a column of a sequence is the work of one thread of a GPU; in the simulator few are many."""
 MOST_THREADS = 256
 """So many threads a block of a GPU has at most."""
+
+
+class Constants(NamedTuple):
+    """Few numbers that are no part of a batch and the same in many calls, such as the k of the largest items.
+
+    A kernel takes them as one argument.  On a GPU they stay, and are found by what they are.
+    """
+
+    numbers: Array
 
 
 class Layout(NamedTuple):

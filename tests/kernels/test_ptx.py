@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from seqformats import kernels
-from seqformats.beam import rows as of_beams
-from seqformats.ctc import rows as of_prefixes
-from seqformats.kernels.parts.record import COMPLEX
+from seqformats.kernels.parts.record import COMPLEX, tuples
 from seqformats.launch.kernel import kernel
 from seqformats.layout import MOST_THREADS
 from seqformats.native.signature import FOURS, with_places
@@ -71,11 +69,11 @@ def parameters(function):
     return {name: getattr(x.annotation, "__name__", "?") for name, x in inspect.signature(function).parameters.items()}
 
 
-ROWS = {name: kind for rows in (of_beams, of_prefixes) for name, kind in vars(rows).items() if hasattr(kind, "_fields")}
+ROWS = {name: kind for name, kind in tuples().items() if name != "Layout"}
 
 
 def fields(kind):
-    """The same for what is in a named tuple that the kernels of decoding take."""
+    """The same for what is in a named tuple that kernels take."""
     return {name: word.__forward_arg__ for name, word in ROWS[kind].__annotations__.items()}
 
 

@@ -321,6 +321,53 @@ def test_places_of_every_length(compiled, lengths, dtype):
 
 
 @pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+@pytest.mark.parametrize("lengths", [range(65), [*range(67), 300]], ids=["short", "long"])
+def test_quantiles_and_counts_of_every_length(compiled, lengths, dtype):
+    """Among many equal items, zeros of either sign and NaN; long sequences are put in order first."""
+    rng = np.random.default_rng(0)
+    odd = np.array([-np.inf, -0.0, 0.0, 1, 2, np.inf], "f4") if dtype == "f4" else np.arange(-3, 3)
+    data = odd[rng.integers(0, 6, (sum(lengths), 5))]
+    if dtype == "f4":
+        data[rng.random(data.shape) < 0.02] = np.nan
+    x = sf.Ragged(data, list(lengths))
+    for batch in (x, sf.convert(x, sf.Packed)):
+        here = sent(compiled, batch)
+        for count in (sf.reduce_nunique, sf.reduce_mode):
+            assert_found(compiled, count(here), count(batch), exact=True)
+        for way in ("linear", "lower", "higher", "nearest", "midpoint"):
+            asked = [0, 0.1, 0.5, 0.77, 1]
+            wanted = sf.reduce_quantile(batch, asked, interpolation=way)
+            assert_found(compiled, sf.reduce_quantile(here, asked, interpolation=way), wanted)
+            if dtype == "f4":
+                slopes = rng.normal(size=wanted.shape).astype("f4")
+                _, back = sf.vjp(sf.reduce_quantile, batch, asked, interpolation=way)
+                _, on_gpu = sf.vjp(sf.reduce_quantile, here, asked, interpolation=way)
+                assert_found(compiled, on_gpu(compiled.up(slopes)), back(slopes))
+
+
+@on_each_library
+@pytest.mark.parametrize("length", [2, 90])
+def test_the_quantile_of_one_sequence(gpu, length):
+    x = sf.Ragged(np.arange(length)[::-1].astype("f4"), [length])
+    for level in (0.5, 1):
+        assert_found(gpu, sf.reduce_quantile(gpu.up(x), level), sf.reduce_quantile(x, level))
+        found = sf.vjp(sf.reduce_quantile, gpu.up(x), level)[1](gpu.up(np.ones(1, "f4")))
+        assert_found(gpu, found, sf.vjp(sf.reduce_quantile, x, level)[1](np.ones(1, "f4")))
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("last", [10, 20, 40, 100])
+def test_a_quantile_that_is_one_item_knows_nothing_of_the_next(compiled, last):
+    """The place of a level is rounded before its whole part is taken away from it."""
+    for level in (0.1, 0.2, 0.3, 0.6, 0.7, 0.9):
+        rank = round(level * last)
+        data = np.where(np.arange(last + 1) <= rank, np.arange(last + 1), np.inf)
+        found = compiled.down(sf.reduce_quantile(compiled.up(sf.Ragged(data, [last + 1])), level))
+        assert found == np.quantile(data[: rank + 1], 1) == rank
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
 @pytest.mark.parametrize("fours", [True, False])
 def test_variances_of_odd_numbers(compiled, fours, monkeypatch):
     """Far from zero, or with a beginning that is far from the rest, they are as exact as the documentation says."""
@@ -367,6 +414,17 @@ def test_instructions_for_a_number(compiled, name, monkeypatch):
     x = numbers(np.random.default_rng(0).integers(1, 26, 4000), (64,), "f4")
     call(compiled.up(x))
     assert 0 < compiled.driver.taken[name] <= most * x.data.size
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("name", ["median", "nunique", "mode"])
+def test_items_of_long_sequences_are_not_compared_with_all_others(compiled, name):
+    """They are put in order first: what is left takes some instructions an item, not some for each of 600."""
+    x = numbers([600] * 100, (64,), "f4")
+    getattr(sf, f"reduce_{name}")(compiled.up(x))
+    taken = compiled.driver.taken
+    assert 0 < taken.get("ordered_quantiles", 0) + taken.get("alike_rows", 0) <= 40 * x.data.size
+    assert taken["order_rows"] > 0
 
 
 @pytest.mark.passes("compiled", reason="it compiles the kernels")
@@ -519,6 +577,8 @@ IN_PIECES = {
     "cumsum": (sf.cumsum, lambda x: {}),
     "topk": (sf.topk_mean, lambda x: {"topks": [1, 3, 4]}),
     "sort": (sf.sort, lambda x: {}),
+    "quantile": (sf.reduce_quantile, lambda x: {"q": [0, 0.3, 0.5, 1]}),
+    "mode": (sf.reduce_mode, lambda x: {}),
     "var": (sf.reduce_var, lambda x: {}),
     "std": (sf.reduce_std, lambda x: {}),
     "sum with weights": weighted(sf.reduce_sum, True),
@@ -576,6 +636,8 @@ def test_long_sequences_in_pieces(gpu, name, kind, monkeypatch):
             assert_found(gpu, found, y)
         if name == "max":
             assert_found(gpu, sf.argmax(gpu.up(here)), sf.argmax(here), exact=True)
+        if name == "mode":
+            assert_found(gpu, sf.reduce_nunique(gpu.up(here)), sf.reduce_nunique(here), exact=True)
         if name == "sort":
             for falling in (False, True):
                 at = sf.argsort(gpu.up(here), descending=falling)
@@ -965,6 +1027,20 @@ def test_what_is_no_structure_goes_up_with_the_call(gpu, uploads):
     sf.convert(sf.convert(x, sf.List), sf.Masked, fill=1.5)
     sizes = uploads[1:]
     assert len(sizes) == 1, "addresses, offsets and the padding item"
+
+
+@on_each_library
+def test_what_is_asked_of_a_batch_stays(gpu, uploads, monkeypatch):
+    monkeypatch.setattr(resident, "_constants", {})
+    x = gpu.up(example())
+    for _ in range(2):
+        sf.reduce_quantile(x, [0.25, 0.5, 0.75])
+        sf.topk_mean(x, [1, 3])
+        sf.reduce_median(x)
+    assert uploads[1:] == [32, 16, 16], "after the structure, each once"
+    for k in range(1, 99):
+        sf.topk_mean(x, k)
+    assert len(resident._constants) <= 64
 
 
 @pytest.mark.skipif(not SIMULATED, reason="the GPU itself tells wrong words apart")

@@ -8,7 +8,7 @@ import pytest
 
 from seqformats import kernels
 from seqformats.beam import candidates
-from seqformats.launch.kernel import Work
+from seqformats.launch.kernel import Work, kernel
 
 grids = pytest.importorskip("seqformats.launch.grids", reason="numba-cuda compiles the kernels")
 
@@ -68,6 +68,19 @@ def called(node):
     if not isinstance(node, ast.Call):
         return ""
     return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+@pytest.mark.parametrize("name", [path.stem for path in FILES if path.parent == FOLDER and path.stem != "__init__"])
+def test_a_column_of_a_unit_is_the_work_of_one_thread(name):
+    """The grid has blocks side by side for wide rows, and what goes over them by itself does all that others do."""
+    if kernel(name).load().over != "units":
+        return
+    tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))
+    drivers = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in ("cuda", "short")]
+    loops = [node for driver in drivers for node in ast.walk(driver) if isinstance(node, ast.While)]
+    over_columns = [loop for loop in loops if ast.unparse(loop.test) == "k < width"]
+    for loop in over_columns:
+        assert "columns_of_grid" in {called(node) for node in ast.walk(loop)}
 
 
 def test_four_rows_are_written_out():

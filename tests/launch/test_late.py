@@ -66,12 +66,17 @@ WITHOUT_WAITING = {
     "var": sf.reduce_var,
     "first": sf.reduce_first,
     "logsumexp": sf.reduce_logsumexp,
+    "median": sf.reduce_median,
+    "mode": sf.reduce_mode,
+    "nunique": sf.reduce_nunique,
+    "topk_mean": lambda x: sf.topk_mean(x, [1, 3]),
     "softmax": lambda x: sf.softmax(x).data,
     "cumsum": lambda x: sf.cumsum(x).data,
     "expand": lambda x: sf.expand(sf.reduce_sum(x), x),
     "expand_as": lambda x: sf.expand_as(sf.reduce_sum(x), x).data,
     "mask": lambda x: sf.convert(x, sf.Masked).mask,
     "gradient of a sum": lambda x: sf.vjp(sf.reduce_sum, x)[1](sf.reduce_sum(x)).data,
+    "gradient of a median": lambda x: sf.vjp(sf.reduce_median, x)[1](sf.reduce_median(x)).data,
     "gradient of softmax": lambda x: sf.vjp(sf.softmax, x)[1](sf.softmax(x)).data,
 }
 
@@ -103,6 +108,8 @@ def test_masks(gpu, side, dtype, waits):
     assert_same(gpu, sf.reduce_sum(late), sf.reduce_sum(x))
     assert_same(gpu, sf.softmax(late).data, sf.softmax(x).data)
     assert_same(gpu, sf.expand_as(sf.reduce_max(late), late).data, sf.expand_as(sf.reduce_max(x), x).data)
+    for name in ("median", "mode", "nunique"):
+        assert_same(gpu, getattr(sf, f"reduce_{name}")(late), getattr(sf, f"reduce_{name}")(x))
     oracle.assert_bits(gpu.down(late.mask), x.mask)
     assert not waits
     oracle.assert_layout(gpu.down(sf.convert(late, sf.Ragged)), sf.convert(x, sf.Ragged))

@@ -2,10 +2,11 @@
 
 `x` holds the sequences in any layout, see `Layout`; ``out (n * width,)``.  `mode`: 0 how many different items there
 are, 1 the one that is there most often, of several the least.  NaN is equal to NaN, and larger than every number.  An
-empty sequence gives zeros.  On the CPU columns are sorted in ``items (rows * width,)``, which nobody reads.
+empty sequence gives zeros.  Where `in_order` is 1, the items are in order already, with NaN last; so it is on a GPU if
+there are long sequences, see `SHORT`.  On the CPU columns are sorted in ``items (rows * width,)``, which nobody reads.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -27,24 +28,28 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.columns import some_of
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
 
 
 @shared
-def first_equal(x: Array, columns: Columns, place: int) -> int:
-    """Where the first item of a column stands that is equal to item `place`."""
-    value = x[item_at(columns, place)]
-    t = 0
-    while t < place:
-        other = x[item_at(columns, t)]
-        if other == value or (other != other and value != value):
-            break
-        t += 1
-    return t
+def are_equal(value: Any, other: Any) -> Any:
+    """Are both the same number, or NaN?"""
+    return other == value or (other != other and value != value)
 
 
 @compiled
-def cpu(x: Array, out: Array, items: Array, at: Layout, mode: int, width: int, lo: int, hi: int) -> None:
+def cpu(
+    x: Array,
+    out: Array,
+    items: Array,
+    at: Layout,
+    mode: int,
+    in_order: int,  # noqa: ARG001  whatever it is
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
     """Units `lo` to `hi`."""
     rows, found, column = pointer(x), pointer(out), pointer(items)
     at = pointer(at)
@@ -87,34 +92,88 @@ def cpu(x: Array, out: Array, items: Array, at: Layout, mode: int, width: int, l
                 found[place] = value
 
 
-def cuda(x: Array, out: Array, items: Array, at: Layout, mode: int, width: int) -> None:  # noqa: ARG001  nothing is sorted
-    """All units, a thread a column of each, which compares each item with all others."""
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+@shared
+def equal_to(x: Array, columns: Columns, lo: int, hi: int, four: Any) -> Any:
+    """To how many of some items each of four is equal."""
+    a, b, c, d = four
+    p = q = r = s = 0
+    for t in range(lo, hi):
+        other = x[item_at(columns, t)]
+        p += are_equal(a, other)
+        q += are_equal(b, other)
+        r += are_equal(c, other)
+        s += are_equal(d, other)
+    return p, q, r, s
+
+
+@shared
+def more_alike(x: Array, columns: Columns, found: Any, value: Any, before: int, many: int, t: int) -> Any:
+    """What `most_alike` has found, and item t, which is equal to so many before it, and to so many from it on."""
+    different, most, best = found
+    if before == 0:
+        different += 1
+        top = x[item_at(columns, best)]
+        if many > most or (many == most and (value < top or (top != top and value == value))):
+            most, best = many, t
+    return different, most, best
+
+
+@shared
+def most_alike(x: Array, columns: Columns) -> Any:
+    """How many items of a column differ, and where the one stands that is there most often, of several the least."""
+    found = 0, 0, 0
+    t = 0
+    while t < columns.length:
+        # what is behind the end is equal to the first of the four, and so it counts for nothing
+        a, b, c, d = four = some_of(x, columns, t, 1, x[item_at(columns, t)])
+        e, f, g, h = equal_to(x, columns, 0, t, four)
+        p, q, r, s = equal_to(x, columns, t, columns.length, four)
+        found = more_alike(x, columns, found, a, e, p, t)
+        found = more_alike(x, columns, found, b, f + are_equal(a, b), q, t + 1)
+        found = more_alike(x, columns, found, c, g + are_equal(a, c) + are_equal(b, c), r, t + 2)
+        found = more_alike(x, columns, found, d, h + are_equal(a, d) + are_equal(b, d) + are_equal(c, d), s, t + 3)
+        t += 4
+    different, _, best = found
+    return different, best
+
+
+@shared
+def most_alike_in_order(x: Array, columns: Columns) -> Any:
+    """The same of a column in order."""
+    different, most, best, begin = 0, 0, 0, 0
+    for t in range(columns.length):
+        if t == 0 or not are_equal(x[item_at(columns, t - 1)], x[item_at(columns, t)]):
+            different += 1
+            begin = t
+        if t - begin >= most:
+            most, best = t - begin + 1, begin
+    return different, best
+
+
+def cuda(
+    x: Array,
+    out: Array,
+    items: Array,  # noqa: ARG001  nothing is sorted
+    at: Layout,
+    mode: int,
+    in_order: int,
+    width: int,
+) -> None:
+    """All units, a thread a column of each, which compares each item with all others if they are in no order."""
+    u = first_unit()
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
-        k = gpu.threadIdx.x
+        k = first_column()
         while k < width:
             columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
-            different, most, best = 0, 0, 0
-            for t in range(length):
-                if first_equal(x, columns, t) == t:
-                    different += 1
-                    value = x[item_at(columns, t)]
-                    many = 0
-                    for s in range(t, length):
-                        other = x[item_at(columns, s)]
-                        if other == value or (other != other and value != value):
-                            many += 1
-                    top = x[item_at(columns, best)]
-                    if many > most or (many == most and (value < top or (top != top and value == value))):
-                        most, best = many, t
+            different, best = most_alike_in_order(x, columns) if in_order != 0 else most_alike(x, columns)
             out[place] = 0
             if mode == 0:
                 out[place] = different
             elif length != 0:
                 out[place] = x[item_at(columns, best)]
-            k += gpu.blockDim.x
-        u += gpu.gridDim.x * gpu.blockDim.y
+            k += columns_of_grid()
+        u += units_of_grid()
 
 
 KERNEL = KernelSpec(

@@ -2,12 +2,12 @@
 
 ``x (pieces * most * width,)``, falling in every piece, and their `places` there; ``pieces (n + 1,)`` is how many pieces
 there are before each sequence, ``rows (pieces + 1,)`` the rows before each piece.  The results `out`, `tops` and
-`where` and the numbers `ks` are those of `topk_rows`.
+`where` and `wanted` are those of `topk_rows`.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from .parts import CALCULATES, FLOATS, Array, Integers, KernelSpec, alike, at_most, beyond, compiled, shared
+from .parts import CALCULATES, FLOATS, Array, Constants, Integers, KernelSpec, alike, at_most, beyond, compiled, shared
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.columns import mean_of_first
@@ -70,13 +70,13 @@ def cpu(
     where: Integers,
     pieces: Integers,
     rows: Integers,
-    ks: Integers,
+    wanted: Constants,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Sequences `lo` to `hi`, number by number."""
-    most = most_of(where, pieces, width)
+    most, ks = most_of(where, pieces, width), wanted.numbers
     for i in range(lo, hi):
         for k in range(width):
             length = merge(x, places, tops, where, pieces, rows, i, k, width)
@@ -95,11 +95,11 @@ def cuda(
     where: Integers,
     pieces: Integers,
     rows: Integers,
-    ks: Integers,
+    wanted: Constants,
     width: int,
 ) -> None:
     """All sequences, a thread a column of each."""
-    most = most_of(where, pieces, width)
+    most, ks = most_of(where, pieces, width), wanted.numbers
     i = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while i < pieces.size - 1:
         k = first_column()
@@ -112,4 +112,4 @@ def cuda(
         i += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 3))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple((*kinds, "i8") for kinds in alike(FLOATS, 3)))

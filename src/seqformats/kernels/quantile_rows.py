@@ -1,16 +1,19 @@
 """Quantiles of every sequence, column by column: the item of a rank, or something between it and the next one.
 
-`x` holds the sequences in any layout, see `Layout`; ``ranks (n * q,)``: which item, from 0, ``shares (n * q,)``: how
-much of the next one, 0 to 1; ``out (n * q * width,)``.  A NaN in a column gives NaN, an empty sequence zeros.  Where
-``places (n * q * 2 * width,)`` has more than one number, it gets the places of the two items in their sequence: of
-equal ones in their order, with a NaN the first of these, -1 for none.
+`x` holds the sequences in any layout, see `Layout`; `wanted` are the levels ``(q,)``, from 0 to 1, and `how` says
+what there is between two items, see `rank_of_level`; ``out (n * q * width,)``.  A NaN in a column gives NaN, an empty
+sequence zeros.
+Where ``places (n * q * 2 * width,)`` has more than one number, it gets the places of the two items in their sequence:
+of equal ones in their order, with a NaN the first of these, -1 for none; and ``shares (n * q,)`` how much of the second
+one there is, 0 to 1.
 
-On the CPU columns are sorted side by side in ``items (rows * width,)``, which nobody reads; of one alone, or long ones,
-what is before and behind a rank is told apart there by quickselect (Hoare, "Algorithm 65: find", 1961).
+On the CPU columns are
+sorted side by side in ``items (rows * width,)``, which nobody reads; of one alone, or long ones, what is before and
+behind a rank is told apart there by quickselect (Hoare, "Algorithm 65: find", 1961).
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -18,6 +21,7 @@ from .parts import (
     MEANS,
     Array,
     Columns,
+    Constants,
     Integers,
     KernelSpec,
     Layout,
@@ -28,7 +32,9 @@ from .parts import (
     locate,
     numbers_of,
     pointer,
+    put_between,
     put_in_order,
+    rank_of_level,
     room,
     select,
     shared,
@@ -36,18 +42,50 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu
+    from .parts.columns import some_of
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
 
 
 @shared
-def rank_of(x: Array, columns: Columns, t: int) -> int:
-    """How many items of a column come before item t, which is a number: those that are less, and equal ones there."""
-    value = x[item_at(columns, t)]
-    rank = 0
-    for s in range(columns.length):
-        other = x[item_at(columns, s)]
-        rank += other < value or (other == value and s < t)
-    return rank
+def precedes(other: Any, s: int, value: Any, t: int) -> int:
+    """1 where item s, `other`, comes before item t in order, else 0; both are numbers."""
+    return 1 if other < value or (other == value and s < t) else 0
+
+
+@shared
+def note(places: Integers, at: int, width: int, after: int, t: int) -> None:
+    """Put down item t where it is the item of a rank, or the next one."""
+    if after == 0:
+        places[at] = t
+    elif after == 1:
+        places[at + width] = t
+
+
+@shared
+def look_for(x: Array, places: Integers, columns: Columns, levels: Array, how: int, at: int) -> None:
+    """The places of the two items of each level in a column of numbers, each of which is compared with all others."""
+    length, width = columns.length, columns.width
+    t = 0
+    while t < length:
+        a, b, c, d = some_of(x, columns, t, 1, x[item_at(columns, t)])
+        p = q = r = s = 0
+        for v in range(length):
+            other = x[item_at(columns, v)]
+            p += precedes(other, v, a, t)
+            q += precedes(other, v, b, t + 1)
+            r += precedes(other, v, c, t + 2)
+            s += precedes(other, v, d, t + 3)
+        for k in range(levels.size):
+            rank, _ = rank_of_level(levels[k] * (length - 1), how)
+            to = at + 2 * k * width
+            note(places, to, width, p - rank, t)
+            if t + 1 < length:
+                note(places, to, width, q - rank, t + 1)
+            if t + 2 < length:
+                note(places, to, width, r - rank, t + 2)
+            if t + 3 < length:
+                note(places, to, width, s - rank, t + 3)
+        t += 4
 
 
 @shared
@@ -75,18 +113,19 @@ def first_nan(x: Array, columns: Columns) -> int:
 @compiled
 def cpu(
     x: Array,
-    shares: Array,
     out: Array,
     places: Integers,
+    shares: Array,
     items: Array,
     at: Layout,
-    ranks: Integers,
+    wanted: Constants,
+    how: int,
     width: int,
     lo: int,
     hi: int,
 ) -> None:
     """Units `lo` to `hi`."""
-    needed, count = places.size > 1, ranks.size // (at.cum.size - 1)
+    levels, needed = wanted.numbers, places.size > 1
     rows, found, column = pointer(x), pointer(out), pointer(items)
     at = pointer(at)
     stack = room(at.cum)
@@ -104,11 +143,13 @@ def cpu(
                 begin, by = lead + k * length, 1
                 end = begin + numbers_of(rows, column, columns, begin)
                 whole = end - begin == length
-                if count > 8:
+                if levels.size > 8:
                     put_in_order(column, begin, end, stack)
-            in_order = side_by_side or count > 8
-            for q in range(i * count, (i + 1) * count):
-                low, high = -1, -1
+            all_sorted = side_by_side or levels.size > 8
+            for a in range(levels.size):
+                q, low, high = i * levels.size + a, -1, -1
+                rank, part = rank_of_level(levels[a] * max(length - 1, 0), how)
+                share = out.dtype.type(part)
                 if length == 0:
                     found[q * width + k] = 0
                 elif not whole:
@@ -117,68 +158,63 @@ def cpu(
                         low = first_nan(rows, columns)
                         high = low
                 else:
-                    place, share = begin + ranks[q] * by, shares[q]
-                    value = column[place] if in_order else select(column, begin, end, place)
+                    place = begin + rank * by
+                    value = column[place] if all_sorted else select(column, begin, end, place)
                     above = value
                     if share != 0:
-                        above = column[place + by] if in_order else least_of(column, place + 1, end)
+                        above = column[place + by] if all_sorted else least_of(column, place + 1, end)
                     found[q * width + k] = value
                     if value != above:
-                        found[q * width + k] = value * (shares.dtype.type(1) - share) + above * share
+                        found[q * width + k] = value * (out.dtype.type(1) - share) + above * share
                     if needed:
-                        low = place_of_rank(rows, columns, value, ranks[q])
-                        high = low if share == 0 else place_of_rank(rows, columns, above, ranks[q] + 1)
+                        low = place_of_rank(rows, columns, value, rank)
+                        high = low if share == 0 else place_of_rank(rows, columns, above, rank + 1)
                 if needed:
+                    shares[q] = share
                     places[2 * q * width + k] = low
                     places[(2 * q + 1) * width + k] = high
 
 
 def cuda(
     x: Array,
-    shares: Array,
     out: Array,
     places: Integers,
+    shares: Array,
     items: Array,  # noqa: ARG001  nothing is sorted
     at: Layout,
-    ranks: Integers,
+    wanted: Constants,
+    how: int,
     width: int,
 ) -> None:
-    """All units, a thread a column of each, which compares each item with all others."""
-    needed, count = places.size > 1, ranks.size // (at.cum.size - 1)
-    u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
+    """All units, a thread a column of each; `places` and `shares` have room for all."""
+    levels = wanted.numbers
+    u = first_unit()
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
-        k = gpu.threadIdx.x
+        k = first_column()
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             missing = first_nan(x, columns)
-            for q in range(i * count, (i + 1) * count):
-                low, high = missing, missing
+            if missing == length:
+                look_for(x, places, columns, levels, how, 2 * i * levels.size * width + k)
+            for a in range(levels.size):
+                q = i * levels.size + a
+                _, part = rank_of_level(levels[a] * max(length - 1, 0), how)
+                share, place = out.dtype.type(part), 2 * q * width + k
+                low = places[place] if missing == length else missing
+                high = places[place + width] if missing == length and share != 0 else low
                 if length == 0:
                     low, high = -1, -1
-                elif missing == length:
-                    for t in range(length):
-                        rank = rank_of(x, columns, t)
-                        if rank == ranks[q]:
-                            low = t
-                        elif rank == ranks[q] + 1:
-                            high = t
-                    if shares[q] == 0:
-                        high = low
-                out[q * width + k] = 0
-                if length != 0:
-                    value, above = out.dtype.type(x[item_at(columns, low)]), out.dtype.type(x[item_at(columns, high)])
-                    out[q * width + k] = value
-                    if value != above:
-                        share = shares[q]
-                        out[q * width + k] = value * (shares.dtype.type(1) - share) + above * share
-                if needed:
-                    places[2 * q * width + k] = low
-                    places[(2 * q + 1) * width + k] = high
-            k += gpu.blockDim.x
-        u += gpu.gridDim.x * gpu.blockDim.y
+                    out[q * width + k] = 0
+                else:
+                    put_between(x, out, columns, q * width + k, low, high, share)
+                shares[q] = share
+                places[place] = low
+                places[place + width] = high
+            k += columns_of_grid()
+        u += units_of_grid()
 
 
 KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "units", (*alike(FLOATS, 4), *((kind, made, made, made) for kind, made in MEANS))
+    cpu, cuda, CALCULATES, "units", tuple((kind, made, made, made, "f8") for kind, made in (*alike(FLOATS, 2), *MEANS))
 )

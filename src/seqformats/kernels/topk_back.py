@@ -1,6 +1,6 @@
 """Give the largest items of every sequence their part of the gradient of `topk_rows`.
 
-`places` and `ks` are those of that kernel.
+`places` and `wanted` are those of that kernel.
 
 ``x (n * q * width,)`` is the gradient; `out`, zero before, holds the sequences in any layout, see `Layout`.
 """
@@ -12,6 +12,7 @@ from .parts import (
     FLOATS,
     Array,
     Columns,
+    Constants,
     Integers,
     KernelSpec,
     Layout,
@@ -43,10 +44,10 @@ def column(x: Array, places: Integers, out: Array, columns: Columns, ks: Integer
 
 @compiled
 def cpu(
-    x: Array, places: Integers, out: Array, at: Layout, ks: Integers, most: int, width: int, lo: int, hi: int
+    x: Array, places: Integers, out: Array, at: Layout, wanted: Constants, most: int, width: int, lo: int, hi: int
 ) -> None:
     """Units `lo` to `hi`."""
-    at = pointer(at)
+    at, ks = pointer(at), wanted.numbers
     for u in range(lo, hi):
         i, first, length = locate(at, u)
         for k in range(width):
@@ -54,8 +55,9 @@ def cpu(
             column(x, places, out, columns, ks, most, i, k)
 
 
-def cuda(x: Array, places: Integers, out: Array, at: Layout, ks: Integers, most: int, width: int) -> None:
+def cuda(x: Array, places: Integers, out: Array, at: Layout, wanted: Constants, most: int, width: int) -> None:
     """All units, a thread a column of each."""
+    ks = wanted.numbers
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
@@ -67,4 +69,4 @@ def cuda(x: Array, places: Integers, out: Array, at: Layout, ks: Integers, most:
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 2))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple((*kinds, "i8") for kinds in alike(FLOATS, 2)))

@@ -1,6 +1,6 @@
 """The means of the largest items of every sequence, column by column: the sum of the k largest, by k, for several k.
 
-`x` holds the sequences in any layout, see `Layout`; ``ks (q,)`` with the largest `most`;
+`x` holds the sequences in any layout, see `Layout`; `wanted` is each k, ``(q,)``, the largest of them `most`;
 ``out (n * q * width,)``; ``tops`` and ``places (n * most * width,)``: the largest items, falling, of equal ones the
 first, and their places in the sequence, -1 where it is too short.  NaN is beyond every number.  Where `needed` is 0
 nobody will read these two, and on the CPU sequences share what little of them is written.
@@ -13,6 +13,7 @@ from .parts import (
     FLOATS,
     Array,
     Columns,
+    Constants,
     Integers,
     KernelSpec,
     Layout,
@@ -185,7 +186,7 @@ def cpu(
     tops: Array,
     places: Integers,
     at: Layout,
-    ks: Integers,
+    wanted: Constants,
     most: int,
     needed: int,
     width: int,
@@ -194,7 +195,7 @@ def cpu(
 ) -> None:
     """Units `lo` to `hi`."""
     rows, means, best, where = pointer(x), pointer(out), pointer(tops), pointer(places)
-    at = pointer(at)
+    at, ks = pointer(at), wanted.numbers
     count, blocks = columns_at_once(width), room(means)
     for u in range(lo, hi):
         i, first, length = locate(at, u)
@@ -229,12 +230,13 @@ def cuda(
     tops: Array,
     places: Integers,
     at: Layout,
-    ks: Integers,
+    wanted: Constants,
     most: int,
     needed: int,  # noqa: ARG001  all of them are
     width: int,
 ) -> None:
     """All units, a thread a column of each."""
+    ks = wanted.numbers
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
@@ -248,4 +250,4 @@ def cuda(
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(FLOATS, 3))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple((*kinds, "i8") for kinds in alike(FLOATS, 3)))

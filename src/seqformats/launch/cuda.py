@@ -30,7 +30,7 @@ import numpy as np
 from ..arrays import Array, Library
 from ..errors import DEVICE, DeviceError
 from ..later import imported
-from ..layout import SHORT, Layout
+from ..layout import SHORT, Constants, Layout
 from ..native import cubins
 from ..native.signature import FOURS, Signature, Word, with_places
 from .driver import SIMULATED, Driver, Event, driver
@@ -180,7 +180,7 @@ class _Call:
 
     def moving(self, src: Any, out: Array, args: tuple[Any, ...], size: int) -> int:
         """For a kernel that moves rows: machine words, as wide as the rows and every address allow."""
-        library, place = self._place.library, self._place
+        library = self._place.library
         target, source, filling = library.address(out), 0, False
         bits = size | target
         if type(src) is tuple and src:  # arrays at the addresses in the first of `args`
@@ -189,7 +189,7 @@ class _Call:
             self.codes.append("i")
         else:
             if type(src) is np.ndarray:
-                filling, source = True, constant(src, place) if src.any() else self._zeros(size)
+                filling, source = True, self._constant(src, "an item of a padding") if src.any() else self._zeros(size)
             elif type(src) is tuple:
                 filling, source = True, self._zeros(size)
             else:
@@ -206,6 +206,11 @@ class _Call:
         self._add_words(target, _bytes(library, out) // word, word)
         self._arguments(args)
         return size // word
+
+    def _constant(self, numbers: Array, what: str) -> int:
+        address, kept = constant(numbers, self._place, what)
+        self._kept.append(kept)
+        return address
 
     def _zeros(self, size: int) -> int:
         address, kept = zeros(size, self._place)
@@ -272,7 +277,7 @@ class _Call:
             elif type(x) is np.ndarray:
                 if x.size and (resident is None or resident.found(x) is None):
                     unknown.append(x)
-            elif isinstance(x, tuple) and id(x) not in _of_nothing:
+            elif isinstance(x, tuple) and type(x) is not Constants and id(x) not in _of_nothing:
                 self._find(x, unknown)
         return not unknown
 
@@ -280,10 +285,13 @@ class _Call:
         """Put an argument behind the others."""
         if type(x) is int:
             self.words.append(x)
-        elif type(x) is Layout:
-            self.words += self._layout(x)
         elif isinstance(x, tuple):
-            self._add_all(x, written)
+            if type(x) is Layout:
+                self.words += self._layout(x)
+            elif type(x) is Constants:
+                self._add_constants(x.numbers)
+            else:
+                self._add_all(x, written)
         elif type(x) is np.ndarray:
             self.codes.append("u1" if x.dtype.kind == "b" else x.dtype.str[1:])
             self.words += self._sent(x)
@@ -307,6 +315,12 @@ class _Call:
                 _of_nothing.clear()
             _of_nothing[id(x)] = x, self.codes[codes:], self.words[words:]
 
+    def _add_constants(self, x: Array) -> None:
+        """The same for numbers that stay on the device."""
+        self.codes.append(x.dtype.str[1:])
+        address = self._constant(x, "what is asked of a batch") if x.size else 0
+        self._add_words(address, x.size, x.itemsize)
+
     def _add_there(self, x: Array, written: bool) -> None:
         """The same for an array that is on the device."""
         library = self._place.library
@@ -321,7 +335,8 @@ class _Call:
 
     def _add_words(self, address: int, size: int, itemsize: int) -> None:
         """The words of an array that is on the device."""
-        self.most = max(self.most, size)
+        if size > self.most:
+            self.most = size
         self.words += words_of(address, size, itemsize)
 
     def _layout(self, at: Layout) -> tuple[int, ...]:

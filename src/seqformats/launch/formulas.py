@@ -301,9 +301,12 @@ def _count(library: ModuleType, inputs: Values, outputs: Values, args: Values, w
     _write(out, found if mode == 0 else found > 0 if mode == 1 else found == s.lengths[:, None])
 
 
+_LINEAR, _, _HIGHER, _NEAREST, _MIDPOINT = range(5)  # as in the kernel
+
+
 @_for("quantile_rows")
 def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
-    (x, shares), (out, places, _), (at, ranks) = inputs, outputs, args
+    (x,), (out, places, _, _), (at, wanted, how) = inputs, outputs, args
     if places.shape != (1,):
         raise NO_GRADIENT("quantiles have no pullback of this library where JAX traces a program; jax.vjp has one")
     numpy, s = library.numpy, Sequences(library, at)
@@ -311,9 +314,10 @@ def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values
     if not s.rows:
         return
     block = s.sorted(items)
-    low = np.asarray(ranks).reshape(s.n, -1)
-    high = np.minimum(low + 1, np.maximum(s.lengths - 1, 0)[:, None])
-    part = np.asarray(shares).reshape(low.shape)[..., None].astype(out.dtype)
+    last = np.maximum(s.lengths - 1, 0)[:, None]
+    low, part = _ranks(last * wanted.numbers, how)
+    high = np.minimum(low + 1, last)
+    part = part[..., None].astype(out.dtype)
     each = np.arange(s.n)[:, None]
     one, two = block[each, low], block[each, high]
     found = numpy.where(part == 0, one, one + (two - one) * part)
@@ -324,9 +328,20 @@ def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values
     _write(out, found)
 
 
+def _ranks(place: Array, how: int) -> tuple[Array, Array]:
+    """The `rank_of_level` of the kernel, for many."""
+    if how in (_HIGHER, _NEAREST):
+        place = np.ceil(place) if how == _HIGHER else np.rint(place)
+    low = np.floor(place)
+    share = place - low
+    if how != _LINEAR:
+        share = np.where(share != 0, 0.5 if how == _MIDPOINT else 0.0, 0.0)
+    return low.astype(np.int64), share
+
+
 @_for("topk_rows")
 def _topk(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
-    (x,), (out, _, _), (at, ks, most, needed) = inputs, outputs, args
+    (x,), (out, _, _), (at, wanted, most, needed) = inputs, outputs, args
     if needed:
         raise NO_GRADIENT("topk_mean has no pullback of this library where JAX traces a program; jax.vjp has one")
     numpy, s = library.numpy, Sequences(library, at)
@@ -337,8 +352,8 @@ def _topk(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     lost = numpy.isnan(items)
     order = numpy.where(np.arange(order.shape[1])[:, None] < s.lengths[:, None, None], -order, 0)
     sums = order.cumsum(1)
-    ends = np.minimum(np.asarray(ks), order.shape[1]) - 1
-    found = sums[:, ends] / np.asarray(ks)[:, None].astype(out.dtype)
+    ends = np.minimum(wanted.numbers, order.shape[1]) - 1
+    found = sums[:, ends] / wanted.numbers[:, None].astype(out.dtype)
     found = numpy.where((s.total(lost.astype(np.int32)) > 0)[:, None], math.nan, found)
     _write(out, found)
 

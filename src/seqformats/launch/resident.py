@@ -38,7 +38,7 @@ WAITS = os.environ.get("SEQFORMATS_CUDA_SYNC", "0") not in ("", "0")
 """Is every kernel waited for, so that an error comes up where it was made?"""
 
 _NAMED = 16  # layouts and arrays that are found by themselves: a room for each width, and few of the others
-_CONSTANTS = 64  # items that are kept on a device
+_CONSTANTS = 64  # of them are kept on all devices
 
 _of_graphs: list[Any] = []
 """What a capture has seen."""
@@ -260,24 +260,27 @@ def bring(
     return sent, words
 
 
-# --- items -----------------------------------------------------------------------------------------------------------
+# --- constants -------------------------------------------------------------------------------------------------------
 
 _constants: dict[Any, Sent] = {}
 _zeros: dict[Any, tuple[int, Sent]] = {}
 
 
-def constant(item: Array, place: Place) -> int:
-    """Where the bytes of an item of a padding are on the device, at a multiple of 16; they stay there."""
-    key = *_where(place), item.tobytes()
+def constant(numbers: Array, place: Place, what: str) -> tuple[int, Any]:
+    """Where the bytes of few numbers are on the device, at a multiple of 16, and what keeps them there meanwhile.
+
+    They stay until there are many.
+    """
+    key = *_where(place), numbers.tobytes()
     found = _constants.get(key)
     if found is None:
-        found = place.sent(packed_of([item])[1], "an item of a padding")
+        found = place.sent(packed_of([numbers])[1], what)
         if not place.captured:
             if len(_constants) >= _CONSTANTS:
                 _constants.clear()
             _constants[key] = found
     found.meet(place)
-    return found.address
+    return found.address, found
 
 
 def zeros(size: int, place: Place) -> tuple[int, Any]:

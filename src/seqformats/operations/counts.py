@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
+from ..arrays import library_of
 from ..arrays.dtypes import HALF, SUMS_IN, Dtypes, same
 from ..errors import DTYPE
+from ..formats import Encoding
 from .annotations import Batch, Empty, Reduced
-from .over import Calculation, Ordering
+from .order import in_order, wants_order
+from .over import Calculation, borrowed, in_one_array, settled
 from .reduction import ONE, ZERO, Reduction
 from .spread import extreme_pullback
 
@@ -33,8 +38,32 @@ def _different(name: str) -> Dtypes:
     return Dtypes(same(name).taken, "int64", "int64")
 
 
-NUNIQUE = Reduction("nunique", Ordering("alike_rows", _different, 0))
-MODE = Reduction("mode", Ordering("alike_rows", same, 1), extreme_pullback, what="a mode")
+class Alike(Calculation):
+    """A `Calculation` of `alike_rows`, which takes columns in order, or puts them in order itself."""
+
+    def __call__(self, given: Encoding, finish: bool = True) -> Any:
+        """The result, an array ``(n, *item)``; without `finish` in the dtype of the kernel."""
+        x = in_one_array(given)
+        data, structure, item = x.data, x._structure, x._shape[x._lead :]
+        library = library_of(data)
+        plan = self.plans.get((type(data), x._dtype)) or self.prepare(library, type(data), x._dtype)
+        cast, dtype, back, _ = plan
+        out, width = library.empty((structure.n, *item), dtype, data), math.prod(item)
+        if width and structure.n:
+            first = wants_order(library, x)
+            if first:
+                data, _ = in_order(x, places=False)
+            if cast is not None:
+                data = library.astype(data, cast)
+            items = borrowed(library, structure, width, data)
+            self.kernel.start(
+                library, (data,), (out, items), (x._layout(), *self.numbers, int(first)), width, structure
+            )
+        return settled(library, out if back is None or not finish else library.astype(out, back))
+
+
+NUNIQUE = Reduction("nunique", Alike("alike_rows", _different, 0))
+MODE = Reduction("mode", Alike("alike_rows", same, 1), extreme_pullback, what="a mode")
 
 
 @COUNT.of
@@ -175,8 +204,8 @@ def reduce_nunique(x: Batch, *, empty: Empty = ZERO) -> Reduced:
 
     Notes
     -----
-    All NaN are equal, and so are zeros of either sign.  On the CPU each column is sorted in a copy; on a GPU each item
-    is compared with all others of its sequence.  There is no gradient.
+    All NaN are equal, and so are zeros of either sign.  Each column is sorted in a copy; only on a GPU, where no
+    sequence has more than 64 items, each is compared with all others.  There is no gradient.
 
     Examples
     --------

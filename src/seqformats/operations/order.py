@@ -18,6 +18,7 @@ from ..formats.rows import move
 from ..formats.structure import MOST, Structure
 from ..gradients.operation import Call, Operation, Pullback, operand
 from ..launch.kernel import kernel, variant_of
+from ..layout import SHORT, Constants
 from ..limits import remember
 from .annotations import B, Counts
 from .attention import position_ids
@@ -62,14 +63,15 @@ def _order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted:
         data = library.astype(data, cast)
     ints = data if signed is None else library.aligned(data).view(signed)
     width = math.prod(item)
-    size = 2 * structure.rows * width
+    rows = structure.bound if structure.late else structure.rows
+    size = 2 * rows * width
     room = scratch(library, (2 * size,), "int64", data)
     keys, none = room[:size], (0, *item)
     values = (
         rows_like(library, to, item, ints.dtype, data) if wanted & _VALUES else library.empty(none, ints.dtype, data)
     )
     places = rows_like(library, to, item, library.dtype("int64"), data) if wanted & _PLACES else keys[:0]
-    if width and structure.n and to._structure.rows:
+    if width and structure.n and (to._structure.late or to._structure.rows):
         made = values, places, keys, room[size:]
         args = (x._layout(), to._layout(), *form, falling + 2 * nans, wanted)
         if are_long(library, structure, ints):
@@ -77,6 +79,16 @@ def _order(x: Encoding, to: Encoding, falling: bool, nans: bool = False, wanted:
         else:
             order_rows.start(library, (ints,), made, args, width, structure)
     return values if signed is None else values.view(data.dtype), places
+
+
+def wants_order(library: Library, x: Encoding) -> bool:
+    """Is `in_order` quicker than a kernel that compares each item with all others, as those for a GPU do?"""
+    return x._structure.longest > SHORT and library.kind(x.data) == "cuda"
+
+
+def in_order(x: Encoding, places: bool) -> tuple[Array, Array]:
+    """The items of every sequence in order, NaN last, and if they are wanted their places, both laid out as `x`."""
+    return _order(x, x, False, wanted=_BOTH if places else _VALUES)
 
 
 _plans: dict[Any, tuple[str | None, Any, tuple[int, int]]] = {}
@@ -103,7 +115,7 @@ def _plan_of(dtype: np.dtype[Any]) -> tuple[int, ...] | None:
     return (sorting, marking, *form) if cast is None and sorting else None
 
 
-_FEW, _NONE = 64, frozen(np.zeros(0, np.int64))
+_FEW, _NONE = 64, Constants(frozen(np.zeros(0, np.int64)))
 """The most items that are looked for without the order of all."""
 _SORT, _ARGSORT, _TOPK, _UNIQUE = range(4)
 """The modes of the door `order`."""

@@ -128,27 +128,6 @@ class Calculation:
         return remember(self.plans, (kind, dtype), plan)
 
 
-class Ordering(Calculation):
-    """A `Calculation` of one row per sequence that puts columns in order, for which it borrows room for their items."""
-
-    def __call__(self, given: Encoding, finish: bool = True) -> Any:
-        """The result, an array ``(n, *item)``; without `finish` in the dtype of the kernel."""
-        x = in_one_array(given)
-        data, structure = x.data, x._structure
-        library = library_of(data)
-        plan = self.plans.get((type(data), x._dtype)) or self.prepare(library, type(data), x._dtype)
-        cast, dtype, back, _ = plan
-        if cast is not None:
-            data = library.astype(data, cast)
-        item = x._shape[x._lead :]
-        out = library.empty((structure.n, *item), dtype, data)
-        width = math.prod(item)
-        if width and structure.n:
-            items = borrowed(library, structure.rows * width, data)
-            self.kernel.start(library, (data,), (out, items), (x._layout(), *self.numbers), width, structure)
-        return settled(library, out if back is None or not finish else library.astype(out, back))
-
-
 class Spreading:
     """A kernel that calculates of rows, one per sequence, the items of all sequences: the gradients of reductions.
 
@@ -260,10 +239,10 @@ def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:
     return library.empty(shape, library.dtype(name), like)
 
 
-def borrowed(library: Library, size: int, like: Array) -> Array:
-    """Room for so many items like these in which a kernel puts columns in order; on devices it compares instead."""
-    host = library.kind(like) == "cpu"
-    return scratch(library, (size if host else 1,), library.dtype_name(like.dtype), like)
+def borrowed(library: Library, structure: Structure, width: int, like: Array) -> Array:
+    """Room for all items like these, in which a kernel puts columns in order; on devices it compares instead."""
+    size = structure.rows * width if library.kind(like) == "cpu" else 1
+    return scratch(library, (size,), library.dtype_name(like.dtype), like)
 
 
 def name_of(x: Encoding) -> str:

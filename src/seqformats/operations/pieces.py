@@ -16,7 +16,7 @@ from ..formats import Ragged
 from ..formats.rows import lay_out, move
 from ..formats.structure import Pieces, Structure
 from ..launch.kernel import Kernel, Work, kernel
-from ..layout import Layout
+from ..layout import Constants, Layout
 
 sum_pieces, add_pieces = kernel("sum_pieces"), kernel("add_pieces")
 power_pieces, add_powers, spread_powers = kernel("power_pieces"), kernel("add_powers"), kernel("spread_powers")
@@ -28,7 +28,7 @@ repeat_rows, find_rows, first_places = kernel("repeat_rows"), kernel("find_rows"
 topk_rows, merge_tops = kernel("topk_rows"), kernel("merge_tops")
 key_rows, merge_runs, take_ordered = kernel("key_rows"), kernel("merge_runs"), kernel("take_ordered")
 
-_ONE = frozen(np.ones(1, np.int64))
+_ONE = Constants(frozen(np.ones(1, np.int64)))
 
 
 def are_long(library: Library, structure: Structure, like: Array) -> bool:
@@ -152,7 +152,7 @@ def largest(
     library: Library,
     data: Array,
     made: tuple[Array, Array, Array],
-    args: tuple[Layout, Array, int],
+    args: tuple[Layout, Constants, int],
     width: int,
     structure: Structure,
 ) -> None:

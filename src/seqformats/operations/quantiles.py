@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, SupportsFloat, TypeAlias, overload
 
 import numpy as np
 
-from ..arrays import Array, is_array, library_of, to_host
+from ..arrays import Array, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import in_floats
 from ..errors import CHOICE, KIND, RANGE, SHAPE, said
 from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
-from ..formats.structure import Structure
 from ..gradients.operation import Call, Pullback, linear, with_rule
 from ..launch.kernel import kernel
+from ..layout import Constants
 from .annotations import Batch, Empty, Flat, Nested, Reduced
+from .order import in_order, wants_order
 from .over import borrowed, in_one_array, layout_for, name_of
 from .reduction import ZERO, Reduction
 from .spread import items_at
 
-quantile_rows, quantile_back = kernel("quantile_rows"), kernel("quantile_back")
+quantile_rows, ordered_quantiles = kernel("quantile_rows"), kernel("ordered_quantiles")
+quantile_back = kernel("quantile_back")
 
 Interpolation: TypeAlias = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
@@ -36,43 +39,44 @@ class Quantiles(Reduction):
     ----------
     name : str
         See `Reduction`.
-    levels : array ``(q,)`` or ``()``
+    levels : float or tuple of floats
         From 0 to 1.
     interpolation : str
         What there is between two items.
     """
 
-    def __init__(self, name: str, levels: np.ndarray, interpolation: str = "linear") -> None:
-        self.levels, self.interpolation = levels, interpolation
+    def __init__(self, name: str, levels: float | tuple[float, ...], interpolation: str = "linear") -> None:
+        self.levels, self.how = np.array(levels, np.float64), INTERPOLATIONS.index(interpolation)
+        self.wanted = Constants(frozen(self.levels.reshape(-1)))
         super().__init__(
             name,
             lambda x, finish=True: self.selected(x, finish)[0],
             lambda x, _: self.with_pullback(x)[1],
             what="a quantile",
         )
-        self.by_column = not levels.ndim  # an axis of levels stands before those of an item
+        self.by_column = not self.levels.ndim  # an axis of levels stands before those of an item
 
     def with_pullback(self, x: Encoding) -> tuple[Array, Pullback]:
         """The values in the dtype of the kernel, and the function that gives items their gradient."""
         values, places, shares = self.selected(x, False, needed=True)
         name, shape, item, structure = name_of(x), without_data(x), x.item_shape, x._structure
         library, dtype, n, width = library_of(values), values.dtype, structure.n, math.prod(item)
+        count = self.levels.size
         made = library.dtype_name(dtype)
 
         def placed(rows: Array) -> Encoding:
             lead = layout_for(shape, item, dtype)
             dx = library.zeros((*lead._shape[: lead._lead], *item), dtype, rows)
-            if width and shares.size:
+            if width and n * count:
                 slopes = library.astype(rows, made)
                 quantile_back.start(library, (slopes, shares, places), (dx,), (lead._layout(),), width, structure)
             y: Encoding = shape._with_data(library.astype(dx, name))
             return y
 
         def gathered(dz: Encoding) -> Array:
-            count = shares.size // n if n else self.levels.size
             chosen = items_at(dz, places.reshape(-1, *item), np.repeat(np.arange(n), 2 * count))
             chosen = chosen.reshape(n, count, 2, *item)
-            above = library.from_host(shares.reshape(n, count, *[1] * len(item)), values)
+            above = shares.reshape(n, count, *[1] * len(item))
             parts = chosen[:, :, 0] * (1 - above) + chosen[:, :, 1] * above
             reshaped: Array = library.astype(parts, name).reshape(values.shape)
             return reshaped
@@ -82,43 +86,35 @@ class Quantiles(Reduction):
     def selected(self, given: Encoding, finish: bool, needed: bool = False) -> tuple[Array, Array, Array]:
         """The values ``(n, *levels, *item)``, and if `needed` the places of the items that they are made of.
 
-        Third the share of the second of the two items, ``(n * q,)`` on the host.
+        Third the shares ``(n * q,)`` of the second of the two items, if `needed`.
         """
         name = name_of(given)
         made, result = in_floats(name, "a quantile")
         x = in_one_array(given)
         library, structure, item = library_of(x.data), x._structure, x._shape[x._lead :]
-        data = library.astype(x.data, made) if name.endswith("float16") else x.data
-        n, width, count = structure.n, math.prod(item), self.levels.size
-        out = library.empty((n, *self.levels.shape, *item), library.dtype(made), data)
-        places = library.empty((n, count, 2, *item) if needed else (1,), library.dtype("int64"), data)
-        ranks, shares = ranks_of(structure, self.levels.reshape(-1), self.interpolation)
-        shares = shares.astype(made)
+        data, n, width, count = x.data, structure.n, math.prod(item), self.levels.size
+        dtype, first = library.dtype(made), wants_order(library, x)
+        # a GPU looks for all places before it has the values
+        full = needed or (library.kind(data) == "cuda" and not first)
+        out = library.empty((n, *self.levels.shape, *item), dtype, data)
+        places = library.empty((n, count, 2, *item) if full else (1,), library.dtype("int64"), data)
+        shares = library.empty((n * count if full else 1,), dtype, data)
         if n and width and count:
-            items = borrowed(library, structure.rows * width, out)
-            results = (out, places, items)
-            quantile_rows.start(library, (data, shares), results, (x._layout(), ranks), width, structure)
+            results, args = (out, places, shares), (x._layout(), self.wanted, self.how)
+            if first:
+                data, ids = in_order(x, places=needed)
+            if name.endswith("float16"):
+                data = library.astype(data, made)
+            if first:
+                ordered_quantiles.start(library, (data, ids), results, args, width, structure)
+            else:
+                items = borrowed(library, structure, width, out)
+                quantile_rows.start(library, (data,), (*results, items), args, width, structure)
         return (library.astype(out, result) if finish else out), places, shares
 
 
-def ranks_of(structure: Structure, levels: np.ndarray, interpolation: str) -> tuple[np.ndarray, np.ndarray]:
-    """Which item a quantile is, from 0, and how much of the next one it has, for each sequence and level."""
-    place = np.maximum(structure.lengths - 1, 0)[:, None] * levels
-    if interpolation == "nearest":
-        place = np.rint(place)
-    elif interpolation == "higher":
-        place = np.ceil(place)
-    low = np.floor(place)
-    shares = place - low
-    if interpolation == "lower":
-        shares[...] = 0
-    elif interpolation == "midpoint":
-        shares[shares != 0] = 0.5
-    return low.astype(np.int64).reshape(-1), shares.reshape(-1)
-
-
-def _checked(q: object, interpolation: object) -> tuple[np.ndarray, str]:
-    """The levels ``(q,)`` or ``()`` as float64, and the name of the interpolation."""
+def _of(q: object, interpolation: object) -> Quantiles:
+    """The record of these levels; those that were asked for last are kept."""
     if not isinstance(interpolation, str):
         raise KIND(f"interpolation must be a name, not {said(interpolation)}")
     if interpolation not in INTERPOLATIONS:
@@ -135,10 +131,15 @@ def _checked(q: object, interpolation: object) -> tuple[np.ndarray, str]:
         if not 0 <= value <= 1:
             raise RANGE(f"q must be a number from 0 to 1, not {said(value)}")
         levels.append(float(value))
-    return np.array(levels if several else levels[0], np.float64), interpolation
+    return _known(tuple(levels) if several else levels[0], interpolation)
 
 
-MEDIAN = Quantiles("median", np.array(0.5))
+@functools.lru_cache(maxsize=64)
+def _known(levels: float | tuple[float, ...], interpolation: str) -> Quantiles:
+    return Quantiles("quantile", levels, interpolation)
+
+
+MEDIAN = Quantiles("median", 0.5)
 
 
 @MEDIAN.of
@@ -226,8 +227,9 @@ def reduce_quantile(x: Batch, q: Levels, *, interpolation: Interpolation = "line
     Notes
     -----
     On the CPU the items of a column are told apart in a copy, by quickselect (Hoare, 1961), which takes time in
-    proportion to their number; on a GPU each is compared with all others of its sequence.  A NaN in a sequence gives
-    NaN.  The gradient goes to the one or two items that a quantile is made of, of equal ones in their order.
+    proportion to their number; on a GPU they are put in order as by `sort`, or where no sequence has more than 64 each
+    is compared with all others.  A NaN in a sequence gives NaN.  The gradient goes to the one or two items that a
+    quantile is made of, of equal ones in their order.
 
     Examples
     --------
@@ -240,11 +242,11 @@ def reduce_quantile(x: Batch, q: Levels, *, interpolation: Interpolation = "line
     array([[3., 9.],
            [1., 4.]])
     """
-    return Quantiles("quantile", *_checked(q, interpolation))(x, empty)
+    return _of(q, interpolation)(x, empty)
 
 
 def _prepared(x: Batch, q: Levels, interpolation: Interpolation, empty: Empty) -> Call[Any]:
-    return Quantiles("quantile", *_checked(q, interpolation)).prepare(x, empty)
+    return _of(q, interpolation).prepare(x, empty)
 
 
 with_rule(reduce_quantile, _prepared)

@@ -16,7 +16,7 @@ from ..formats.leaves import calculated, without_data
 from ..formats.structure import Pieces, Structure, integers
 from ..gradients.operation import Call, Pullback, linear, operation, to_be_summed
 from ..launch.kernel import kernel
-from ..layout import Layout
+from ..layout import Constants, Layout
 from . import pieces
 from .annotations import Batch, Flat, Nested, Reduced
 from .extremes import MAX, MIN
@@ -75,18 +75,19 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
     own, result_of, gradient = to_be_summed(operand_of_reduction(x))
     name = name_of(own)
     floats, result = in_floats(name, "a mean of the largest")
-    ks = frozen(integers(topks if not isinstance(topks, (int, np.integer)) else [topks], "topks"))
-    if ks.size and int(ks.min()) < 1:
-        raise ARGUMENT(f"topks must be at least 1, not {int(ks.min())}")
-    most = int(ks.max()) if ks.size else 0
+    ks = integers(topks if not isinstance(topks, (int, np.integer)) else [topks], "topks")
+    each: list[int] = ks.tolist()
+    if each and min(each) < 1:
+        raise ARGUMENT(f"topks must be at least 1, not {min(each)}")
+    most, wanted = max(each, default=0), Constants(frozen(ks))
 
     def rule(z: Encoding, back: bool) -> tuple[Reduced, Pullback | None]:
         r = in_one_array(z)
         library, at = library_of(r.data), r._layout()
         n, item = r._structure.n, r.item_shape
-        width = math.prod(item) if ks.size else 0
+        width = math.prod(item) if each else 0
         data = library.astype(r.data, floats)
-        out, tops, places = largest_of(library, data, at, item, r._structure, (ks, most, back))
+        out, tops, places = largest_of(library, data, at, item, r._structure, (wanted, most, back))
         kept = tops.shape[1]
         y = over_levels(library.astype(out, result), z)
         if not back:
@@ -99,14 +100,14 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
             lead = layout_for(shape, item, data.dtype)
             dx = library.zeros((*lead._shape[: lead._lead], *item), data.dtype, data)
             if width and n:
-                topk_back.start(library, (slopes, places), (dx,), (at, ks, kept), width, r._structure)
+                topk_back.start(library, (slopes, places), (dx,), (at, wanted, kept), width, r._structure)
             y: Encoding = shape._with_data(library.astype(dx, name))
             return y
 
         def gathered(dz: Encoding) -> Array:
             chosen = items_at(dz, places.reshape(n * kept, *item), np.repeat(np.arange(n), kept))
             chosen = chosen.reshape(n, kept, *item)
-            parts = [chosen[:, : min(k, kept)].sum(1) / k for k in ks.tolist()]
+            parts = [chosen[:, : min(k, kept)].sum(1) / k for k in each]
             return library.stack(parts, chosen).swapaxes(0, 1)
 
         return y, lambda dy: linear(spread_back, gathered, rows_or_data(dy))
@@ -120,15 +121,15 @@ def largest_of(
     at: Layout,
     item: tuple[int, ...],
     structure: Structure,
-    wanted: tuple[Array, int, bool],
+    wanted: tuple[Constants, int, bool],
 ) -> tuple[Array, Array, Array]:
     """The means of the first items of every sequence in falling order, for each k, those items, and their places.
 
-    `wanted` are the `ks`, how many items, and whether their places are needed; no sequence has more than its longest.
+    `wanted` are each k, how many items, and whether their places are needed; no sequence has more than its longest.
     """
     ks, most, needed = wanted
     n, kept, width = structure.n, min(most, max(structure.longest, 1)), math.prod(item)
-    out = library.empty((n, ks.size, *item), data.dtype, data)
+    out = library.empty((n, ks.numbers.size, *item), data.dtype, data)
     tops = library.empty((n, kept, *item), data.dtype, data)
     places = library.empty((n, kept, *item), library.dtype("int64"), data)
     results = (out, tops, places)

@@ -25,7 +25,7 @@ But those of decoding, which know by `beam.rows` and `ctc.rows` the names of wha
 - `gpu`       what kernels for CUDA share; it loads the CUDA package, so nothing here imports it
 """
 
-from ...layout import Layout
+from ...layout import Constants, Layout
 from . import powers  # noqa: F401  exponentials and logarithms of lanes
 from .advancing import advance
 from .blocks import leave_masked_out, leave_out
@@ -81,7 +81,18 @@ from .moves import (
 )
 from .objects import call, give, give_room, peek, peek_byte, peek_int
 from .options import compiled, compiled_with_gil, shared
-from .order import key_of, least_of, merged, numbers_of, put_in_order, put_ordered, select, sort_columns
+from .order import (
+    key_of,
+    least_of,
+    merged,
+    numbers_of,
+    put_between,
+    put_in_order,
+    put_ordered,
+    rank_of_level,
+    select,
+    sort_columns,
+)
 from .random import below, draw, one_of, philox
 from .record import (
     CALCULATES,
@@ -122,6 +133,7 @@ __all__ = [
     "Array",
     "Bytes",
     "Columns",
+    "Constants",
     "Integers",
     "KernelSpec",
     "Layout",
@@ -211,8 +223,10 @@ __all__ = [
     "powers_of_row",
     "prefetch",
     "put",
+    "put_between",
     "put_in_order",
     "put_ordered",
+    "rank_of_level",
     "repeat_words",
     "room",
     "root",

@@ -8,8 +8,6 @@ by `native.loading` without Numba.
 
 from __future__ import annotations
 
-import functools
-import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -21,7 +19,6 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.np.arrayobj import populate_array
 
-from ...layout import Layout
 from ...native.objects import (
     AXES,
     DATA,
@@ -37,7 +34,7 @@ from ...native.objects import (
 from ...native.signature import Signature, Word, names_in
 from .code import I32, I64, Builder, Context, Kind, Value
 from .options import Part
-from .record import KernelSpec
+from .record import KernelSpec, tuples
 
 POINTER = ir.IntType(8).as_pointer()
 
@@ -130,7 +127,7 @@ def kind_of(word: Word) -> Kind:
     """The type that Numba has for an argument."""
     if isinstance(word, tuple):
         name, *parts = word
-        return types.BaseTuple.from_types([kind_of(part) for part in parts], _tuples()[name])
+        return types.BaseTuple.from_types([kind_of(part) for part in parts], tuples()[name])
     if word in ("i", "d"):
         return types.int64 if word == "i" else types.float64
     dtype, _, axes = word.partition(":")
@@ -144,15 +141,6 @@ _NAMES = {
     "c8": "complex64",
     "c16": "complex128",
 }
-
-
-@functools.cache
-def _tuples() -> dict[str, type]:
-    """The named tuples that kernels take, by their names."""
-    of_decoding = [importlib.import_module(f"...{name}.rows", __package__) for name in ("beam", "ctc")]
-    kinds = [kind for module in of_decoding for kind in vars(module).values()]
-    found = [kind for kind in kinds if isinstance(kind, type) and hasattr(kind, "_fields")]
-    return {kind.__name__: kind for kind in (Layout, *found)}
 
 
 def signatures_of(spec: KernelSpec) -> list[Signature]:
@@ -170,8 +158,8 @@ def signatures_of(spec: KernelSpec) -> list[Signature]:
 def word_of(annotation: Any, dtypes: Iterator[str]) -> Word:
     """One argument; `dtypes` are those of the arrays that no annotation tells."""
     name = getattr(annotation, "__forward_arg__", None) or getattr(annotation, "__name__", annotation)
-    if name in _tuples():
-        return (name, *[word_of(kind, dtypes) for kind in _tuples()[name].__annotations__.values()])
+    if name in tuples():
+        return (name, *[word_of(kind, dtypes) for kind in tuples()[name].__annotations__.values()])
     known = {"int": "i", "float": "d", "Integers": "i8", "Bytes": "u1", "Singles": "f4", "Table": "i8:2"}
     if name in known:
         return known[name]

@@ -3,17 +3,16 @@
 Importing it imports the package for CUDA, so only what compiles a kernel does.
 """
 
-import functools
 import importlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ...layout import MOST_THREADS, Layout
+from ...layout import MOST_THREADS
 from ...native.signature import FOURS, Signature, Word, with_places
 from .building import word_of
 from .gpu import bound, gpu
-from .record import MOVES, KernelSpec
+from .record import MOVES, KernelSpec, tuples
 
 _BOUND = f".maxntid {MOST_THREADS}, 1, 1"
 
@@ -167,14 +166,6 @@ def _words_of(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     code = function.__code__
     addresses = "absolute" in (*code.co_names, *code.co_varnames)
     return tuple((of, word) for word in _MACHINE_WORDS for of in ((word, "i") if addresses else (word,)))
-
-
-@functools.cache
-def tuples() -> dict[str, Any]:
-    """The named tuples that kernels take, by their names."""
-    modules = [importlib.import_module(f"...{name}.rows", __package__) for name in ("beam", "ctc")]
-    found = {name: kind for module in modules for name, kind in vars(module).items() if hasattr(kind, "_fields")}
-    return {"Layout": Layout, **found}
 
 
 _MACHINE_WORDS = ("u1", "u2", "u4", "u8", "c16")  # there is no integer of 16 bytes

@@ -16,6 +16,9 @@ from .moves import at_most
 from .options import shared
 from .record import Array, Integers
 
+LINEAR, LOWER, HIGHER, NEAREST, MIDPOINT = range(5)
+"""What a quantile is that lies between two items."""
+
 
 @shared
 def key_of(item: int, bits: int, least: int, order: int) -> Any:
@@ -225,3 +228,29 @@ def least_of(values: Array, begin: int, end: int) -> Any:
     for t in range(begin + 1, end):
         best = values[t] if values[t] < best else best
     return best
+
+
+@shared
+def rank_of_level(place: float, how: int) -> Any:
+    """Which item a quantile is that is to stand at this place, from 0, and how much of the next one it has.
+
+    That of a level is the level times the last place, rounded to a number as NumPy has it.
+    """
+    rank = int(place)
+    share = place - float(rank)
+    if how == LINEAR:
+        return rank, share
+    if how == HIGHER:
+        rank += share > 0
+    elif how == NEAREST:  # and of two the even one
+        rank += share > 0.5 or (share == 0.5 and rank % 2 == 1)
+    return rank, 0.5 if how == MIDPOINT and share > 0 else 0.0
+
+
+@shared
+def put_between(x: Array, out: Array, columns: Columns, place: int, low: int, high: int, share: Any) -> None:
+    """What lies between two items of a column, of which the second has this share, to ``out[place]``."""
+    value, above = out.dtype.type(x[item_at(columns, low)]), out.dtype.type(x[item_at(columns, high)])
+    out[place] = value
+    if value != above:
+        out[place] = value * (out.dtype.type(1) - share) + above * share

@@ -1,7 +1,11 @@
 """What a kernel says of itself, at the end of its file, to all who start it, compile it, test it or list it."""
 
+import functools
+import importlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
+
+from ...layout import Constants, Layout
 
 
 class Array(Protocol):
@@ -74,6 +78,14 @@ class KernelSpec(NamedTuple):
     fours: bool = False
     """May an item be four float32 side by side on CUDA, in `short` and in what goes over "lines" or "units"?  Then
     these calculate with items by arithmetic and by what `parts.gpu` has for items alone."""
+
+
+@functools.cache
+def tuples() -> dict[str, Any]:
+    """The named tuples that kernels take, by their names."""
+    modules = [importlib.import_module(f"...{name}.rows", __package__) for name in ("beam", "ctc")]
+    found = [kind for module in modules for kind in vars(module).values() if hasattr(kind, "_fields")]
+    return {kind.__name__: kind for kind in (Constants, Layout, *found)}
 
 
 STREAMS = 16 << 20

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...native.signature import FOURS, Signature, Word
-from .cubins import tuples
 from .gpu import Four, bound, gpu
+from .record import tuples
 
 _Shown: Any = gpu.to_device(np.empty(0)).__class__
 
