@@ -301,7 +301,7 @@ def _count(library: ModuleType, inputs: Values, outputs: Values, args: Values, w
     _write(out, found if mode == 0 else found > 0 if mode == 1 else found == s.lengths[:, None])
 
 
-_LINEAR, _, _HIGHER, _NEAREST, _MIDPOINT = range(5)  # as in the kernel
+_LINEAR, _LOWER, _HIGHER, _NEAREST, _MIDPOINT = range(5)  # as in the kernel
 
 
 @_for("quantile_rows")

@@ -4,6 +4,7 @@ A structure goes up once a device, and its offsets and order stay for as long as
 words: seven for an array (see `words_of`), which are found by the array itself, not by where it lies on the host.  A
 small one goes up as parameters of a kernel that writes it there, see `written`, a larger one as a copy.  The kernels
 that read it do not have it as parameters: these lie in another address space, which would want second code for each.
+Items of paddings stay there too, as does what is asked of batches again and again; they are found by what they are.
 
 Copies are safe on every stream.  What goes up is followed by an event at once: one that were recorded when a second
 stream appears might be recorded in a stream that is gone by then, whose handle another has, or in one that is captured.
@@ -38,7 +39,7 @@ WAITS = os.environ.get("SEQFORMATS_CUDA_SYNC", "0") not in ("", "0")
 """Is every kernel waited for, so that an error comes up where it was made?"""
 
 _NAMED = 16  # layouts and arrays that are found by themselves: a room for each width, and few of the others
-_CONSTANTS = 64  # of them are kept on all devices
+_CONSTANTS = 64  # items of paddings, and numbers of calls, that are kept, on all devices together
 
 _of_graphs: list[Any] = []
 """What a capture has seen."""
