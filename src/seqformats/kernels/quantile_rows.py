@@ -53,39 +53,28 @@ def precedes(other: Any, s: int, value: Any, t: int) -> int:
 
 
 @shared
-def note(places: Integers, at: int, width: int, after: int, t: int) -> None:
-    """Put down item t where it is the item of a rank, or the next one."""
-    if after == 0:
-        places[at] = t
-    elif after == 1:
-        places[at + width] = t
-
-
-@shared
-def look_for(x: Array, places: Integers, columns: Columns, levels: Array, how: int, at: int) -> None:
-    """The places of the two items of each level in a column of numbers, each of which is compared with all others."""
-    length, width = columns.length, columns.width
+def pair_of_rank(x: Array, columns: Columns, rank: int) -> Any:
+    """Where the item of this rank stands in a column of numbers, and the next one: each is compared with all others."""
+    length, low, high = columns.length, 0, 0
     t = 0
     while t < length:
         a, b, c, d = some_of(x, columns, t, 1, x[item_at(columns, t)])
-        p = q = r = s = 0
+        p = q = r = s = -rank
         for v in range(length):
             other = x[item_at(columns, v)]
             p += precedes(other, v, a, t)
             q += precedes(other, v, b, t + 1)
             r += precedes(other, v, c, t + 2)
             s += precedes(other, v, d, t + 3)
-        for k in range(levels.size):
-            rank, _ = rank_of_level(levels[k] * (length - 1), how)
-            to = at + 2 * k * width
-            note(places, to, width, p - rank, t)
-            if t + 1 < length:
-                note(places, to, width, q - rank, t + 1)
-            if t + 2 < length:
-                note(places, to, width, r - rank, t + 2)
-            if t + 3 < length:
-                note(places, to, width, s - rank, t + 3)
+        low, high = (t if p == 0 else low), (t if p == 1 else high)
+        if t + 1 < length:
+            low, high = (t + 1 if q == 0 else low), (t + 1 if q == 1 else high)
+        if t + 2 < length:
+            low, high = (t + 2 if r == 0 else low), (t + 2 if r == 1 else high)
+        if t + 3 < length:
+            low, high = (t + 3 if s == 0 else low), (t + 3 if s == 1 else high)
         t += 4
+    return low, high
 
 
 @shared
@@ -186,8 +175,8 @@ def cuda(
     how: int,
     width: int,
 ) -> None:
-    """All units, a thread a column of each; `places` and `shares` have room for all."""
-    levels = wanted.numbers
+    """All units, a thread a column of each."""
+    levels, needed = wanted.numbers, places.size > 1
     u = first_unit()
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
@@ -195,22 +184,23 @@ def cuda(
         while k < width:
             columns = Columns(first * width + k, length, width, at.steps, at.step)
             missing = first_nan(x, columns)
-            if missing == length:
-                look_for(x, places, columns, levels, how, 2 * i * levels.size * width + k)
             for a in range(levels.size):
                 q = i * levels.size + a
-                _, part = rank_of_level(levels[a] * max(length - 1, 0), how)
-                share, place = out.dtype.type(part), 2 * q * width + k
-                low = places[place] if missing == length else missing
-                high = places[place + width] if missing == length and share != 0 else low
+                rank, part = rank_of_level(levels[a] * max(length - 1, 0), how)
+                share = out.dtype.type(part)
+                low, high = missing, missing
+                if missing == length:
+                    low, high = pair_of_rank(x, columns, rank)
+                    high = low if share == 0 else high
                 if length == 0:
                     low, high = -1, -1
                     out[q * width + k] = 0
                 else:
                     put_between(x, out, columns, q * width + k, low, high, share)
-                shares[q] = share
-                places[place] = low
-                places[place + width] = high
+                if needed:
+                    shares[q] = share
+                    places[2 * q * width + k] = low
+                    places[(2 * q + 1) * width + k] = high
             k += columns_of_grid()
         u += units_of_grid()
 

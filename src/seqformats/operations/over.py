@@ -240,9 +240,13 @@ def scratch(library: Library, shape: Shape, name: str, like: Array) -> Array:
 
 
 def borrowed(library: Library, structure: Structure, width: int, like: Array) -> Array:
-    """Room for all items like these, in which a kernel puts columns in order; on devices it compares instead."""
-    size = structure.rows * width if library.kind(like) == "cpu" else 1
-    return scratch(library, (size,), library.dtype_name(like.dtype), like)
+    """Room for all items like these, in which a kernel puts columns in order; on devices it compares instead.
+
+    What it is given there it does not touch.
+    """
+    if library.kind(like) != "cpu":
+        return like
+    return scratch(library, (structure.rows * width,), library.dtype_name(like.dtype), like)
 
 
 def name_of(x: Encoding) -> str:

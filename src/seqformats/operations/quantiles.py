@@ -26,6 +26,7 @@ from .spread import items_at
 
 quantile_rows, ordered_quantiles = kernel("quantile_rows"), kernel("ordered_quantiles")
 quantile_back = kernel("quantile_back")
+_NONE = frozen(np.zeros(0, np.int64))
 
 Interpolation: TypeAlias = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
@@ -94,11 +95,12 @@ class Quantiles(Reduction):
         library, structure, item = library_of(x.data), x._structure, x._shape[x._lead :]
         data, n, width, count = x.data, structure.n, math.prod(item), self.levels.size
         dtype, first = library.dtype(made), wants_order(library, x)
-        # a GPU looks for all places before it has the values
-        full = needed or (library.kind(data) == "cuda" and not first)
         out = library.empty((n, *self.levels.shape, *item), dtype, data)
-        places = library.empty((n, count, 2, *item) if full else (1,), library.dtype("int64"), data)
-        shares = library.empty((n * count if full else 1,), dtype, data)
+        places: Array = _NONE
+        shares = out  # where nobody asks for them: to be had, not written
+        if needed:
+            places = library.empty((n, count, 2, *item), library.dtype("int64"), data)
+            shares = library.empty((n * count,), dtype, data)
         if n and width and count:
             results, args = (out, places, shares), (x._layout(), self.wanted, self.how)
             if first:
