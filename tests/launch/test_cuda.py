@@ -292,6 +292,29 @@ def test_the_largest_as_they_are_compiled(compiled, k):
     assert_largest(compiled, k, "f8" if k == 4 else "f4")
 
 
+def assert_means(gpu, topks):
+    """Means of the largest, without places for a gradient and with them, to the bit where they are of few."""
+    x = numbers([0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 40, 70], (5,))
+    x.data[::11, 2] = np.nan
+    for batch in (x, sf.convert(x, sf.Packed)):
+        wanted, here = sf.topk_mean(batch, topks), sent(gpu, batch)
+        found = sf.topk_mean(here, topks)
+        assert_found(gpu, found, wanted, exact=max(topks) <= 4)
+        assert_found(gpu, sf.vjp(sf.topk_mean, here, topks)[0], gpu.down(found), exact=True)
+
+
+@on_each_library
+@pytest.mark.parametrize("topks", [[1], [4, 2], [3, 7], [5], [20, 1]])
+def test_means_of_the_largest(gpu, topks):
+    assert_means(gpu, topks)
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+@pytest.mark.parametrize("topks", [[4, 1, 2, 3], [3, 7], [20, 5]])
+def test_means_of_the_largest_as_they_are_compiled(compiled, topks):
+    assert_means(compiled, topks)
+
+
 @pytest.mark.passes("compiled", reason="it compiles the kernels")
 @pytest.mark.parametrize("fours", [True, False])
 @pytest.mark.parametrize("name", [name for name in SHORT_OF if name not in ("sort", "mean", "min", "std")])

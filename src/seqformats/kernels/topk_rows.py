@@ -3,7 +3,8 @@
 `x` holds the sequences in any layout, see `Layout`; `wanted` is each k, ``(q,)``, the largest of them `most`;
 ``out (n * q * width,)``; ``tops`` and ``places (n * most * width,)``: the largest items, falling, of equal ones the
 first, and their places in the sequence, -1 where it is too short.  NaN is beyond every number.  Where `needed` is 0
-nobody will read these two, and on the CPU sequences share what little of them is written.
+nobody will read these two: on the CPU sequences share what little of them is written, and a GPU takes no `places`, and
+with a `most` up to 4 no `tops` either.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -56,13 +57,16 @@ def push(tops: Array, places: Integers, begin: int, end: int, width: int, value:
 
     What is at `end` is lost.
     """
+    needed = places.size > 0
     a = end
     while a > begin and (first or beyond(value, tops[a - width], 0)):
         tops[a] = tops[a - width]
-        places[a] = places[a - width]
+        if needed:
+            places[a] = places[a - width]
         a -= width
     tops[a] = value
-    places[a] = place
+    if needed:
+        places[a] = place
 
 
 @shared
@@ -91,15 +95,16 @@ def offer(tops: Array, places: Integers, columns: Columns, begin: int, most: int
 
 
 @shared
-def collect(x: Array, tops: Array, places: Integers, columns: Columns, begin: int, most: int) -> None:
-    """The `most` largest items of a column, and their places, to every `width` of ``tops[begin:]``.
+def collect(x: Array, tops: Array, places: Integers, columns: Columns, begin: int, most: int) -> Any:
+    """The `most` largest items of a column, and their places, from the fifth on to every `width` of ``tops[begin:]``.
 
-    Eight are read at a time, and the four largest are held in registers.
+    Eight are read at a time, and the four largest, which are returned, are held in registers.
     """
     width, none = columns.width, zero_in(x)
     for a in range(4, most):
         tops[begin + a * width] = none
-        places[begin + a * width] = -1
+        if places.size > 0:
+            places[begin + a * width] = -1
     held = none, none, none, none, -1, -1, -1, -1, none
     t = 0
     while t < columns.length:
@@ -113,14 +118,37 @@ def collect(x: Array, tops: Array, places: Integers, columns: Columns, begin: in
         held = offer(tops, places, columns, begin, most, held, t + 6, g)
         held = offer(tops, places, columns, begin, most, held, t + 7, h)
         t += 8
-    a, b, c, d, p, q, r, s, _ = held
-    tops[begin], places[begin] = a, p
+    return held
+
+
+@shared
+def keep_four(tops: Array, begin: int, width: int, most: int, four: Any) -> None:
+    """The first four, or fewer, to where the others are."""
+    a, b, c, d = four
+    tops[begin] = a
     if most > 1:
-        tops[begin + width], places[begin + width] = b, q
+        tops[begin + width] = b
     if most > 2:
-        tops[begin + 2 * width], places[begin + 2 * width] = c, r
+        tops[begin + 2 * width] = c
     if most > 3:
-        tops[begin + 3 * width], places[begin + 3 * width] = d, s
+        tops[begin + 3 * width] = d
+
+
+@shared
+def mean_of_four(out: Array, four: Any, k: int, length: int) -> Any:
+    """What `mean_of_first` says, where k is at most 4."""
+    a, b, c, d = four
+    many = at_most(k, length)
+    total = out.dtype.type(0)
+    if many > 0:
+        total += a
+    if many > 1:
+        total += b
+    if many > 2:
+        total += c
+    if many > 3:
+        total += d
+    return total / out.dtype.type(k)
 
 
 @in_lanes
@@ -232,20 +260,29 @@ def cuda(
     at: Layout,
     wanted: Constants,
     most: int,
-    needed: int,  # noqa: ARG001  all of them are
+    needed: int,
     width: int,
 ) -> None:
-    """All units, a thread a column of each."""
-    ks = wanted.numbers
+    """All units, a thread a column of each; what is not needed stays in its registers where it is little."""
+    ks, kept = wanted.numbers, needed != 0 or most > 4
     u = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
     while u < at.cum.size - 1:
         i, first, length = locate(at, u)
         k = first_column()
         while k < width:
             columns, begin = Columns(first * width + k, length, width, at.steps, at.step), i * most * width + k
-            collect(x, tops, places, columns, begin, most)
-            for q in range(ks.size):
-                out[(i * ks.size + q) * width + k] = mean_of_first(tops, out, begin, width, ks[q], length)
+            a, b, c, d, p, q, r, s, _ = collect(x, tops, places, columns, begin, most)
+            four = a, b, c, d
+            if kept:
+                keep_four(tops, begin, width, most, four)
+            if needed != 0:
+                keep_four(places, begin, width, most, (p, q, r, s))
+            for j in range(ks.size):
+                place = (i * ks.size + j) * width + k
+                if kept:
+                    out[place] = mean_of_first(tops, out, begin, width, ks[j], length)
+                else:
+                    out[place] = mean_of_four(out, four, ks[j], length)
             k += columns_of_grid()
         u += gpu.gridDim.x * gpu.blockDim.y
 

@@ -25,6 +25,7 @@ from .reduction import Reduction, operand_of_reduction, over_levels, rows_or_dat
 from .spread import items_at, places_of
 
 topk_rows, topk_back = kernel("topk_rows"), kernel("topk_back")
+_NONE: Array = frozen(np.zeros(0, np.int64))
 
 
 @overload
@@ -88,12 +89,11 @@ def topk_mean(x: Batch, topks: Integers | int) -> Call[Reduced]:
         width = math.prod(item) if each else 0
         data = library.astype(r.data, floats)
         out, tops, places = largest_of(library, data, at, item, r._structure, (wanted, most, back))
-        kept = tops.shape[1]
         y = over_levels(library.astype(out, result), z)
         if not back:
             return y, None
         differentiable(name, "a mean of the largest")
-        shape = without_data(z)
+        kept, shape = tops.shape[1], without_data(z)
 
         def spread_back(rows: Array) -> Encoding:
             slopes = library.astype(rows, floats)
@@ -125,16 +125,22 @@ def largest_of(
 ) -> tuple[Array, Array, Array]:
     """The means of the first items of every sequence in falling order, for each k, those items, and their places.
 
-    `wanted` are each k, how many items, and whether their places are needed; no sequence has more than its longest.
+    `wanted` are each k, how many items, and whether these and their places are needed, without which they are not
+    always there; no sequence has more than its longest.
     """
     ks, most, needed = wanted
     n, kept, width = structure.n, min(most, max(structure.longest, 1)), math.prod(item)
     out = library.empty((n, ks.numbers.size, *item), data.dtype, data)
-    tops = library.empty((n, kept, *item), data.dtype, data)
-    places = library.empty((n, kept, *item), library.dtype("int64"), data)
+    long = kept * 4 <= Pieces.ROWS and pieces.are_long(library, structure, out)
+    tops, places = out, _NONE
+    bare = not needed and not long and library.kind(out) == "cuda"
+    if not bare or kept > 4:
+        tops = library.empty((n, kept, *item), data.dtype, data)
+    if not bare:
+        places = library.empty((n, kept, *item), library.dtype("int64"), data)
     results = (out, tops, places)
     if width and n and kept:
-        if kept * 4 <= Pieces.ROWS and pieces.are_long(library, structure, out):
+        if long:
             pieces.largest(library, data, results, (at, ks, kept), width, structure)
         else:
             topk_rows.start(library, (data,), results, (at, ks, kept, int(needed)), width, structure)
