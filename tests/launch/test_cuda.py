@@ -1066,6 +1066,19 @@ def test_what_is_asked_of_a_batch_stays(gpu, uploads, monkeypatch):
     assert len(resident._constants) <= 64
 
 
+@on_each_library
+@pytest.mark.parametrize("name", ["median", "mode", "nunique", "quantile", "topk"])
+def test_what_only_a_gradient_wants_takes_no_memory_without_one(gpu, name, monkeypatch):
+    calls = {"quantile": lambda x: sf.reduce_quantile(x, [0.1, 0.5]), "topk": lambda x: sf.topk_mean(x, [1, 4])}
+    call = calls.get(name) or getattr(sf, f"reduce_{name}")
+    x = gpu.up(numbers([3, 0, SHORT], (2,)))
+    library, made = type(arrays.library_of(x.data)), []
+    empty = library.empty
+    monkeypatch.setattr(library, "empty", lambda *args: made.append(args[1]) or empty(*args))
+    call(x)
+    assert len(made) == 1, "the result alone"
+
+
 @pytest.mark.skipif(not SIMULATED, reason="the GPU itself tells wrong words apart")
 @pytest.mark.parametrize(
     ("dtype", "item", "shift", "size"),

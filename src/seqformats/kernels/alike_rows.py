@@ -45,7 +45,7 @@ def cpu(
     items: Array,
     at: Layout,
     mode: int,
-    in_order: int,  # noqa: ARG001  whatever it is
+    in_order: int,  # noqa: ARG001  columns are sorted here
     width: int,
     lo: int,
     hi: int,
