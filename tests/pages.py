@@ -16,6 +16,11 @@ def blocks_of(page):
     return found
 
 
+def without_torch(blocks):
+    """Those that a reader without PyTorch can run."""
+    return [block for block in blocks if "import torch" not in block]
+
+
 def run_blocks(blocks, name="page"):
     """The names that they define."""
     names = {"__name__": name}

@@ -6,19 +6,31 @@ import subprocess
 import sys
 
 import pytest
-from pages import ROOT, blocks_of, broken, run_blocks
+from pages import ROOT, blocks_of, broken, run_blocks, without_torch
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = blocks_of(ROOT / "README.md")
 
 
-def test_examples_run():
-    run_blocks(BLOCKS, "README.md")
+def test_examples_without_torch_run():
+    run_blocks(without_torch(BLOCKS), "README.md")
+
+
+@pytest.mark.peers
+def test_all_examples_run_one_after_the_other():
+    names = run_blocks(BLOCKS, "README.md")
+    assert names["means"].requires_grad
 
 
 def test_a_wrong_example_would_be_seen():
     with pytest.raises(AssertionError):
-        run_blocks(broken(BLOCKS, "[3.0, 5.0, 4.0]", "[3.0, 4.0, 5.0]"))
+        run_blocks(broken(without_torch(BLOCKS), "[3.0, 5.0, 4.0]", "[3.0, 4.0, 5.0]"))
+
+
+@pytest.mark.peers
+def test_a_wrong_example_of_torch_would_be_seen():
+    with pytest.raises(AssertionError):
+        run_blocks(broken(BLOCKS, "[(5, 8), (2, 8), (9, 8)]", "[(5, 8), (9, 8), (2, 8)]"))
 
 
 def test_it_is_a_screen_and_a_half():

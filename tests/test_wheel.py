@@ -16,7 +16,7 @@ import textwrap
 import zipfile
 
 import pytest
-from pages import DOCS, blocks_of
+from pages import DOCS, blocks_of, without_torch
 
 pytestmark = pytest.mark.wheel
 ROOT = pathlib.Path(__file__).parents[1]
@@ -24,7 +24,7 @@ GIVEN = os.environ.get("WHEEL")
 PYTHONS = os.environ.get("PYTHONS", "").split() or [sys.executable]
 LARGEST = 5_000_000  # bytes
 VERSION = re.search(r'__version__ = "(.*)"', (ROOT / "src/seqformats/__init__.py").read_text(encoding="utf-8"))[1]
-BLOCKS = [*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")]
+BLOCKS = without_torch([*blocks_of(ROOT / "README.md"), *blocks_of(DOCS / "tour.md")])
 
 
 def run(*command, **options):
