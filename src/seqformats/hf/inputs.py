@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
-from ..errors import KIND, TOGETHER, said
+from ..errors import KIND, TOGETHER, code_of, said
 from .memory import Memory
 
-_TRIED: WeakKeyDictionary[Any, dict[bool, str]] = WeakKeyDictionary()
-"""By model, and whether rows are padded: why it cannot be searched, or "" if it can."""
+Mode: TypeAlias = Literal["even", "padded", "joined"]
+"""How rows begin: with as many tokens each, with padding, or at different times."""
+_TRIED: WeakKeyDictionary[Any, dict[Mode, str]] = WeakKeyDictionary()
+"""By model, and by how rows begin: why it cannot be searched, or "" if it can."""
+_KNOWN = {"moshi": "its cache keeps the keys of a window, while it attends to all"}
+"""By type of model: what a short trial would not show."""
 _CLOSE, _ROUNDINGS = 1e-4, 16
 """How far scores may be apart in a trial, as a part of their range: at least, and in roundings of the dtype."""
 
@@ -29,12 +33,16 @@ class Inputs:
         self._takes = takes
         self._number = _numbers_of_ids(model)
         self.padding = 0 if self._number is None else self._number[1]
+        self._rotation = _changing_rotation(model.config) if check else None
         prepare = getattr(model, "prepare_inputs_for_generation", None)
         self._prepare = prepare if prepare is not None and _takes_whole_rows() else None
 
-    def run(self, memory: Memory, count: int) -> Any:
+    def run(self, memory: Memory, count: int, *, trial: bool = False) -> Any:
         """Run the model over the last `count` tokens of all rows; the memory keeps its cache."""
-        out = self.model(**self._arguments(memory, count))
+        given = self._arguments(memory, count)
+        if self._rotation is not None:
+            self._check_rotation(memory, given.get(self.cache), count, *self._rotation)
+        out = (self.model.forward if trial else self.model)(**given)  # hooks see no trial
         memory.keep(self.model, getattr(out, self.cache, None), len(memory.ids))
         return out
 
@@ -69,48 +77,73 @@ class Inputs:
 
     # --- what the model can be given ---------------------------------------------------------------------------------
 
-    def check(self, *, padded: bool) -> None:
+    def check(self, mode: Mode) -> None:
         """TypeError unless the cache gives the scores of whole sequences, ConversionError unless padding does too."""
         if not self._check or self.model.training:
             return
         tried = _TRIED.setdefault(self.model, {})
-        if padded not in tried:
-            tried[padded] = self._trial(padded=padded)
-        if not tried[padded]:
+        if mode not in tried:
+            tried[mode] = self._trial(mode)
+        if not tried[mode]:
             return
         name = type(self.model).__name__
-        if padded:
-            raise TOGETHER(
-                f"{name} cannot be given prompts of different lengths, or sources at different times, because "
-                f"{tried[padded]}; search those of one length together, or give `beam_search` a step of your own"
+        if mode == "even":
+            raise KIND(
+                f"{name} cannot be searched with its cache, because {tried[mode]}; "
+                "give `beam_search` a step of your own"
             )
-        raise KIND(f"{name} cannot be searched with its cache, because {tried[padded]}; give `beam_search` a step of "
-                   "your own")  # fmt: skip
+        what = "prompts of different lengths" if mode == "padded" else "sources that are added to a search"
+        raise TOGETHER(
+            f"{name} cannot be given {what}, because {tried[mode]}; "
+            "search the prompts of each length by themselves, or give `beam_search` a step of your own"
+        )
 
-    def _trial(self, *, padded: bool) -> str:
+    def _check_rotation(self, memory: Memory, cache: Any, count: int, kind: str, limit: int) -> None:
+        """ConversionError where positions are rotated by the longest row, or the cache has keys rotated otherwise."""
+        width = memory.ids.shape[1]
+        if width > limit and (
+            memory.seen is not None or (cache is not None and (kind == "dynamic" or width - count <= limit))
+        ):
+            raise TOGETHER(
+                f"{type(self.model).__name__} rotates its positions by the length of a sequence ({kind}) from {limit} "
+                "tokens on, so that neither its cache nor padding goes with that; search shorter sequences"
+            )
+
+    def _trial(self, mode: Mode) -> str:
         """Continue two short rows with the cache, each in the other's place, and compare them with whole sequences."""
         torch, model = self._torch, self.model
+        if model.config.model_type in _KNOWN:
+            return _KNOWN[model.config.model_type]
         tokens = _ordinary_tokens(model, 11)
-        rows = [tokens[:7], tokens[7:]] if padded else [tokens[:5], tokens[6:]]
+        rows = [tokens[:5], tokens[6:]] if mode == "even" else [tokens[:7], tokens[7:]]
+        begun = [row[:-2] for row in rows]
         try:
             with torch.no_grad():
-                memory = Memory(*_left_padded(torch, [row[:-2] for row in rows], self.padding, model.device))
-                self.run(memory, memory.ids.shape[1])
+                memory, *others = [
+                    Memory(*_left_padded(torch, part, self.padding, model.device))
+                    for part in ([[row] for row in begun] if mode == "joined" else [begun])
+                ]
+                for part in (memory, *others):
+                    self.run(part, part.ids.shape[1], trial=True)
+                for part in others:
+                    memory.join(torch, part, self.padding)
                 for place in (-2, -1):
                     memory.reorder_cache(torch.tensor([1, 0], device=model.device))
                     rows.reverse()
                     memory.longer(torch, torch.tensor([[row[place]] for row in rows], device=model.device))
-                    found = self.run(memory, 1).logits[:, -1]
+                    found = self.run(memory, 1, trial=True).logits[:, -1]
                 given = {**self._fixed, "use_cache": False}
                 whole = [torch.tensor([row], device=model.device) for row in rows]
-                wanted = torch.cat([model(input_ids=ids, **given).logits[:, -1] for ids in whole])
+                wanted = torch.cat([model.forward(input_ids=ids, **given).logits[:, -1] for ids in whole])
         except (MemoryError, torch.OutOfMemoryError):
             raise
         except Exception as error:  # a model may raise anything where it cannot
+            if code_of(error):
+                raise
             return f"a short trial ended in {type(error).__name__}: {said(str(error))}"
         kinds = {type(layer) for layer in getattr(memory.cache, "layers", ())}
         own = sorted(kind.__name__ for kind in kinds if kind.__module__ != "transformers.cache_utils")
-        if padded and own:  # what padding does to these shows in long sequences only
+        if mode != "even" and own:  # what padding does to these may show in long sequences only
             return f"its cache has layers of its own ({', '.join(own)})"
         wanted = wanted.to(found.device)
         if torch.isclose(found, wanted, rtol=0, atol=_tolerance(torch, wanted), equal_nan=True).all():
@@ -146,6 +179,19 @@ def _numbers_of_ids(model: Any) -> tuple[Callable[..., Any], int] | None:
         create, padding = (getattr(part, name, None) for name in ("create_position_ids_from_input_ids", "padding_idx"))
         if create is not None and padding is not None:
             return create, padding
+    return None
+
+
+def _changing_rotation(config: Any) -> tuple[str, int] | None:
+    """The kind of rotary positions that depend on the length of a sequence, and from which length on; None for none."""
+    config = config.get_text_config()
+    rope = getattr(config, "rope_parameters", None) or {}
+    for part in [rope, *rope.values()]:
+        kind = part.get("rope_type") if isinstance(part, Mapping) else None
+        if kind in ("dynamic", "longrope"):
+            original = part.get("original_max_position_embeddings")
+            original = original or getattr(config, "original_max_position_embeddings", None)
+            return kind, original or config.max_position_embeddings
     return None
 
 

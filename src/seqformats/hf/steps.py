@@ -78,7 +78,10 @@ def decoder_step(model: Any, *, keep: Kept | None = None, check: bool = True, **
         outs = []
         if known < rows:
             ids, seen = _prompts(torch, state, model.device, known, inputs.padding)
-            inputs.check(padded=bool(known) or seen is not None)
+            if seen is not None or not known:
+                inputs.check("even" if seen is None else "padded")
+            if known:
+                inputs.check("joined")
         if known:
             memory.longer(torch, _tokens(torch, state, model.device)[:known])
             outs.append(inputs.run(memory, 1))
