@@ -39,7 +39,7 @@ class Memory:
         """Add the rows of another behind these; both begin with padding where the other has more tokens."""
         parts = (self, other)
         for part in parts:
-            kinds = {type(layer).__name__ for layer in getattr(part.cache, "layers", [None])}
+            kinds = {type(layer).__name__ for layer in getattr(part.cache, "layers", [part.cache])}
             if kinds != {"DynamicLayer"}:
                 raise KIND(f"sources cannot be added to a search whose model has a cache of {', '.join(kinds)}")
         widths = [part.cache.get_seq_length() for part in parts]
