@@ -48,7 +48,7 @@ class Inputs:
 
     def _arguments(self, memory: Memory, count: int) -> dict[str, Any]:
         ids, seen, cache = memory.ids, memory.seen, memory.cache
-        given = dict(self._fixed)
+        given: dict[str, Any] = dict(self._fixed)
         if "position_ids" in self._takes:
             if self._number is not None:
                 create, padding = self._number
@@ -153,7 +153,7 @@ class Inputs:
 
 def _tolerance(torch: Any, scores: Any) -> float:
     """How far scores may be apart by rounding; devices may round float32 to TF32."""
-    rounding = torch.finfo(scores.dtype).eps
+    rounding: float = torch.finfo(scores.dtype).eps
     if scores.device.type != "cpu":
         rounding = max(rounding, 2**-11)
     finite = scores[scores.isfinite()]
