@@ -131,11 +131,11 @@ OF_PAIRS = {
 }
 
 
-def decoder(name):
+def decoder(name, **more):
     """A tiny decoder with random weights."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    return _made(name, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(name), MORE.get(name, {}))
+    return _made(name, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(name), {**MORE.get(name, {}), **more})
 
 
 def pair(name):

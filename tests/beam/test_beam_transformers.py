@@ -18,12 +18,14 @@ PROMPTS = {
     "uneven": [[5, 6, 7], [8], list(range(9, 19))],
     "uneven padding ids": [[5, 1, 7], [1], [9, 10, 1, 12]],
 }
-NO_CACHE = "no cache that can follow|cannot be searched with its cache"
+NOT_JOINED = (sf.ConversionError, TypeError), "whose model has a cache of|cannot be given sources that are added"
 REFUSALS = {  # by what a model can be given: of which prompts, with which error
     "right": {},
-    "together": {"joined": (TypeError, "sources cannot be added to a search whose model has a cache of")},
-    "one length": dict.fromkeys(["uneven", "joined"], (sf.ConversionError, "cannot be given (prompts|sources)")),
-    "refused": dict.fromkeys(["even", "uneven", "joined"], (TypeError, NO_CACHE)),
+    "together": {"joined": NOT_JOINED},
+    "one length": {"uneven": (sf.ConversionError, "cannot be given prompts of different"), "joined": NOT_JOINED},
+    "refused": dict.fromkeys(
+        ["even", "uneven", "joined"], (TypeError, "no cache that can follow|cannot be searched with its cache")
+    ),
 }
 
 
@@ -150,6 +152,72 @@ def test_models_with_an_encoder(name):
         wanted = sf.beam_search(Alone(model, sources), None, start=[hf_list.START] * 3, **options)
         found = sf.beam_search(sf.hf.encoder_decoder_step(model), None, shared=batch, start=hf_list.START, **options)
         assert_same(found, wanted)
+
+
+TURNED = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "more", "right"),
+    [
+        ("llama", {"rope_parameters": TURNED, "max_position_embeddings": 10}, ["even", "padding ids"]),
+        ("llama", {"rope_parameters": {**LONG, "original_max_position_embeddings": 14}}, ["even", "uneven"]),
+        (
+            "phi3",  # whose generation hook drops the cache where rotations change
+            {"rope_parameters": LONG, "original_max_position_embeddings": 14, "sliding_window": None},
+            ["even", "uneven", "long"],
+        ),
+    ],
+)
+def test_rotations_that_depend_on_the_longest_row(name, more, right):
+    model = hf_list.decoder(name, **more)
+    alone = Alone(model)
+    prompts = {**PROMPTS, "uneven and long": [PROMPTS["long"][0], [7]]}
+    for kind in {"even", "long", "uneven and long", *right}:
+        options = {"prompt": prompts[kind], "end": hf_list.END, "beam_size": 2, "max_new_tokens": 5}
+        step = sf.hf.decoder_step(model)
+        if kind in right:
+            assert_same(sf.beam_search(step, None, **options), sf.beam_search(alone, None, **options))
+        else:
+            with pytest.raises(sf.ConversionError, match="rotates its positions by the length"):
+                sf.beam_search(step, None, **options)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_is_tried_once():
+    """The first time that it is given prompts of one length, of different ones, or later ones; hooks see no trial."""
+    model, calls, seen = hf_list.decoder("llama"), [], []
+    model.get_input_embeddings().register_forward_hook(lambda *_: calls.append(1))
+    model.register_forward_pre_hook(lambda *_: seen.append(1))
+
+    def search(kind, **options):
+        calls.clear()
+        seen.clear()
+        step = sf.hf.decoder_step(model, **options)
+        sf.beam_search(step, None, prompt=PROMPTS[kind], end=hf_list.END, beam_size=2, max_new_tokens=3)
+        assert len(seen) == 3
+        return len(calls)
+
+    assert [search("even"), search("even"), search("long")] == [3 + 5, 3, 3]
+    assert [search("uneven"), search("uneven"), search("even")] == [3 + 5, 3, 3]
+    model, before = hf_list.decoder("llama"), model
+    model.get_input_embeddings().register_forward_hook(lambda *_: calls.append(1))
+    model.register_forward_pre_hook(lambda *_: seen.append(1))
+    assert before is not model
+    assert search("even", check=False) == 3
+    model.train()
+    assert search("even") == 3  # where scores may be drawn
+    with pytest.raises(TypeError, match="check must be True or False"):
+        sf.hf.decoder_step(model, check="no")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_without_the_trial_a_model_does_what_it_can():
+    model = hf_list.decoder("bart")
+    options = {"prompt": PROMPTS["uneven"], "end": hf_list.END, "beam_size": 2, "max_new_tokens": 3}
+    assert len(sf.beam_search(sf.hf.decoder_step(model, check=False), None, **options).tokens) == 3
 
 
 def test_the_lists():

@@ -92,6 +92,7 @@ class Inputs:
                 f"{name} cannot be searched with its cache, because {tried[mode]}; "
                 "give `beam_search` a step of your own"
             )
+        self.check("even")  # whose remedy would be another
         what = "prompts of different lengths" if mode == "padded" else "sources that are added to a search"
         raise TOGETHER(
             f"{name} cannot be given {what}, because {tried[mode]}; "

@@ -30,6 +30,9 @@ def decoder_step(model: Any, *, keep: Kept | None = None, check: bool = True, **
         A decoder with a head for the next token, whose ``forward`` takes ``input_ids`` and a cache.
     keep : callable, optional
         Takes what the model returns, and gives what is kept along the hypotheses: see ``BeamResult.kept``.
+    check : bool
+        Whether a model, unless it is in training, is tried before its first search: two short rows with its cache,
+        as prompts of one length, of different lengths or at different times, beside each row alone without a cache.
     **options
         Given to every call of the model, ``output_attentions=True`` for example.
 
@@ -43,11 +46,15 @@ def decoder_step(model: Any, *, keep: Kept | None = None, check: bool = True, **
     ModuleNotFoundError
         Without PyTorch.
     TypeError
-        In the search, for a model that returns no cache.
+        In the search, for a model that returns no cache, or whose scores are others with it than without.
+    ConversionError
+        In the search, for prompts of different lengths, or sources that are added, where the model's scores would
+        depend on the padding.
 
     See Also
     --------
     encoder_decoder_step : a model with an encoder
+    search_options : the model's ``generation_config``, none of which is read here
     seqformats.beam_search : the search, whose ``prompt=`` the model reads first
 
     Notes
@@ -55,6 +62,10 @@ def decoder_step(model: Any, *, keep: Kept | None = None, check: bool = True, **
     The first step reads all prompts at once, each a single time, padded on the left where their lengths differ.  Each
     later step gives the model one token per row, and the model's own cache follows the rows.  A search without
     ``prompt=`` begins with ``start`` alone.  Nothing has a gradient.
+
+    Ids, mask and positions are those that the model makes itself for generation.  The trial is made once a model, in
+    a few small calls, which hooks of the model do not see.  Nothing of the model's ``generation_config`` is
+    read: ends, lengths, forced or suppressed tokens and penalties are options of the search.
 
     Of sources that are added to a `BeamDecoder` by ``decoder.add(None, prompt=...)`` the next step reads the prompts,
     in a call of their own, and joins the caches, if these keep all keys and values (a ``DynamicCache``).
@@ -127,6 +138,7 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     See Also
     --------
     decoder_step : a model without an encoder
+    search_options : the model's ``generation_config``, none of which is read here
     seqformats.beam_search : the search
 
     Notes
@@ -134,7 +146,8 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     The sources are ``shared=``: an encoding of token ids, or a dict of tensors that the encoder takes by name
     (``input_ids`` and ``attention_mask``, ``input_features``, ...), on the device of the model.  The first step runs
     the encoder, once; the decoder begins with ``start``, or with ``prompt=`` where more than one token comes first.  Of
-    the model's own cache the part over the sources moves only where a source comes to have more or fewer rows.
+    the model's own cache the part over the sources moves only where a source comes to have more or fewer rows.  Nothing
+    of the model's ``generation_config`` is read.
 
     Examples
     --------
