@@ -412,6 +412,8 @@ NAMES_A_LIBRARY = {
     "launch/program.py": {"jax"},
     "thinc/": {"torch", "cupy", "jax"},
     "hf/collator.py": {"torch"},
+    "hf/inputs.py": {"torch"},
+    "hf/memory.py": {"torch"},
     "hf/steps.py": {"torch"},
     "__init__.py": {"torch", "jax"},
     "bench/": {"torch"},

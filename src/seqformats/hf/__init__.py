@@ -3,6 +3,15 @@
 from .collator import Collator
 from .datasets import ArrowMap, arrow_map
 from .encodings import from_encodings
+from .settings import search_options
 from .steps import decoder_step, encoder_decoder_step
 
-__all__ = ["ArrowMap", "Collator", "arrow_map", "decoder_step", "encoder_decoder_step", "from_encodings"]
+__all__ = [
+    "ArrowMap",
+    "Collator",
+    "arrow_map",
+    "decoder_step",
+    "encoder_decoder_step",
+    "from_encodings",
+    "search_options",
+]

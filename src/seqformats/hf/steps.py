@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..arrays import Array, to_host
+from ..beam.rules import is_flag
 from ..converters.convert import convert
 from ..errors import EMPTY, KIND, TOGETHER, needed
 from ..formats import Encoding, Ragged
+from .inputs import Inputs, cache_name
+from .memory import Memory
 
 if TYPE_CHECKING:
     from ..beam import BeamState
@@ -18,7 +21,7 @@ Step: TypeAlias = Callable[["BeamState"], tuple[Any, ...]]
 Kept: TypeAlias = Callable[[Any], object]
 
 
-def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> Step:
+def decoder_step(model: Any, *, keep: Kept | None = None, check: bool = True, **options: object) -> Step:
     """A language model of transformers, such as GPT-2 or Llama, as the step of `beam_search`.
 
     Parameters
@@ -27,6 +30,9 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
         A decoder with a head for the next token, whose ``forward`` takes ``input_ids`` and a cache.
     keep : callable, optional
         Takes what the model returns, and gives what is kept along the hypotheses: see ``BeamResult.kept``.
+    check : bool
+        Whether a model, unless it is in training, is tried before its first search: two short rows with its cache,
+        as prompts of one length, of different lengths or at different times, beside each row alone without a cache.
     **options
         Given to every call of the model, ``output_attentions=True`` for example.
 
@@ -40,11 +46,15 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
     ModuleNotFoundError
         Without PyTorch.
     TypeError
-        In the search, for a model that returns no cache.
+        In the search, for a model that returns no cache, or whose scores are others with it than without.
+    ConversionError
+        In the search, for prompts of different lengths, or sources that are added, where the model's scores would
+        depend on the padding.
 
     See Also
     --------
     encoder_decoder_step : a model with an encoder
+    search_options : the model's ``generation_config``, none of which is read here
     seqformats.beam_search : the search, whose ``prompt=`` the model reads first
 
     Notes
@@ -52,6 +62,10 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
     The first step reads all prompts at once, each a single time, padded on the left where their lengths differ.  Each
     later step gives the model one token per row, and the model's own cache follows the rows.  A search without
     ``prompt=`` begins with ``start`` alone.  Nothing has a gradient.
+
+    Ids, mask and positions are those that the model makes itself for generation.  The trial is made once a model, in
+    a few small calls, which hooks of the model do not see.  Nothing of the model's ``generation_config`` is
+    read: ends, lengths, forced or suppressed tokens and penalties are options of the search.
 
     Of sources that are added to a `BeamDecoder` by ``decoder.add(None, prompt=...)`` the next step reads the prompts,
     in a call of their own, and joins the caches, if these keep all keys and values (a ``DynamicCache``).
@@ -67,34 +81,25 @@ def decoder_step(model: Any, *, keep: Kept | None = None, **options: object) -> 
     (2, 2)
     """
     torch = needed("torch", "hf")
-    takes = inspect.signature(model.forward).parameters
-    cache = _cache(takes)
-    fixed = {"use_cache": True, **options}
-    if "logits_to_keep" in takes:
-        fixed["logits_to_keep"] = 1
-
-    def run(memory: _Memory, ids: Any) -> Any:
-        given, seen = dict(fixed), memory.seen
-        if seen is not None:
-            given["attention_mask"] = seen
-            if "position_ids" in takes:
-                given["position_ids"] = _positions(seen) if memory.cache is None else seen.sum(1, keepdim=True) - 1
-        out = model(input_ids=ids, **{cache: memory.cache}, **given)
-        memory.keep(model, getattr(out, cache, None), len(ids))
-        return out
+    inputs = Inputs(torch, model, options, check=is_flag(check, "check"))
 
     def step(state: BeamState) -> tuple[Any, ...]:
         memory, rows = state.memory, len(state.source)
         known = 0 if memory is None else memory.rows  # the others have just begun
         outs = []
-        if known:
-            memory.longer()
-            outs.append(run(memory, _tokens(torch, state, model.device)[:known]))
         if known < rows:
-            ids, seen = _prompts(torch, state, model.device, known)
-            begun = _Memory(None, seen)
-            outs.append(run(begun, ids))
-            memory = memory.join(torch, begun) if known else begun
+            ids, seen = _prompts(torch, state, model.device, known, inputs.padding)
+            if seen is not None or not known:
+                inputs.check("even" if seen is None else "padded")
+            if known:
+                inputs.check("joined")
+        if known:
+            memory.longer(torch, _tokens(torch, state, model.device)[:known])
+            outs.append(inputs.run(memory, 1))
+        if known < rows:
+            begun = Memory(ids, seen)
+            outs.append(inputs.run(begun, ids.shape[1]))
+            memory = memory.join(torch, begun, inputs.padding) if known else begun
         if keep is not None and len(outs) > 1:
             raise TOGETHER("keep= does not go with sources that are added to a search")
         scores = torch.cat([out.logits[:, -1] for out in outs]) if len(outs) > 1 else outs[0].logits[:, -1]
@@ -133,6 +138,7 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     See Also
     --------
     decoder_step : a model without an encoder
+    search_options : the model's ``generation_config``, none of which is read here
     seqformats.beam_search : the search
 
     Notes
@@ -140,7 +146,8 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     The sources are ``shared=``: an encoding of token ids, or a dict of tensors that the encoder takes by name
     (``input_ids`` and ``attention_mask``, ``input_features``, ...), on the device of the model.  The first step runs
     the encoder, once; the decoder begins with ``start``, or with ``prompt=`` where more than one token comes first.  Of
-    the model's own cache the part over the sources moves only where a source comes to have more or fewer rows.
+    the model's own cache the part over the sources moves only where a source comes to have more or fewer rows.  Nothing
+    of the model's ``generation_config`` is read.
 
     Examples
     --------
@@ -154,19 +161,18 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     (2, 2)
     """
     torch = needed("torch", "hf")
-    cache = _cache(inspect.signature(model.forward).parameters)
+    cache = cache_name(inspect.signature(model.forward).parameters)
     fixed = {"use_cache": True, **options}
 
     def step(state: BeamState) -> tuple[Any, ...]:
         if state.t == 0:
             given = _sources(torch, state.shared, model.device)
             encoded = model.get_encoder()(**given, return_dict=True)
-            ids, seen = _prompts(torch, state, model.device, 0)
+            ids, seen = _prompts(torch, state, model.device, 0, 0)
             if seen is not None:
                 raise TOGETHER("the prompts of a model with an encoder must have one length")
-            memory = _Memory(
-                None, None, encoded, given.get("attention_mask"), torch.arange(len(ids), device=ids.device)
-            )
+            source = torch.arange(len(ids), device=ids.device)
+            memory = Memory(None, None, encoded, given.get("attention_mask"), source)
         else:
             memory = state.memory
             ids = _tokens(torch, state, model.device)
@@ -182,92 +188,6 @@ def encoder_decoder_step(model: Any, *, keep: Kept | None = None, **options: obj
     return without_gradient
 
 
-class _Memory:
-    """What a model has to know of each row: its cache; which of the tokens in it are padding; what was encoded.
-
-    The last three of its parts, and the half of the cache that is made of them, are the same for all rows of a source.
-    """
-
-    def __init__(self, cache: Any, seen: Any, encoded: Any = None, mask: Any = None, source: Any = None) -> None:
-        self.cache, self.seen, self.encoded, self.mask, self.source = cache, seen, encoded, mask, source
-        self.rows = 0
-
-    def longer(self) -> None:
-        """There is one more token in each row."""
-        if self.seen is not None:
-            self.seen = _beside(self.seen)
-
-    def keep(self, model: Any, cache: Any, rows: int) -> None:
-        """The model has returned this cache for so many rows."""
-        self.cache, self.rows = cache, rows
-        if not hasattr(self.cache, "reorder_cache"):
-            raise KIND(
-                f"{type(model).__name__} returns no cache that can follow the rows; "
-                "give `beam_search` a step of your own, with what the model remembers as its memory"
-            )
-
-    def join(self, torch: Any, other: _Memory) -> _Memory:
-        """These rows and, behind them, those of another; both begin with padding where the other has more tokens."""
-        parts = (self, other)
-        for part in parts:
-            kinds = {type(layer).__name__ for layer in getattr(part.cache, "layers", [None])}
-            if kinds != {"DynamicLayer"}:
-                raise KIND(f"sources cannot be added to a search whose model has a cache of {', '.join(kinds)}")
-        widths = [part.cache.get_seq_length() for part in parts]
-        masks = []
-        for part, width in zip(parts, widths, strict=True):
-            like = part.cache.layers[0].keys
-            seen = (
-                torch.ones(len(like), width, dtype=torch.int64, device=like.device) if part.seen is None else part.seen
-            )
-            masks.append(torch.nn.functional.pad(seen, (max(widths) - width, 0)))
-        seen = torch.cat(masks)
-        first = int(seen.any(0).to(torch.uint8).argmax())  # what comes before has been padding since rows went
-        for layer, more in zip(self.cache.layers, other.cache.layers, strict=True):
-            for name in ("keys", "values"):
-                padded = [
-                    torch.nn.functional.pad(getattr(part, name), (0, 0, max(widths) - width, 0))
-                    for part, width in zip((layer, more), widths, strict=True)
-                ]
-                setattr(layer, name, torch.cat(padded)[:, :, first:])
-        self.seen, self.rows = seen[:, first:], len(seen)
-        return self
-
-    def reorder_cache(self, parents: Any) -> None:
-        """Row i is now row ``parents[i]``."""
-        self.rows = len(parents)
-        cross = getattr(self.cache, "cross_attention_cache", None)
-        (self.cache if cross is None else self.cache.self_attention_cache).reorder_cache(parents)
-        if self.seen is not None:
-            self.seen = self.seen.index_select(0, parents)
-        if self.source is None:
-            return
-        before, numbers = self.source, parents.to(self.source.device)
-        self.source = before.index_select(0, numbers)
-        if before.shape == self.source.shape and bool((before == self.source).all()):
-            return
-        if cross is not None:
-            cross.reorder_cache(parents)
-        if self.mask is not None:
-            self.mask = self.mask.index_select(0, parents)
-        moved = {
-            name: part.index_select(0, parents) for name, part in self.encoded.items() if hasattr(part, "index_select")
-        }
-        self.encoded = type(self.encoded)(**moved)
-
-
-def _cache(takes: Mapping[str, object]) -> str:
-    """What a model calls its cache, in its arguments as in what it returns: transformers 5.24 renamed it."""
-    return "cache" if "cache" in takes and "past_key_values" not in takes else "past_key_values"
-
-
-def _beside(seen: Any) -> Any:
-    """The mask with a column of ones behind it."""
-    longer = seen.new_ones((seen.shape[0], seen.shape[1] + 1))
-    longer[:, :-1] = seen
-    return longer
-
-
 def _tensor(torch: Any, x: Array, device: Any) -> Any:
     """The array as a tensor there."""
     return x.to(device) if isinstance(x, torch.Tensor) else torch.tensor(x, device=device)
@@ -278,19 +198,14 @@ def _tokens(torch: Any, state: BeamState, device: Any) -> Any:
     return _tensor(torch, state.tokens, device)[:, None]
 
 
-def _positions(seen: Any) -> Any:
-    """The place of each token in its row; 0 for padding."""
-    return (seen.cumsum(1) - 1).clamp(min=0)
-
-
-def _prompts(torch: Any, state: BeamState, device: Any, first: int) -> tuple[Any, Any]:
-    """The prompts of the rows from the first one on, padded on the left, and which of them are tokens; None for all."""
+def _prompts(torch: Any, state: BeamState, device: Any, first: int, padding: int) -> tuple[Any, Any]:
+    """Prompts of the rows from `first` on, padded on the left, and which of their ids are tokens; None for all."""
     if state.prompt is None:
         return _tokens(torch, state, device)[first:], None
-    return _padded(torch, state.prompt[to_host(state.source)[first:]], device, left=True)
+    return _padded(torch, state.prompt[to_host(state.source)[first:]], device, padding, left=True)
 
 
-def _padded(torch: Any, sequences: Ragged[Any], device: Any, *, left: bool) -> tuple[Any, Any]:
+def _padded(torch: Any, sequences: Ragged[Any], device: Any, padding: int, *, left: bool) -> tuple[Any, Any]:
     """Token ids ``(n, longest)`` and their mask, which is None where nothing is padded."""
     data = _tensor(torch, sequences.data, device)
     lengths = torch.tensor(sequences.lengths, device=device)[:, None]
@@ -299,7 +214,7 @@ def _padded(torch: Any, sequences: Ragged[Any], device: Any, *, left: bool) -> t
         return data.reshape(n, longest), None
     places = torch.arange(longest, device=device)
     seen = places >= longest - lengths if left else places < lengths
-    ids = data.new_zeros((n, longest))
+    ids = data.new_full((n, longest), padding)
     ids[seen] = data
     return ids, seen.to(torch.int64)
 
@@ -307,7 +222,7 @@ def _padded(torch: Any, sequences: Ragged[Any], device: Any, *, left: bool) -> t
 def _sources(torch: Any, shared: object, device: Any) -> dict[str, Any]:
     """What the encoder takes."""
     if isinstance(shared, Encoding):
-        ids, seen = _padded(torch, convert(shared, Ragged), device, left=False)
+        ids, seen = _padded(torch, convert(shared, Ragged), device, 0, left=False)
         return {"input_ids": ids} if seen is None else {"input_ids": ids, "attention_mask": seen}
     if not isinstance(shared, Mapping):
         raise KIND(
