@@ -487,6 +487,9 @@ class Translator:
 
     # --- all threads ---
 
+    def garbage(self, b):
+        return I8(GARBAGE)
+
     def begin(self, b, level, number):
         """Called where a block, a round of its threads up to a barrier, or a thread begins: levels 0, 1 and 2."""
 
@@ -511,7 +514,7 @@ class Translator:
             place(block, 3, size[3:])
             self.begin(b, 0, block)
             with cgutils.for_range(b, I32(max(self.room, 1))) as byte:
-                b.store(I8(GARBAGE), b.gep(memory, [byte.index]))
+                b.store(self.garbage(b), b.gep(memory, [byte.index]))
             with cgutils.for_range(b, threads) as one:
                 b.store(I32(0), b.gep(resume, [one.index]))
             again = b.append_basic_block("again")

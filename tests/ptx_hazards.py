@@ -1,6 +1,7 @@
 """Hazards of kernels for a GPU: their PTX runs on the CPU, every access is watched, and the first hazard ends the run.
 
-Each launch runs in three orders of blocks and threads over the same memory; the bits it leaves must be the same.  Time
+Each launch runs in three orders of blocks and threads over the same memory; the bits it leaves must be the same.  What
+nobody has written is other garbage each time: it may be read, as compilers do ahead of a choice, but not be used.  Time
 is counted in ticks: one where a block, a round of its threads up to a barrier, or a thread begins, and one for an
 atomic operation.  Each byte of shared and global memory remembers the ticks of its last write and its last read. Blocks
 run one after the other, and so do the threads of a round: a tick tells whose access that was, and whether a barrier
@@ -19,7 +20,7 @@ import ptx
 from elsewhere import There
 from llvmlite import ir
 from numba import types
-from ptx import I32, I64, POINTER
+from ptx import GARBAGE, I8, I32, I64
 from stand_in import Gpu
 
 HAZARD = -4  # what a thread says where an access is one
@@ -28,17 +29,16 @@ LOAD, STORE, ATOMIC = range(3)
 KINDS = (
     "",
     "outside of every array",
-    "unwritten memory",
     "no barrier between two threads",
     "nothing between two blocks",
 )
-OUTSIDE, UNWRITTEN, THREADS, BLOCKS = range(1, 5)
+OUTSIDE, THREADS, BLOCKS = range(1, 4)
 
 # The state of a run: the tick, and those in which the launch, the block, the round and the thread began; the numbers of
 # block, round and thread; how many blocks have begun; the thread that made a fence; how many areas there are, and the
-# bytes of shared memory; what was found, where and beside what; accesses so far.
+# bytes of shared memory; what was found, where and beside what; accesses so far; the garbage.
 TICK, LAUNCH, BLOCK, ROUND, THREAD, NUMBERS = 0, 1, 2, 3, 4, 5
-BEGUN, FENCE, AREAS, SHARED, FOUND, LINE, OTHER, ADDRESS, ACCESSES, SLOTS = range(8, 18)
+BEGUN, FENCE, AREAS, SHARED, FOUND, LINE, OTHER, ADDRESS, ACCESSES, JUNK, SLOTS = range(8, 19)
 # Of a byte: tick, line and block of its last write, was that atomic, and tick, line and block of its last read.
 WRITE, ATOM, READ, FIELDS = 0, 3, 4, 8
 # Of a block's last atomic operation: the ticks of its round, its thread and itself, and whether a fence followed.
@@ -50,7 +50,7 @@ shadow = np.zeros(BYTES, np.int32)  # the system gives only what is touched
 areas = np.zeros(AREA, np.int64)  # first byte, end, and first row of `shadow`
 meetings = np.zeros(MEETINGS, np.int64)
 
-_NUMBERS, _PLACE = types.CPointer(types.int64), types.CPointer(types.uint8)
+_NUMBERS = types.CPointer(types.int64)
 _TABLES = (_NUMBERS, types.CPointer(types.int32), _NUMBERS, _NUMBERS)
 
 
@@ -100,8 +100,8 @@ def fence(state_, shadow_, areas_, meetings_):
         m[s[BEGUN], 3] = 1
 
 
-@numba.cfunc(types.int32(*_TABLES, types.int32, types.int32, types.int32, types.int64, _PLACE, types.int32))
-def access(state_, shadow_, areas_, meetings_, shared, mode, line, address, memory, size):
+@numba.cfunc(types.int32(*_TABLES, types.int32, types.int32, types.int32, types.int64, types.int32))
+def access(state_, shadow_, areas_, meetings_, shared, mode, line, address, size):
     """Is this access a hazard?  `address` is a place where `shared`."""
     s, m = numba.carray(state_, SLOTS), numba.carray(meetings_, MEETINGS)
     bytes_, known = numba.carray(shadow_, BYTES), numba.carray(areas_, AREA)
@@ -119,16 +119,12 @@ def access(state_, shadow_, areas_, meetings_, shared, mode, line, address, memo
             return noted(s, OUTSIDE, line, line, address)
         place += known[low - 1, 2] - known[low - 1, 0]
     first = s[BLOCK] if shared else s[LAUNCH]
-    unwritten = 0
     for k in range(size):
         byte = bytes_[place + k]
-        unwritten += byte[WRITE] < first and (shared or numba.carray(memory, size)[k] == ptx.GARBAGE)
         if not (mode == ATOMIC and byte[ATOM]) and clash(s, m, byte[WRITE:], first, line, address):
             return 1
         if mode != LOAD and clash(s, m, byte[READ:], first, line, address):
             return 1
-    if mode != STORE and (unwritten == size or (shared and unwritten)):
-        return noted(s, UNWRITTEN, line, line, address)
     if mode == ATOMIC:
         s[TICK] += 1
     for k in range(size):
@@ -158,6 +154,9 @@ class Watcher(ptx.Translator):
         kind = ir.FunctionType(result, [value.type for value in (*tables, *values)])
         return b.call(b.inttoptr(I64(function.address), kind.as_pointer()), [*tables, *values])
 
+    def garbage(self, b):
+        return b.load(b.inttoptr(I64(state[JUNK:].ctypes.data), I8.as_pointer()))
+
     def begin(self, b, level, number):
         self.tell(b, begin, I32(level), number)
 
@@ -167,8 +166,7 @@ class Watcher(ptx.Translator):
             b, shared = self.builder, space == "shared"
             address = self.address(text, "global")  # of shared memory the place in it
             size = I32(ptx.bits_of(kind) // 8 * count)
-            place = b.bitcast(found, POINTER)
-            wrong = self.tell(b, access, I32(int(shared)), I32(self.mode), I32(self.line), address, place, size)
+            wrong = self.tell(b, access, I32(int(shared)), I32(self.mode), I32(self.line), address, size)
             with b.if_then(b.icmp_signed("!=", wrong, I32(0)), likely=False):
                 b.ret(I32(HAZARD))
         return found
@@ -197,15 +195,14 @@ def remember(array, _):
 
 
 def areas_of(words):
-    """Where the arrays of a launch lie; those that are alive, where it takes addresses instead of the first one."""
-    found = []
-    for k in range(len(words) - 6):
-        parent, _, size, itemsize, address, *again = words[k : k + 7]
-        if parent == 0 and again == [size, itemsize] and size > 0:
-            found.append((address, address + size * itemsize))
-    if words[0] or words[1] or words[5:7] != words[2:4]:
+    """Where the arrays of a launch lie; of one that takes addresses in the place of the first, all that are alive."""
+    if words[:2] == [0, 0] and words[2:4] == words[5:7]:
+        parts = [words[k : k + 7] for k in range(len(words) - 6)]
+        arrays = [part for part in parts if part[:2] == [0, 0] and part[2:4] == part[5:] and part[2] > 0]
+        found = [(address, address + size * itemsize) for _, _, size, itemsize, address, *_ in arrays]
+    else:
         whole = [array for array in list(alive.values()) if array.flags.c_contiguous and array.nbytes]
-        found += [(array.ctypes.data, array.ctypes.data + array.nbytes) for array in whole]
+        found = [(array.ctypes.data, array.ctypes.data + array.nbytes) for array in whole]
     joined = []
     for low, high in sorted(found):
         if joined and low < joined[-1][1]:
@@ -223,8 +220,9 @@ def order_of(count, order):
 def run(name, text, grid, block, words):
     """Start a kernel in every order of its blocks and threads; an AssertionError names the first hazard."""
     found = areas_of(words)
-    memory = [(ctypes.c_char * (high - low)).from_address(low) for low, high in found]
-    before, first = [part.raw for part in memory], None
+    memory = [np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low)) for low, high in found]
+    before, first = [part.copy() for part in memory], None
+    free = [unwritten(part) for part in before]
     lows, sizes = ([*part] for part in zip(*[(low, high - low) for low, high in found], strict=True))
     begins = SHARED_BYTES + np.cumsum([0, *sizes])
     assert begins[-1] <= len(shadow)
@@ -232,8 +230,9 @@ def run(name, text, grid, block, words):
     areas[: len(found)] = np.stack([lows, np.add(lows, sizes), begins[:-1]], 1)
     blocks, threads = int(np.prod(grid)), int(np.prod(block))
     for order in range(ORDERS):
-        for part, bits in zip(memory, before, strict=True):
-            part.raw = bits
+        state[JUNK] = GARBAGE ^ (0x11 * order)
+        for part, bits, mask in zip(memory, before, free, strict=True):
+            part[:] = np.where(mask, state[JUNK], bits)
         if state[TICK] > 1 << 30:
             shadow[:] = 0
             state[TICK] = 0
@@ -246,9 +245,22 @@ def run(name, text, grid, block, words):
             ptx.run(text, grid, block, words, Watcher, order_of(blocks, order), order_of(threads, order))
         except AssertionError as error:
             raise AssertionError(f"{name}, grid {grid}, block {block}, order {order}: {told(text) or error}") from None
-        after = [part.raw for part in memory]
-        assert first in (None, after), f"{name}: other bits where threads and blocks run in order {order}"
-        first = after
+        after = [part.copy() for part in memory]
+        first = first or after
+        for one, two, mask in zip(first, after, free, strict=True):
+            same = (one == two) | (mask & (one == GARBAGE) & (two == state[JUNK]))
+            assert same.all(), f"{name}: other bits in another order, or of other garbage, grid {grid}, block {block}"
+    for part, bits in zip(memory, first, strict=True):
+        part[:] = bits
+
+
+def unwritten(part):
+    """Which bytes are garbage, four or more in a row."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], part == GARBAGE, [0]])))
+    mask = np.zeros(len(part), bool)
+    for low, high in edges.reshape(-1, 2):
+        mask[low:high] = high - low >= 4
+    return mask
 
 
 def told(text):
@@ -282,7 +294,7 @@ def watched(monkeypatch):
 
         def empty(self, shape, dtype, like):
             made = np.empty(shape, dtype)
-            made.reshape(-1).view(np.uint8)[...] = ptx.GARBAGE
+            made.reshape(-1).view(np.uint8)[...] = GARBAGE
             return made.view(There)
 
         monkeypatch.setattr(Gpu, "empty", empty)

@@ -160,8 +160,8 @@ FAULTS = {
     off_by_one: "outside of every array",
     before_the_array: "outside of every array",
     off_by_one_in_shared_memory: "outside of every array",
-    unwritten_shared_memory: "unwritten memory",
-    unwritten_result: "unwritten memory",
+    unwritten_shared_memory: "other garbage",
+    unwritten_result: "other garbage",
     divergent: "wait for others",
     same_place_from_blocks: "nothing between two blocks",
     same_place_from_threads: "no barrier between two threads",
@@ -195,3 +195,41 @@ def test_faults_are_found(function):
         return
     with pytest.raises(AssertionError, match=FAULTS[function]):
         start()
+
+
+# ------------------------------------------------------------------------------------------- kernels of the house
+
+NIGHTLY = os.environ.get("SEQFORMATS_HYPOTHESIS") == "nightly"
+PART = int(os.environ.get("SEQFORMATS_HAZARDS", "0"))
+CALLS = 400  # of a part, and of each of those that are not drawn
+
+
+def there(x):
+    return every_call.mapped(lambda array: np.array(array).view(There), x)
+
+
+def calls(rng, longest):
+    """Without end: all kinds of calls, of batches of one dtype each."""
+    while True:
+        yield from every_call.draw(rng, (("f4", "f4", "i8", "f2", "f8", "u1", "?")[rng.integers(7)],), longest)
+
+
+def hazards(driver, rng, longest, count):
+    """What is found in so many calls; results are those of the CPU, as far as both give some."""
+    found = []
+    for k, call in zip(range(count), calls(rng, longest), strict=False):
+        wanted = call.on(every_call.copied(call.args))()
+        try:
+            result = call.on(there(call.args))()
+        except AssertionError as error:
+            found.append(f"call {k}, {call.name}: {error}")
+            continue
+        if not every_call.failed(wanted) and not every_call.failed(result):
+            assert len(result) == len(wanted), call.name
+    return found
+
+
+def test_a_part_of_all_calls(monkeypatch):
+    with ptx_hazards.watched(monkeypatch) as driver:
+        assert not hazards(driver, np.random.default_rng(PART), 70, CALLS)
+        assert len(driver.taken) > 30
