@@ -494,7 +494,7 @@ class Translator:
         """Called where a block, a round of its threads up to a barrier, or a thread begins: levels 0, 1 and 2."""
 
     def runner(self, thread):
-        """A function that runs all blocks, and in each all threads from barrier to barrier, in the orders it is given."""
+        """A function that runs all blocks, in each all threads from barrier to barrier, in the orders it is given."""
         kinds = [POINTER, I32.as_pointer(), POINTER, I32.as_pointer(), POINTER, I32.as_pointer(), I32.as_pointer()]
         b, function = self._function("run", I32, kinds)
         given, special, frames, resume, memory, block_order, thread_order = function.args

@@ -235,12 +235,14 @@ def test_a_part_of_all_calls(monkeypatch):
         assert len(driver.taken) > 20
 
 
-def test_a_quantile_s_share_is_written_by_one_thread(monkeypatch):
-    """That of a level is the same for every column."""
+def test_what_several_threads_know_is_written_by_one(monkeypatch):
+    """A level's share is the same for every column, and a count for every thread of a line."""
     with ptx_hazards.watched(monkeypatch) as driver:
-        x = sf.Ragged(np.arange(80, dtype="f4").reshape(20, 4), [3, 0, 17])
-        every_call.gradient(sf.reduce_quantile, there(x), [0.1, 0.77])
+        x = there(sf.Ragged(np.arange(160, dtype="f4").reshape(20, 8), [3, 0, 17]))
+        every_call.gradient(sf.reduce_quantile, x, [0.1, 0.77])
         assert driver.taken["quantile_rows"]
+        sf.filter(x, there(np.arange(20) % 3 > 0))
+        assert driver.taken["move_kept"]
 
 
 @pytest.mark.skipif(not NIGHTLY, reason="takes long")
