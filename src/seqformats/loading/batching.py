@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from types import TracebackType
@@ -75,8 +76,10 @@ _DEFAULTS = {"fill": 0, "side": "right"}
 class Batches:
     """What `batches` gives: every iteration over it reads the source anew."""
 
-    def __init__(self, source: Source, plan: Plan, target: Target, prefetch: int, progress: bool | str) -> None:
-        self._source, self._plan, self._target = source, plan, target
+    def __init__(
+        self, source: Source, plan: Plan, target: Target, prefetch: int, progress: bool | str, workers: str
+    ) -> None:
+        self._source, self._plan, self._target, self._workers = source, plan, target, workers
         self._prefetch, self._progress = prefetch, progress
         self._epoch, self._read = 0, False
         self._running: weakref.WeakSet[_Run] = weakref.WeakSet()
@@ -86,11 +89,11 @@ class Batches:
             raise TURN(
                 "the source is an iterator, and has been read; give what can be read again, a list or a dataset say"
             )
-        plan = self._plan
+        plan = self._plan._replace(share=_share(self._workers))
         if plan.seed is not None:
             plan = plan._replace(seed=(*plan.seed, self._epoch))
         self._epoch, self._read = self._epoch + 1, True
-        run = _Run(_laid_out(self._source.read, plan, self._target), self._prefetch, self._bar())
+        run = _Run(_laid_out(self._source.read, plan, self._target), self._prefetch, self._bar(*plan.share))
         self._running.add(run)
         return run
 
@@ -111,7 +114,7 @@ class Batches:
     ) -> None:
         self.close()
 
-    def _bar(self) -> Any:
+    def _bar(self, place: int, count: int) -> Any:
         if self._progress is False:
             return None
         try:
@@ -119,7 +122,28 @@ class Batches:
         except ImportError:
             return None
         text = self._progress if isinstance(self._progress, str) else None
-        return tqdm(desc=text, total=self._source.total, unit=" sequences", unit_scale=True)
+        total = self._source.total
+        if total is not None:
+            total = len(range(place, total, count))
+        return tqdm(desc=text, total=total, unit=" sequences", unit_scale=True)
+
+
+WORKERS = ("raise", "divide", "each")
+
+
+def _share(workers: str) -> tuple[int, int]:
+    """The number of this process, and of how many that divide the rows; ConversionError where nobody has said so."""
+    data: Any = sys.modules.get("torch.utils.data")  # without it no process is a worker
+    info = None if data is None or workers == "each" else data.get_worker_info()
+    if info is None or info.num_workers == 1:
+        return 0, 1
+    if workers == "raise":
+        raise TOGETHER(
+            f"this is worker {info.id} of {info.num_workers} of a DataLoader, each of which would give all rows; "
+            'workers="divide" divides the rows among them, workers="each" is for a source that differs from worker to '
+            "worker"
+        )
+    return int(info.id), int(info.num_workers)
 
 
 class _Run(Iterator[Any]):
@@ -182,6 +206,7 @@ def batches(
     library: str | None = None,
     device: object = None,
     progress: bool | str = False,
+    workers: str = "raise",
     **options: Any,
 ) -> Batches:
     """Batches of sequences of similar length, read from what may be larger than memory.
@@ -231,6 +256,9 @@ def batches(
         Where the arrays of a batch are, see `to`.
     progress : bool or str
         Is a bar of tqdm shown, where that is installed?  A text stands before it.
+    workers : "raise", "divide" or "each"
+        Within the workers of a ``DataLoader`` of PyTorch, where there are several: an error; every worker gives its
+        part of the rows, though it reads all; or it gives all rows, of a source that is its own part already.
     **options
         For `convert`: fill, side, multiple_of, width, ...; a dict has one for each column, ``fill={"labels": -100}``.
 
@@ -293,13 +321,14 @@ def batches(
     )
     one_of(too_long, "too_long", ("raise", "drop"))
     one_of(missing, "missing", ("raise", "empty"))
+    one_of(workers, "workers", WORKERS)
     ahead = at_least(prefetch, "prefetch", 0)
     found = source_of(source, Wanted(chosen, text, missing, items))
     if single:
         found = found._replace(read=_alone(found.read, columns))
     if not isinstance(progress, (bool, str)):
         raise KIND(f"progress must be True, False or a text, not {said(progress)}")
-    return Batches(found, plan, target, ahead, progress)
+    return Batches(found, plan, target, ahead, progress, workers)
 
 
 def _alone(read: Callable[[], Iterator[Rows]], name: Hashable) -> Callable[[], Iterator[Rows]]:
