@@ -134,7 +134,10 @@ def from_table(
     if columns is None:
         wanted = names
     else:
-        wanted = [columns] if isinstance(columns, str) else list(columns)
+        try:
+            wanted = [columns] if isinstance(columns, str) else list(columns)
+        except TypeError:
+            raise KIND(f"columns must be names, not {said(columns)}") from None
     found: dict[str, Any] = {}
     for name in wanted:
         if not isinstance(name, str):

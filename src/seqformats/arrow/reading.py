@@ -314,7 +314,10 @@ class Reader:
         if some.size == 0:
             return np.zeros((0, *item))
         self.has_no_nulls(np.zeros(some.size, bool))
-        value = np.asarray(self.items)
+        try:
+            value = np.asarray(self.items)
+        except ValueError:
+            value = np.empty((), object)
         if value.shape not in ((), item) or value.dtype.hasobject:
             raise EXACT(f"items must be one value or one item of shape {item}, not {said(self.items)}")
         return allocated(_full, (some.size, *item), value.dtype, value)

@@ -16,7 +16,7 @@ from ..converters.layouts import at_least, one_of
 from ..errors import KIND, OPTION, TOGETHER, TURN, SeqFormatError, again, said
 from ..formats import Encoding, Masked, Ragged
 from ..operations.library import to as brought
-from ..operations.options import key_of
+from ..operations.options import flag, key_of
 from .ahead import Ahead
 from .rows import ONE, TUPLE, Rows, Wanted
 from .sources import Source, source_of
@@ -309,7 +309,7 @@ def batches(
     plan = Plan(
         at_least(max_items, "max_items", 1),
         by,
-        _flag(padded, "padded"),
+        flag(padded, "padded"),
         at_least(options.get("multiple_of", 1), "multiple_of", 1) if gapped else 1,
         at_least(options["width"], "width", 0) if gapped and options.get("width") is not None else None,
         bool(options.get("truncate", False)),
@@ -317,11 +317,13 @@ def batches(
         None if shuffle_buffer is None else at_least(shuffle_buffer, "shuffle_buffer", 0),
         None if seed is None else (key_of(seed),),
         too_long,
-        _flag(drop_last, "drop_last"),
+        flag(drop_last, "drop_last"),
     )
     one_of(too_long, "too_long", ("raise", "drop"))
     one_of(missing, "missing", ("raise", "empty"))
     one_of(workers, "workers", WORKERS)
+    if not isinstance(by, Hashable):
+        raise KIND(f"by must be the name of a column, not {said(by)}")
     ahead = at_least(prefetch, "prefetch", 0)
     found = source_of(source, Wanted(chosen, text, missing, items))
     if single:
@@ -347,12 +349,6 @@ def _names(columns: str | Sequence[Hashable]) -> tuple[Hashable, ...]:
     if not isinstance(columns, (list, tuple)) or not all(isinstance(name, (str, int)) for name in columns):
         raise KIND(f"columns must be a name or a list of names, not {said(columns)}")
     return tuple(columns)
-
-
-def _flag(value: object, name: str) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise KIND(f"{name} must be True or False, not {said(value)}")
-    return bool(value)
 
 
 def _target(to: type, options: dict[str, Any], library: str | None, device: object) -> Target:

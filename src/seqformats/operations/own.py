@@ -119,7 +119,7 @@ def kernel(
     (array([1., 5.]), array([1., 5.]))
     """
     for function, what in ((cpu, "cpu"), *([] if cuda is None else [(cuda, "cuda")])):
-        if not callable(function):
+        if not callable(function) or isinstance(function, type):
             raise KIND(f"kernel takes functions, but {what} is {said(function)}")
     if getattr(cuda, "__closure__", None):
         raise KIND(f"a kernel for CUDA reads no variables of a function around it, as {_name_of(cuda)} does")
