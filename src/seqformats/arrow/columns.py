@@ -185,11 +185,11 @@ def _chunks(column: Any) -> tuple[Sequence[Column], DataType]:
     if isinstance(column, pa.Array):
         return [column], column.type
     if not isinstance(column, pa.ChunkedArray):
-        column = _imported(column)
+        column = imported(column)
     return column.chunks, column.type
 
 
-def _imported(x: Any) -> Column:
+def imported(x: Any) -> Column:
     """The chunked array behind the PyCapsules of an object."""
     pa = library()
     if isinstance(x, (type, pa.Table, pa.RecordBatch)):

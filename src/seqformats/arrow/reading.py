@@ -23,6 +23,7 @@ from .buffers import (
     bits_set,
     bytes_of,
     items_of,
+    nulls,
     numbers,
     offsets_of,
     present_of,
@@ -99,7 +100,7 @@ class Reader:
             elif is_extension(array.type):
                 some = some._replace(array=storage_of(array))
             else:
-                raise DTYPE(f"items of {array.type} are not read here{readable(array.type, bool(self.levels))}")
+                raise DTYPE(f"items of {array.type} are not read here{readable(array.type, len(self.levels))}")
 
     @property
     def has_rows(self) -> bool:
@@ -237,7 +238,7 @@ class Reader:
             i = int(bad.argmax())
             raise BROKEN(f"{self.row(i)} is value {where[i]} of a dictionary of {len(held)}")
         if not len(held):
-            held = library().array([None], held.type)
+            held = nulls(held.type)
         return Some(held, 0, some.size, where=where.astype(np.int64), present=present)
 
     # --- items ---
