@@ -46,7 +46,6 @@ from .kinds import (
     are_items,
     is_extension,
     kind_of,
-    library,
     readable,
 )
 

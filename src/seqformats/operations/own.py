@@ -47,7 +47,7 @@ def kernel(
     ----------
     cpu : function
         ``cpu(x, *arrays, out, at, *numbers, width, lo, hi)``: the units `lo` to `hi`.  A plain function, compiled by
-        Numba without the GIL, or one compiled by the user.
+        Numba without the GIL and kept on disk, or one compiled by the user.
     cuda : function, optional
         ``cuda(x, *arrays, out, at, *numbers, width)``: all units, over the grid.  A function of a module, plain or
         decorated by ``numba.cuda.jit``, which is compiled where it is started first.  Without it the function is for
