@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cpu
+from . import cpu, store
 from .code import compiler, stamp_of_parts
 from .digest import digest
 
@@ -30,10 +30,6 @@ Seen = dict[int, tuple[int, Any]]
 """The number of everything described so far, by its identity, which is its own as long as it is held here."""
 
 
-class Unknown(Exception):
-    """Something among the dependencies of which nobody can say whether it is what it was."""
-
-
 def digest_of(function: Callable[..., Any]) -> str:
     """A digest of all that a function depends on, in hexadecimal digits; "" where that cannot be known.
 
@@ -41,10 +37,31 @@ def digest_of(function: Callable[..., Any]) -> str:
     """
     try:
         found = _described(function, {}, top=True)
-    except (Unknown, RecursionError, ValueError):  # an empty cell is a ValueError
+    except (LookupError, RecursionError, ValueError):  # an empty cell is a ValueError
         return ""
     parts = (FORMAT, found, *cpu.flags(), cpu.host(), compiler("numba"), np.__version__, sys.version, stamp_of_parts())
     return digest(repr(parts).encode()).hex()
+
+
+def read(function: Callable[..., Any], kinds: str) -> bytes | None:
+    """The code of a function for arguments of these types; None where none is kept of it as it is now."""
+    place = _place(function, kinds)
+    entry = None if place is None else store.read(*place)
+    return None if entry is None else entry.code
+
+
+def write(function: Callable[..., Any], kinds: str, code: bytes) -> None:
+    """Keep such code, where it is known what it depends on."""
+    place = _place(function, kinds)
+    if place is not None:
+        store.write(*place, store.Entry(code, {}))
+
+
+def _place(function: Callable[..., Any], kinds: str) -> tuple[str, str] | None:
+    """The name and the key of such code."""
+    of = digest_of(function)
+    name = f"own.{function.__name__}({kinds})"
+    return (name, digest(f"{name}\0{of}".encode()).hex()) if of else None
 
 
 def _described(x: Any, seen: Seen, top: bool = False) -> Any:
@@ -71,7 +88,7 @@ def _described(x: Any, seen: Seen, top: bool = False) -> Any:
         return "members", x.__qualname__, tuple(_described(member, seen) for member in x)
     if _root(x) in _KNOWN and isinstance(x, (type, BuiltinFunctionType, np.ufunc, np.dtype)):
         return "known", _module(x), getattr(x, "__qualname__", None) or repr(x)
-    raise Unknown(x)
+    raise LookupError("nobody can say whether this is what it was")
 
 
 def _of_function(x: Any, function: FunctionType, seen: Seen, top: bool) -> Any:
@@ -79,7 +96,7 @@ def _of_function(x: Any, function: FunctionType, seen: Seen, top: bool) -> Any:
     if root in _KNOWN or root == __name__.partition(".")[0]:
         return "function", function.__module__, function.__qualname__
     if x is function and not top:  # which Numba knows by an overload that nobody sees
-        raise Unknown(x)
+        raise LookupError("nobody can say whether this is what it was")
     names = set(_names(function.__code__))
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     used = {name: function.__globals__[name] for name in sorted(names) if name in function.__globals__}
