@@ -270,7 +270,7 @@ def test_tools_that_ask_for_every_attribute(hidden):
                     assert name == "no_such_name" or "pip install" in str(error), error
                     assert error.name == name
         completer = rlcompleter.Completer({"sf": sf})
-        assert completer.complete("sf.", 150)
+        assert completer.complete("sf.", 0) and completer.complete("sf.", 150)
         assert not hasattr(sf, "no_such_name")
         present = {name: hasattr(sf, name) for name in sf._MODULES}
         print(*[name for name in present if not present[name]])
