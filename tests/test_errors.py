@@ -490,9 +490,14 @@ import sys
 sys.modules["jax"] = None
 import seqformats as sf
 try:
-    sf.jax
+    sf.jax.register
+except AttributeError as error:
+    print(error)
+try:
+    from seqformats import jax
 except ModuleNotFoundError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "jax is needed here; pip install 'seqformats[jax]'\n"
+    needed = "jax is needed here; pip install 'seqformats[jax]'\n"
+    assert done.stdout == f"module 'seqformats' has no attribute 'jax': {needed}{needed}"

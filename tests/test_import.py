@@ -234,3 +234,70 @@ def test_services_are_there_when_they_are_asked_for():
             assert callable(registry.service(name)), name
         """
     assert python(script) == []
+
+
+# Every library that is not required, hidden where it is installed.
+HIDDEN = """
+    import sys
+
+    class Hidden:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] in {hidden!r}:
+                raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+    sys.meta_path.insert(0, Hidden())
+    """
+OPTIONAL = ["awkward", "cupy", "datasets", "jax", "matplotlib", "pyarrow", "spacy", "thinc", "torch", "transformers"]
+
+
+@pytest.mark.parametrize("hidden", [OPTIONAL, []], ids=["no other library", "what is installed"])
+def test_tools_that_ask_for_every_attribute(hidden):
+    """`help`, `inspect`, `copy` and completion meet no error but an AttributeError, which says what to install."""
+    script = textwrap.dedent(HIDDEN).format(hidden=hidden) + textwrap.dedent("""
+        import doctest, inspect, pydoc, rlcompleter, unittest.mock
+        import seqformats as sf
+
+        modules = [sf, *[getattr(sf, name) for name in sf._MODULES if hasattr(sf, name)]]
+        for module in modules:
+            pydoc.render_doc(module)
+            inspect.getmembers(module)
+            unittest.mock.create_autospec(module)
+            doctest.DocTestFinder().find(module)
+            for name in {*dir(module), *getattr(module, "__all__", ()), "no_such_name"}:
+                try:
+                    getattr(module, name)
+                except AttributeError as error:
+                    assert name == "no_such_name" or "pip install" in str(error), error
+                    assert error.name == name
+        completer = rlcompleter.Completer({"sf": sf})
+        assert completer.complete("sf.", 0) and completer.complete("sf.", 150)
+        assert not hasattr(sf, "no_such_name")
+        present = {name: hasattr(sf, name) for name in sf._MODULES}
+        print(*[name for name in present if not present[name]])
+        """)
+    absent = python(script)
+    assert absent == ["jax"] if hidden else absent in ([], ["jax"])
+
+
+def test_the_error_of_what_needs_a_library():
+    """Attributes say what to install; so does the import, in the class that an import has."""
+    script = textwrap.dedent(HIDDEN).format(hidden=OPTIONAL) + textwrap.dedent("""
+        import seqformats as sf
+
+        for name, extra in (("jax", "jax"), ("thinc.use", "thinc"), ("thinc.with_array", "thinc")):
+            module, _, rest = name.partition(".")
+            try:
+                getattr(getattr(sf, module), rest or "register")
+            except AttributeError as error:
+                assert f"pip install 'seqformats[{extra}]'" in str(error), error
+                assert isinstance(error.__cause__, ModuleNotFoundError)
+            else:
+                raise AssertionError(name)
+            try:
+                exec(f"from seqformats.{module} import {rest or 'register'}")
+            except ImportError as error:
+                assert extra in str(error)
+            else:
+                raise AssertionError(name)
+        """)
+    assert python(script) == []

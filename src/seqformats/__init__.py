@@ -10,6 +10,7 @@ from .arrays.memory import keep_memory, kept_memory
 from .converters import nested as _nested  # noqa: F401  registers the conversions of nested lists
 from .converters.convert import convert
 from .errors import ConversionError, DeviceError, OutOfMemory, SeqFormatError, StructureError
+from .errors import no_attribute as _no_attribute
 from .formats import Chunks, List, LoD, Masked, Packed, Padded, Pairs, Ragged, is_valid_lod
 from .later import imported as _imported
 from .launch.threads import num_threads, set_num_threads
@@ -437,7 +438,10 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
             hint = _hints.for_attribute(name, (*__all__, *_MODULES))
             # with a name of its own, or Python would look for a near one too
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
-        module = _imported(f".{_LATER.get(name, name)}", __name__)
+        try:
+            module = _imported(f".{_LATER.get(name, name)}", __name__)
+        except ImportError as error:
+            raise _no_attribute(__name__, name, error) from error
         globals()[name] = found = module if name in _MODULES else getattr(module, name)
         return found
 

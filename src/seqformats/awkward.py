@@ -74,7 +74,7 @@ def from_awkward(x: object, *, missing: str = "raise", items: object = "raise") 
     >>> sf.from_awkward(ak.Array([["to", "be"], ["or"]])).lengths()
     [[2, 1], [2, 2, 2]]
     """
-    if missing not in ("raise", "empty"):
+    if not isinstance(missing, str) or missing not in ("raise", "empty"):
         raise KIND(f'missing must be "raise" or "empty", not {said(missing)}')
     if isinstance(items, str) and items != "raise":
         raise KIND(f'items must be "raise" or a number, not {said(items)}')

@@ -168,3 +168,12 @@ def needed(module: str, extra: str) -> ModuleType:
         raise ModuleNotFoundError(
             f"{error.name} is needed here; pip install 'seqformats[{extra}]'", name=error.name
         ) from None
+
+
+def no_attribute(module: str, name: str, error: ImportError) -> AttributeError:
+    """Make the error of an attribute that needs a library which is absent.
+
+    ``hasattr``, ``help`` and ``inspect.getmembers`` ask for every attribute and expect no other kind of error.
+    """
+    # With a name of its own, or Python would look for a near one too.
+    return AttributeError(f"module {module!r} has no attribute {name!r}: {error}", name=name)

@@ -553,3 +553,101 @@ def test_an_interrupt_ends_the_loader_and_its_workers(everybody, tmp_path):
 def test_examples(module):
     assert doctest.testmod(module).failed == 0
     assert pathlib.Path(module.__file__).exists()
+
+
+# --- what does not know of workers by itself -------------------------------------------------------------------------
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Batches of `sf.batches`, in each worker of a loader."""
+
+    def __init__(self, source, **options):
+        self.source, self.options = source, options
+
+    def __iter__(self):
+        for batch in sf.batches(self.source(), max_items=40, to=sf.Ragged, **self.options):
+            yield batch.data.tolist()
+
+
+def rows_of_workers(source, count, **options):
+    """All items that a loader with so many workers gives."""
+    more = {"multiprocessing_context": "fork"} if count else {}
+    loader = DataLoader(Stream(source, **options), batch_size=None, num_workers=count, **more)
+    return [item for batch in loader for item in batch]
+
+
+SOURCES = {
+    "a list": lambda: [[i] * (1 + i % 5) for i in range(100)],
+    "an iterator": lambda: iter([[i] * (1 + i % 5) for i in range(100)]),
+    "an encoding": lambda: sf.convert([[i] * (1 + i % 5) for i in range(100)], sf.Ragged),
+    "encodings": lambda: (sf.convert([[i] * (1 + i % 5) for i in range(k, k + 10)], sf.LoD) for k in range(0, 100, 10)),
+    "nothing": list,
+    "two rows": lambda: [[5], [6, 6]],
+}
+OPTIONS = [{}, {"seed": 3, "prefetch": 0}, {"shuffle_buffer": 0}]
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker processes:UserWarning")
+@pytest.mark.parametrize(("name", "options"), [*zip(SOURCES, itertools.cycle(OPTIONS), strict=False)])
+def test_workers_divide_the_rows(name, options):
+    """Each row comes once from any number of workers; without a word on workers there is an error."""
+    source = SOURCES[name]
+    everything = sorted(rows_of_workers(source, 0, **options))
+    assert sorted(rows_of_workers(source, 1, **options)) == everything
+    for count in (2, 3):
+        assert sorted(rows_of_workers(source, count, workers="divide", **options)) == everything
+    assert sorted(rows_of_workers(source, 2, workers="each", **options)) == sorted(2 * everything)
+    assert sorted(rows_of_workers(source, 0, workers="divide", **options)) == everything
+    with pytest.raises(sf.ConversionError, match=r'worker \d of 2 of a DataLoader.*workers="divide".*SF206'):
+        rows_of_workers(source, 2, **options)
+
+
+def test_workers_divide_rows_that_are_left():
+    """What is too long is left out before rows are divided, and an error names the row of the source."""
+    rows = [[i] * (50 if i % 2 else 3) for i in range(20)]
+    assert sorted(set(rows_of_workers(lambda: rows, 2, workers="divide", too_long="drop"))) == list(range(0, 20, 2))
+    with pytest.raises(sf.StructureError, match="row 1 has 50 items"):
+        rows_of_workers(lambda: rows, 2, workers="divide")
+    with pytest.raises(sf.ConversionError, match='workers must be "raise", "divide" or "each"'):
+        sf.batches(rows, max_items=9, workers="all")
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_the_state_behind_workers_is_an_error(persistent):
+    """The sampler has given more batches than the loader has returned, and nobody tells it."""
+    texts = Texts(300)
+    batches = sf.torch.BucketSampler(texts.lengths, 128, seed=1)
+    loader = DataLoader(
+        texts,
+        batch_sampler=batches,
+        collate_fn=collate,
+        num_workers=2,
+        multiprocessing_context="fork",
+        persistent_workers=persistent,
+    )
+    assert batches.state_dict()["taken"] == 0
+    for _ in range(2):
+        for used, _ in enumerate(itertools.islice(loader, 3), 1):
+            with pytest.raises(sf.StructureError, match=r"2 workers.*state_dict\(taken=.*SF117"):
+                batches.state_dict()
+            assert batches.state_dict(taken=used)["taken"] == used
+    batches.set_epoch(1)
+    assert batches.state_dict()["taken"] == 0
+    direct = iter(batches)
+    next(direct)
+    assert batches.state_dict()["taken"] == 1
+    batches.load_state_dict(batches.state_dict())
+    assert batches.state_dict()["taken"] == 1
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+def test_the_state_behind_workers_of_torchdata_is_the_loaders():
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    texts = Texts(300)
+    batches = sf.torch.BucketSampler(texts.lengths, 128, seed=1)
+    loader = stateful(texts, batch_sampler=batches, collate_fn=collate, num_workers=2, multiprocessing_context="fork")
+    begun = iter(loader)
+    next(begun)
+    loader.state_dict()
+    with pytest.raises(sf.StructureError, match="2 workers"):
+        batches.state_dict()

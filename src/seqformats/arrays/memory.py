@@ -11,6 +11,7 @@ or a fork could find locked, and a block that was not taken after all is free as
 
 import itertools
 import math
+import operator
 import sys
 from collections.abc import Callable
 from operator import attrgetter
@@ -250,9 +251,13 @@ def keep_memory(limit: int | None) -> None:
     """
     global _kept, empty, zeros
     if limit is not None:
-        if isinstance(limit, (bool, np.bool_)) or not hasattr(limit, "__index__"):
+        try:
+            number = None if isinstance(limit, (bool, np.bool_)) else operator.index(limit)
+        except TypeError:  # an array of several has the method too
+            number = None
+        if number is None:
             raise WHOLE(f"the memory to keep must be an integer, of bytes, or None, not {type(limit).__name__}")
-        limit = limit.__index__()
+        limit = number
         if limit < 0:
             raise RANGE(f"the memory to keep must be at least 0 bytes, not {said(limit)}")
     if not limit:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, DType, Shape
-from ..errors import BROKEN, ITEMS
+from ..errors import BROKEN, DTYPE, ITEMS
 from ..formats.ragged import gathered
 from ..formats.structure import Structure
 from ..limits import NO_ROOM, no_room
-from .kinds import BITS, NOTHING, Column, as_numpy, kind_of, library
+from .kinds import BITS, NOTHING, Column, DataType, as_numpy, kind_of, library
 
 _UINT8 = np.dtype(np.uint8)
 
@@ -130,6 +130,15 @@ def rows_of(some: Some, data: Array, item: Shape) -> Array:
     assert some.starts is not None
     rows: Array = gathered(NUMPY, np.ascontiguousarray(data), item, some.runs, some.starts).data
     return rows
+
+
+def nulls(type: DataType) -> Column:
+    """One entry that is null; TypeError for a type of which Arrow makes none."""
+    pa = library()
+    try:
+        return pa.nulls(1, type)
+    except pa.ArrowException as error:
+        raise DTYPE(f"an empty dictionary of {type} is not read here: {error}") from None
 
 
 def single_bytes(array: Column) -> Column:

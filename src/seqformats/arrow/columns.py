@@ -134,7 +134,10 @@ def from_table(
     if columns is None:
         wanted = names
     else:
-        wanted = [columns] if isinstance(columns, str) else list(columns)
+        try:
+            wanted = [columns] if isinstance(columns, str) else list(columns)
+        except TypeError:
+            raise KIND(f"columns must be names, not {said(columns)}") from None
     found: dict[str, Any] = {}
     for name in wanted:
         if not isinstance(name, str):
@@ -182,11 +185,11 @@ def _chunks(column: Any) -> tuple[Sequence[Column], DataType]:
     if isinstance(column, pa.Array):
         return [column], column.type
     if not isinstance(column, pa.ChunkedArray):
-        column = _imported(column)
+        column = imported(column)
     return column.chunks, column.type
 
 
-def _imported(x: Any) -> Column:
+def imported(x: Any) -> Column:
     """The chunked array behind the PyCapsules of an object."""
     pa = library()
     if isinstance(x, (type, pa.Table, pa.RecordBatch)):

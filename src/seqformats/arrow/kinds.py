@@ -119,13 +119,27 @@ def as_numpy(data: Array, type: DataType) -> Array:
     return dates
 
 
-def readable(type: DataType, within: bool) -> str:
-    """What to do with a type that is not read here, within lists or not, as the end of an error's sentence."""
+def readable(type: DataType, levels: int) -> str:
+    """Say what to do with a type that is not read here, within so many lists, as the end of an error's sentence."""
     name = str(type)
-    if kind_of(type).what == STRUCT or name.startswith("map<"):
-        return "; take their fields one by one" if within else "; sf.from_table({name: column}) reads their fields"
+    if name.startswith("map<"):
+        made = _within("pa.ListArray.from_arrays({0}.offsets, {0}.keys)", levels)
+        return f"; sf.from_arrow({made}) reads their keys, and so .items their values"
+    if kind_of(type).what == STRUCT:
+        if not levels:
+            return "; sf.from_table({name: column}) reads their fields"
+        return f"; sf.from_arrow({_within('{0}.field(0)', levels)}) reads their first field"
     if name.startswith("decimal"):
-        return "; pc.cast(column, pa.list_(pa.float64())) makes floats of them"
+        lists = "pa.list_(" * levels + "pa.float64()" + ")" * levels
+        return f"; pc.cast(column, {lists}) makes floats of them"
     if name.startswith("run_end_encoded"):
-        return "; pc.run_end_decode(column) is a plain one"
+        return f"; {_within('pc.run_end_decode({0})', levels)} is a plain one"
     return "; numbers, bools, times, bytes and text are read, in lists or by themselves"
+
+
+def _within(items: str, levels: int, column: str = "column") -> str:
+    """Write Python that makes a column of other items within the same lists."""
+    if not levels:
+        return items.format(column)
+    inner = _within(items, levels - 1, f"{column}.values")
+    return f"type({column}).from_arrays({column}.offsets, {inner})"

@@ -23,6 +23,7 @@ from .buffers import (
     bits_set,
     bytes_of,
     items_of,
+    nulls,
     numbers,
     offsets_of,
     present_of,
@@ -45,7 +46,6 @@ from .kinds import (
     are_items,
     is_extension,
     kind_of,
-    library,
     readable,
 )
 
@@ -99,7 +99,7 @@ class Reader:
             elif is_extension(array.type):
                 some = some._replace(array=storage_of(array))
             else:
-                raise DTYPE(f"items of {array.type} are not read here{readable(array.type, bool(self.levels))}")
+                raise DTYPE(f"items of {array.type} are not read here{readable(array.type, len(self.levels))}")
 
     @property
     def has_rows(self) -> bool:
@@ -237,7 +237,7 @@ class Reader:
             i = int(bad.argmax())
             raise BROKEN(f"{self.row(i)} is value {where[i]} of a dictionary of {len(held)}")
         if not len(held):
-            held = library().array([None], held.type)
+            held = nulls(held.type)
         return Some(held, 0, some.size, where=where.astype(np.int64), present=present)
 
     # --- items ---
@@ -314,7 +314,10 @@ class Reader:
         if some.size == 0:
             return np.zeros((0, *item))
         self.has_no_nulls(np.zeros(some.size, bool))
-        value = np.asarray(self.items)
+        try:
+            value = np.asarray(self.items)
+        except ValueError:
+            value = np.empty((), object)
         if value.shape not in ((), item) or value.dtype.hasobject:
             raise EXACT(f"items must be one value or one item of shape {item}, not {said(self.items)}")
         return allocated(_full, (some.size, *item), value.dtype, value)

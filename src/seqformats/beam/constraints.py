@@ -11,7 +11,7 @@ from ..arrays import Array, is_array
 from ..converters.convert import convert
 from ..converters.layouts import at_least
 from ..errors import BEYOND, COUNTS, EMPTY, KIND, RANGE, said
-from ..formats import Encoding, LoD, Ragged
+from ..formats import LoD, Ragged, is_own
 from ..formats.structure import whole
 from ..limits import remember
 from ..operations.batch import join_batches
@@ -58,7 +58,7 @@ class AllowedTokens(Constraint):
             return
         given: Any = trie_or_lists
         self._each = is_nested(given)
-        if self._each and isinstance(given, Encoding):
+        if self._each and is_own(given):
             given = convert(given, list)
         self._batches = [token_batch(part, "the allowed sequences") for part in (given if self._each else [given])]
 
@@ -237,7 +237,7 @@ class BannedTokens(Constraint):
 
     def __init__(self, tokens: object, *, until: int | None = None) -> None:
         self._until = None if until is None else at_least(until, "until", 1)
-        if isinstance(tokens, Encoding):
+        if is_own(tokens):
             tokens = token_lists(tokens, "the banned tokens")
         if is_token(tokens):
             tokens = [tokens]

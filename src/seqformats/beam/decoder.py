@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import Array, frozen
 from ..errors import TURN
 from ..formats import Ragged
+from ..formats.structure import whole
 from .agreed import agreed
 from .joining import joined
 from .memory import Memories, arrays_among, check_memory, check_place, check_rows, parts, place_of, rows_of
@@ -84,7 +85,7 @@ class BeamDecoder:
         sources = per_source(options, n)
         selection = self._selection = Selection(options, sources, place)
         rule, prune, groups = selection.rule, selection.prune, selection.groups
-        self._search = Search(sources, rule, prune, groups, options.n_best, apart=selection.apart)
+        self._search = Search(sources, rule, prune, groups, whole(options.n_best, "n_best"), apart=selection.apart)
         selection.begin(self._search.live)
         self._options, self._place, self._shared = options, place, options.shared
         self._paths, self._coverage = Paths(traced=bool(options.trace)), options.made_coverage()

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import Array
 from ..converters.convert import convert
 from ..errors import BEYOND, COUNTS, EMPTY, KIND, said
-from ..formats import Encoding
+from ..formats import is_own
 from . import candidates
 from .candidates import Query
 from .live import Live
@@ -58,7 +58,7 @@ class LexicalConstraints(Constraint):
 
     def __init__(self, phrases: object) -> None:
         self._each = is_nested(phrases)
-        if isinstance(phrases, Encoding):
+        if is_own(phrases):
             phrases = convert(phrases, list) if phrases.keeps_levels else token_lists(phrases, "the phrases")
         if not isinstance(phrases, (list, tuple)):
             raise KIND(f"phrases must be lists of tokens, not {type(phrases).__name__}")

@@ -29,7 +29,7 @@ _CARRIED = (str, bytes, numbers.Number, np.generic, type(None), types.ModuleType
 
 def array_like(x: object) -> bool:
     """Is this an array or an encoding, whose rows are gathered?"""
-    return is_array(x) or isinstance(x, (Encoding, Pairs))
+    return is_array(x) or issubclass(type(x), (Encoding, Pairs))
 
 
 def telling(x: object) -> Callable[..., Any] | None:
@@ -194,7 +194,7 @@ def check_rows(found: list[Any], rows: int | None, what: str) -> int | None:
             if len(part.shape) == 0:
                 raise SHAPE(f"{what} holds an array without axes; its first axis must be the rows")
             count = part.shape[0]
-        elif isinstance(part, (Encoding, Pairs)):
+        elif array_like(part):
             count = len(part)
         elif telling(part) or not part:  # what is empty holds nothing that could follow
             continue
@@ -264,7 +264,7 @@ class Memories:
             if is_array(x):
                 array = x if type(x) is np.ndarray else adopt(x, "memory")[1]
                 return library.gather(array, parents, at_place, self._buffer(number, library, array, parents.size))
-            if isinstance(x, (Encoding, Pairs)):
+            if array_like(x):
                 return x[parents]
             if telling(x):
                 return told(x, beside(parents, scores) if _is_cache(x) else at_place, tokens)
@@ -366,7 +366,7 @@ def rows_of(x: Any, rows: Array, what: str) -> Any:
         if is_array(part):
             library, array = adopt(part, what)
             return library.take(array, rows, 0)
-        if isinstance(part, (Encoding, Pairs)):
+        if array_like(part):
             return part[rows]
         return part if telling(part) else type(part)([part[i] for i in rows.tolist()])
 

@@ -14,7 +14,7 @@ from .. import hints
 from ..arrays import Array, has_items, is_array, to_host
 from ..converters.layouts import at_least
 from ..errors import COUNTS, EMPTY, KIND, OPTION, RANGE, ROOM, TURN
-from ..formats import Encoding, LoD, Ragged
+from ..formats import LoD, Ragged, is_own
 from ..formats.structure import integers, whole
 from .coverage import Coverage
 from .names import HINTS
@@ -123,7 +123,7 @@ class More:
 def _each(name: str, value: object) -> bool:
     """Is this an option with one value for each source?"""
     if name == "end":
-        return isinstance(value, Encoding)
+        return is_own(value)
     return value.each if isinstance(value, Sample) else has_items(value)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays import Array, is_array
 from ..errors import EMPTY
-from ..formats import Encoding, Ragged
+from ..formats import Ragged, is_own
 from .tokens import token_batch
 
 
@@ -27,7 +27,7 @@ def last_tokens(prompts: Ragged[Array]) -> Array:
 
 def where_wanted(given: object) -> list[object]:
     """Starts or prompts, where they say which arrays are wanted: as arrays or encodings, but NumPy's."""
-    like = given._sample() if isinstance(given, Encoding) else given
+    like = given._sample() if is_own(given) else given
     return [given] if is_array(like) and not isinstance(like, np.ndarray) else []
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import Array, frozen
+from ..errors import KIND, said
 from ..formats import LoD, Ragged
 from ..formats.structure import Structure
 from ..operations.batch import inverse_order
@@ -66,6 +67,8 @@ class BeamState:
     __slots__ = ("_live", "_place", "_prefixes", "memory", "moved", "prompt", "shared", "t")
 
     def __init__(self, live: Live, place: Place, memory: object, shared: object, prompt: Ragged | None) -> None:
+        if type(live) is not Live:
+            raise KIND(f"a search makes its states itself, of hypotheses that live, not of {said(live)}")
         self._live, self._place = live, place
         self._prefixes: Ragged | None = None
         self.memory: Any = memory

@@ -141,7 +141,7 @@ class Prune:
         if self.absolute is not None and not number(self.absolute, "absolute") >= 0:
             raise RANGE(f"absolute must be at least 0, not {said(self.absolute)}")
         if self.per_parent is not None:
-            at_least(self.per_parent, "per_parent", 1)
+            object.__setattr__(self, "per_parent", at_least(self.per_parent, "per_parent", 1))
         is_flag(self.safe, "safe")
 
     def thresholds(self) -> Array:

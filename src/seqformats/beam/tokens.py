@@ -11,7 +11,7 @@ from ..arrays import Array, is_array, shape_of, to_host
 from ..converters.convert import convert
 from ..converters.layouts import at_least
 from ..errors import COUNTS, KIND, LENGTHS
-from ..formats import Encoding, List, Ragged
+from ..formats import List, Ragged, is_own
 from ..formats.structure import integers
 from ..limits import OBJECT, check_room
 
@@ -31,7 +31,7 @@ def is_token(x: object) -> bool:
 
 def is_nested(given: object) -> bool:
     """Are these sequences of tokens for each source, and not for all?"""
-    if isinstance(given, Encoding):
+    if is_own(given):
         return len(given._levels) > 1
     lists = (list, tuple)
     return isinstance(given, lists) and any(isinstance(s, lists) and not all(map(is_token, s)) for s in given)
@@ -49,18 +49,18 @@ def one_by_one(given: Any) -> Any:
 
 def token_lists(given: object, what: str) -> list[Array]:
     """Sequences of tokens, from a list of lists, an encoding, ..."""
-    if isinstance(given, Encoding):
+    if is_own(given):
         given = convert(given, Ragged if given.keeps_levels else List)
         given = convert(given, List).items
     given = one_by_one(given)
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+    if isinstance(given, (str, bytes)) or not (isinstance(given, Iterable) and hasattr(type(given), "__iter__")):
         raise KIND(f"{what} must be sequences of tokens, not {type(given).__name__}")
     return [tokens_of(x, what) for x in given]
 
 
 def token_batch(given: object, what: str) -> Ragged[Array]:
     """The same in one array; those of an encoding are never apart."""
-    if isinstance(given, Encoding):
+    if is_own(given):
         batch = convert(given, Ragged)
         return Ragged._sealed(tokens_of(batch.data, what), batch._structure)
     found = token_lists(given, what)
@@ -69,7 +69,7 @@ def token_batch(given: object, what: str) -> Ragged[Array]:
 
 def ends_of(given: object, n: int) -> list[Array]:
     """The tokens that end a hypothesis of each source."""
-    if isinstance(given, Encoding):
+    if is_own(given):
         found = token_lists(given, "end")
         if len(found) != n:
             raise COUNTS(f"end has the ids of {len(found)} sources, but there are {n} sources")

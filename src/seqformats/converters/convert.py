@@ -35,10 +35,10 @@ E = TypeVar("E", bound=Encoding)
 @registry.provides("as_own")
 def as_own(x: object) -> Encoding:
     """An encoding, a user's dataclass or a bare list as an encoding of this library; TypeError for anything else."""
-    x = as_encoding(x)
-    if is_tree(x):
-        raise no_encoding(x, "no single batch")
-    return x if isinstance(x, Encoding) else convert(x, _own_kind(x))
+    own: Any = as_encoding(x)
+    if is_tree(own):
+        raise no_encoding(own, "no single batch")
+    return own if issubclass(type(own), Encoding) else convert(own, _own_kind(own))  # type: ignore[no-any-return]
 
 
 @registry.provides("in_pieces")

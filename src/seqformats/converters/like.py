@@ -81,14 +81,14 @@ def back_to(y: Any, x: Any, level: int) -> Any:
         return Pairs(*[b if is_array(b) else back_to(b, a, level) for a, b in ((x.one, y.one), (x.two, y.two))])
     if isinstance(y, Pairs):
         raise BATCH(f"Pairs go back to Pairs alone, not to {type(x).__name__}; take y.one or y.two")
-    same = isinstance(x, Encoding) and isinstance(y, Encoding) and y._structure is x._structure
+    same = issubclass(type(x), Encoding) and issubclass(type(y), Encoding) and y._structure is x._structure
     if same and not (x.keeps_levels or y.keeps_levels):
         return relaid(y, x)
     y = as_encoding(y)
     kind = registry.kind_of(x)
     if kind is None or not is_encoding(y):
         raise no_encoding(y if kind else x)
-    if not isinstance(x, Encoding):
+    if not issubclass(type(x), Encoding):
         return convert(back_to(y, as_own(x), level), kind)
     y = as_own(y)
     own = structure_of(x, level)

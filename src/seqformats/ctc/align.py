@@ -11,7 +11,7 @@ from ..arrays import Array
 from ..beam.tokens import token_batch
 from ..converters.convert import convert
 from ..errors import BEYOND, COUNTS
-from ..formats import Encoding, LoD, Ragged
+from ..formats import LoD, Ragged, is_own
 from ..launch.kernel import Work, kernel
 from ..operations.annotations import Batch
 from .frames import Frames, flag, frames_of
@@ -153,7 +153,7 @@ def ctc_align(log_probs: Batch, targets: object, *, blank: int = 0, normalised: 
 def _labels(targets: object, frames: Frames) -> Ragged[Array]:
     """The labels on the host, looked at."""
     given: Any = targets
-    if isinstance(given, Encoding) and len(given._levels) > 1:
+    if is_own(given) and len(given._levels) > 1:
         lod = convert(given, LoD)
         given = Ragged._sealed(lod.data, lod._levels[-1])
     labels = token_batch(given, "targets")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, is_array, to_host
-from ..errors import NAN, RESULT, RETURNED
+from ..errors import KIND, NAN, RESULT, RETURNED, said
 from ..formats import Ragged
 from ..formats.structure import Structure
 from .prefixes import Prefixes
@@ -52,6 +52,8 @@ class CTCState:
     __slots__ = ("_history", "_put", "_rows", "parents", "source", "t", "tokens")
 
     def __init__(self, history: History, rows: Array, source: Array, t: int, put: Callable[[Array], Array]) -> None:
+        if type(history) is not History:
+            raise KIND(f"a search makes its states itself, of the prefixes that it has shown, not of {said(history)}")
         self._history, self._rows, self._put = history, rows, put
         self.tokens, self.parents = put(history.tokens[rows]), put(history.parents[rows])
         self.source = put(source)

@@ -2,7 +2,7 @@
 
 from ..when_imported import when_imported
 from .chunks import Chunks
-from .encoding import Encoding
+from .encoding import Encoding, is_own
 from .list import List
 from .lod import LoD, is_valid_lod, level_index, rows_of_level, structure_of
 from .masked import Masked
@@ -28,6 +28,7 @@ __all__ = [
     "Padded",
     "Pairs",
     "Ragged",
+    "is_own",
     "is_valid_lod",
     "level_index",
     "rows_of_level",

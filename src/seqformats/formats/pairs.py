@@ -127,7 +127,7 @@ def pair(one: Encoding, two: Encoding) -> Pairs:
 
 def is_encoding(x: object) -> bool:
     """An encoding of this library or a user's dataclass with a conversion."""
-    return isinstance(x, (Encoding, Pairs)) or registry.kind_of(x) is not None
+    return issubclass(type(x), (Encoding, Pairs)) or registry.kind_of(x) is not None
 
 
 def count(x: object) -> int:

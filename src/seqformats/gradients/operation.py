@@ -65,7 +65,7 @@ class Operand(NamedTuple):
 
 def operand(x: object, what: str = "take x.one and x.two") -> Operand:
     """A batch of the caller's as an encoding of this library, and the ways back; `what` helps where it is Pairs."""
-    if isinstance(x, Encoding):
+    if issubclass(type(x), Encoding):  # isinstance believes an object that says so itself
         return Operand(x)
     if isinstance(x, (list, tuple)):
         return Operand(as_encoding(x), *(2 * (lambda y: in_kind_of(y, x),)))
@@ -277,7 +277,7 @@ class Operation:
         """The same of what has not come through the door, where its function has begun."""
         y: R
         door, given = self.door, options
-        if not isinstance(x, Encoding):
+        if not (isinstance(x, Encoding) and issubclass(type(x), Encoding)):
             return self.prepare(x, *options).run()  # type: ignore[no-any-return]
         if self.check is not None:
             options = self.check(x, *options)

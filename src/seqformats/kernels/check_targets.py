@@ -54,5 +54,11 @@ def cuda(y: Array, out: Integers, at: Layout, classes: int, ignore: int, ignores
 
 
 KERNEL = KernelSpec(
-    cpu, cuda, CALCULATES, "units", tuple((kind,) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4")), STREAMS
+    cpu,
+    cuda,
+    CALCULATES,
+    "units",
+    tuple((kind,) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4")),
+    STREAMS,
+    rare=True,
 )

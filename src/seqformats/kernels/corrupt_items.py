@@ -118,4 +118,4 @@ def cuda(
         u += gpu.gridDim.x * gpu.blockDim.y
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(("i1", "i2", "i4", "i8", "u1", "u2", "u4"), 3))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", alike(("i1", "i2", "i4", "i8", "u1", "u2", "u4"), 3), rare=True)

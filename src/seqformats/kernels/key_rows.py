@@ -70,4 +70,4 @@ def cuda(x: Array, keys: Integers, ids: Integers, at: Layout, bits: int, least: 
         put(keys, ids, (at.cum[i3] + t3) * width + k, key_of(d, bits, least, order), t3)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike((*SIGNED, "u1"), 1))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike((*SIGNED, "u1", "u2", "u4"), 1))

@@ -157,4 +157,5 @@ KERNEL = KernelSpec(
     "blocks",
     tuple((kind, "u1", "u1", kind, "u1") for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4")),
     STREAMS,
+    rare=True,
 )

@@ -261,4 +261,4 @@ def short(
         u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike((*SIGNED, "u1"), 2), 1 << 18, short)
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike((*SIGNED, "u1", "u2", "u4"), 2), 1 << 18, short)

@@ -73,4 +73,4 @@ def cuda(
         put_ordered(values, out, d3 * width + k, d, u, wanted)
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike((*SIGNED, "u1"), 2))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "lines", alike((*SIGNED, "u1", "u2", "u4"), 2))

@@ -364,7 +364,9 @@ def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | No
     """A kernel of a user's functions, which is in no table."""
     made = Kernel(name)
     with loading:
-        made.spec = imported("..kernels.parts.own", __package__).spec_of(cpu, cuda, over)
+        made.spec = imported("..kernels.parts.own", __package__).spec_of(
+            cpu, cuda, over, imported("..native.dependencies", __package__)
+        )
         made.functions["cpu"] = made.spec.cpu
         if made.spec.cuda is not None:
             made.functions["cuda"] = made.spec.cuda

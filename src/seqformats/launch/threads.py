@@ -9,6 +9,7 @@ looks at the slots, and can begin again at any time; and a task keeps the arrays
 """
 
 import contextlib
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -107,9 +108,13 @@ def set_num_threads(k: int | None) -> None:
     """
     global _chosen
     if k is not None:
-        if isinstance(k, (bool, np.bool_)) or not hasattr(k, "__index__"):
+        try:
+            number = None if isinstance(k, (bool, np.bool_)) else operator.index(k)
+        except TypeError:  # an array of several has the method too
+            number = None
+        if number is None:
             raise WHOLE(f"the number of threads must be an integer or None, not {type(k).__name__}")
-        k = k.__index__()
+        k = number
         if k < 1:
             raise RANGE(f"the number of threads must be at least 1, not {said(k)}")
         k = min(k, _MOST)

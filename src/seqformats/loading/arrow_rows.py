@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..arrow import from_arrow
-from ..arrow.columns import rows_or_sequences
+from ..arrow.columns import imported, rows_or_sequences
 from ..errors import BROKEN, COLUMNS, MIXED, NULLS, SeqFormatError, StructureError, needed
 from .rows import DICT, ONE, Rows, Wanted, objects
 
@@ -29,9 +29,7 @@ def column_of(column: Any, name: Hashable, wanted: Wanted, at: Rows) -> Any:
     """A column: lists as a batch, single values as an array; StructureError names the first row that is none."""
     pa = needed("pyarrow", "loaders")
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-        column = pa.chunked_array(column) if hasattr(column, "__arrow_c_stream__") else pa.array(column)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        column = imported(column)
     try:
         return _values(column, name, wanted, pa)
     except (SeqFormatError, TypeError, pa.ArrowException):
@@ -53,6 +51,7 @@ def _values(column: Any, name: Hashable, wanted: Wanted, pa: Any) -> Any:
         return from_arrow(column, missing=wanted.missing, items=wanted.items)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if str(kind).removeprefix("large_").removesuffix("_view") in ("string", "binary"):
+        column.validate(full=True)  # Arrow follows offsets without a look at them
         return objects(column.to_pylist())
     return rows_or_sequences(column, wanted.missing, wanted.items)
 
@@ -71,17 +70,25 @@ def _first_wrong(column: Any, name: Hashable, wanted: Wanted, pa: Any) -> int:
 
 
 def _nulls(row: Any, pa: Any) -> str:
-    """What is null in a row, and what stands for it; "" where nothing is."""
-    if row.null_count:
-        if pa.types.is_nested(row.type) and not pa.types.is_fixed_size_list(row.type):
-            return 'it is null; missing="empty" makes such sequences empty'
-        return "it is null; items=0, say, gives what such ones become"
-    while pa.types.is_nested(row.type) and not pa.types.is_struct(row.type):
-        row = row.flatten()
+    """What is null in a row, and what stands for it; "" where nothing is, and where the row is broken."""
+    subject = "it"
+    if isinstance(row, pa.ChunkedArray):
+        row = next((chunk for chunk in row.chunks if len(chunk)), pa.nulls(0))
+    while len(row):
+        try:
+            row.validate(full=True)  # Arrow follows offsets without a look at them
+        except pa.ArrowException:
+            return ""
+        nested = pa.types.is_nested(row.type) and not pa.types.is_fixed_size_list(row.type)
         if row.null_count:
-            if pa.types.is_nested(row.type):
-                return 'a sequence in it is null; missing="empty" makes such ones empty'
-            return "an item in it is null; items=0, say, gives what such ones become"
+            if nested:
+                subject = "it is null" if subject == "it" else "a sequence in it is null"
+                return f'{subject}; missing="empty" makes such sequences empty'
+            subject = "it is null" if subject == "it" else "an item in it is null"
+            return f"{subject}; items=0, say, gives what such ones become"
+        if not pa.types.is_nested(row.type) or pa.types.is_struct(row.type) or pa.types.is_map(row.type):
+            return ""
+        row, subject = row.flatten(), "in it"
     return ""
 
 
@@ -128,16 +135,15 @@ def _opened(given: Any, pa: Any) -> tuple[Iterator[Any], bool]:
         return iter([given]), False
     stream = hasattr(given, "__arrow_c_stream__")
     if isinstance(given, (pa.Array, pa.ChunkedArray)):
-        return iter(pa.chunked_array(given if stream else [given]).chunks), True
+        return iter(given.chunks if stream else [given]), True
     try:
         if stream:
             return iter(pa.RecordBatchReader.from_stream(given)), False
         return iter([pa.record_batch(given)]), False
     except pa.ArrowInvalid:  # it has no columns, so it is one
-        try:
-            return iter(pa.chunked_array(given if stream else [pa.array(given)]).chunks), True
-        except pa.ArrowException as error:
-            raise BROKEN(f"{type(given).__name__} cannot be read as Arrow data: {error}") from error
+        return iter(imported(given).chunks), True
+    except (ValueError, TypeError) as error:  # of a capsule that is none
+        raise BROKEN(f"{type(given).__name__} cannot be read as Arrow data: {error}") from error
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

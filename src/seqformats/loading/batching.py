@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from types import TracebackType
@@ -15,7 +16,7 @@ from ..converters.layouts import at_least, one_of
 from ..errors import KIND, OPTION, TOGETHER, TURN, SeqFormatError, again, said
 from ..formats import Encoding, Masked, Ragged
 from ..operations.library import to as brought
-from ..operations.options import key_of
+from ..operations.options import flag, key_of
 from .ahead import Ahead
 from .rows import ONE, TUPLE, Rows, Wanted
 from .sources import Source, source_of
@@ -75,8 +76,10 @@ _DEFAULTS = {"fill": 0, "side": "right"}
 class Batches:
     """What `batches` gives: every iteration over it reads the source anew."""
 
-    def __init__(self, source: Source, plan: Plan, target: Target, prefetch: int, progress: bool | str) -> None:
-        self._source, self._plan, self._target = source, plan, target
+    def __init__(
+        self, source: Source, plan: Plan, target: Target, prefetch: int, progress: bool | str, workers: str
+    ) -> None:
+        self._source, self._plan, self._target, self._workers = source, plan, target, workers
         self._prefetch, self._progress = prefetch, progress
         self._epoch, self._read = 0, False
         self._running: weakref.WeakSet[_Run] = weakref.WeakSet()
@@ -86,11 +89,11 @@ class Batches:
             raise TURN(
                 "the source is an iterator, and has been read; give what can be read again, a list or a dataset say"
             )
-        plan = self._plan
+        plan = self._plan._replace(share=_share(self._workers))
         if plan.seed is not None:
             plan = plan._replace(seed=(*plan.seed, self._epoch))
         self._epoch, self._read = self._epoch + 1, True
-        run = _Run(_laid_out(self._source.read, plan, self._target), self._prefetch, self._bar())
+        run = _Run(_laid_out(self._source.read, plan, self._target), self._prefetch, self._bar(*plan.share))
         self._running.add(run)
         return run
 
@@ -111,7 +114,7 @@ class Batches:
     ) -> None:
         self.close()
 
-    def _bar(self) -> Any:
+    def _bar(self, place: int, count: int) -> Any:
         if self._progress is False:
             return None
         try:
@@ -119,7 +122,28 @@ class Batches:
         except ImportError:
             return None
         text = self._progress if isinstance(self._progress, str) else None
-        return tqdm(desc=text, total=self._source.total, unit=" sequences", unit_scale=True)
+        total = self._source.total
+        if total is not None:
+            total = len(range(place, total, count))
+        return tqdm(desc=text, total=total, unit=" sequences", unit_scale=True)
+
+
+WORKERS = ("raise", "divide", "each")
+
+
+def _share(workers: str) -> tuple[int, int]:
+    """The number of this process, and of how many that divide the rows; ConversionError where nobody has said so."""
+    data: Any = sys.modules.get("torch.utils.data")  # without it no process is a worker
+    info = None if data is None or workers == "each" else data.get_worker_info()
+    if info is None or info.num_workers == 1:
+        return 0, 1
+    if workers == "raise":
+        raise TOGETHER(
+            f"this is worker {info.id} of {info.num_workers} of a DataLoader, each of which would give all rows; "
+            'workers="divide" divides the rows among them, workers="each" is for a source that differs from worker to '
+            "worker"
+        )
+    return int(info.id), int(info.num_workers)
 
 
 class _Run(Iterator[Any]):
@@ -182,6 +206,7 @@ def batches(
     library: str | None = None,
     device: object = None,
     progress: bool | str = False,
+    workers: str = "raise",
     **options: Any,
 ) -> Batches:
     """Batches of sequences of similar length, read from what may be larger than memory.
@@ -231,6 +256,9 @@ def batches(
         Where the arrays of a batch are, see `to`.
     progress : bool or str
         Is a bar of tqdm shown, where that is installed?  A text stands before it.
+    workers : "raise", "divide" or "each"
+        Within the workers of a ``DataLoader`` of PyTorch, where there are several: an error; every worker gives its
+        part of the rows, though it reads all; or it gives all rows, of a source that is its own part already.
     **options
         For `convert`: fill, side, multiple_of, width, ...; a dict has one for each column, ``fill={"labels": -100}``.
 
@@ -281,7 +309,7 @@ def batches(
     plan = Plan(
         at_least(max_items, "max_items", 1),
         by,
-        _flag(padded, "padded"),
+        flag(padded, "padded"),
         at_least(options.get("multiple_of", 1), "multiple_of", 1) if gapped else 1,
         at_least(options["width"], "width", 0) if gapped and options.get("width") is not None else None,
         bool(options.get("truncate", False)),
@@ -289,17 +317,20 @@ def batches(
         None if shuffle_buffer is None else at_least(shuffle_buffer, "shuffle_buffer", 0),
         None if seed is None else (key_of(seed),),
         too_long,
-        _flag(drop_last, "drop_last"),
+        flag(drop_last, "drop_last"),
     )
     one_of(too_long, "too_long", ("raise", "drop"))
     one_of(missing, "missing", ("raise", "empty"))
+    one_of(workers, "workers", WORKERS)
+    if not isinstance(by, Hashable):
+        raise KIND(f"by must be the name of a column, not {said(by)}")
     ahead = at_least(prefetch, "prefetch", 0)
     found = source_of(source, Wanted(chosen, text, missing, items))
     if single:
         found = found._replace(read=_alone(found.read, columns))
     if not isinstance(progress, (bool, str)):
         raise KIND(f"progress must be True, False or a text, not {said(progress)}")
-    return Batches(found, plan, target, ahead, progress)
+    return Batches(found, plan, target, ahead, progress, workers)
 
 
 def _alone(read: Callable[[], Iterator[Rows]], name: Hashable) -> Callable[[], Iterator[Rows]]:
@@ -318,12 +349,6 @@ def _names(columns: str | Sequence[Hashable]) -> tuple[Hashable, ...]:
     if not isinstance(columns, (list, tuple)) or not all(isinstance(name, (str, int)) for name in columns):
         raise KIND(f"columns must be a name or a list of names, not {said(columns)}")
     return tuple(columns)
-
-
-def _flag(value: object, name: str) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise KIND(f"{name} must be True or False, not {said(value)}")
-    return bool(value)
 
 
 def _target(to: type, options: dict[str, Any], library: str | None, device: object) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..converters.layouts import at_least, one_of
-from ..errors import KIND, RANGE, RETURNED, TOGETHER, said
+from ..errors import KIND, RANGE, RETURNED, TOGETHER, TURN, said
 from ..formats.structure import Structure
 from ..once import once
 from ..operations.annotations import Lengths
@@ -123,6 +124,7 @@ class BucketSampler:
         self._planned: tuple[int, Array, Array] | None = None  # the epoch, the positions, and where batches begin
         self._state = (0, 0)  # the epoch, and the batches of this rank that have been given in it
         self._resume = 0
+        self._workers = 0  # of the loader that asks for batches
 
     @property
     def epoch(self) -> int:
@@ -139,14 +141,14 @@ class BucketSampler:
         """
         epoch = at_least(epoch, "epoch", 0)
         if epoch != self._epoch:
-            self._epoch, self._resume, self._state = epoch, 0, (epoch, 0)
+            self._epoch, self._resume, self._state, self._workers = epoch, 0, (epoch, 0), 0
 
     def __len__(self) -> int:
         batches = self._plan()[1].size - 1
         return batches // self._world if self._drop else -(-batches // self._world)
 
     def __iter__(self) -> Iterator[list[int]]:
-        self._state = (self._epoch, self._resume)
+        self._state, self._workers = (self._epoch, self._resume), _workers()
         return self._pass()
 
     def _pass(self) -> Iterator[list[int]]:
@@ -177,20 +179,30 @@ class BucketSampler:
         Parameters
         ----------
         taken : int, optional
-            How many batches of this epoch have been used.  Without it, how many the sampler has given: with
-            ``num_workers=0`` that is the same, but a loader with workers asks for batches ahead of those that it
-            returns, ``prefetch_factor`` for each worker.
+            How many batches of this epoch have been used.  Without it, how many the sampler has given, which is the
+            same where ``num_workers=0``.
 
         Returns
         -------
         dict
             Plain ints.
 
+        Raises
+        ------
+        StructureError
+            Without `taken` behind a ``DataLoader`` with workers, which asks for batches ahead of those that it returns,
+            ``prefetch_factor`` for each worker.
+
         Notes
         -----
         torchdata's ``StatefulDataLoader`` saves and loads it by itself, and knows what its workers are ahead.
         """
         epoch, given = self._state
+        if taken is None and given and self._workers and not _asked_by_torchdata():
+            raise TURN(
+                f"a loader with {self._workers} workers asks for batches before it returns them, so a sampler does not "
+                "know how many have been used; give state_dict(taken=...), or save the state of a StatefulDataLoader"
+            )
         given = given if taken is None else at_least(taken, "taken", 0)
         return {"epoch": epoch, "taken": given, "world": self._world, "plan": self._digest}
 
@@ -219,7 +231,7 @@ class BucketSampler:
         if state["world"] != self._world:
             raise TOGETHER(f"the state is that of one of {state['world']} ranks, but here are {self._world}")
         epoch, taken = at_least(state["epoch"], "epoch", 0), at_least(state["taken"], "taken", 0)
-        self._epoch, self._resume, self._state = epoch, taken, (epoch, taken)
+        self._epoch, self._resume, self._state, self._workers = epoch, taken, (epoch, taken), 0
 
     @once
     def _digest(self) -> int:
@@ -230,6 +242,26 @@ class BucketSampler:
     def __repr__(self) -> str:
         which = f", rank {self._rank} of {self._world}" if self._world > 1 else ""
         return f"BucketSampler({self._lengths.size} samples, epoch {self._epoch}{which})"
+
+
+def _workers() -> int:
+    """How many workers the loader has that is asking for an iterator now; 0 where none is asking.
+
+    A sampler is told of no loader, so the callers are looked at, once an epoch.
+    """
+    data: Any = sys.modules.get("torch.utils.data")  # without it there is no loader
+    frame = None if data is None else inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "__iter__" and isinstance(loader := frame.f_locals.get("self"), data.DataLoader):
+            return int(loader.num_workers)
+        frame = frame.f_back
+    return 0
+
+
+def _asked_by_torchdata() -> bool:
+    """Is it a loader of torchdata that asks for the state?  It asks after each batch, and knows which was used."""
+    frame: Any = inspect.currentframe()
+    return str(frame.f_back.f_back.f_globals.get("__name__")).partition(".")[0] == "torchdata"
 
 
 def _share(rank: int | None, world: int | None) -> tuple[int, int]:

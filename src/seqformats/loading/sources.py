@@ -51,13 +51,21 @@ def source_of(given: Any, wanted: Wanted) -> Source:
         return Source(lambda: rows_of_stream(given, wanted), once, None if once else _len(given))
     if isinstance(given, Mapping):
         return _mapping(given, wanted)
-    if isinstance(given, Iterable) or hasattr(given, "__getitem__"):
+    if _has_rows(given):
         return Source(lambda: _objects(given, wanted), isinstance(given, Iterator), _len(given))
     raise BATCH(f"batches are made of rows, of Arrow data, of a path or of an encoding, not of {type(given).__name__}")
 
 
+def _has_rows(x: Any) -> bool:
+    """Can it be iterated?  Its type says so, and of an array the axes."""
+    kind = type(x)
+    return (
+        shape_of(x, "the source") != () if is_array(x) else issubclass(kind, Iterable) or hasattr(kind, "__getitem__")
+    )
+
+
 def _speaks_arrow(x: object) -> bool:
-    return hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__")
+    return not isinstance(x, type) and (hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__"))
 
 
 def _len(x: Any) -> int | None:

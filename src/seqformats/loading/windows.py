@@ -23,7 +23,8 @@ class Plan(NamedTuple):
 
     ``window``: how many rows come together before they are bucketed, None: as many as make `BATCHES` batches, 0: they
     stay in their order; ``step`` and ``width``: what the width of a padded batch is a multiple of, and what it is at
-    least; ``seed``: what the random order begins with.
+    least; ``seed``: what the random order begins with; ``share``: the number of this process among those that divide
+    the rows, and how many these are.
     """
 
     limit: int
@@ -37,6 +38,7 @@ class Plan(NamedTuple):
     seed: tuple[int, ...] | None = None
     too_long: str = "raise"
     drop_last: bool = False
+    share: tuple[int, int] = (0, 1)
 
     def sizes(self, lengths: Array) -> Array:
         """What the sequences take of a batch: their lengths, with the padding that each has."""
@@ -50,7 +52,7 @@ def planned(pieces: Iterator[Rows], plan: Plan) -> Iterator[tuple[Rows, Array]]:
     """The rows of one window after the other, each with the places in it of a batch."""
     fit = Fit()
     measured_ones = (measured(fit(piece), plan.by) for piece in pieces if piece.size)
-    coming = _Coming(_kept(piece, plan) for piece in measured_ones)
+    coming = _Coming(_shared((_kept(piece, plan) for piece in measured_ones), *plan.share))
     held: list[Rows] = []  # what was left of the last window
     scale, number, ended = 1, 0, False
     while not ended:
@@ -69,6 +71,16 @@ def planned(pieces: Iterator[Rows], plan: Plan) -> Iterator[tuple[Rows, Array]]:
             yield window, batches[k]
         del window, batches
         number += 1
+
+
+def _shared(pieces: Iterator[Rows], place: int, count: int) -> Iterator[Rows]:
+    """Yield every count-th row, beginning with the one at `place`."""
+    before = 0
+    for piece in pieces:
+        own = piece if count == 1 else piece.chosen(np.arange((place - before) % count, piece.size, count))
+        before += piece.size
+        if own.size:
+            yield own
 
 
 class _Coming:

@@ -283,11 +283,11 @@ def stamp(name: str) -> str:
         own = [path.read_bytes() for path in paths]
     except FileNotFoundError:
         raise KERNEL(f"no kernel is called {name}") from None
-    return digest(_stamp_of_parts(), *own).hex()
+    return digest(stamp_of_parts(), *own).hex()
 
 
 @functools.cache
-def _stamp_of_parts() -> bytes:
+def stamp_of_parts() -> bytes:
     """The same of what kernels are made of, and of the names of what comes in one argument."""
     parts = sorted((_PACKAGE / "kernels" / "parts").glob("*.py"))
     paths = (*parts, *[_PACKAGE / other for other in _OTHER_PARTS])

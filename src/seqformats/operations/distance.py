@@ -11,7 +11,7 @@ from ..arrays import NUMPY, Array, Library, frozen, library_of
 from ..converters.convert import convert
 from ..doors.door import Comparing, Plan
 from ..errors import COUNTS, DEVICES, LEVELS, SHAPE, WHOLE
-from ..formats import Encoding, Ragged
+from ..formats import Encoding, Ragged, is_own
 from ..formats.structure import same_levels
 from ..gradients.operation import operand
 from ..launch.kernel import Work, kernel, variant_of
@@ -100,8 +100,8 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
 
 def _levenshtein(x: Batch, y: Batch) -> Reduced:
     """The same of what has not come through the door."""
-    own, result, _ = (x, None, None) if isinstance(x, Encoding) else operand_of_reduction(x)
-    other = y if isinstance(y, Encoding) else operand(y).own
+    own, result, _ = (x, None, None) if is_own(x) else operand_of_reduction(x)
+    other = y if is_own(y) else operand(y).own
     _check(own, other)
     one, two = _in_blocks(own), _in_blocks(other)
     library, n = one._look(), own._structure.n

@@ -14,7 +14,7 @@ from ..converters.like import convert_like
 from ..doors.door import SpreadingOut
 from ..doors.taking import Taking
 from ..errors import ARGUMENT, COUNTS, DEVICES, DTYPE, KIND, LIBRARY, NO_GRADIENT, SHAPE
-from ..formats import Encoding, LoD, Ragged, structure_of
+from ..formats import Encoding, LoD, Ragged, is_own, structure_of
 from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import Source, put
@@ -90,11 +90,11 @@ def expand(x: X, like: Batch, *, level: int = INNERMOST, out: Array | None = Non
         quick: X | None = enter(like, x)
         if quick is not None:
             return quick
-        if isinstance(like, Encoding) and like._structure.late and is_array(x):
+        if is_own(like) and like._structure.late and is_array(x):
             expanded: X = _expanded_there(x, like._structure)
             return expanded
     y = _expansion(x, like, level=level, out=out).run()
-    if flat and isinstance(like, Encoding):
+    if flat and is_own(like):
         rows: Any = x
         library = library_of_type(type(rows))
         if library is not None and library.has_doors:
@@ -205,7 +205,7 @@ def expand_as(x: Batch | Shaped, like: B, *, out: Array | None = None) -> B:
         y: B | None = enter(like, x)
         if y is not None:
             return y
-    if out is None and isinstance(like, Encoding) and is_array(x):
+    if out is None and isinstance(like, Encoding) and issubclass(type(like), Encoding) and is_array(x):
         library, rows = adopt(x, "x")
         if rows.shape[:1] == (like._structure.n,) and not (with_autograd and wants_grad(rows)):
             return repeated(library, rows, like)

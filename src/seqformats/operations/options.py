@@ -28,6 +28,13 @@ def number(value: object, what: str) -> float:
         raise RANGE(f"{what} must be a number, not {said(value)}: {error}") from None
 
 
+def flag(value: object, what: str) -> bool:
+    """True or False; TypeError for others, arrays among them, whose truth nobody knows."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise KIND(f"{what} must be True or False, not {said(value)}")
+    return bool(value)
+
+
 def share(value: object, what: str) -> float:
     """A float from 0 to 1; ConversionError for others."""
     part = number(value, what)

@@ -12,7 +12,7 @@ from ..arrays import NUMPY, Array, DType, Library, frozen, library_of
 from ..arrays.dtypes import same
 from ..converters.convert import convert
 from ..doors.taking import Ordering
-from ..errors import ARGUMENT, KIND, SHAPE, said
+from ..errors import ARGUMENT, SHAPE
 from ..formats import Encoding, Ragged
 from ..formats.rows import move
 from ..formats.structure import MOST, Structure
@@ -23,6 +23,7 @@ from ..limits import remember
 from .annotations import B, Counts
 from .attention import position_ids
 from .filter import STARTS
+from .options import flag
 from .over import flat_layout, in_one_array, name_of, rows_like, scratch, settled
 from .pick import in_kind_of, pick, pullback_of
 from .pieces import are_long, ordered
@@ -146,12 +147,6 @@ def _few(x: Encoding, kept: Structure, k: int) -> tuple[Array, Array] | None:
     return values, places
 
 
-def _flag(value: object, what: str) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise KIND(f"{what} must be True or False, not {said(value)}")
-    return bool(value)
-
-
 def _sorted(x: Encoding, falling: bool) -> Encoding:
     z = in_one_array(x)
     data = _order(z, z, falling, wanted=_VALUES)[0]
@@ -168,7 +163,7 @@ def _sort_rule(x: Encoding, falling: bool) -> tuple[Encoding, Pullback]:
 
 
 def _falling(_: Encoding, descending: object) -> tuple[bool]:
-    return (_flag(descending, "descending"),)
+    return (flag(descending, "descending"),)
 
 
 SORT = Operation(_sorted, _sort_rule, check=_falling, door=Ordering(_SORT, _plan_of))
@@ -264,7 +259,7 @@ def argsort(x: B, *, descending: bool = False) -> B:
     if door is not None:
         return door  # type: ignore[no-any-return]
     own, result, _ = operand(x)
-    falling = _flag(descending, "descending")
+    falling = flag(descending, "descending")
     z = in_one_array(own)
     y = own._with_data(settled(library_of(z.data), _order(z, z, falling, wanted=_PLACES)[1]))
     found: B = y if result is None else result(y)
@@ -356,7 +351,7 @@ def _topk_vjp(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[TopK[Any]
 def _topk(x: B, k: Counts, *, largest: bool = True) -> tuple[Call[B], B]:
     """The values, to be calculated, and their places."""
     own, result, gradient = operand(x)
-    falling = _flag(largest, "largest")
+    falling = flag(largest, "largest")
     structure = own._structure
     counts: Any = k if type(k) is int and 0 <= k <= MOST else per_sequence(k, structure.n, "k")
     if counts is not k and (counts < 0).any():
@@ -440,7 +435,7 @@ def unique(x: B, *, counts: bool = False) -> B | Unique[B]:
     if distinct is not None:
         return distinct
     own, result, _ = operand(x)
-    wanted = _flag(counts, "counts")
+    wanted = flag(counts, "counts")
     if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
         raise SHAPE(f"unique is for items of shape () or (1,), but they have shape {own.item_shape}")
     structure = own._structure

@@ -47,7 +47,7 @@ def kernel(
     ----------
     cpu : function
         ``cpu(x, *arrays, out, at, *numbers, width, lo, hi)``: the units `lo` to `hi`.  A plain function, compiled by
-        Numba without the GIL, or one compiled by the user.
+        Numba without the GIL and kept on disk, or one compiled by the user.
     cuda : function, optional
         ``cuda(x, *arrays, out, at, *numbers, width)``: all units, over the grid.  A function of a module, plain or
         decorated by ``numba.cuda.jit``, which is compiled where it is started first.  Without it the function is for
@@ -119,7 +119,7 @@ def kernel(
     (array([1., 5.]), array([1., 5.]))
     """
     for function, what in ((cpu, "cpu"), *([] if cuda is None else [(cuda, "cuda")])):
-        if not callable(function):
+        if not callable(function) or isinstance(function, type):
             raise KIND(f"kernel takes functions, but {what} is {said(function)}")
     if getattr(cuda, "__closure__", None):
         raise KIND(f"a kernel for CUDA reads no variables of a function around it, as {_name_of(cuda)} does")

@@ -18,6 +18,7 @@ from ..formats.bare import as_encoding, is_column
 from ..formats.structure import integers, same_levels
 from ..formats.trees import columns_of, is_tree
 from .annotations import Batch, Lengths
+from .options import flag
 
 
 def lengths(x: Lengths, level: int = -1) -> Array:
@@ -110,7 +111,7 @@ def equal(
     """
     if not (isinstance(a, Encoding) and isinstance(b, Encoding)) and (is_tree(a) or is_tree(b)):
         return _equal_trees(a, b, equal_nan)
-    return _equal(as_encoding(a), as_encoding(b), equal_nan)
+    return _equal(as_encoding(a), as_encoding(b), flag(equal_nan, "equal_nan"))
 
 
 def _equal(a: Any, b: Any, equal_nan: bool) -> bool:

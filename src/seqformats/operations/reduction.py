@@ -98,7 +98,7 @@ class Reduction:
 
     def otherwise(self, x: Batch, empty: Empty) -> Reduced:
         """The same of what has not come through the door, where its function has begun."""
-        if empty is self.default and isinstance(x, Encoding):
+        if empty is self.default and isinstance(x, Encoding) and issubclass(type(x), Encoding):
             if self.sums and x._dtype in AUTOCAST:
                 x = autocast(x)
             if not (with_autograd and wants_grad(x)):

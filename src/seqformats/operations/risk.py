@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, frozen, is_array, to_host
 from ..converters.convert import convert
-from ..errors import DTYPE, LEVELS, NAN, SHAPE
+from ..errors import DTYPE, KIND, LEVELS, NAN, SHAPE, said
 from ..formats import Ragged
 from ..gradients.operation import operand
 from .annotations import T
@@ -123,7 +123,10 @@ def _weights(scores: Any, source: Array, n: int) -> Array:
 
 def _numbers(given: Any, count: int, what: str, of: str) -> Array:
     """Finite numbers, of any library, as float64 on the host."""
-    found = np.asarray(to_host(given) if is_array(given) else given)
+    try:
+        found = np.asarray(to_host(given) if is_array(given) else given)
+    except ValueError as error:
+        raise KIND(f"{what} must be numbers, one for each of the {of}, not {said(given)}: {error}") from None
     if found.dtype.kind not in "biuf" and found.size:
         raise DTYPE(f"{what} must be real numbers, not {found.dtype}")
     if found.shape != (count,):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..errors import needed
+from ..errors import needed, no_attribute
 from ..later import imported
 from ..when_imported import when_imported
 
@@ -68,8 +68,11 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
         """What is loaded, with Thinc, when it is first asked for."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        needed("thinc.api", "thinc")
-        module = imported(f".{'ops' if name in ('SequenceOps', 'use') else 'layers'}", __name__)
+        try:
+            needed("thinc.api", "thinc")
+            module = imported(f".{'ops' if name in ('SequenceOps', 'use') else 'layers'}", __name__)
+        except ImportError as error:
+            raise no_attribute(__name__, name, error) from error
         globals()[name] = found = getattr(module, name)
         return found
 

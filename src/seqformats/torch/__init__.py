@@ -7,6 +7,7 @@ for, since what PyTorch is told of encodings is told in the moment of its import
 
 from typing import TYPE_CHECKING
 
+from ..errors import no_attribute
 from ..later import imported
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ if not TYPE_CHECKING:  # else a checker would believe in every name
         """What is loaded when it is first asked for."""
         if name not in _PLACES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(imported(_PLACES[name], __name__), name)
+        try:
+            found = getattr(imported(_PLACES[name], __name__), name)
+        except ImportError as error:
+            raise no_attribute(__name__, name, error) from error
         globals()[name] = found
         return found
 

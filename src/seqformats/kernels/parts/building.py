@@ -34,7 +34,7 @@ from ...native.objects import (
 from ...native.signature import Signature, Word, names_in
 from .code import I32, I64, Builder, Context, Kind, Value
 from .options import Part
-from .record import KernelSpec, tuples
+from .record import RARE, KernelSpec, tuples
 
 POINTER = ir.IntType(8).as_pointer()
 
@@ -144,10 +144,12 @@ _NAMES = {
 
 
 def signatures_of(spec: KernelSpec) -> list[Signature]:
-    """The types of the arguments of a kernel in each of the ways in which the library calls it."""
+    """The types of the arguments of a kernel in each of the ways in which the library often calls it."""
     annotations = {name: kind for name, kind in spec.cpu.__annotations__.items() if name != "return"}
     made = []
     for dtypes in spec.takes or ((),):
+        if not (spec.rare or RARE.isdisjoint(dtypes)):
+            continue
         left = iter(dtypes)
         made.append(tuple([word_of(kind, left) for kind in annotations.values()]))
         if next(left, None) is not None:

@@ -78,6 +78,8 @@ class KernelSpec(NamedTuple):
     fours: bool = False
     """May an item be four float32 side by side on CUDA, in `short` and in what goes over "lines" or "units"?  Then
     these calculate with items by arithmetic and by what `parts.gpu` has for items alone."""
+    rare: bool = False
+    """Is it compiled ahead on the host for the dtypes of `RARE` too, as which tokens come?"""
 
 
 @functools.cache
@@ -92,7 +94,9 @@ STREAMS = 16 << 20
 """The `threads_from` of a kernel that does little more than read, or write, each item once."""
 
 FLOATS = ("f4", "f8")
-SIGNED, UNSIGNED = ("i1", "i4", "i8"), ("u1", "u8")
+SIGNED, UNSIGNED = ("i1", "i2", "i4", "i8"), ("u1", "u2", "u4", "u8")
+RARE = {"i2", "u2", "u4"}
+"""For these nothing is compiled ahead on the host, but where a kernel says so; a GPU has no other way to be quick."""
 COMPLEX = ("c8", "c16")
 NUMBERS = (*FLOATS, *SIGNED, *UNSIGNED)
 
