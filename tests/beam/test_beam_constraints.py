@@ -689,25 +689,6 @@ def assert_chi_square(counts, wanted):
     assert abs(statistic - freedom) < 5 * np.sqrt(2 * freedom)
 
 
-LIMITED = {
-    "no limit": ({}, None),
-    "a least length": ({"min_new_tokens": 2}, lambda source, tokens, row: len(tokens) < 2 and ban([0])(0, [], row)),
-    "limits": (
-        {"constraints": [sf.BannedTokens([[1, 2], [3, 3]]), sf.RepetitionPenalty(1.5)]},
-        lambda *row: (ban([1, 2], [3, 3])(*row), repeat_less(1.5)(*row)),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", LIMITED)
-def test_the_first_that_is_drawn_is_distributed_like_the_model(name):
-    options, slow = LIMITED[name]
-    model = Model(21, 4)
-    wanted = {t: np.exp(s) for t, s in model.everything(0, {0}, 3, slow).items()}
-    found = sampled(model, SAMPLES, 2, np.arange(SAMPLES), **options).tokens.to_nested()
-    assert_chi_square(Counter(tuple(hypotheses[0]) for hypotheses in found), wanted)
-
-
 def test_pairs_are_drawn_without_replacement():
     """The order of both, and how often a hypothesis is among them."""
     model = Model(22, 4)
@@ -739,43 +720,6 @@ def test_samples_are_distinct_and_have_their_log_probabilities():
         assert len(found) == len(wanted)
 
 
-def test_what_is_drawn_depends_on_the_seed_alone():
-    model, seeds = Model(24, 5), np.array([3, 2**40 + 3, 3, -1, 8, 2**63 - 1])
-    result = sampled(model, 6, 3, seeds, max_new_tokens=5)
-    found = result.tokens.to_nested()
-    assert found[0] == found[2]
-    assert len({str(hypotheses) for hypotheses in found}) > 3
-    assert found[0] != found[1]
-    for i, seed in enumerate(seeds.tolist()):
-        alone = sampled(model, 1, 3, seed, max_new_tokens=5)
-        assert alone.tokens.to_nested() == [found[i]]
-        assert alone.scores.tobytes() == result.scores[slice(*result.tokens.lod[0][i : i + 2])].tobytes()
-    assert_same_bits(sampled(model, 6, 3, seeds.tolist(), max_new_tokens=5), result)
-    assert sampled(model, 2, 3, 8, max_new_tokens=5).tokens.to_nested() == [found[4]] * 2
-
-
-def test_every_hypothesis_has_noise_of_its_own():
-    """Of hypotheses that differ in the first token alone, each draws its second one anew."""
-    model, n = Model(0, 4), 60
-    model.table[:] = [NONE, 0, 0, 0]
-    same = 0
-    for found in sampled(model, n, 9, np.arange(n), max_new_tokens=2).tokens.to_nested():
-        first = {}
-        for a, b in found:
-            first.setdefault(a, b)
-        same += len(first) == 3 and len(set(first.values())) == 1
-    assert 0 < same < n / 3  # 1 in 9
-
-
-def test_more_places_do_not_change_what_is_drawn_first():
-    """The order is that of drawing: a smaller sample is the beginning of a larger one, where all are kept."""
-    model = Model(25, 3)
-    large = sampled(model, 30, 30, np.arange(30)).tokens.to_nested()
-    for k in (1, 2, 5):
-        small = sampled(model, 30, k, np.arange(30)).tokens.to_nested()
-        assert small == [found[:k] for found in large]
-
-
 def test_a_sample_where_little_is_possible():
     """Fewer hypotheses than places, or none."""
     model = Model(26, 4)
@@ -789,19 +733,6 @@ def test_a_sample_where_little_is_possible():
         sampling=sf.Stochastic(0),
     )  # fmt: skip
     assert result.tokens.to_nested() == [[[0], [1], [3]]]
-
-
-def test_a_sample_with_hooks():
-    """A hook on scores changes what is drawn; one that changes nothing, nothing."""
-    model, n = Model(27, 5), 20
-    plain = sampled(model, n, 3, np.arange(n))
-    same = sampled(
-        model, n, 3, np.arange(n), on_scores=lambda x, state: x, on_candidates=lambda *found: found[:2], trace=True
-    )
-    assert_same_bits(plain, same)
-    mask = lambda scores, state: np.where(np.arange(5) == 2, np.float32(NONE), scores)  # noqa: E731
-    found = sampled(model, n, 3, np.arange(n), on_scores=mask).tokens.to_nested()
-    assert all(2 not in tokens for hypotheses in found for tokens in hypotheses)
 
 
 # --- what does not fit -----------------------------------------------------------------------------------------------
