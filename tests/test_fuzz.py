@@ -23,8 +23,6 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from hypothesis import given
-from hypothesis import strategies as st
 
 import seqformats as sf
 
@@ -484,39 +482,6 @@ def attempt_with(name, fields):
         attempt(opposite, fields)
     finally:
         del JUDGES[opposite]
-
-
-numbers = st.one_of(st.integers(-1, 4), st.sampled_from(EXTREME), st.sampled_from(STRANGE[:8]))
-number_lists = st.one_of(
-    st.lists(st.integers(0, 3), max_size=5),
-    st.lists(numbers, max_size=4),
-    st.permutations(range(3)),
-    st.sampled_from([None, 3, "ab", np.zeros(2), np.zeros((1, 1), int), np.array(1), np.array([1, 2], ">u4")]),
-)
-blocks = st.builds(np.zeros, st.lists(st.integers(0, 4), max_size=3).map(tuple), st.sampled_from(["f4", "?", "O"]))
-texts = st.sampled_from(["right", "left", "raise", "top", None, 1])
-free_fields = {
-    sf.Ragged: {"data": blocks, "lengths": number_lists},
-    sf.Padded: {"data": blocks, "size_at_t": number_lists, "lengths": number_lists, "indices": number_lists},
-    sf.Packed: {"data": blocks, "size_at_t": number_lists, "lengths": number_lists, "indices": number_lists},
-    sf.Masked: {"data": blocks, "lengths": number_lists, "side": texts},
-    sf.List: {"items": st.lists(blocks, max_size=3), "like": st.one_of(st.none(), blocks)},
-    sf.LoD: {"data": blocks, "lod": st.lists(number_lists, max_size=3)},
-    sf.Ragged.from_offsets: {"data": blocks, "offsets": number_lists.map(lambda v: sorted(v) if is_plain(v) else v)},
-    sf.Masked.from_mask: {"data": blocks, "mask": blocks},
-    sf.LoD.from_lengths: {"data": blocks, "lengths": st.lists(number_lists, max_size=3)},
-    sf.LoD.from_absolute: {"data": blocks, "lod": st.lists(number_lists, max_size=3), "empties": texts},
-}
-
-
-def is_plain(values):
-    return isinstance(values, list) and all(type(v) is int for v in values)
-
-
-@pytest.mark.parametrize("builder", BUILDERS, ids=lambda builder: builder.__qualname__)
-@given(data=st.data())
-def test_any_arguments(builder, data):
-    attempt(builder, data.draw(st.fixed_dictionaries(free_fields[builder])))
 
 
 def test_is_valid_lod_agrees_with_the_judge():

@@ -404,6 +404,16 @@ def test_arrays_of_jax_over_a_block(how, kept):
 # --------------------------------------------------------------------------------------------------- which block
 
 
+def test_a_block_is_not_much_too_large(kept):
+    x = new((5000,), "u1")
+    address = at(x)
+    del x
+    for size, same in ((5001, False), (4000, True), (3999, False)):
+        x = new((size,), "u1")
+        assert (at(x) == address) is same
+        memory._kept.blocks.difference_update([b for b in list(memory._kept.blocks) if b.size != 5000])
+
+
 @pytest.mark.parametrize("change", [lambda: new((3000,), "u1"), lambda: sf.keep_memory(2000)], ids=["more", "less"])
 def test_what_another_thread_does_meanwhile(change, kept, monkeypatch):
     """It adds a block, or lowers the limit, while one is made."""

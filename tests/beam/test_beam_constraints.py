@@ -310,29 +310,6 @@ def test_limits_in_a_large_vocabulary(vocabulary, rule):
         assert_same(model.search(constraints=limits, **options), model.slow_search(slow, **options))
 
 
-def holds(name, tokens):
-    """Has a whole hypothesis what a limit asks for?"""
-    pairs = list(itertools.pairwise(tokens))
-    return {
-        "ban phrases": 3 not in tokens and (1, 2) not in pairs and 1 not in tokens and (2, 2) not in pairs,
-        "one prefix": tokens[:2] == (3, 1)[: len(tokens)],
-        "tokens at places": tokens[1:2] in ((), (3,)) and tokens[3:4] in ((), (2,)),
-        "no token twice": len(set(tokens)) == len(tokens),
-        "no bigram twice": len(set(pairs)) == len(pairs),
-        "a set": tokens in {(1, 2, 0), (1, 2, 3, 0), (3, 0), (2, 2, 2, 2)},
-    }[name]
-
-
-@pytest.mark.parametrize("name", ["ban phrases", "one prefix", "tokens at places", "no token twice", "a set"])
-def test_a_limit_against_all_sequences(name):
-    """A beam that holds everything finds all sequences but those that the limit forbids."""
-    model = Model(5, 4, sources=2)
-    options = {"end": 0, "beam_size": 150, "n_best": 150, "max_new_tokens": 4, "length_penalty": 0}
-    limit = LIMITS[name][0] if name != "ban phrases" else sf.BannedTokens([[1, 2], [3], (2, 2), [1]])
-    result = model.search(constraints=[limit], **options)
-    assert_everything(result, model, {0}, 4, lambda tokens: holds(name, tokens))
-
-
 def assert_everything(result, model, ends, longest, allowed, slow=None):
     """The result has all sequences that are allowed, with their log-probabilities."""
     for i, hypotheses in enumerate(result.tokens.to_nested()):
@@ -1051,14 +1028,6 @@ def test_wrong_scores_say_where(wrong, more):
     model.table[1, 2, :, 3] = wrong
     with pytest.raises(ValueError, match="source 1 at step 2"):
         model.search(end=0, beam_size=4, max_new_tokens=5, min_new_tokens=4, **WITH[more])
-
-
-def test_scores_of_half_precision():
-    model = Model(52, VOCABULARY)
-    model.table = model.table.astype(np.float16)
-    options = OPTIONS | {"constraints": [sf.BannedTokens([2])]}
-    wanted = model.search(lambda state: (model.logits(state).astype(np.float32), None), **options)
-    assert_same_bits(model.search(**options), wanted)
 
 
 class Own:

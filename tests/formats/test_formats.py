@@ -448,30 +448,6 @@ def test_sub_refuses_what_is_not_there(start, stop):
         x.sub(start, stop)
 
 
-@pytest.mark.parametrize(
-    ("lod", "rows", "valid"),
-    [
-        ([], 0, False),
-        ([], 5, False),
-        ([[0]], 0, True),
-        ([[0]], 1, False),
-        ([[0, 5]], 0, False),
-        ([[0, 5]], 5, True),
-        ([[]], 0, False),
-        ([[0, 2], []], 2, False),
-        (([0, 2], (0, 1, 2)), 2, True),
-        (None, 2, False),
-        ("ab", 2, False),
-        ([[0, None]], 0, False),
-        ([[0, "a"]], 0, False),
-        ([[0.0, 2.0]], 2, False),
-    ],
-    ids=repr,
-)
-def test_is_valid_lod(lod, rows, valid):
-    assert sf.is_valid_lod(lod, rows) is valid
-
-
 # ---------------------------------------------------------------------------------------------- properties
 
 

@@ -66,29 +66,6 @@ def test_padded_is_cut_to_its_new_longest(arrays, data):
     assert result.size_at_t.tolist() == oracle.sizes_of(chosen.lengths(), chosen.longest())
 
 
-@pytest.mark.parametrize("kind", [sf.Padded, sf.Packed], ids=oracle.format_name)
-@given(data=st.data())
-def test_sorted_encodings_renumber_their_columns(kind, data):
-    """``indices`` speaks of the new batch, lengths fall."""
-    truth, x = data.draw(strategies.encoded(kind))
-    index = data.draw(strategies.indices(len(truth)))
-    result = x[index]
-    assert sorted(result.indices.tolist()) == list(range(len(result)))
-    assert result.lengths.tolist() == sorted(result.lengths.tolist(), reverse=True)
-    for column, i in enumerate(result.indices):
-        assert result.lengths[column] == len(truth.nest[strategies.chosen(index, len(truth))[i]])
-
-
-@given(data=st.data())
-def test_lod_keeps_all_its_levels_and_starts_at_zero(data):
-    truth, x = data.draw(strategies.encoded(sf.LoD))
-    index = data.draw(strategies.indices(len(truth)))
-    result = x[index]
-    assert len(result.lod) == truth.levels
-    for offsets in result.lod:
-        assert offsets[0] == 0
-
-
 @every_encoding
 @pytest.mark.parametrize("index", [slice(0, 0), [], np.array([], np.int64), np.zeros(4, bool)], ids=repr)
 @pytest.mark.parametrize("item_shape", [(), (3,), (0,), (2, 0, 3)], ids=str)
