@@ -198,16 +198,6 @@ def test_autograd_through_levels_and_selection():
         assert torch.autograd.gradcheck(operation, data)
 
 
-@pytest.mark.parametrize("source", FORMATS, ids=names)
-def test_nothing_detaches_and_nothing_needs_a_gradient_without_one(source):
-    data = torch.rand(7, requires_grad=True)
-    for target in FORMATS:
-        y = sf.convert(sf.convert(sf.Ragged(data, [3, 4]), source), target)
-        assert tensor_of(y).requires_grad
-        with torch.no_grad():
-            assert not tensor_of(sf.convert(sf.convert(sf.Ragged(data.detach(), [3, 4]), source), target)).requires_grad
-
-
 def test_a_gradient_and_a_conversion_of_integers():
     ids = sf.Ragged(torch.arange(5), [2, 3])
     assert not sf.convert(ids, sf.Padded).data.requires_grad

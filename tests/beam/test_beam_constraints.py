@@ -641,43 +641,12 @@ def test_groups_beside_limits_and_hooks(rule):
 
 # --- sampling --------------------------------------------------------------------------------------------------------
 
-SAMPLES = 1500 if INTERPRETED else 6000
-
 
 def sampled(model, n, k, seeds, **options):
     """`k` hypotheses of each of `n` sources, all of which have the first source's model."""
     step = lambda state: (model.table[0, min(state.t, 5), state.tokens], None)  # noqa: E731
     given_ = {"start": np.full(n, model.vocabulary), "end": 0, "beam_size": k, "n_best": k, "max_new_tokens": 3}
     return sf.beam_search(step, None, sampling=sf.Stochastic(seeds), **given_ | options)
-
-
-def assert_chi_square(counts, wanted):
-    """Are `counts` drawn from the probabilities `wanted`?  Rare ones are put together."""
-    total = sum(counts.values())
-    assert set(counts) <= set(wanted)
-    assert abs(sum(wanted.values()) - 1) < 1e-4
-    often = [key for key, p in wanted.items() if p * total >= 5]
-    pairs = [(counts[key], wanted[key] * total) for key in often]
-    rest = total - sum(count for count, _ in pairs)
-    pairs.append((rest, max(total - sum(expected for _, expected in pairs), 1.0)))
-    freedom = len(pairs) - 1
-    assert freedom >= 5
-    statistic = sum((count - expected) ** 2 / expected for count, expected in pairs)
-    assert abs(statistic - freedom) < 5 * np.sqrt(2 * freedom)
-
-
-def test_pairs_are_drawn_without_replacement():
-    """The order of both, and how often a hypothesis is among them."""
-    model = Model(22, 4)
-    p = {t: np.exp(s) for t, s in model.everything(0, {0}, 2).items()}
-    pairs = {(a, b): p[a] * p[b] / (1 - p[a]) for a in p for b in p if a != b}
-    found = sampled(model, SAMPLES, 2, np.arange(SAMPLES) * 977, max_new_tokens=2).tokens.to_nested()
-    drawn = [tuple(map(tuple, hypotheses)) for hypotheses in found]
-    assert_chi_square(Counter(drawn), pairs)
-    counts = Counter(tokens for pair in drawn for tokens in pair)
-    for tokens in p:
-        inclusion = sum(q for pair, q in pairs.items() if tokens in pair)
-        assert abs(counts[tokens] - SAMPLES * inclusion) < 5 * np.sqrt(SAMPLES * inclusion * (1 - inclusion)) + 1
 
 
 def test_samples_are_distinct_and_have_their_log_probabilities():

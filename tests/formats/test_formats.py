@@ -157,33 +157,6 @@ def test_masked_has_two_sides(side):
         sf.Masked(np.zeros((1, 2)), [1], side=side)
 
 
-GOOD_LODS = {
-    "no sequences": (0, [[0]]),
-    "no sequences in two levels": (0, [[0], [0]]),
-    "outer sequences of nothing": (0, [[0, 0, 0], [0]]),
-    "empty sequences": (0, [[0, 0, 0]]),
-    "one level": (5, [[0, 2, 5]]),
-    "two levels": (7, [[0, 2, 3], [0, 2, 4, 7]]),
-    "the corrected empty sequences": (9, [[0, 3, 5], [0, 2, 3, 3, 3, 9]]),
-    "two empty ones in the second": (9, [[0, 2, 5], [0, 2, 3, 3, 3, 9]]),
-    "the corrected decoder memory": (5, [[0, 1, 3], [0, 1, 3, 5]]),
-    "the corrected target words": (12, [[0, 1, 5], [0, 2, 4, 7, 9, 12]]),
-    "three sources": (6, [[0, 1, 2, 3], [0, 2, 5, 6]]),
-    "three levels": (3, [[0, 2], [0, 1, 3], [0, 1, 1, 3]]),
-}
-
-
-@pytest.mark.parametrize("good", GOOD_LODS)
-def test_lod_accepts(good):
-    rows, lod = GOOD_LODS[good]
-    x = sf.LoD(np.arange(rows), lod)
-    assert [level.tolist() for level in x.lod] == lod
-    assert len(x) == len(lod[0]) - 1
-    assert sf.is_valid_lod(lod, rows) is True
-    assert sf.is_valid_lod(x.lod, rows) is True
-    assert sf.is_valid_lod(lod, rows + 1) is False
-
-
 DATA_OF = {
     sf.Ragged: lambda data: sf.Ragged(data.reshape(4), [4]),
     sf.LoD: lambda data: sf.LoD(data.reshape(4), [[0, 4]]),
