@@ -329,6 +329,7 @@ def test_lod_from_lengths():
     assert [list(level) for level in x.lengths()] == [[2, 1], [2, 2, 3]]
     assert [level.tolist() for level in sf.LoD.from_lengths(np.zeros(5), [[2, 3]]).lod] == [[0, 2, 5]]
     assert [level.tolist() for level in sf.LoD.from_lengths(np.zeros(0), [[]]).lod] == [[0]]
+    assert [level.tolist() for level in sf.LoD.from_lengths(np.zeros(5), np.array([[2, 3]])).lod] == [[0, 2, 5]]
 
 
 def test_lod_from_nested_with_known_levels():
@@ -380,7 +381,10 @@ def test_absolute_offsets_that_are_clear():
     assert [level.tolist() for level in one.lod] == [[0, 3, 3]]
 
 
-def test_absolute_offsets_want_a_known_rule():
+def test_absolute_offsets_that_are_refused():
+    for empties in ("raise", "left", "right"):  # a boundary that does not occur
+        with pytest.raises(sf.StructureError, match="no boundary of"):
+            sf.LoD.from_absolute(np.zeros(9), [[0, 4, 9], [0, 2, 3, 9]], empties=empties)
     with pytest.raises(REFUSED):
         sf.LoD.from_absolute(np.zeros(9), [[0, 3, 9], [0, 2, 3, 9]], empties="middle")
 
