@@ -411,6 +411,7 @@ def test_a_block_is_not_much_too_large(kept):
     for size, same in ((5001, False), (4000, True), (3999, False)):
         x = new((size,), "u1")
         assert (at(x) == address) is same
+        del x
         memory._kept.blocks.difference_update([b for b in list(memory._kept.blocks) if b.size != 5000])
 
 
