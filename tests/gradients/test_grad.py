@@ -2,6 +2,7 @@
 
 import sys
 
+import libraries
 import numpy as np
 import oracle
 import pytest
@@ -481,3 +482,29 @@ def test_the_gradient_of_no_sequences_may_be_an_empty_list(kind, nothing):
         sf.vjp(sf.convert, sf.Ragged(np.zeros((0, 3)), [0]), sf.Masked)[1](nothing)
     _, backprop = sf.with_padded(lambda z: (z, lambda dz: dz), backprop=True)(x)
     assert type(backprop(nothing)) is kind
+
+
+ON_ONE_DEVICE = {
+    "concat": lambda x: (sf.concat, [x, x]),
+    "cumsum": lambda x: (sf.cumsum, x),
+    "filter": lambda x: (sf.filter, x, np.array([True, False, True, True, True])),
+    "interleave": lambda x: (sf.interleave, [x, x]),
+    "reduce_sum": lambda x: (sf.reduce_sum, x),
+    "cut": lambda x: (sf.cut, x, 0, 1),
+    "softmax": lambda x: (sf.softmax, x),
+    "sort": lambda x: (sf.sort, x),
+    "topk": lambda x: (sf.topk, x, 2),
+}
+
+
+@pytest.mark.parametrize("name", ON_ONE_DEVICE)
+def test_a_gradient_on_another_device_is_refused(name):
+    """A kernel would walk over its address there."""
+    libraries.need_gpu()
+    x = sf.Ragged(np.array([[1.0], [3.0], [2.0], [5.0], [4.0]], np.float32), [2, 0, 3])
+    for here, there in (("cuda", "cpu"), ("cpu", "cuda")):
+        y, pullback = sf.vjp(*ON_ONE_DEVICE[name](sf.to_device(x, here)))
+        y = y.values if name == "topk" else y
+        dy = sf.to_device(y, there)
+        with pytest.raises(sf.DeviceError, match=f"the gradient is on {there}.* but the result on {here}"):
+            pullback(dy)

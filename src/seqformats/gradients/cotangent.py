@@ -15,16 +15,28 @@ from ..formats.leaves import ShapeDtype, leaves, rebuild
 from ..formats.pairs import count, is_encoding
 
 
-def fitting(dy: object, y: object) -> Any:
-    """`cotangent`; DeviceError for one of another library.  A result of several batches has a gradient for each."""
+def device_of(y: object) -> str | None:
+    """Return the device of a result's first array; None where there is none, or where a program decides."""
+    for leaf in leaves(y):
+        if not isinstance(leaf, ShapeDtype):
+            library = library_of(leaf)
+            return None if library.kind(leaf) == "program" else library.device(leaf)
+    return None
+
+
+def fitting(dy: object, y: object, device: str | None = None) -> Any:
+    """`cotangent`; DeviceError for one of another library, or on another device than `device` if that is given.
+
+    A result of several batches has a gradient for each.
+    """
     if type(y) is tuple:
         if not isinstance(dy, (list, tuple)) or len(dy) != len(y):
             found = f"{len(dy)}" if isinstance(dy, (list, tuple)) else f"a {type(dy).__name__}"
             raise SLOPE(f"the gradient must be {len(y)} batches, one for each result, not {found}")
-        return tuple([fitting(one, like) for one, like in zip(dy, y, strict=True)])
+        return tuple([fitting(one, like, device) for one, like in zip(dy, y, strict=True)])
     if isinstance(y, ShapeDtype) and is_array(dy):
-        dy = adopt(dy, "the gradient")[1]
-        if dy.dtype == y.dtype and dy.shape == y.shape:
+        library, dy = adopt(dy, "the gradient")
+        if dy.dtype == y.dtype and dy.shape == y.shape and (device is None or library.device(dy) == device):
             return dy
     bare = isinstance(dy, (list, tuple)) and not leaves(dy)
     dy = cotangent(dy, y)
@@ -33,6 +45,9 @@ def fitting(dy: object, y: object) -> Any:
     for a, b in zip(leaves(dy), leaves(y), strict=True):
         if not library_of(a).has_dtype(b.dtype):
             raise DEVICES(f"the gradient holds {a.dtype} of {library_of(a).name}, but the result {b.dtype}")
+    given = None if device is None else device_of(dy)
+    if given is not None and given != device:
+        raise DEVICES(f"the gradient is on {given}, but the result on {device}; sf.to_device(dy, {device!r}) moves it")
     return dy
 
 

@@ -20,7 +20,7 @@ from ..formats.leaves import Rule, autocast, cast_leaves, connected, wants_grad,
 from ..formats.pairs import is_encoding
 from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
 from .columns import tree_vjp
-from .cotangent import fitting
+from .cotangent import device_of, fitting
 from .vjp import vjp
 
 Pullback = Callable[[Any], Any]
@@ -139,13 +139,13 @@ class Call(NamedTuple, Generic[R]):
         """The result and its pullback."""
         y, back = self.rule(self.operands, True)
         assert back is not None
-        like = without_data(y)
+        like, device = without_data(y), device_of(y)
         in_graph = wants_grad(self.operands)
         if in_graph:  # the result belongs to the caller's graph
             y = connected(self.rule, self.operands, self.second_order, by_column=self.by_column)
 
         def pullback(dy: object) -> Any:
-            dy = fitting(dy, like)
+            dy = fitting(dy, like, device)
             if self.second_order is not None and wants_grad((self.operands, dy)):
                 dx = self.second_order(self.operands, dy)
             else:
