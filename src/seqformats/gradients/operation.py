@@ -16,7 +16,7 @@ from ..doors.taking import Taking
 from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
 from ..formats.bare import as_encoding, is_column, read_column
-from ..formats.leaves import Rule, autocast, cast_leaves, connected, wants_grad, without_data
+from ..formats.leaves import Rule, autocast, cast_leaves, connected, settled, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
 from .columns import tree_vjp
@@ -131,7 +131,7 @@ class Call(NamedTuple, Generic[R]):
         if wants_grad(self.operands):
             y = connected(self.rule, self.operands, self.second_order, by_column=self.by_column)
         else:
-            y = self.rule(self.operands, False)[0]
+            y = settled(self.rule(self.operands, False)[0])
         result: R = y if self.result is None else self.result(y)
         return result
 
@@ -139,6 +139,7 @@ class Call(NamedTuple, Generic[R]):
         """The result and its pullback."""
         y, back = self.rule(self.operands, True)
         assert back is not None
+        y = settled(y)
         like = without_data(y)
         in_graph = wants_grad(self.operands)
         if in_graph:  # the result belongs to the caller's graph
