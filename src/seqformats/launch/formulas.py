@@ -169,13 +169,11 @@ def _var(library: ModuleType, inputs: Values, outputs: Values, args: Values, wid
         away = away - s.spread(numpy.where(numpy.isfinite(rest), rest, 0))
         return unit, away, numpy.where(enough, s.total(away * away) / divisor, 0)
 
-    @library.custom_jvp
-    def found(items: Value) -> Value:
+    def value_of(items: Value) -> Value:
         unit, _, squares = parts(items)
         return numpy.sqrt(squares) * unit if deviation else squares * unit * unit
 
-    @found.defjvp
-    def _(given: Values, slopes: Values) -> Values:
+    def slope_of(given: Values, slopes: Values) -> Values:
         # the mean has no part in it, since the distances from it add up to zero
         value, (unit, away, squares) = found(*given), parts(*given)
         some, factor = numpy.asarray(enough), numpy.asarray(4 / divisor)
@@ -186,6 +184,8 @@ def _var(library: ModuleType, inputs: Values, outputs: Values, args: Values, wid
             away = away * 0.5 * s.spread(unit)
         return value, s.total(numpy.where(s.spread(some), away, 0) * slopes[0]) * factor
 
+    found = library.custom_jvp(value_of)
+    found.defjvp(slope_of)
     _write(out, found(items))
 
 
@@ -213,16 +213,16 @@ def _weigh(library: ModuleType, inputs: Values, outputs: Values, args: Values, w
         mass = s.total(factors)
         return numpy.where(mass == 0, 0, sums / numpy.where(mass == 0, 1, mass))
 
-    @library.custom_jvp
-    def found(items: Value, factors: Value) -> Value:
+    def value_of(items: Value, factors: Value) -> Value:
         return by_mass(s.total(items * factors), factors)
 
-    @found.defjvp
-    def _(given: Values, slopes: Values) -> Values:
+    def slope_of(given: Values, slopes: Values) -> Values:
         value = found(*given)
         lines = given[1] * slopes[0] + (given[0] - s.spread(value)) * slopes[1]
         return value, by_mass(s.total(lines), given[1])
 
+    found = library.custom_jvp(value_of)
+    found.defjvp(slope_of)
     _write(out, found(items, factors))
 
 
