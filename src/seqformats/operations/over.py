@@ -193,7 +193,10 @@ def learned_of(door: SpreadingOut, kernel: Kernel, shape: Encoding, arrays: Sequ
     dtypes = [x.dtype for x in arrays]
     if not door.knows(*dtypes):
         made, library = result._dtype, library_of(arrays[0])
-        variant = variant_of(*map(library.dtype_name, (*dtypes, made)))
+        names = [*map(library.dtype_name, (*dtypes, made))]
+        if any(name in HALF for name in names):  # of which a kernel takes none; NumPy may not know them by name
+            return
+        variant = variant_of(*names)
         door.learn((shape, *arrays), result, Plan(dtypes, kernel, variant, made))
 
 
