@@ -869,11 +869,16 @@ def attention(b):
 # ---------------------------------------------------------------------------------------------------- decoding
 
 
+def are_logs(b):
+    """May the items be taken for log-probabilities?"""
+    return bool(b.rng.integers(2)) and not (b.data > 0).any()
+
+
 @call
 def ctc_greedy(b):
     if b.data.ndim != 2 or b.data.shape[1] < 2 or b.data.dtype.kind != "f":
         return None
-    options = {"blank": int(b.rng.integers(b.data.shape[1])), "normalised": bool(b.rng.integers(2))}
+    options = {"blank": int(b.rng.integers(b.data.shape[1])), "normalised": are_logs(b)}
     return lambda x: sf.ctc_greedy(x, **options), b.x
 
 
@@ -884,7 +889,7 @@ def ctc_align(b):
     blank = int(b.rng.integers(b.data.shape[1]))
     tokens = [c for c in range(b.data.shape[1]) if c != blank]
     targets = [b.rng.choice(tokens, b.rng.integers(0, 1 + length)) for length in b.lengths]
-    options = {"blank": blank, "normalised": bool(b.rng.integers(2))}
+    options = {"blank": blank, "normalised": are_logs(b)}
     return lambda x: sf.ctc_align(x, targets, **options), b.x
 
 
@@ -893,7 +898,7 @@ def ctc_beam_search(b):
     if b.data.ndim != 2 or b.data.shape[1] < 2 or b.data.dtype.kind != "f":
         return None
     beam = int(b.rng.integers(1, 6))
-    options = {"blank": int(b.rng.integers(b.data.shape[1])), "normalised": bool(b.rng.integers(2))}
+    options = {"blank": int(b.rng.integers(b.data.shape[1])), "normalised": are_logs(b)}
     options |= {"beam_size": beam, "n_best": int(b.rng.integers(1, beam + 1)), "threshold": 3.0}
     return lambda x: sf.ctc_beam_search(x, **options), b.x
 

@@ -636,7 +636,8 @@ def asked_for(error):
         return True
     if last.filename in OURS:
         return any(frame.filename.startswith(SOURCES) for frame in frames)
-    if isinstance(error, ValueError) and re.search("holds? NaN", str(error)):  # what the documents say of scores
+    refused = "holds? NaN|no log-probability"  # what the documents say of scores
+    if isinstance(error, ValueError) and re.search(refused, str(error)):
         return True
     return last.filename == example_encoding.__file__
 

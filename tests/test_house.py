@@ -28,7 +28,7 @@ LAYERS = [
     ["arrays"],
     ["launch.cuda", "reading", "registry"],
     ["arrays.functions", "arrays.torch", "arrays.jax"],
-    ["launch.formulas", "launch.program"],
+    ["launch.formulas", "launch.program", "launch.sequences"],
     ["doors"],
     ["formats"],
     ["doors.construct", "doors.lay", "doors.world"],

@@ -130,6 +130,7 @@ DEVICE = Mistake("SF501", DeviceError, "A device that cannot be reached")
 DEVICES = Mistake("SF502", DeviceError, "Arrays on different devices, or of different libraries")
 KERNEL = Mistake("SF503", DeviceError, "No kernel for a device")
 NAN = Mistake("SF601", ValueError, "Scores that are not numbers")
+LOGS = Mistake("SF602", ValueError, "Numbers that are not log-probabilities")
 
 
 class _Words(reprlib.Repr):

@@ -294,6 +294,21 @@ def test_logsumexp_of_minus_infinity_has_no_slope():
         assert slopes.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("size", [0.0, 1e5, 1e8])
+def test_logsumexp_of_large_items_to_the_second_order(size):
+    """The gradient is the softmax, and its own gradient that of softmax: of float32 too, whose result is rounded."""
+    beside = torch.tensor([0.0, 0.0, 64.0, 0.0, 0.0]) if size else torch.arange(5.0)
+    data, slopes = (size + beside).requires_grad_(), torch.tensor([0.5, 2.0])
+    y = sf.reduce_logsumexp(sf.Ragged(data, [2, 3]))
+    (dx,) = torch.autograd.grad(y, data, slopes, create_graph=True)
+    (again,) = torch.autograd.grad(dx, data, torch.arange(5.0))
+    parts = (size + beside).requires_grad_()
+    shares = torch.cat([part.softmax(0) * slope for part, slope in zip(parts.split([2, 3]), slopes, strict=True)])
+    assert torch.allclose(dx, shares, rtol=1e-5)
+    (right,) = torch.autograd.grad(shares, parts, torch.arange(5.0))
+    assert torch.allclose(again, right, rtol=1e-5, atol=1e-6)
+
+
 def test_vjp_is_connected_to_the_graph():
     data = rows()
     for operation, *args in (

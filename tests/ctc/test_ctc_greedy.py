@@ -16,7 +16,7 @@ import seqformats as sf
 every_encoding = pytest.mark.parametrize("kind", oracle.ENCODINGS, ids=oracle.format_name)
 FLOATS = [np.dtype(code) for code in ("f2", "f4", "f8", ">f4", ">f8")] + [strategies.BFLOAT16]
 WIDTHS = [2, 3, 5, 15, 16, 17, 33, 127, 128, 129, 260]  # the largest of a frame is found by 16 and by 128
-VALUES = [-np.inf, -np.inf, -9.0, -2.5, -1.25, -0.5, -0.0, 0.0, 3.0]
+VALUES = [-np.inf, -np.inf, -9.0, -2.5, -1.25, -0.5, -0.25, -0.0, 0.0]
 BAD = [np.nan, np.inf]
 
 
@@ -36,7 +36,7 @@ def batches(draw, dtypes):
     few = draw(st.integers(1, len(VALUES)))
     data = rng.choice(VALUES[:few] if draw(st.booleans()) else VALUES[-few:], (sum(lengths), width))
     blank = draw(st.sampled_from(sorted({0, 1, width // 2, width - 1})))
-    data[rng.random(len(data)) < draw(st.sampled_from([0.0, 0.5, 1.0])), blank] = 4.0
+    data[rng.random(len(data)) < draw(st.sampled_from([0.0, 0.5, 1.0])), blank] = 1e-5
     again = rng.random(len(data)) < draw(st.sampled_from([0.0, 0.6]))
     for t in np.flatnonzero(again[1:]) + 1:  # repeats
         data[t] = data[t - 1]
@@ -185,3 +185,35 @@ def test_what_does_not_fit():
         sf.ctc_greedy(sf.Ragged(np.zeros((3, 1)), [3]))
     with pytest.raises(TypeError, match="must be floats"):
         sf.ctc_greedy(sf.Ragged(np.zeros((3, 2), int), [3]))
+
+
+@pytest.mark.parametrize("largest", [0.001, 0.9, 7.0])
+def test_what_is_no_log_probability_is_refused(arrays, largest):
+    """Logits and probabilities, in any frame and place: the message names the frame and what to give."""
+    data = np.full((5, 200), -6.0, "f4")
+    data[3, 150] = largest
+    x = sf.Ragged(data, [2, 0, 3])
+    for call in (
+        sf.ctc_greedy,
+        lambda y: sf.ctc_align(y, [[1], [], [1]]),
+        lambda y: sf.ctc_beam_search(y, beam_size=2),
+    ):
+        with pytest.raises(ValueError, match=r"frame 1 of source 2 holds .*normalised=False.*\[SF602\]"):
+            arrays.on(call)(x)
+    with pytest.raises(ValueError, match=r"\[SF601\]"):
+        sf.ctc_greedy(sf.Ragged(np.where(data == largest, np.nan, data), [2, 0, 3]))
+    assert sf.ctc_greedy(x, normalised=False).tokens.to_nested()[2]
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("f2", 0.015), ("f4", 9e-5), ("f8", 9e-5)])
+def test_a_rounding_above_zero_is_a_log_probability(dtype, rounding):
+    data = np.full((3, 4), -6.0, dtype)
+    data[1, 2] = rounding
+    for factor, fits in ((1, True), (1.5, False)):
+        x = sf.Ragged((data * np.array(factor, dtype)), [3])
+        for call in (sf.ctc_greedy, lambda y: sf.ctc_align(y, [[2]]), lambda y: sf.ctc_beam_search(y, beam_size=2)):
+            if fits:
+                call(x)
+            else:
+                with pytest.raises(ValueError, match="normalised=False"):
+                    call(x)

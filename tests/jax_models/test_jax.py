@@ -253,8 +253,8 @@ def test_one_long_sequence_among_many(name, dense, monkeypatch):
     lengths = [300, *[1] * 40, 0]
     x, there = batch(sf.Ragged, (2,), lengths=lengths)
     if not dense:
-        formulas = pytest.importorskip("seqformats.launch.formulas")
-        monkeypatch.setattr(formulas.Sequences, "square", False)
+        sequences = pytest.importorskip("seqformats.launch.sequences")
+        monkeypatch.setattr(sequences.Sequences, "square", False)
     function = SUMS[name]
     same(jax.jit(lambda y: function(y))(there), function(x), 1e-10)
     _, back = jax.vjp(function, there)
@@ -459,6 +459,26 @@ def test_dtypes_without_64_bits():
                 np.testing.assert_array_equal(jax.tree.leaves(found)[0], wanted)
         assert sf.reduce_mean(whole).dtype == jax.jit(sf.reduce_mean)(whole).dtype == jnp.float32
         assert sf.to(sf.Ragged(np.arange(3.0), [3]), "jax").dtype == jnp.float32
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool", "float32", "bfloat16"])
+@pytest.mark.parametrize("name", [*ALL, "cross entropy"])
+def test_dtypes_are_the_same_in_a_program_and_outside_of_one(name, dtype):
+    """Without 64 bits: what NumPy has in float64 is float32 in both."""
+    functions = {**ALL, "cross entropy": lambda y: sf.cross_entropy(y, sf.Ragged(jnp.arange(10) % 2, LENGTHS))}
+    function = functions[name]
+    fitting = (sf.ConversionError, TypeError)  # a padding that the dtype does not have, or no arithmetic with it
+    with jax.enable_x64(False):
+        x = sf.Ragged(jnp.asarray(np.arange(20).reshape(10, 2) % 2).astype(dtype), LENGTHS)
+        try:
+            inside = jax.eval_shape(function, x)
+        except fitting as error:
+            with pytest.raises(type(error)):
+                function(x)
+            return
+        outside = jax.tree.leaves(function(x))
+        assert [leaf.dtype for leaf in jax.tree.leaves(inside)] == [leaf.dtype for leaf in outside]
+        assert all(leaf.dtype.itemsize < 8 for leaf in outside)
 
 
 def test_arrays_that_cannot_be_batches():

@@ -786,6 +786,30 @@ def test_an_empty_sequence_gets_nothing_and_gives_nothing(operation):
     assert pullback(np.ones(y.shape)).data.shape == (0, 2)
 
 
+@every_encoding
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("width", [1, 5, 40])
+def test_the_gradient_of_a_logsumexp_is_the_softmax(kind, width, dtype):
+    """However large the items are beside their differences; with a NaN or +inf among them it is NaN, as that is."""
+    lengths = [4, 0, 1, 9, 70, 3, 3]
+    data = np.random.default_rng(2).normal(size=(sum(lengths), width))
+    data[:4] = data[:4].round() + {"f4": 1e7, "f8": 1e15}[dtype]
+    data[5:14] += 1e4
+    data[84], data[89] = np.inf, np.nan
+    x = sf.convert(sf.Ragged(data.astype(dtype), lengths), kind)
+    dy = np.random.default_rng(3).normal(size=(len(lengths), width)).astype(dtype)
+    dx = sf.vjp(sf.reduce_logsumexp, x)[1](dy)
+    assert_gradient_in(dx, x)
+    np.testing.assert_allclose(rows(dx), rows(sf.softmax(x)) * np.repeat(dy, lengths, 0), rtol=2e-5, atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1e5, 1e8, -1e8])
+def test_the_gradient_of_a_logsumexp_adds_up_to_one(arrays, size):
+    x = sf.Ragged(np.full((7, 2), size, "f4"), [4, 0, 3])
+    dx = arrays.vjp(sf.reduce_logsumexp, x)[1](np.ones((3, 2), "f4"))
+    np.testing.assert_allclose(dx.data[:, 0], [0.25] * 4 + [1 / 3] * 3, rtol=1e-6)
+
+
 def test_the_gradient_of_a_logsumexp_of_nothing_but_minus_infinity():
     _, pullback = sf.vjp(sf.reduce_logsumexp, sf.Ragged(np.array([-np.inf, -np.inf, 0.0, -np.inf]), [2, 2]))
     assert pullback(np.ones(2)).data.tolist() == [0, 0, 1, 0]

@@ -23,6 +23,7 @@ from .library import (
     Library,
     Shape,
     device_name,
+    functional,
     size_of,
     with_autograd,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "device_name",
     "dtype_in",
     "frozen",
+    "functional",
     "has_items",
     "is_array",
     "is_array_type",

@@ -20,7 +20,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import CHANGED, DEVICE, DEVICES, DTYPE, ITEMS, MIXED, TRACED, said
-from .library import Array, Differentiable, DType, Key, Library, Operand, Shape, device_name, size_of, with_autograd
+from .library import (
+    Array,
+    Differentiable,
+    DType,
+    Key,
+    Library,
+    Operand,
+    Shape,
+    device_name,
+    functional,
+    size_of,
+    with_autograd,
+)
 from .numpy import NUMPY
 
 JaxArray: TypeAlias = Any  # jax.Array, of a package that need not be there
@@ -42,6 +54,7 @@ class Jax(Library):
         self.wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
         self.own: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
         with_autograd.append(self)
+        functional.append(self)
 
     def on_host(self, x: JaxArray) -> bool:
         """Has it values, in the memory of the host?"""

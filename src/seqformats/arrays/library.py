@@ -422,5 +422,7 @@ NAMES: dict[Hashable, str] = {}
 """The NumPy names of dtypes, of all libraries."""
 with_autograd: list[Library] = []
 """The loaded libraries whose arrays may carry a gradient."""
+functional: list[Library] = []
+"""The loaded libraries whose results may have to be settled; see `Library.settled`."""
 AUTOCAST: set[DType] = set()
 """The dtypes that loaded libraries may want in float32 where they are added up; see `Library.autocasts`."""

@@ -14,7 +14,7 @@ from ..errors import BEYOND, COUNTS
 from ..formats import LoD, Ragged, is_own
 from ..launch.kernel import Work, kernel
 from ..operations.annotations import Batch
-from .frames import Frames, flag, frames_of
+from .frames import Frames, frames_of
 from .rows import Aligned, AlignRoom, Goals
 
 ctc_viterbi = kernel("ctc_viterbi")
@@ -86,7 +86,8 @@ def ctc_align(log_probs: Batch, targets: object, *, blank: int = 0, normalised: 
         For items of another number of axes, a blank that is no token, labels for another number of sequences, and
         targets that are no token or the blank.
     ValueError
-        For NaN and +inf, with the source and the frame.
+        For NaN and +inf, and for a log-probability above a rounding of 0 (see `ctc_greedy`), with the source and the
+        frame.
 
     See Also
     --------
@@ -116,7 +117,7 @@ def ctc_align(log_probs: Batch, targets: object, *, blank: int = 0, normalised: 
     ([[1, 0, 1, 2]], [[0, 2, 3]], array([0.235], dtype=float32))
     """
     frames = frames_of(log_probs, blank)
-    logits = int(not flag(normalised, "normalised"))
+    logits = frames.logits(normalised)
     labels = _labels(targets, frames)
     structure, inner = frames.structure, labels._structure
     places = np.concatenate([[0], np.cumsum(structure.lengths * (2 * inner.lengths + 1))])

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import NUMPY, Array, Library, library_of
-from ..errors import BEYOND, DTYPE, KIND, NAN, SHAPE, said
+from ..converters.convert import rows_of
+from ..errors import BEYOND, DTYPE, KIND, LOGS, NAN, SHAPE, said
 from ..formats import Encoding, LoD, Ragged
 from ..formats.structure import Structure, whole
 from ..gradients.operation import operand
@@ -69,11 +70,24 @@ class Frames(NamedTuple):
             return LoD._over(x, (*self.levels[:-1], inner))
         return Ragged._sealed(x, inner)
 
+    def logits(self, normalised: object) -> int:
+        """How kernels are told whether frames are to be normalised; see `best_known`."""
+        return {"float16": -1, "bfloat16": -2}.get(name_of(self.at), 0) if flag(normalised, "normalised") else 1
+
     def check(self, counts: Array) -> None:
         """ValueError where the count of a sequence says that a frame, t if it is -1 - t, has no log-probabilities."""
         if counts.size and counts.min() < 0:
             source = int((counts < 0).argmax())
-            raise NAN(f"frame {-1 - int(counts[source])} of source {source} holds NaN or +inf")
+            t = -1 - int(counts[source])
+            where = f"frame {t} of source {source} holds"
+            row = rows_of(self.at._with_data(self.data))[self.structure.offsets[source] + t]
+            largest = float(self.library.to_numpy(row).max())
+            if largest < np.inf:
+                raise LOGS(
+                    f"{where} {largest:.4g}, but no log-probability is above 0; give normalised=False for logits, and "
+                    "the logarithms of probabilities"
+                )
+            raise NAN(f"{where} NaN or +inf")
 
 
 def frames_of(log_probs: Batch, blank: object) -> Frames:

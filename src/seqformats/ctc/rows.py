@@ -20,7 +20,7 @@ class PrefixTerms(NamedTuple):
 
     width: int  # how many tokens there are, the blank among them
     blank: int
-    logits: int  # are the frames to be normalised?
+    logits: int  # are the frames to be normalised?  See `best_known`
     beam: int  # the most prefixes
     n_best: int
     token_beam: int  # the most tokens of a frame that prefixes go on with
@@ -113,7 +113,7 @@ class Goals(NamedTuple):
     cum: Integers  # (n + 1,) where those of each source begin
     places: Integers  # (n,) where its part of `AlignRoom.back` begins
     blank: int
-    logits: int  # are the frames to be normalised?
+    logits: int  # are the frames to be normalised?  See `best_known`
 
 
 class Aligned(NamedTuple):

@@ -13,7 +13,7 @@ from ..converters.layouts import at_least
 from ..errors import KIND, RANGE, ROOM, said
 from ..formats import LoD
 from ..operations.annotations import Batch
-from .frames import flag, frames_of
+from .frames import frames_of
 from .fusion import OnNew, search_with
 from .lexicon import NO_GUIDE, guide_of
 from .prefixes import found_by, prefixes_of
@@ -88,7 +88,8 @@ def ctc_beam_search(
     ConversionError
         For numbers that cannot be.
     ValueError
-        For NaN and +inf, with the source and the frame, and from `on_new`.
+        For NaN and +inf, and for a log-probability above a rounding of 0 (see `ctc_greedy`), with the source and the
+        frame; for NaN and +inf from `on_new`.
 
     See Also
     --------
@@ -148,7 +149,7 @@ def ctc_beam_search(
     terms = PrefixTerms(
         width=frames.width,
         blank=frames.blank,
-        logits=int(not flag(normalised, "normalised")),
+        logits=frames.logits(normalised),
         beam=beam,
         n_best=best,
         token_beam=frames.width if token_beam is None else at_least(token_beam, "token_beam", 1),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, DType, Library, Shape, is_array, library_of, library_of_type, with_autograd
+from ..arrays import Array, DType, Library, Shape, functional, is_array, library_of, library_of_type, with_autograd
 from ..errors import NO_GRADIENT
 from ..limits import check_finite
 from ..reading import are_numbers
@@ -219,6 +219,15 @@ def connected(rule: Rule, x: object, second_order: SecondOrder | None = None, *,
         check_data(x)
     call = Connected(rule, x, second_order, by_column)
     return call.rebuilt(library.connected(call, arrays))
+
+
+def settled(y: Any) -> Any:
+    """A result with its items in the dtypes that their library has for them; see `Library.settled`."""
+    if not functional or type(y) is np.ndarray:
+        return y
+    made = leaves(y)
+    found = [library_of(leaf).settled(leaf) for leaf in made]
+    return y if all(a is b for a, b in zip(made, found, strict=True)) else rebuild(y, found)
 
 
 def calculated(function: Callable[[Any], Any], x: object) -> Any:

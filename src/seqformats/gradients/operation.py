@@ -7,16 +7,18 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 from .. import registry
-from ..arrays import AUTOCAST, Array, adopt, is_array, with_autograd
+from ..arrays import AUTOCAST, NUMPY, Array, adopt, is_array, library_of, with_autograd
 from ..converters.convert import as_own, convert, no_encoding
 from ..converters.like import in_kind_of
 from ..doors.door import NO_DOOR, Door
 from ..doors.taking import Taking
 from ..errors import BATCH, KIND, SHAPE
 from ..formats import Encoding, Pairs
-from ..formats.bare import as_encoding, is_column, read_column
-from ..formats.leaves import Rule, autocast, cast_leaves, connected, wants_grad, without_data
+from ..formats.bare import as_encoding, is_column, is_list_of_arrays, read_column
+from ..formats.leaves import Rule, autocast, cast_leaves, connected, settled, wants_grad, without_data
 from ..formats.pairs import is_encoding
 from ..formats.trees import Tree, at_column, check_columns, columns_of, mapped
 from .columns import tree_vjp
@@ -81,6 +83,40 @@ def operand(x: object, what: str = "take x.one and x.two") -> Operand:
     return Operand(own, lambda y: convert(y, kind), lambda dx: vjp(convert, x, is_own)[1](dx))
 
 
+def operand_beside(x: object, like: Array) -> Operand:
+    """`operand` for a batch that goes with the array `like`: numbers in lists, of no library, become some of its."""
+    found = operand(x)
+    return _brought(found, like) if _is_bare(x) else found
+
+
+def operands_of(*batches: Any) -> list[Operand]:
+    """`operand` for batches that go together: lists of numbers are of the library of the first that is none."""
+    found, bare = [operand(x) for x in batches], [_is_bare(x) for x in batches]
+    like = next((one.own._sample() for one, is_bare in zip(found, bare, strict=True) if not is_bare), None)
+    if like is None or not any(bare):
+        return found
+    return [_brought(one, like) if is_bare else one for one, is_bare in zip(found, bare, strict=True)]
+
+
+def _brought(found: Operand, like: Array) -> Operand:
+    """A batch of NumPy's arrays as one of those of `like`, where that is."""
+    if type(like) is np.ndarray:
+        return found
+    library = library_of(like)
+    device = library.device(like)
+
+    def brought(leaf: Array) -> Array:
+        y = library.taken(leaf, NUMPY)
+        return y if library.device(y) == device else library.to_device(y, device)
+
+    own = found.own
+    return found._replace(own=own._with([brought(leaf) for leaf in own._leaves()]))
+
+
+def _is_bare(x: object) -> bool:
+    return isinstance(x, (list, tuple)) and not (x and is_list_of_arrays(x))
+
+
 def rows_or_batch(x: object) -> Operand:
     """`operand` for what may also be a plain array of rows."""
     if not is_array(x):
@@ -131,7 +167,7 @@ class Call(NamedTuple, Generic[R]):
         if wants_grad(self.operands):
             y = connected(self.rule, self.operands, self.second_order, by_column=self.by_column)
         else:
-            y = self.rule(self.operands, False)[0]
+            y = settled(self.rule(self.operands, False)[0])
         result: R = y if self.result is None else self.result(y)
         return result
 
@@ -139,6 +175,7 @@ class Call(NamedTuple, Generic[R]):
         """The result and its pullback."""
         y, back = self.rule(self.operands, True)
         assert back is not None
+        y = settled(y)
         like, device = without_data(y), device_of(y)
         in_graph = wants_grad(self.operands)
         if in_graph:  # the result belongs to the caller's graph

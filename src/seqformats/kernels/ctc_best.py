@@ -1,6 +1,7 @@
 """The most likely path of every sequence of frames, and what is left of it without repeats and blanks.
 
-`x` holds the frames in any layout, see `Layout`, each of `width` log-probabilities, or of logits where `logits` is 1.
+`x` holds the frames in any layout, see `Layout`, each of `width` log-probabilities, or of logits where `logits` is 1
+(`best_known` has its other values).
 What belongs to sequence i begins at ``cum[i]`` of its layout: ``values (frames,)`` float64, room for the worth of each
 frame, and in both halves of ``label (2 * frames,)`` int64 the tokens that are left, and in which frames they
 begin.  ``scores (n,)`` are the sums of the values, and ``counts (n,)`` how many tokens are left, or -1 - t where
@@ -19,7 +20,7 @@ from .parts import (
     KernelSpec,
     Layout,
     along,
-    best_of_frame,
+    best_known,
     compiled,
     locate,
     powers_of_any,
@@ -72,10 +73,10 @@ def cpu(
         begin = at.cum[i]
         for t in range(length):
             place = (first + along(at, t)) * width
-            token, value = best_of_frame(x, place, width)
+            token, value = best_known(x, place, width, logits)
             label[begin + t] = token
             values[begin + t] = value
-            if logits != 0 and value > -math.inf:
+            if logits > 0 and value > -math.inf:
                 _, total = powers_of_any(x, place, width, x)
                 values[begin + t] = -math.log(np.float64(total))
         counts[i], scores[i] = collapse(label, values, begin, length, at.cum[at.cum.size - 1], blank)
@@ -100,10 +101,10 @@ def cuda(
         t = gpu.threadIdx.x
         while t < length:
             place = (first + along(at, t)) * width
-            token, value = best_of_frame(x, place, width)
+            token, value = best_known(x, place, width, logits)
             label[begin + t] = token
             values[begin + t] = value
-            if logits != 0 and value > -math.inf:
+            if logits > 0 and value > -math.inf:
                 values[begin + t] = -ln(frame_powers(x, place, width, value))
             t += gpu.blockDim.x
         gpu.syncthreads()

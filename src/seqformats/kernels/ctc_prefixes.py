@@ -27,7 +27,7 @@ from .parts import (
     KernelSpec,
     Layout,
     along,
-    best_of_frame,
+    best_known,
     compiled,
     exp,
     locate,
@@ -86,13 +86,13 @@ def begin_search(own: Own) -> None:
 def read_frame(own: Own, x: Array, begin: int) -> Any:
     """Take the log-probabilities of a frame; the best token, or -1 where there is NaN or +inf."""
     _, _, pool, _, terms, home = own
-    best, top = best_of_frame(x, begin, terms.width)
+    best, top = best_known(x, begin, terms.width, terms.logits)
     if best < 0:
         return -1
     logs = pool.logs
     for c in range(terms.width):
         logs[home.frame + c] = x[begin + c]
-    if terms.logits != 0 and top > -math.inf:
+    if terms.logits > 0 and top > -math.inf:
         pool.floats[home.pool] = 0
         total = pool.floats[home.pool]  # zero in float64
         k = 0

@@ -20,7 +20,7 @@ from .parts import (
     KernelSpec,
     Layout,
     along,
-    best_of_frame,
+    best_known,
     compiled,
     locate,
     pointer,
@@ -152,12 +152,12 @@ def cpu(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, width
         out.counts[i] = 0
         for t in range(length):
             frame = (begin + along(at, t)) * width
-            token, value = best_of_frame(x, frame, width)
+            token, value = best_known(x, frame, width, goals.logits)
             if token < 0:
                 out.counts[i] = -1 - t
                 break
             log = 0.0
-            if goals.logits != 0 and value > -math.inf:
+            if goals.logits > 0 and value > -math.inf:
                 top, total = powers_of_any(x, frame, width, x)
                 log = np.float64(top) + math.log(np.float64(total))
             room.logs[at.cum[i] + t] = log
@@ -183,11 +183,11 @@ def cuda(x: Array, goals: Goals, out: Aligned, room: AlignRoom, at: Layout, widt
         t = gpu.threadIdx.x
         while t < length:
             frame = (begin + along(at, t)) * width
-            token, value = best_of_frame(x, frame, width)
+            token, value = best_known(x, frame, width, goals.logits)
             room.logs[at.cum[i] + t] = 0
             if token < 0:
                 room.logs[at.cum[i] + t] = math.inf
-            elif goals.logits != 0 and value > -math.inf:
+            elif goals.logits > 0 and value > -math.inf:
                 room.logs[at.cum[i] + t] = value
                 room.logs[at.cum[i] + t] += ln(frame_powers(x, frame, width, value))
             t += gpu.blockDim.x

@@ -1,13 +1,14 @@
-"""Give every row of a sequence the sequence's own row times ``exp(y - z)``: the gradient of logsumexp.
+"""Give every row of a sequence the sequence's own row times its softmax: the gradient of logsumexp.
 
 ``x (n * width,)``, the gradient; ``z (n * width,)``, the logsumexp; `y`, its items, and `out` hold the sequences in the
 same layout, see `Layout`.
+
+The powers ``exp(y - z)`` add up to 1 only as far as `z` is not rounded, so they are divided by their sum.  The CPU
+keeps them in `out` meanwhile.
 """
 
 import math
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from .parts import (
     CALCULATES,
@@ -16,6 +17,7 @@ from .parts import (
     Columns,
     KernelSpec,
     Layout,
+    add_block,
     alike,
     at_least,
     at_most,
@@ -30,30 +32,53 @@ from .parts import (
     locate,
     pointer,
     prefetch,
+    room,
+    rounded,
+    shared,
     store,
     unknown,
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.device import find
-    from .parts.gpu import gpu
+    from .parts.columns import column_powers, powers_of
+    from .parts.device import columns_of_grid, first_column, first_unit, units_of_grid
+    from .parts.gpu import gpu, natural, zero_in
 
 
 @in_lanes
-def spread(x: Array, y: Array, z: Array, out: Array, columns: Columns, place: int, count: int) -> None:
+def spread(x: Array, y: Array, z: Array, out: Array, blocks: Array, columns: Columns, place: int, count: int) -> None:
     """Some columns of a sequence, to which ``x[place:]`` and ``z[place:]`` belong."""
     length, one = columns.length, unknown(1)
     ahead = at_least(8 * columns.step * columns.width, 1024)
-    log = load(z, place, count, z)
-    # a sequence of -inf alone has no slope
-    row = choose(log == each(z, -np.inf, count), each(x, 0, count), load(x, place, count, x))
-    log = choose(log == each(z, -np.inf, count), each(z, 0, count), log)
+    log, zero = load(z, place, count, z), each(out, 0, count)
+    nothing = log == each(z, -math.inf, count)  # a sequence of -inf alone has no slope
+    log, total = choose(nothing, zero, log), zero
+    t = 0
+    end = at_most(length, 8)
+    while True:
+        part = each(out, 0, count)
+        while t < end:
+            d = item_at(columns, t)
+            if count >= 32:
+                prefetch(y, d + ahead, count)
+            power = exp(load(y, d, count, out) - log)
+            part += power
+            store(out, d, power)
+            t += one
+        total += part
+        if end == length:
+            break
+        if end & 63 == 0:
+            add_block(blocks, total, end == 64)
+            total = each(out, 0, count)
+        end = at_most(end + 8, length)
+    if length > 64:
+        total = rounded(blocks, total)
+    row = choose(nothing, zero, load(x, place, count, out) / total)
     t = 0
     while t < length:
         d = item_at(columns, t)
-        if count >= 32:
-            prefetch(y, d + ahead, count)
-        store(out, d, row * exp(load(y, d, count, y) - log))
+        store(out, d, row * load(out, d, count, out))
         t += one
 
 
@@ -62,7 +87,7 @@ def cpu(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, lo: in
     """Units `lo` to `hi`."""
     row, items, logs, rows = pointer(x), pointer(y), pointer(z), pointer(out)
     at = pointer(at)
-    count = columns_at_once(width, 8)
+    count, blocks = columns_at_once(width, 8), room(rows)
     for u in range(lo, hi):
         i, first, length = locate(at, u)
         k = 0
@@ -70,29 +95,59 @@ def cpu(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int, lo: in
             k = at_most(k, width - count)
             columns, place = Columns(first * width + k, length, width, at.steps, at.step), i * width + k
             if count == 32:
-                spread(row, items, logs, rows, columns, place, 32)
+                spread(row, items, logs, rows, blocks, columns, place, 32)
             elif count == 8:
-                spread(row, items, logs, rows, columns, place, 8)
+                spread(row, items, logs, rows, blocks, columns, place, 8)
             elif count == 4:
-                spread(row, items, logs, rows, columns, place, 4)
+                spread(row, items, logs, rows, blocks, columns, place, 4)
             else:
-                spread(row, items, logs, rows, columns, place, 1)
+                spread(row, items, logs, rows, blocks, columns, place, 1)
             k += count
 
 
+@shared
+def put_slopes(x: Array, y: Array, z: Array, out: Array, columns: Columns, place: int, share: Any, found: Any) -> None:
+    """The gradients of a share of a column, to which ``x[place]`` belongs; `found` is what `powers_of` gives."""
+    (t, by), (top, total), log = share, found, z[place]
+    total += total - total  # NaN where it is infinite
+    row = x[place] / total
+    if math.isinf(log) and log < 0:  # a sequence of -inf alone has no slope
+        row = zero_in(x)
+    while t < columns.length:
+        d = item_at(columns, t)
+        out[d] = row * exp(y[d] - top)
+        t += by
+
+
 def cuda(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int) -> None:
-    """All rows, a line of threads each."""
-    r = gpu.blockIdx.x * gpu.blockDim.y + gpu.threadIdx.y
-    while r < at.cum[at.cum.size - 1]:
-        i, _, d = find(at, r)
-        k = gpu.threadIdx.x
+    """All units, a block each, a thread a column; where they are narrow, several threads share a column."""
+    parts = natural(gpu.shared.array(128, x.dtype))
+    place = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, which waits for each other below
+            k = column + gpu.threadIdx.x
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            found = column_powers(y, parts, place, k, columns)
+            if k < width:
+                put_slopes(x, y, z, out, columns, i * width + k, (gpu.threadIdx.y, gpu.blockDim.y), found)
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x
+
+
+def short(x: Array, y: Array, z: Array, out: Array, at: Layout, width: int) -> None:
+    """All units, a thread for each column; see `SHORT`."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        k = first_column()
         while k < width:
-            log = z[i * width + k]
-            out[d * width + k] = x[i * width + k] * exp(y[d * width + k] - log)
-            if math.isinf(log) and log < 0:  # a sequence of -inf alone has no slope
-                out[d * width + k] = 0
-            k += gpu.blockDim.x
-        r += gpu.gridDim.x * gpu.blockDim.y
+            columns = Columns(first * width + k, length, width, at.steps, at.step)
+            put_slopes(x, y, z, out, columns, i * width + k, (0, 1), powers_of(y, columns, 0, 1))
+            k += columns_of_grid()
+        u += units_of_grid()
 
 
-KERNEL = KernelSpec(cpu, cuda, CALCULATES, "rows", alike(FLOATS, 4))
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", alike(FLOATS, 4), short=short)

@@ -1,7 +1,7 @@
 """The softmax of every sequence, or its logarithm, of what `add_powers` has found of it, column by column.
 
 ``top (n * width,)`` and `total`; `x` and `out` hold the sequences in the same layout, see `Layout`; `log` is 1 for the
-logarithm.
+logarithm, and 2 where `total` is by what powers are multiplied, not by what they are divided.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,8 @@ ln = np.log  # of one number; on CUDA the device's own is put in its place
 def shift_of(top: Array, total: Array, place: int, log: int) -> Any:
     """What is taken from the items of a sequence and column, and what their powers are multiplied by; or taken too."""
     powers = total[place]
+    if log == 2:
+        return top[place], powers
     return top[place], ln(powers) if log else total.dtype.type(1) / powers
 
 
@@ -41,7 +43,7 @@ def shift_of(top: Array, total: Array, place: int, log: int) -> Any:
 def power(item: Item, shift: tuple[Item, Item], log: int) -> Any:
     """The softmax of an item, or its logarithm."""
     less = item - shift[0]
-    return less - shift[1] if log else exp(less) * shift[1]
+    return less - shift[1] if log == 1 else exp(less) * shift[1]
 
 
 @compiled

@@ -2,9 +2,7 @@
 
 Each takes what its kernel takes, see there, arrays being cells or of the host.  Gradients are JAX's own, so a formula
 is written such that they are those of the kernels: the first of equal items has all of it, and what is no item none.
-
-Where that is not much more than the items themselves, sequences are laid side by side in a rectangle, which is added up
-along an axis; else by the number of the sequence of each item.
+The order of arithmetic is that of the kernels too, wherever infinities, NaN or the ends of a dtype tell two apart.
 """
 
 from __future__ import annotations
@@ -16,129 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.library import Array, DType, Operand
+from ..arrays.library import Array, DType
 from ..errors import NO_GRADIENT
 from ..layout import Layout
-from ..once import once
+from .sequences import Sequences, Value
 
-Value = Any  # an array of JAX, or what a cell holds
 Values = tuple[Any, ...]
-_ROOM = 4  # times the items that a rectangle may have
-
-
-class Sequences:
-    """The items that lie as a layout says, one sequence after the other, and what is calculated over each sequence."""
-
-    def __init__(self, library: ModuleType, at: Layout) -> None:
-        self.library, self.numpy = library, library.numpy
-        self.offsets = np.asarray(at.cum)
-        self.lengths = np.diff(self.offsets)
-        self.n, self.rows = self.lengths.size, int(self.offsets[-1] - self.offsets[0])
-        self.longest = int(self.lengths.max(initial=0))
-        self.sequences = np.repeat(np.arange(self.n), self.lengths)
-        self.times = np.arange(self.rows) - np.repeat(self.offsets[:-1], self.lengths)
-        self.places = self._places(at)
-
-    def _places(self, at: Layout) -> Array:
-        """The row in data of each item."""
-        where, t = self.sequences, self.times
-        found: Array
-        if at.step != 1:
-            column = np.empty(self.n, np.int64)
-            column[np.asarray(at.starts)[: self.n]] = np.arange(self.n)
-            found = column[where] + (np.asarray(at.steps)[t] if at.step == 0 else t * at.step)
-        elif at.stride < 0:
-            found = np.asarray(at.starts)[where] + t
-        else:
-            found = where * at.stride + at.left * (at.stride - self.lengths[where]) + t
-        return found
-
-    def items(self, x: Value, width: int) -> Value:
-        """The items ``(rows, width)`` of data."""
-        rows = x.reshape(-1, width)
-        if len(rows) == self.rows and (self.places == np.arange(self.rows)).all():
-            return rows
-        return rows[self.places.astype(np.int32)]
-
-    def laid(self, items: Value, out: Value) -> Value:
-        """Items as data of the shape of `out`; its padding is zero."""
-        rows = math.prod(out.shape) // max(1, items.shape[1])
-        back = np.full(rows, -1, np.int32)
-        back[self.places] = np.arange(self.rows)
-        if (back < 0).any():
-            items = self.numpy.where((back >= 0)[:, None], items[np.maximum(back, 0)], 0)
-        elif not (back == np.arange(self.rows)).all():
-            items = items[back]
-        return items.reshape(out.shape)
-
-    @once
-    def square(self) -> bool:
-        """Is the rectangle of all sequences small enough?"""
-        return self.n * self.longest <= _ROOM * self.rows + 1024
-
-    @once
-    def there(self) -> Array:
-        """Where the rectangle holds an item."""
-        return np.arange(self.longest) < self.lengths[:, None]
-
-    def side_by_side(self, items: Value, fill: Operand) -> Value:
-        """``(n, longest, width)``, filled up at the end of each sequence."""
-        index = np.where(self.there, self.offsets[:-1, None] + np.arange(self.longest), 0).astype(np.int32)
-        return self.numpy.where(self.there[..., None], items[index], fill)
-
-    def in_turn(self, square: Value) -> Value:
-        """The way back from a rectangle."""
-        return square[self.sequences.astype(np.int32), self.times.astype(np.int32)]
-
-    def spread(self, rows: Value) -> Value:
-        """Each item has the row of its sequence."""
-        return rows[self.sequences.astype(np.int32)]
-
-    def total(self, items: Value) -> Value:
-        """``(n, width)``: the sums."""
-        if self.square:
-            return self.side_by_side(items, 0).sum(1)
-        return self.library.ops.segment_sum(items, self.sequences, self.n, indices_are_sorted=True)
-
-    def largest(self, items: Value, least: int = 0) -> Value:
-        """The largest items, or the least, without a gradient; NaN where there is one, and for empty sequences any."""
-        items = self.library.lax.stop_gradient(items)
-        if items.dtype == np.bool_:
-            items = items.astype(np.uint8)
-        if not self.rows:
-            return self.numpy.zeros((self.n, items.shape[1]), items.dtype)
-        floats = self.numpy.issubdtype(items.dtype, np.inexact)
-        bound = self.numpy.finfo(items.dtype) if floats else self.numpy.iinfo(items.dtype)
-        fill = (math.inf if least else -math.inf) if floats else (bound.max if least else bound.min)
-        if self.square:
-            block = self.side_by_side(items, fill)
-            return block.min(1) if least else block.max(1)
-        over = self.library.ops.segment_min if least else self.library.ops.segment_max
-        found = over(items, self.sequences, self.n, indices_are_sorted=True)
-        if floats:
-            lost = self.total(self.numpy.isnan(items).astype(np.int32)) > 0
-            found = self.numpy.where(lost, math.nan, found).astype(items.dtype)
-        return found
-
-    def first(self, found: Value) -> Value:
-        """``(n, width)``: the first place of an item for which this holds, that of the end where there is none."""
-        times = self.numpy.where(found, self.times.astype(np.int32)[:, None], self.longest)
-        return self.numpy.minimum(self.largest(times, 1), self.longest)
-
-    def at(self, items: Value, places: Value) -> Value:
-        """The items at these places ``(n, width)`` of each sequence, zeros where there is no such place."""
-        if not self.rows:
-            return self.numpy.zeros((self.n, items.shape[1]), items.dtype)
-        inside = (places >= 0) & (places < self.lengths.astype(np.int32)[:, None])
-        rows = self.offsets[:-1, None].astype(np.int32) + self.numpy.where(inside, places, 0)
-        rows = self.numpy.minimum(rows, self.rows - 1)
-        return self.numpy.where(inside, self.numpy.take_along_axis(items, rows, 0), 0)
-
-    def sorted(self, items: Value) -> Value:
-        """A rectangle of all columns in rising order, what is no item at the end."""
-        floats = self.numpy.issubdtype(items.dtype, np.inexact)
-        fill = math.nan if floats else self.numpy.iinfo(items.dtype).max
-        return self.numpy.sort(self.side_by_side(items, fill), axis=1, stable=True)
 
 
 def _value(x: Value) -> Value:
@@ -190,22 +71,19 @@ def _max(library: ModuleType, inputs: Values, outputs: Values, args: Values, wid
     (x,), (out,), (at, least) = inputs, outputs, args
     s = Sequences(library, at)
     items = s.items(_value(x), width)
-    _write(out, s.at(items, _first_of(s, items, s.largest(items, least))))
+    _write(out, s.at(items, _first_last(s, s.keys(items, least))))
 
 
-def _first_of(s: Sequences, items: Value, wanted: Value) -> Value:
-    """Where each sequence first has an item, by column; that of a NaN where NaN is wanted."""
-    items = s.library.lax.stop_gradient(items)
-    found = s.spread(wanted)
-    return s.first((items == found) | ((items != items) & (found != found)))
+def _first_last(s: Sequences, keys: Value) -> Value:
+    """The place of the first item of each sequence that is last in order, by column."""
+    return s.first(keys == s.spread(s.last_key(keys)))
 
 
 @_for("find_rows")
 def _find(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x, wanted), (out,), (at,) = inputs, outputs, args
     s = Sequences(library, at)
-    items = s.items(_value(x), width)
-    places = _first_of(s, items, library.lax.stop_gradient(_value(wanted)).reshape(s.n, width))
+    places = s.first(s.keys(s.items(_value(x), width)) == s.spread(s.keys(_value(wanted).reshape(s.n, width))))
     _write(out, library.numpy.where((s.lengths > 0)[:, None], places, -1))
 
 
@@ -223,10 +101,12 @@ def _logsumexp(library: ModuleType, inputs: Values, outputs: Values, args: Value
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width)
     top = s.largest(items)
-    top = numpy.where(numpy.isfinite(top), top, 0)
+    infinite = top == math.inf  # the gradient beside +inf is NaN, as that of softmax is, and so is the total
+    top = numpy.where(top == -math.inf, 0, top)
     total = s.total(numpy.exp(items - s.spread(top)))
-    empty = (s.lengths == 0)[:, None]
-    _write(out, numpy.where(empty, -math.inf, numpy.log(numpy.where(empty, 1, total)) + top))
+    nothing = total == 0  # of -inf alone, or no items: without a gradient
+    found = numpy.log(numpy.where(nothing, 1, total)) + top
+    _write(out, numpy.where(infinite, math.inf, numpy.where(nothing, -math.inf, found)))
 
 
 @_for("softmax_rows")
@@ -270,13 +150,51 @@ def _var(library: ModuleType, inputs: Values, outputs: Values, args: Values, wid
     (x,), (out,), (at, deviation, ddof) = inputs, outputs, args
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width).astype(out.dtype)
-    beside = items - s.spread(s.total(items) / _scale(s, 1, items.dtype))
-    found = s.total(beside * beside) / np.maximum(s.lengths - ddof, 1)[:, None].astype(items.dtype)
-    found = numpy.where((s.lengths > ddof)[:, None], found, 0)
-    if deviation:
-        some = found != 0  # a root has no slope at zero
-        found = numpy.where(some, numpy.sqrt(numpy.where(some, found, 1)), 0)
-    _write(out, found)
+    divisor = np.maximum(s.lengths - ddof, 1)[:, None].astype(items.dtype)
+    enough = (s.lengths > ddof)[:, None]
+    lengths = _scale(s, 1, items.dtype)
+
+    def parts(items: Value) -> tuple[Value, Value, Value]:
+        """A unit, how far each item is from the mean in it, and the mean of the squares of that.
+
+        In units no sum or square is too large or too small.  Before the mean the first item is taken away, so that of
+        equal ones nothing is left.  The mean is rounded; what it leaves over is a second one.
+        """
+        unit = _power_of_two(s, items)
+        shares = items / s.spread(unit)
+        one = library.lax.stop_gradient(s.at(shares, np.zeros((s.n, width), np.int32)))
+        away = shares - s.spread(numpy.where(numpy.isfinite(one), one, 0))
+        away = away - s.spread(s.total(away) / lengths)
+        rest = s.total(away) / lengths
+        away = away - s.spread(numpy.where(numpy.isfinite(rest), rest, 0))
+        return unit, away, numpy.where(enough, s.total(away * away) / divisor, 0)
+
+    def value_of(items: Value) -> Value:
+        unit, _, squares = parts(items)
+        return numpy.sqrt(squares) * unit if deviation else squares * unit * unit
+
+    def slope_of(given: Values, slopes: Values) -> Values:
+        # the mean has no part in it, since the distances from it add up to zero
+        value, (unit, away, squares) = found(*given), parts(*given)
+        some, factor = numpy.asarray(enough), numpy.asarray(4 / divisor)
+        if deviation:
+            some = some & (squares != 0) & (value != math.inf)  # a root has no slope at zero
+            factor = 1 / numpy.sqrt(numpy.where(some, squares, 1)) / divisor
+        else:
+            away = away * 0.5 * s.spread(unit)
+        return value, s.total(numpy.where(s.spread(some), away, 0) * slopes[0]) * factor
+
+    found = library.custom_jvp(value_of)
+    found.defjvp(slope_of)
+    _write(out, found(items))
+
+
+def _power_of_two(s: Sequences, items: Value) -> Value:
+    """``(n, width)``: the largest that no item is below, without a gradient; 1 where there is no such number."""
+    bits = s.last_key(s.keys(abs(items)))
+    count = s.numpy.finfo(items.dtype).nmant
+    powers = s.library.lax.bitcast_convert_type(bits >> count << count, items.dtype)
+    return s.numpy.where((powers > 0) & (powers < math.inf), powers, 1)
 
 
 @_for("weigh_rows")
@@ -285,19 +203,36 @@ def _weigh(library: ModuleType, inputs: Values, outputs: Values, args: Values, w
     numpy, s = library.numpy, Sequences(library, at)
     items = s.items(_value(x), width).astype(out.dtype)
     factors = _value(weights).reshape(s.rows, width if own else 1)
-    found = s.total(items * factors)
-    if mode:
+    if not mode:
+        _write(out, s.total(items * factors))
+        return
+    mass = s.total(factors)
+    totals.write(mass.astype(totals.dtype).reshape(totals.shape))
+
+    def by_mass(sums: Value, factors: Value) -> Value:
         mass = s.total(factors)
-        totals.write(mass.astype(totals.dtype).reshape(totals.shape))
-        found = numpy.where(mass == 0, 0, found / numpy.where(mass == 0, 1, mass))
-    _write(out, found)
+        return numpy.where(mass == 0, 0, sums / numpy.where(mass == 0, 1, mass))
+
+    def value_of(items: Value, factors: Value) -> Value:
+        return by_mass(s.total(items * factors), factors)
+
+    def slope_of(given: Values, slopes: Values) -> Values:
+        value = found(*given)
+        lines = given[1] * slopes[0] + (given[0] - s.spread(value)) * slopes[1]
+        return value, by_mass(s.total(lines), given[1])
+
+    found = library.custom_jvp(value_of)
+    found.defjvp(slope_of)
+    _write(out, found(items, factors))
 
 
 @_for("count_rows")
 def _count(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out,), (at, mode) = inputs, outputs, args
     s = Sequences(library, at)
-    found = s.total((s.items(_value(x), width) != 0).astype(np.int32))
+    items = s.items(_value(x), width)
+    parts = [items.real, items.imag] if library.numpy.iscomplexobj(items) else [items]
+    found = s.total(sum(s.keys(part) != 0 for part in parts).astype(bool).astype(np.int32))
     _write(out, found if mode == 0 else found > 0 if mode == 1 else found == s.lengths[:, None])
 
 
@@ -310,22 +245,26 @@ def _quantile(library: ModuleType, inputs: Values, outputs: Values, args: Values
     if places.size:
         raise NO_GRADIENT("quantiles have no pullback of this library where JAX traces a program; jax.vjp has one")
     numpy, s = library.numpy, Sequences(library, at)
-    items = s.items(_value(x), width).astype(out.dtype)
+    items = s.items(_value(x), width)
     if not s.rows:
         return
-    block = s.sorted(items)
+    keys = s.keys(items)
     last = np.maximum(s.lengths - 1, 0)[:, None]
-    low, part = _ranks(last * wanted.numbers, how)
-    high = np.minimum(low + 1, last)
-    part = part[..., None].astype(out.dtype)
-    each = np.arange(s.n)[:, None]
-    one, two = block[each, low], block[each, high]
-    found = numpy.where(part == 0, one, one + (two - one) * part)
-    found = numpy.where((s.lengths > 0)[:, None, None], found, 0)
-    if numpy.issubdtype(items.dtype, np.inexact):
-        lost = s.total(numpy.isnan(items).astype(np.int32)) > 0
-        found = numpy.where(lost[:, None], math.nan, found)
-    _write(out, found)
+    low, share = _ranks(last * wanted.numbers, how)
+    high = np.where(share == 0, low, np.minimum(low + 1, last))
+    order, each = s.in_order(keys), np.arange(s.n)[:, None]
+    one, two = (s.at(items, _or_nan(s, items, order[each, rank])).astype(out.dtype) for rank in (low, high))
+    share = share[..., None].astype(out.dtype)
+    between = one * (1 - share) + two * share
+    _write(out, s.sloped(numpy.where((one == two) | (share == 0), one, between), between))
+
+
+def _or_nan(s: Sequences, items: Value, places: Value) -> Value:
+    """The places ``(n, q, width)`` of items, or that of the first NaN, where a sequence has one."""
+    if not s.numpy.issubdtype(items.dtype, np.inexact):
+        return places
+    missing = s.first(s.numpy.isnan(items))[:, None]
+    return s.numpy.where(missing < s.lengths[:, None, None], missing, places)
 
 
 def _ranks(place: Array, how: int) -> tuple[Array, Array]:
@@ -348,14 +287,11 @@ def _topk(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
     items = s.items(_value(x), width)
     if not s.rows:
         return
-    order = numpy.sort(s.side_by_side(-items, math.inf), axis=1, stable=True)[:, :most]
-    lost = numpy.isnan(items)
-    order = numpy.where(np.arange(order.shape[1])[:, None] < s.lengths[:, None, None], -order, 0)
-    sums = order.cumsum(1)
+    order = s.in_order(~s.keys(items))[:, :most]
+    tops = s.at(items, numpy.where(np.arange(order.shape[1])[:, None] < s.lengths[:, None, None], order, -1))
+    sums = tops.cumsum(1)
     ends = np.minimum(wanted.numbers, order.shape[1]) - 1
-    found = sums[:, ends] / wanted.numbers[:, None].astype(out.dtype)
-    found = numpy.where((s.total(lost.astype(np.int32)) > 0)[:, None], math.nan, found)
-    _write(out, found)
+    _write(out, sums[:, ends] / wanted.numbers[:, None].astype(out.dtype))
 
 
 @_for("scatter_rows")
@@ -388,13 +324,12 @@ def _losses(library: ModuleType, inputs: Values, outputs: Values, args: Values, 
     items = numpy.where(counts, items, 0)  # no infinity may come from items without a loss
     own, smoothing, share = (float(part) for part in np.asarray(factors))
     top = library.lax.stop_gradient(items.max(1, keepdims=True))
-    top = numpy.where(numpy.isfinite(top), top, 0)
-    logarithm = numpy.log(numpy.exp(items - top).sum(1, keepdims=True)) + top
+    logarithm = numpy.log(numpy.exp(items - top).sum(1, keepdims=True))
     known = (right >= 0) & (right < width)
     chosen = numpy.take_along_axis(items, numpy.where(known, right, 0), 1)
-    loss = own * (logarithm - numpy.where(known, chosen, math.nan))
+    loss = own * ((top - numpy.where(known, chosen, math.nan)) + logarithm)
     if smoothing:
-        loss = loss + smoothing * logarithm - share * items.sum(1, keepdims=True)
+        loss = loss + ((share * (top - items)).sum(1, keepdims=True) + smoothing * logarithm)
     _write(out, s.laid(numpy.where(counts, loss, 0) * s.spread(_value(scale))[:, None], out))
 
 
@@ -431,4 +366,4 @@ def _fold(library: ModuleType, inputs: Values, outputs: Values, args: Values, wi
 def _max_of_chunks(library: ModuleType, inputs: Values, outputs: Values, args: Values, width: int) -> None:
     (x,), (out, _) = inputs, outputs
     s, items = _of_chunks(library, x, args, width)
-    _write(out, s.at(items, _first_of(s, items, s.largest(items))))
+    _write(out, s.at(items, _first_last(s, s.keys(items))))

@@ -32,7 +32,16 @@ from ..formats.pairs import is_encoding
 from ..formats.structure import Order, Structure, integers
 from ..formats.trees import check_batches, columns_of, is_tree, name_of
 from ..gradients.cotangent import fitting
-from ..gradients.operation import Call, Pullback, each_column, each_gradient, operand, operation, rows_or_batch
+from ..gradients.operation import (
+    Call,
+    Pullback,
+    each_column,
+    each_gradient,
+    operand,
+    operands_of,
+    operation,
+    rows_or_batch,
+)
 from ..launch.kernel import kernel
 from .annotations import XT, Lengths, T
 from .join import check_alike
@@ -87,7 +96,7 @@ def join_batches(batches: Sequence[T]) -> Call[T]:
 
 
 def _join(batches: Sequence[Any]) -> Call[Any]:
-    given = [operand(batch) for batch in batches]
+    given = operands_of(*batches)
     owns = tuple([batch.own for batch in given])
     check_alike(owns, "batch")
     first = owns[0]

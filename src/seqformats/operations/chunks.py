@@ -23,7 +23,7 @@ from ..formats.structure import Structure, same_levels
 from ..gradients.operation import Call, Operation, Pullback, linear
 from ..launch.kernel import Work, kernel
 from .annotations import Batch
-from .over import name_of
+from .over import name_of, settled
 
 chunk_counts, chunk_runs = kernel("chunk_counts"), kernel("chunk_runs")
 fold_chunks, spread_chunks = kernel("fold_chunks"), kernel("spread_chunks")
@@ -335,7 +335,7 @@ def _folded(rows: Array, origin: Origin, dtypes: Callable[[str], Dtypes]) -> Arr
     if width and runs.n:
         args = (runs.offsets, *cover, int(dtypes is means))
         fold_chunks.start(library, (data,), (out,), args, width, runs)
-    return library.astype(out, result)
+    return settled(library, library.astype(out, result))
 
 
 def _spread(rows: Array, origin: Origin) -> Array:

@@ -17,7 +17,7 @@ from ..formats.leaves import without_data
 from ..formats.pairs import pair
 from ..formats.structure import Structure
 from ..gradients.cotangent import fitting
-from ..gradients.operation import Call, Pullback, each_gradient, linear, operand, through
+from ..gradients.operation import Call, Pullback, each_gradient, linear, operands_of, through
 from ..launch.kernel import kernel
 from ..limits import check_room
 from .annotations import Batch
@@ -74,7 +74,7 @@ def cross(x: Batch, y: Batch) -> Call[Pairs]:
     >>> pairs.one.data, pairs.two.data
     (array([1, 1, 2, 2, 3]), array([7, 8, 7, 8, 9]))
     """
-    batches = operand(x), operand(y)
+    batches = operands_of(x, y)
     owns = batches[0].own, batches[1].own
     a, b = owns[0]._structure, owns[1]._structure
     if a.n != b.n:

@@ -14,7 +14,7 @@ from ..doors.taking import Taking
 from ..errors import COUNTS, EMPTY, RANGE, WHOLE
 from ..formats import Encoding, Ragged
 from ..formats.structure import MOST, Structure, whole
-from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operand, through
+from ..gradients.operation import Call, Operation, Pullback, each_gradient, linear, operands_of, through
 from ..launch.kernel import kernel
 from .annotations import B, Batch, Counts
 from .over import rows_like
@@ -269,7 +269,7 @@ def truncate_pair(
     >>> [part.lengths.tolist() for part in sf.truncate_pair(a, b, 5, "only_first")]
     [[2, 2], [3, 3]]
     """
-    batches = operand(a), operand(b)
+    batches = operands_of(a, b)
     owns = batches[0].own, batches[1].own
     one, two = owns[0]._structure, owns[1]._structure
     if one.n != two.n:

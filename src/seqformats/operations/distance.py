@@ -13,7 +13,7 @@ from ..doors.door import Comparing, Plan
 from ..errors import COUNTS, DEVICES, LEVELS, SHAPE, WHOLE
 from ..formats import Encoding, Ragged, is_own
 from ..formats.structure import same_levels
-from ..gradients.operation import operand
+from ..gradients.operation import operands_of
 from ..launch.kernel import Work, kernel, variant_of
 from ..launch.threads import num_threads
 from ..limits import remember
@@ -100,8 +100,8 @@ def levenshtein(x: Batch, y: Batch) -> Reduced:
 
 def _levenshtein(x: Batch, y: Batch) -> Reduced:
     """The same of what has not come through the door."""
-    own, result, _ = (x, None, None) if is_own(x) else operand_of_reduction(x)
-    other = y if is_own(y) else operand(y).own
+    own, other = (each.own for each in operands_of(x, y))
+    result = None if is_own(x) else operand_of_reduction(x).result
     _check(own, other)
     one, two = _in_blocks(own), _in_blocks(other)
     library, n = one._look(), own._structure.n

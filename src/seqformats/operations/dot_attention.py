@@ -27,7 +27,7 @@ from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.structure import Structure, same_levels
-from ..gradients.operation import Call, Pullback, each_gradient, operand, operation
+from ..gradients.operation import Call, Pullback, each_gradient, operands_of, operation
 from ..launch.kernel import Work, kernel
 from ..launch.threads import num_threads
 from .annotations import B, Batch
@@ -124,7 +124,7 @@ def attention(
     >>> sf.attention(q, q, v, causal=True).data.ravel()
     array([0. , 0.5, 2. ])
     """
-    operands = operand(q), operand(k), operand(v)
+    operands = operands_of(q, k, v)
     own: Any = tuple([each.own for each in operands])
     name = _check(*own)
     if not isinstance(causal, (bool, np.bool_)):

@@ -19,7 +19,7 @@ from ..formats.annotations import Shaped
 from ..formats.leaves import wants_grad, without_data
 from ..formats.rows import Source, put
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Pullback, linear, operand, through
+from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, through
 from ..limits import check_room
 from .annotations import B, Batch, Counts, X
 from .over import flat_layout
@@ -223,7 +223,7 @@ def _expanded(x: Batch | Shaped, like: B, *, out: Array | None = None) -> Call[B
     if is_array(x):
         library, rows = adopt(x, "x")
     else:
-        given, _, of_x = operand(x)
+        given, _, of_x = operand_beside(x, own._sample())
         rows = rows_of(given)
         library = library_of(rows)
 

@@ -31,7 +31,7 @@ from ..formats import Encoding, Ragged
 from ..formats.leaves import without_data
 from ..formats.rows import new_array
 from ..formats.structure import Structure, same_levels
-from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, through
+from ..gradients.operation import Call, Operand, Pullback, each_gradient, linear, operand, operands_of, through
 from ..launch.kernel import Numbers, kernel
 from ..layout import Layout
 from ..limits import remember
@@ -292,9 +292,9 @@ def _joining(name: str, parts: Sequence[Any], in_turns: bool) -> Call[Any]:
     """A call that makes one batch of parts."""
     if not isinstance(parts, (list, tuple)):
         raise KIND(f"{name} takes a list of batches, not {type(parts).__name__}")
-    batches = [
-        operand(part) if isinstance(part, Encoding) or in_turns or not _may_be_item(part) else None for part in parts
-    ]
+    are_batches = [isinstance(part, Encoding) or in_turns or not _may_be_item(part) for part in parts]
+    found = iter(operands_of(*[part for part, is_one in zip(parts, are_batches, strict=True) if is_one]))
+    batches = [next(found) if is_one else None for is_one in are_batches]
     operands = checked_parts(name, batches, parts)
     owns = tuple([one.own for one in operands])
     joint = Joint(owns, in_turns)

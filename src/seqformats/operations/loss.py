@@ -11,7 +11,7 @@ from ..errors import CHOICE, DEVICES, SHAPE, UNLIKE, WHOLE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.encoding import shown
-from ..gradients.operation import Call, Pullback, operand, to_be_summed, with_rule
+from ..gradients.operation import Call, Pullback, operand, operand_beside, to_be_summed, with_rule
 from .annotations import B, Batch, Flat, Nested
 from .class_loss import HOLDING, ITEM, LOSING, ONE, SEQUENCE, UNSMOOTHED, call_of_held, loss_of
 from .reduction import operand_of_reduction
@@ -170,7 +170,7 @@ def _targets(given: Any, own: Encoding) -> Encoding:
             )
         right: Encoding = Ragged._sealed(flat, structure)
     else:
-        right = operand(given).own
+        right = operand_beside(given, sample).own
         if not right._structure.same_lengths(structure):
             raise UNLIKE(
                 f"targets have sequences of lengths {shown(right._structure.lengths)}, but logits "

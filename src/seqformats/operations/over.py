@@ -139,10 +139,15 @@ class Spreading:
         What it takes beside the layout.
     laid : sequence of bool
         Which of the other arrays are laid out as the result, and do not have one row per sequence.
+    long : callable, optional
+        As of a `Calculation`, with all arrays that the kernel takes.
     """
 
-    def __init__(self, name: str, *numbers: int, laid: Sequence[bool] = ()) -> None:
+    def __init__(
+        self, name: str, *numbers: int, laid: Sequence[bool] = (), long: Callable[..., None] | None = None
+    ) -> None:
         self.kernel = kernel(name)
+        self.long = long
         self.numbers = numbers
         self.others = len(laid)
         bits = sum(2 << k for k, x in enumerate(laid) if x)
@@ -163,7 +168,11 @@ class Spreading:
         out = rows_like(library, at, item, made, rows)
         width = math.prod(item)
         if width and structure.n:
-            self.kernel.start(library, (rows, *others), (out,), (at._layout(), *self.numbers), width, structure)
+            given, args = (rows, *others), (at._layout(), *self.numbers)
+            if self.long is not None and are_long(library, structure, out):
+                self.long(self.kernel, library, given, out, args, width, structure)
+            else:
+                self.kernel.start(library, given, (out,), args, width, structure)
         changes = cast is not None or (dtype is not None and dtype != name)
         if changes:
             out = library.astype(out, dtype or name)
@@ -184,7 +193,10 @@ def learned_of(door: SpreadingOut, kernel: Kernel, shape: Encoding, arrays: Sequ
     dtypes = [x.dtype for x in arrays]
     if not door.knows(*dtypes):
         made, library = result._dtype, library_of(arrays[0])
-        variant = variant_of(*map(library.dtype_name, (*dtypes, made)))
+        names = [*map(library.dtype_name, (*dtypes, made))]
+        if any(name in HALF for name in names):  # of which a kernel takes none; NumPy may not know them by name
+            return
+        variant = variant_of(*names)
         door.learn((shape, *arrays), result, Plan(dtypes, kernel, variant, made))
 
 

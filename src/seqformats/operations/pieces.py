@@ -191,12 +191,37 @@ def powers(
 ) -> None:
     """What `softmax_rows` does."""
     own, log = args
+    top, total = powers_of(library, data, out, own, width, structure)
+    spread_powers.start(library, (top, total, data), (out,), (own, log), width, structure)
+
+
+def powers_of(
+    library: Library, data: Array, out: Array, own: Layout, width: int, structure: Structure
+) -> tuple[Array, Array]:
+    """A number near the largest item of every sequence, and the sum of ``exp(item - number)``."""
     pieces, at, each, whole = cut(library, data, own, width, structure)
     tops, totals = (library.empty((each.n * width,), out.dtype, out) for _ in range(2))
     top, total = (library.empty((whole.n * width,), out.dtype, out) for _ in range(2))
     power_pieces.start(library, (pieces,), (tops, totals), (at,), width, each)
     add_powers.start(library, (tops, totals), (top, total), (whole.offsets,), width, whole)
-    spread_powers.start(library, (top, total, data), (out,), (own, log), width, structure)
+    return top, total
+
+
+def powers_times(
+    _: Kernel,
+    library: Library,
+    given: tuple[Array, Array, Array],
+    out: Array,
+    args: tuple[Layout],
+    width: int,
+    structure: Structure,
+) -> None:
+    """What `spread_exp` does."""
+    rows, data, _logs = given
+    top, total = powers_of(library, data, out, *args, width, structure)
+    factors = library.empty((structure.n * width,), out.dtype, out)
+    share_rows.start(library, (rows, total), (factors,), (1,), width, structure)
+    spread_powers.start(library, (top, factors, data), (out,), (*args, 2), width, structure)
 
 
 def slopes(

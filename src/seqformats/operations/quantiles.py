@@ -20,7 +20,7 @@ from ..launch.kernel import kernel
 from ..layout import Constants
 from .annotations import Batch, Empty, Flat, Nested, Reduced
 from .order import in_order, wants_order
-from .over import borrowed, in_one_array, layout_for, name_of
+from .over import borrowed, in_one_array, layout_for, name_of, settled
 from .reduction import ZERO, Reduction
 from .spread import items_at
 
@@ -112,7 +112,9 @@ class Quantiles(Reduction):
             else:
                 items = borrowed(library, structure, width, out)
                 quantile_rows.start(library, (data,), (*results, items), args, width, structure)
-        return (library.astype(out, result) if finish else out), places, shares
+        if finish:
+            out = settled(library, library.astype(out, result))
+        return out, places, shares
 
 
 def _of(q: object, interpolation: object) -> Quantiles:

@@ -22,7 +22,7 @@ from .counts import ALL, ANY, COUNT, MODE, NUNIQUE
 from .extremes import FIRST, LAST, MAX, MIN
 from .moments import STD, VAR
 from .over import Calculation, Spreading, combined
-from .pieces import twice
+from .pieces import powers_times, twice
 from .quantiles import MEDIAN
 from .reduction import LOWEST, ONE, ZERO, Reduction, rows_or_data
 from .spread import slopes_pullback, spread, sum_pullback, sums_of
@@ -36,8 +36,11 @@ def _logsumexp_second_order(x: Encoding, dy: Reduced) -> Encoding:
     shape = without_data(x)
     logs = rows_or_data(reduce_logsumexp(x))
     library = library_of(logs)
-    logs = library.where(logs == LOWEST, 0.0, logs)  # a sequence of -inf alone has no slope
-    slopes = combined(lambda a, b, c: c * library.exp(a - b), x, spread(logs, shape), spread(rows_or_data(dy), shape))
+    logs = library.where(logs == LOWEST, 0.0, logs)
+    powers = combined(lambda a, b: library.exp(a - b), x, spread(logs, shape))
+    totals = rows_or_data(reduce_sum(powers))  # 1, but for the rounding of the logarithms
+    totals = library.where(totals == 0, 1.0, totals)  # a sequence of -inf alone has no slope
+    slopes = combined(lambda a, b: a * b, powers, spread(rows_or_data(dy) / totals, shape))
     dx: Encoding = without_padding(slopes)
     return dx
 
@@ -82,7 +85,7 @@ PROD = Reduction(
 LOGSUMEXP = Reduction(
     "logsumexp",
     Calculation("logsumexp_rows", exponentials("a logsumexp"), long=twice),
-    slopes_pullback(Spreading("spread_exp", laid=[True, False])),
+    slopes_pullback(Spreading("spread_exp", laid=[True, False], long=powers_times)),
     what="a logsumexp",
     default=LOWEST,
     second_order=_logsumexp_second_order,

@@ -15,7 +15,7 @@ from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
-from ..gradients.operation import Call, Pullback, linear, operand, operation
+from ..gradients.operation import Call, Pullback, linear, operand, operand_beside, operation
 from ..launch.kernel import kernel
 from .annotations import Batch
 from .over import scratch
@@ -72,7 +72,7 @@ def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
     """
     library, array = adopt(cast(Array, base), "base")
     where = operand(index).own
-    own, _, gradient = operand(updates)
+    own, _, gradient = operand_beside(updates, array)
     if len(array.shape) < 2:
         raise SHAPE(f"base must have the axes (n, m, *item), but has shape {tuple(array.shape)}")
     n, room, item = array.shape[0], array.shape[1], tuple(array.shape[2:])

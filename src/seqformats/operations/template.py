@@ -16,7 +16,7 @@ from ..errors import COUNTS, EMPTY, KIND, SHAPE, WHOLE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Integers
 from ..formats.structure import integers, whole
-from ..gradients.operation import Operand, operand
+from ..gradients.operation import Operand, operands_of
 from .annotations import B
 from .join import Joint, checked_parts
 from .over import name_of
@@ -128,7 +128,9 @@ class Template:
 
     def __call__(self, /, *batches: B, **named: B) -> Templated[B]:
         """The parts of every sequence one after the other, and what is beside them."""
-        given = {name: _tokens(name, x) for name, x in self._given(batches, named).items()}
+        meant = self._given(batches, named)
+        own = operands_of(*meant.values())
+        given = {name: _tokens(name, x, batch) for (name, x), batch in zip(meant.items(), own, strict=True)}
         found = [given[part] if isinstance(part, str) else None for part in self.parts]
         operands = checked_parts("a template", found, self.parts)
         parts = [one.own for one in operands]
@@ -160,9 +162,8 @@ class Template:
         return found[1:]
 
 
-def _tokens(name: str, x: object) -> Operand:
-    """A batch of tokens; TypeError for other items."""
-    batch = operand(x)
+def _tokens(name: str, x: object, batch: Operand) -> Operand:
+    """The batch that `x` is, of tokens; TypeError for other items."""
     own, dtype = batch.own, name_of(batch.own)
     if math.prod(own.item_shape) != 1 or len(own.item_shape) > 1:
         raise SHAPE(f"tokens are items of shape () or (1,), but those of {said(name)} have {own.item_shape}")

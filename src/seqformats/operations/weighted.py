@@ -16,7 +16,7 @@ from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import without_data
 from ..formats.structure import Structure
-from ..gradients.operation import Call, Operand, Pullback, linear, operand, to_be_summed
+from ..gradients.operation import Call, Operand, Pullback, linear, operand_beside, to_be_summed
 from ..launch.kernel import kernel, variant_of
 from . import pieces
 from .annotations import Batch, Empty, Reduced, Weights
@@ -102,7 +102,7 @@ def weights_of(weights: Weights, x: Encoding) -> Operand:
             raise SHAPE(f"weights have shape {tuple(rows.shape)}, but there are {x.rows} items")
         found = Operand(Ragged._sealed(rows, x._structure), None, rows_of)
     else:
-        found = operand(weights)
+        found = operand_beside(weights, x._sample())
         lengths = found.own._structure.lengths
         if not found.own._structure.same_lengths(x._structure):
             raise UNLIKE(f"weights have sequences of lengths {shown(lengths)}, but x has {shown(x._structure.lengths)}")

@@ -115,7 +115,7 @@ from .record import (
 )
 from .sums import add_block, centre, in_turn, room, rounded, scratch, total, total_by_rows
 from .tiles import Product, Queries, Sight, Tiles, add_row, clear_rows, fold_add, give_row, mirror, multiply, pack_row
-from .vectors import best_of_frame, exp, largest, maximum, place_in, powers_of_any, powers_of_row
+from .vectors import best_known, exp, largest, maximum, place_in, powers_of_any, powers_of_row
 from .warping import beside_best, listed
 from .windows import fold_windows
 
@@ -154,8 +154,8 @@ __all__ = [
     "begin_of",
     "below",
     "beside_best",
+    "best_known",
     "best_of_column",
-    "best_of_frame",
     "beyond",
     "call",
     "candidate_value",

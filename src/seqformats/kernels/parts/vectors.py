@@ -124,6 +124,18 @@ def best_of_frame(x: Item, begin: int, width: int) -> Any:
     return token + place_in(x, begin + token, min(width - token, 128), best), best
 
 
+@shared
+def best_known(x: Item, begin: int, width: int, logits: int) -> Any:
+    """`best_of_frame`, and -1 too where a log-probability is above a rounding of 0.
+
+    `logits` is 1 where the frame is to be normalised yet, 0 where it is, and -1 or -2 where it was float16 or bfloat16.
+    """
+    token, best = best_of_frame(x, begin, width)
+    if logits <= 0 and best > (1e-4 if logits == 0 else 0.015625 if logits == -1 else 0.125):
+        token = -1
+    return token, best
+
+
 def powers(x: Item, p: int, n: int, top: Item) -> Any:
     """The sum of ``exp(x[p:p + n] - top)``, float32, n from 1 to 128 and `top` the largest of all, or NaN.
 
