@@ -1023,7 +1023,7 @@ def lines_of(bundle):
 def put_lines(bundle, lines):
     """Another table, whose digest is right."""
     table = "".join("\t".join(map(str, line)) + "\n" for line in lines).encode()
-    (bundle / f"{LEVEL}.table").write_bytes(store.digest(table).hex().encode() + b"\n" + table)
+    (bundle / f"{LEVEL}.table").write_bytes(store.digest(LEVEL.encode(), table).hex().encode() + b"\n" + table)
 
 
 def test_the_table_can_be_read_by_others(bundle):
@@ -1136,3 +1136,11 @@ def test_a_package_that_is_replaced_meanwhile(bundle, caplog):
     assert found.read("sum") is None
     assert Shipped.open(bundle, LEVEL).read("sum") == SMALL
     assert len(caplog.records) == 1
+
+
+def test_files_of_another_level(tmp_path):
+    """Its code may have instructions that this processor lacks."""
+    Shipped.write(tmp_path, "x86-64-v4", {"sum": ENTRY}, stamp="5eed", llvm="20")
+    for kind in ("table", "bin"):
+        (tmp_path / f"x86-64-v4.{kind}").rename(tmp_path / f"x86-64-v3.{kind}")
+    assert Shipped.open(tmp_path, "x86-64-v3") is None
