@@ -437,9 +437,8 @@ class Shipped:
     def open(cls, folder: Path, level: str) -> Shipped | None:
         """The kernels in a folder for a level; None where there are none.
 
-        The table has a line with the digest of the level and of all that follows; one with `stamp` and `llvm`; and one
-        for each kernel: its name, where its code begins, how many bytes that has, the digest, and the facts.  Tabs are
-        between them.
+        The table has a line with the digest of the level and of all else; one with `stamp` and `llvm`; and one for each
+        kernel: its name, where its code begins, how many bytes that has, the digest, and the facts, with tabs between.
         """
         path = folder / f"{level}.table"
         try:
