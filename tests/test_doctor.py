@@ -89,6 +89,44 @@ def test_machine_code(monkeypatch):
     assert "copy_blocks, sum_rows, max_rows and others" in found.text
 
 
+NO_CODE = """
+import ctypes, sys
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE: no memory becomes executable from now on
+    sys.exit(77)
+import numpy as np
+import seqformats as sf
+(problem,) = sf.doctor().problems
+assert problem.name == "machine code" and "MemoryDenyWriteExecute" in problem.advice, problem
+for call in CALLS:
+    try:
+        call()
+    except sf.DeviceError as error:
+        assert error.code == "SF503" and "may not have memory for machine code" in str(error), error
+    else:
+        sys.exit("no error")
+"""
+
+
+@pytest.mark.passes("compiled", reason="it is about machine code")
+@pytest.mark.skipif(sys.platform != "linux", reason="a switch of Linux")
+@pytest.mark.parametrize("shipped", ["0", "1"], ids=["shipped code", "compiled now"])
+def test_memory_that_may_not_become_executable(tmp_path, shipped):
+    """It is an error of its own and a line of the doctor; LLVM would not notice, and end the process."""
+    calls = (
+        "sf.Ragged(np.arange(5.0), [3, 0, 2])",
+        "sf.convert([np.zeros(2)], sf.Ragged)",
+        "sf.LoD.from_nested([[1], [2]])",
+    )
+    script = NO_CODE.replace("CALLS", f"[{', '.join(f'lambda: {call}' for call in calls)}]")
+    more = {"SEQFORMATS_JIT": shipped} | ({"SEQFORMATS_CACHE_DIR": str(tmp_path)} if shipped == "1" else {})
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **more}, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 77:
+        pytest.skip("this kernel of Linux has no such switch")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.passes("compiled", reason="it is about machine code")
 def test_shipped_code_of_other_sources_is_found(tmp_path, monkeypatch):
     """A bundle with one kernel of these sources, one of others, and without all the rest."""

@@ -238,6 +238,97 @@ def test_a_child_forked_while_a_part_is_imported():
     )
 
 
+LATE = """
+    import os, sys, threading, time
+    import numpy as np
+    import seqformats as sf
+    from seqformats.later import loading
+
+    large = sf.Ragged(np.ones((2000, 1024), np.float32), np.full(100, 20))
+    sf.set_num_threads(3)
+    """
+
+
+def alone_with_numpy(code):
+    """Run `code` behind `LATE` in a process that has imported nothing else; what it prints."""
+    code = textwrap.dedent(LATE) + textwrap.dedent(code)
+    here = pathlib.Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=here, capture_output=True, text=True, timeout=HANGS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@alone
+@FORK
+def test_a_child_forked_beside_a_first_large_call():
+    """What NumPy imports late, a thread would import while another forks: the child waits for that lock for ever."""
+    alone_with_numpy(
+        """
+        begun = threading.Event()
+
+        class Slow:
+            @staticmethod
+            def find_spec(name, path=None, target=None):  # the module's lock is held meanwhile
+                if name.startswith("numpy."):
+                    begun.set()
+                    time.sleep(0.3)
+
+        sys.meta_path.insert(0, Slow)
+        thread = threading.Thread(target=sf.softmax, args=(large,))
+        thread.start()
+        begun.wait(1)
+        child = os.fork()
+        if not child:
+            sf.set_num_threads(3)
+            sf.softmax(large)
+            os._exit(0)
+        for _ in range(100):
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                break
+            time.sleep(0.1)
+        else:
+            os.kill(child, 9)
+            sys.exit("the child hangs")
+        thread.join()
+        sys.exit(status)
+        """
+    )
+
+
+@alone
+def test_nothing_is_imported_late_without_the_lock():
+    """A fork waits for the lock; what NumPy imports when it is first asked for has one that nobody waits for."""
+    found = alone_with_numpy(
+        """
+        known = set(sys.modules)
+        import every_call, numpy.random  # which import more than a user may have
+        for name in sorted(sys.modules, reverse=True):
+            if name.startswith("numpy.") and name not in known and not name.startswith("numpy.random"):
+                parent, _, last = name.rpartition(".")
+                del sys.modules[name]
+                vars(sys.modules[parent]).pop(last, None)
+        from numba.core.compiler_lock import global_compiler_lock as compiling
+
+        class Noted:
+            @staticmethod
+            def find_spec(name, path=None, target=None):
+                if not loading._is_owned() and not compiling.is_locked():
+                    print(name)
+
+        sys.meta_path.insert(0, Noted)
+        sf.softmax(large), sf.reduce_median(large), sf.convert(large, sf.Padded), sf.sort(large)
+        for seed in (0, 1):
+            for call in every_call.draw(np.random.default_rng(seed), ("f4", "i8"), 20):
+                call()
+        list(sf.batches(large, max_items=200, seed=3))
+        """
+    )
+    assert found == ""
+
+
 @alone
 @FORK
 @pytest.mark.parametrize("first", ["", "tours(small(4))"], ids=["before the first conversion", "after it"])

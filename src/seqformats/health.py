@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .doors.door import Door, closed
-from .errors import KIND, said
+from .errors import KIND, DeviceError, said
 from .formats import Ragged
 from .later import imported
 from .launch.threads import num_threads
 from .native import code, cpu, store
+from .native.loading import check_memory
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "torch", "cupy", "ml_dtypes")
 """Whose versions matter to what runs."""
@@ -187,6 +188,11 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _code() -> Check:
+    try:
+        check_memory()
+    except DeviceError as error:
+        text, _, advice = str(error).partition("; ")
+        return Check("machine code", PROBLEM, text, advice)
     told, reason = code.whence(), code.why_not_shipped()
     if code.interpreted():
         return Check("machine code", NOTE, told, "unset it: interpreted kernels are a hundred times slower")

@@ -1,6 +1,8 @@
 """What stays on a device, and streams and captures that meet it, beside a driver that notes what it is asked."""
 
 import contextlib
+import gc
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -68,7 +70,7 @@ def there(monkeypatch):
         resident.bring([], structure, found, at)
         found.meet(at)
 
-    return SimpleNamespace(noted=noted, library=library, call=call)
+    return SimpleNamespace(noted=noted, library=library, structure=structure, call=call)
 
 
 def test_a_second_stream_waits_until_the_copy_is_known_to_be_there(there):
@@ -108,3 +110,20 @@ def test_nothing_goes_up_in_a_capture(there, monkeypatch):
     there.noted.captured = False
     there.call(6)
     assert there.noted.log == [("record", 6), ("wait", 6)]
+
+
+def test_events_are_given_back_where_modules_are_empty(there, monkeypatch):
+    """At the end of a process Python empties modules before it lets go of what is in them."""
+    there.call(0)
+    lost = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    structure = there.structure
+    spare = driver._spare[0]
+    for module in (resident, driver):
+        for name in [name for name in vars(module) if not name.startswith("__")]:
+            monkeypatch.setattr(module, name, None)
+    structure.device.clear()
+    gc.collect()
+    monkeypatch.undo()
+    assert [str(one.exc_value) for one in lost] == []
+    assert spare == [7]

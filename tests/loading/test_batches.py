@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -530,6 +531,49 @@ def test_interrupted_while_it_waits():
         ahead._PATIENCE = patience
         go.set()
     assert list(run) == []
+
+
+def test_no_python_runs_where_an_iterator_is_dropped():
+    """Ctrl-C there would be printed and forgotten, and the thread with its source would stay."""
+    run, seen = iter(sf.batches(endless(), max_items=2, prefetch=3)), []
+    next(run)
+    (thread,) = ours()
+    sys.setprofile(lambda frame, event, _: event == "call" and seen.append(frame.f_code.co_name))
+    del run
+    sys.setprofile(None)
+    assert seen == []
+    thread.join(HANGS)
+    assert ours() == []
+
+
+def test_a_start_that_is_interrupted_keeps_no_source(monkeypatch):
+    """`threading` keeps a thread for ever that was interrupted before the system had it."""
+
+    class Rows(list):
+        pass
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    rows = Rows([[1], [2]])
+    there = weakref.ref(rows)
+    for name in ("_start_new_thread", "_start_joinable_thread"):
+        monkeypatch.setattr(threading, name, interrupted, raising=False)
+    limbo = {**threading._limbo}
+    monkeypatch.setattr(threading, "_limbo", KeepsAll(limbo))
+    with pytest.raises(KeyboardInterrupt):
+        iter(sf.batches(iter(rows), max_items=2))
+    del rows
+    gc.collect()
+    assert len(threading._limbo) == len(limbo) + 1
+    assert there() is None
+
+
+class KeepsAll(dict):
+    """What `threading` keeps where an interrupt comes before it can clear up."""
+
+    def __delitem__(self, key):
+        pass
 
 
 def test_a_thread_that_dies():

@@ -842,7 +842,7 @@ def lines(change):
     def damage(path):
         lines = change([line.split("\t") for line in path.read_text().splitlines()[1:]])
         table = "".join("\t".join(map(str, line)) + "\n" for line in lines).encode()
-        path.write_bytes(store.digest(table).hex().encode() + b"\n" + table)
+        path.write_bytes(store.digest(LEVEL.encode(), table).hex().encode() + b"\n" + table)
 
     return damage
 
@@ -889,3 +889,11 @@ def test_a_package_that_is_replaced_meanwhile(bundle, caplog):
     assert found.read("sum") is None
     assert Shipped.open(bundle, LEVEL).read("sum") == SMALL
     assert len(caplog.records) == 1
+
+
+def test_files_of_another_level(tmp_path):
+    """Its code may have instructions that this processor lacks."""
+    Shipped.write(tmp_path, "x86-64-v4", {"sum": ENTRY}, stamp="5eed", llvm="20")
+    for kind in ("table", "bin"):
+        (tmp_path / f"x86-64-v4.{kind}").rename(tmp_path / f"x86-64-v3.{kind}")
+    assert Shipped.open(tmp_path, "x86-64-v3") is None

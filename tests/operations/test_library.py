@@ -72,7 +72,7 @@ def test_what_a_cast_shares():
     x = sf.Ragged(np.arange(3.0), [1, 2])
     y = sf.astype(x, float)
     assert y.data is x.data
-    assert sf.astype(x, "f4").lengths is x.lengths
+    assert sf.astype(x, "f4")._lengths is x._lengths
     assert sf.astype(x, ">f8").dtype == np.dtype(">f8")
     assert sf.astype(sf.Ragged(np.array(["1", "20"]), [2]), int).data.tolist() == [1, 20]
 

@@ -27,7 +27,7 @@ from .library import (
     size_of,
     with_autograd,
 )
-from .numpy import NUMPY, NumPy, frozen, same_values, zero_item
+from .numpy import NUMPY, NumPy, distinct, frozen, is_among, same_values, zero_item
 
 __all__ = [
     "AUTOCAST",
@@ -41,10 +41,12 @@ __all__ = [
     "Shape",
     "adopt",
     "device_name",
+    "distinct",
     "dtype_in",
     "frozen",
     "functional",
     "has_items",
+    "is_among",
     "is_array",
     "is_array_type",
     "library_named",

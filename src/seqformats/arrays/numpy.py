@@ -42,6 +42,28 @@ def frozen(array: Array) -> Array:
     return view
 
 
+def distinct(x: Array) -> Array:
+    """Whole numbers sorted, each once.
+
+    `np.unique`, and all of NumPy that calls it, may import `numpy.ma`: a thread that forks meanwhile leaves its child
+    with the lock of that module, for ever.
+    """
+    rising = np.sort(x)
+    first = np.ones(rising.size, bool)
+    np.not_equal(rising[1:], rising[:-1], out=first[1:])
+    chosen: Array = rising[first]
+    return chosen
+
+
+def is_among(x: Array, those: Array) -> Array:
+    """Which of some whole numbers are among others; see `distinct` for why not `np.isin`."""
+    if not those.size:
+        return np.zeros(x.shape, bool)
+    rising = np.sort(those)
+    among: Array = rising[np.minimum(np.searchsorted(rising, x), rising.size - 1)] == x
+    return among
+
+
 class NumPy(Library):
     """NumPy arrays."""
 
@@ -50,10 +72,11 @@ class NumPy(Library):
 
     def adopt(self, x: Array, what: str) -> Array:
         if type(x) is not np.ndarray:
-            if isinstance(x, np.ma.MaskedArray):
-                if np.frombuffer(np.ma.getmaskarray(x).tobytes(), bool).any():  # of each field, where there are some
+            masked = sys.modules.get("numpy.ma")  # while nobody has imported it there is no masked array
+            if masked is not None and isinstance(x, getattr(masked, "MaskedArray", ())):
+                if np.frombuffer(masked.getmaskarray(x).tobytes(), bool).any():  # of each field, where there are some
                     raise ITEMS(f"{what} is a masked array with masked items; give x.filled(value) or x.data")
-                x = x.data
+                x = masked.getdata(x)
             x = np.asarray(x)
         if x.dtype.hasobject:
             raise ITEMS(f"{what} has dtype {x.dtype}, whose items are Python objects; they cannot be moved as bytes")

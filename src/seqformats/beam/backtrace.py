@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, library_of
+from ..arrays import Array, is_among, library_of
 from ..arrays.dtypes import HALF
 from ..converters.layouts import at_least
 from ..errors import BATCH, COUNTS, EMPTY, SHAPE, said
@@ -155,7 +155,7 @@ def _hypotheses(steps: Sequence[LoD]) -> tuple[Array, list[Array], Array]:
     for t in range(len(steps) - 1, -1, -1):
         step = steps[t]
         source = np.repeat(np.arange(len(step)), np.diff(step.absolute()[0]))
-        new = np.flatnonzero(~np.isin(source, of))
+        new = np.flatnonzero(~is_among(source, of))
         rows = [np.concatenate([row, np.full(new.size, -1)]) for row in rows]
         of, at = np.concatenate([of, source[new]]), np.concatenate([at, new])
         ends = np.concatenate([ends, np.stack([np.full(new.size, t), new], 1)])

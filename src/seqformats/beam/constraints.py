@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, is_array
+from ..arrays import Array, distinct, is_among, is_array
 from ..converters.convert import convert
 from ..converters.layouts import at_least
 from ..errors import BEYOND, COUNTS, EMPTY, KIND, RANGE, said
@@ -88,7 +88,7 @@ def _ended(sequences: Ragged[Array], ends: Array) -> Ragged[Array]:
     if not ends.size or not len(sequences):
         return sequences
     last = sequences.data[np.maximum(sequences.offsets[1:] - 1, 0)] if sequences.rows else np.full(len(sequences), -1)
-    done = (sequences.lengths > 0) & np.isin(last, ends)
+    done = (sequences.lengths > 0) & is_among(last, ends)
     times = np.where(done, 1, ends.size)
     behind = np.repeat(~done, times)  # an end comes behind these
     which = np.arange(behind.size) - np.repeat(np.cumsum(times) - times, times)
@@ -245,7 +245,7 @@ class BannedTokens(Constraint):
         if any(not phrase for phrase in phrases):
             raise EMPTY("a banned phrase has no token")
         found = [tokens_of([whole(x, "a banned token") for x in phrase], "the banned tokens") for phrase in phrases]
-        self._single = np.unique(np.concatenate([np.empty(0, np.int64), *[p for p in found if p.size == 1]]))
+        self._single = distinct(np.concatenate([np.empty(0, np.int64), *[p for p in found if p.size == 1]]))
         self._phrases = [p for p in found if p.size > 1]
 
     def begin(self, n: int, ends: Sequence[Array]) -> Running:

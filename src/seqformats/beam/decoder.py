@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, frozen
+from ..arrays import Array, frozen, is_among
 from ..errors import TURN
 from ..formats import Ragged
 from ..formats.structure import whole
@@ -337,11 +337,11 @@ class BeamDecoder:
         if not out.size:
             return numbers[out], found
         live, nodes, told = search.live, search.nodes, None
-        if np.isin(live.source, out).any():
+        if is_among(live.source, out).any():
             if check_rows(parts(memory, "memory"), None, "memory") == live.source.size:
                 self._memories.rows = live.source.size  # also of sources that were added without one
             told = check_memory(memory, self._memories.rows, self._place)
-        kept = np.setdiff1d(np.arange(numbers.size), out)
+        kept = np.delete(np.arange(numbers.size), out)
         self._cut = True
         rows = search.keep(kept)
         self._selection.keep(kept, rows)

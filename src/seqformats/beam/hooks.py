@@ -141,7 +141,7 @@ def _ranked(
     name: str, scores: LoD | Array, ids: LoD | Array, parents: Array, wanted: Wanted, width: int, t: int
 ) -> Candidates:
     """Candidates from a hook, sorted."""
-    values, tokens = (to_host(_data_of(a)).reshape(-1) for a in (scores, ids))
+    values, tokens = (to_host(_data_of(a)).reshape(-1).copy() for a in (scores, ids))  # read once, then checked
     if values.dtype.kind not in "fiu":
         raise RETURNED(f"{name} must return real numbers as scores, not {values.dtype}")
     if not (values < np.inf).all():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, distinct, is_among
 from ..converters.convert import convert
 from ..errors import BEYOND, COUNTS, EMPTY, KIND, said
 from ..formats import is_own
@@ -208,7 +208,8 @@ class LexicalSearch(Running):
         values, ids = found.values[best], found.ids[best]
         of_rows = [self.sources[source] for source in live.source.tolist()]
         wanted = [(r, token) for r, source in enumerate(of_rows) for token in source.wanted(self.met[r])]
-        more = np.setdiff1d(np.array([r * width + token for r, token in wanted], np.int64), ids)
+        more = distinct(np.array([r * width + token for r, token in wanted], np.int64))
+        more = more[~is_among(more, ids)]
         picked = library.to_numpy(library.take(x.reshape(-1), more, 0))
         if plan is not None:
             given = zip(more.tolist(), picked, strict=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, frozen
+from ..arrays import Array, frozen, is_among
 from ..errors import NAN
 from ..formats.structure import Structure
 from ..launch.kernel import Numbers, kernel
@@ -27,7 +27,7 @@ class Found(NamedTuple):
 
     def among(self, sources: Array) -> Found:
         """Those of some sources."""
-        mine = np.isin(self.source, sources)
+        mine = is_among(self.source, sources)
         return Found(*(part[mine] for part in self))
 
 
@@ -128,7 +128,8 @@ class Live:
     def __init__(self, t: int, rows: Rows, nodes: Nodes, sources: Sources, begun: Array, *, moved: bool = True) -> None:
         """`begun` of the `t` steps had been made before the first one of each source."""
         self.t, self.rows, self.moved = t, rows, moved
-        self.parents, self.tokens, self.nodes, self.source = rows[:4]
+        # views, since a constraint may do to them what it likes; kernels walk over `rows`
+        self.parents, self.tokens, self.nodes, self.source = [numbers[...] for numbers in rows[:4]]
         self.numbers: Numbers | None = None
         self._nodes, self._sources, self._begun = nodes, sources, begun
         self._beside: dict[str, Array] = {}

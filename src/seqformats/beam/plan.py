@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, is_among
 from ..errors import BEYOND, COUNTS, RANGE, SHAPE
 from ..formats.structure import integers
 from .rows import Limits
@@ -119,7 +119,7 @@ class Plan:
         rows_before, places_before = spread(self.allowed_from, self.allowed_to)
         rows, places = spread(begin, end)
         before, now = rows_before * self.width + self.allowed[places_before], rows * self.width + tokens[places]
-        in_both = np.isin(before, now, assume_unique=True)
+        in_both = is_among(before, now)
         kept = np.concatenate([before[in_both | (begin < 0)[rows_before]], now[(self.allowed_from < 0)[rows]]])
         kept.sort()
         at = np.searchsorted(kept, np.arange(self.rows + 1) * self.width)
@@ -285,9 +285,7 @@ def _values(x: object, what: str, inside: Array) -> Array:
 
 
 def _numbers(x: object, what: str) -> Array:
-    """An array ``(n,)`` of int64."""
-    if type(x) is np.ndarray and x.dtype == np.int64 and x.ndim == 1 and x.flags.c_contiguous:
-        return x
+    """A private array ``(n,)`` of int64: kernels read it after it has been checked."""
     return integers(x, what)
 
 

@@ -79,12 +79,12 @@ class BeamState:
     @property
     def tokens(self) -> Array:
         """The last token of each row; the start at first."""
-        return self._live.beside("tokens", self._place)
+        return self._beside("tokens")
 
     @property
     def source(self) -> Array:
         """The source of each row."""
-        return self._live.beside("source", self._place)
+        return self._beside("source")
 
     @property
     def lengths(self) -> Array:
@@ -94,7 +94,11 @@ class BeamState:
     @property
     def parents(self) -> Array:
         """The row of the previous step that each row continues."""
-        return self._live.beside("parents", self._place)
+        return self._beside("parents")
+
+    def _beside(self, name: str) -> Array:
+        found = self._live.beside(name, self._place)
+        return found[...] if type(found) is np.ndarray else found  # never the array that kernels walk over
 
     @property
     def prefixes(self) -> Ragged:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, frozen
+from ..arrays import Array, frozen, is_among
 from ..formats.structure import Structure
 from ..launch.kernel import kernel
 from . import candidates
@@ -224,7 +224,7 @@ class Search:
         if not coverage.weight:
             return best
         kept = self._finished()
-        going, done = np.isin(kept.source, self.live.source), ~np.isin(best.source, self.live.source)
+        going, done = is_among(kept.source, self.live.source), ~is_among(best.source, self.live.source)
         return Found(*(np.concatenate([a[going], b[done]]) for a, b in zip(kept, best, strict=True)))
 
     def _finished(self) -> Found:
@@ -252,7 +252,7 @@ class Search:
         """Which hypotheses, with these sources and last nodes, have ended: by an end of their source."""
         tokens, (of, ends) = self.nodes.tree().tokens[last], self._ends
         width = int(max(tokens.max(initial=0), ends.max(initial=0))) + 1
-        return np.isin(source * width + tokens, of * width + ends)
+        return is_among(source * width + tokens, of * width + ends)
 
 
 def _starts(sources: Sources, first: int, rows: int) -> Rows:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import NUMPY, Array, Library, adopt, is_array
+from ..arrays import NUMPY, Array, Library, adopt, is_among, is_array
 from ..errors import BEYOND, DTYPE, KIND, RANGE, RESULT, RETURNED, SHAPE, TOGETHER
 from . import candidates
 from .candidates import Query
@@ -271,7 +271,7 @@ class Selection:
         places = beam // self.groups * width + tokens
         sources = search.sources
         ends = np.repeat(np.arange(sources.n), np.diff(sources.ends_at)) * width + sources.all_ends
-        going = ~np.isin(places, ends)
+        going = ~is_among(places, ends)
         beam, places = beam[going], places[going]
         rank = np.arange(beam.size) - np.searchsorted(beam, beam)
         kept: Array = places[rank < search.beams.width[beam]]

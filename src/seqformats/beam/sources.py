@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, has_items
+from ..arrays import Array, distinct, has_items, is_among
 from ..errors import BEYOND, said
 from ..formats import Ragged
 from ..formats.structure import integers
@@ -67,8 +67,8 @@ _ARRAYS = ("start", "width", "limit", "least", "penalty")
 
 def places_of(asked: object, numbers: Array) -> Array:
     """The places of sources with these numbers among all, which rise; StructureError for one that is not there."""
-    wanted = np.unique(integers(asked if has_items(asked) else [asked], "the sources"))
-    unknown = wanted[~np.isin(wanted, numbers)]
+    wanted = distinct(integers(asked if has_items(asked) else [asked], "the sources"))
+    unknown = wanted[~is_among(wanted, numbers)]
     if unknown.size:
         raise BEYOND(f"there is no source {unknown[0]}; there are {said(numbers.tolist())}")
     return np.searchsorted(numbers, wanted)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, is_array, shape_of, to_host
+from ..arrays import Array, distinct, is_array, shape_of, to_host
 from ..converters.convert import convert
 from ..converters.layouts import at_least
 from ..errors import COUNTS, KIND, LENGTHS
@@ -77,4 +77,4 @@ def ends_of(given: object, n: int) -> list[Array]:
         found = [np.array([at_least(to_host(given).item() if is_array(given) else given, "end", 0)])] * n
     else:
         found = [tokens_of(given, "end")] * n
-    return [np.unique(e) for e in found]
+    return [distinct(e) for e in found]

@@ -13,6 +13,8 @@ from ..native.words import CHECK_LENGTHS, CONSTRUCT, FORMS, GATHER, IN_TENSOR, S
 from ..registry import provides
 from .door import Door
 
+_MOST_TO_LEARN = 1 << 16  # sequences: trials fill an encoding several times, and a smaller one shows the same
+
 
 class Constructing(Door):
     """The door before the constructors that take lengths.  A form is an encoding."""
@@ -26,6 +28,8 @@ class Constructing(Door):
 
     def learn_of(self, x: Encoding) -> None:
         """Open it for encodings like this one, which the general way has filled."""
+        if x._structure.n > _MOST_TO_LEARN:
+            return
         self.learn((x,), x)
         self.entrance.enter = self.enter
 

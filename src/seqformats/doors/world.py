@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from types import MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,9 @@ def _slot(kind: Any, name: str) -> int:
 
     CPython's member descriptors hold the address of a PyMemberDef: a name, a type, and then this.
     """
-    descriptor = next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
+    names = f"_{name}", name  # the first one where a field is handed out as a view, see `formats.structure.with_views`
+    found = (vars(base).get(one) for base in kind.__mro__ for one in names)
+    descriptor = next(slot for slot in found if isinstance(slot, MemberDescriptorType))
     member = ctypes.c_void_p.from_address(id(descriptor) + 40).value or 0
     return ctypes.c_ssize_t.from_address(member + 16).value
 

@@ -14,7 +14,7 @@ from ..launch.kernel import kernel
 from .annotations import Data, Integers, Shaped
 from .encoding import no_state
 from .lod import LoD
-from .structure import Structure, integers
+from .structure import Structure, integers, with_views
 
 cover_chunks = kernel("cover_chunks")
 
@@ -99,8 +99,11 @@ class _Cut(LoD[Data]):
     __slots__ = ("_origin",)
 
     _origin: Origin
+    _starts: Array  # the fields themselves, see `with_views`
+    _sequence_lengths: Array
 
 
+@with_views("starts", "sequence_lengths")
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Chunks(_Cut[Data]):
     """Pieces of sequences, as `chunk` makes them: a `LoD` which knows where in its sequence each piece begins.
@@ -161,8 +164,8 @@ class Chunks(_Cut[Data]):
         levels = self._levels
         if len(levels) < 2:
             raise LEVELS("lod must have at least two levels, the sequences of chunks and the chunks of items")
-        starts = integers(self.starts, "starts")
-        lengths = integers(self.sequence_lengths, "sequence_lengths")
+        starts = integers(self._starts, "starts")
+        lengths = integers(self._sequence_lengths, "sequence_lengths")
         for what, given, count, of in (
             ("starts", starts, levels[-1].n, "chunks"),
             ("sequence_lengths", lengths, levels[-2].n, "sequences of chunks"),

@@ -115,6 +115,11 @@ class Encoding(Movable, Resident, InPyTorch, Generic[Data]):
 
     data: Data
 
+    if TYPE_CHECKING:  # fields that are handed out as views, themselves; see `with_views`
+        _lengths: Array
+        _indices: Array
+        _size_at_t: Array
+
     # --- what a user asks ----------------------------------------------------
 
     @property
@@ -464,12 +469,12 @@ def without_lengths(kind: type) -> type[Any]:
     """
 
     def __getattr__(self: Any, name: str) -> Any:
-        if name != "lengths":
+        if name not in ("lengths", "_lengths"):
             raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=self)
         lengths = self._structure.lengths
         object.__setattr__(self, "lengths", lengths)
         object.__setattr__(self, "__class__", kind)
-        return lengths
+        return getattr(self, name)
 
     own = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__, "__getattr__": __getattr__}
     return type(kind.__name__, (kind,), own)

@@ -55,7 +55,7 @@ def _places_of(index: object, n: int) -> Array:
             index = [place(value, n) for value in index]
         array = np.array(index, None if index else np.int64)
     else:
-        array = to_host(index)
+        array = np.array(to_host(index))  # read once: another thread may change what is checked
     if array.dtype.kind not in "biu" and array.size:
         raise WHOLE(f"an index must hold integers or bools, not {array.dtype}")
     if array.ndim != 1:
@@ -66,7 +66,7 @@ def _places_of(index: object, n: int) -> Array:
         return np.flatnonzero(array)
     if not array.size:
         return np.empty(0, np.int64)
-    chosen = array.astype(np.int64)
+    chosen = array.astype(np.int64, copy=False)
     if array.dtype.kind == "i" and np.maximum.reduce(chosen.view(np.uint64)) < n:  # a negative one is very large there
         return chosen
     wrong = (array < -n) | (array >= n) if array.dtype.kind != "u" else array >= n

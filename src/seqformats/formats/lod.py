@@ -20,7 +20,7 @@ from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, no_state, opened, picked, shown, with_axes
 from .ragged import ends_at, gathered
 from .rows import Room
-from .structure import MOST, Structure, integers, whole
+from .structure import MOST, Structure, integers, whole, with_views
 
 
 class _Deep(Encoding[Data]):
@@ -29,8 +29,10 @@ class _Deep(Encoding[Data]):
     __slots__ = ("_levels",)
 
     _levels: tuple[Structure, ...]
+    _lod: tuple[Array, ...]  # the field itself, see `with_views`
 
 
+@with_views("lod")
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class LoD(_Deep[Data]):
     """Level of detail: sequences of sequences, to any depth, as relative offsets.
@@ -86,7 +88,7 @@ class LoD(_Deep[Data]):
 
     def __post_init__(self) -> None:
         data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
-        levels = _checked_levels(self.lod, data.shape[0])
+        levels = _checked_levels(self._lod, data.shape[0])
         self._set(
             data=data,
             lod=tuple([level.offsets for level in levels]),
@@ -100,7 +102,7 @@ class LoD(_Deep[Data]):
         return self._levels[0].n
 
     def _summary(self) -> str:
-        count = len(self.lod)
+        count = len(self._levels)
         return (
             f"{self.dtype}, {self.device}, {count} level{'s' * (count > 1)}, "
             f"{len(self)} sequences of lengths {shown(self._levels[0].lengths)}"
@@ -242,7 +244,12 @@ class LoD(_Deep[Data]):
         >>> sf.LoD(np.arange(7), [[0, 2, 3], [0, 2, 4, 7]]).absolute()
         (array([0, 4, 7]), array([0, 2, 4, 7]))
         """
-        return tuple([rows_of_level(self, k) for k in range(len(self.lod))])
+        offsets = self._structure.offsets
+        found = [frozen(offsets)]
+        for outer in reversed(self._levels[:-1]):
+            offsets = offsets[outer.offsets]
+            found.append(frozen(offsets))
+        return tuple(reversed(found))
 
     def sub(self, start: int, stop: int, level: int = 0) -> Self:
         """Some sequences of a level, with the levels from there inward, re-based; a view.
@@ -462,14 +469,14 @@ def lod_to_nested(x: LoD) -> list[Any]:
         nested = list(library.split(x.data, inner.lengths, inner.offsets))
     else:
         wide = WIDE.get(library.dtype_name(x.dtype))
-        lists = None if wide is None else write_numbers(library.to_numpy(x.data).astype(wide, copy=False), x.lod)
+        lists = None if wide is None else write_numbers(library.to_numpy(x.data).astype(wide, copy=False), x._lod)
         if lists is not None:
             return lists
         check_room(x.rows, OBJECT, "leaves")
         keep = getattr(x.dtype, "kind", "-") in "mM"  # as Python objects some of these lose their unit
         data = x.data if library.arithmetic else library.to_numpy(x.data)
         nested = _grouped(list(data) if keep else data.tolist(), inner.offsets)
-    for offsets in reversed(x.lod[:-1]):
+    for offsets in reversed(x._lod[:-1]):
         nested = _grouped(nested, offsets)
     return nested
 

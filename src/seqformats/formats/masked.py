@@ -14,11 +14,12 @@ from ..layout import Layout
 from .annotations import Data, Integers, Shaped, Side
 from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, with_axes, without_lengths
 from .rows import Room, mask_beside
-from .structure import Structure, integers
+from .structure import Structure, integers, with_views
 
 _SIDES = ("right", "left")
 
 
+@with_views("lengths")
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Masked(Encoding[Data]):
     """A rectangle, batch-major, in the caller's order, with the padding on one side.
@@ -76,11 +77,11 @@ class Masked(Encoding[Data]):
             return
         data = with_axes(adopt(self.data)[1], 2, "data", "(n, width, *item)")
         _check_side(self.side)
-        if is_array(self.lengths) and len(shape := shape_of(self.lengths, "lengths")) == 2:
+        if is_array(self._lengths) and len(shape := shape_of(self._lengths, "lengths")) == 2:
             raise SHAPE(
                 f"lengths must have one axis, but have shape {shape}; a mask is for Masked.from_mask(data, mask)"
             )
-        structure = Structure.of_lengths(integers(self.lengths, "lengths"))
+        structure = Structure.of_lengths(integers(self._lengths, "lengths"))
         n, width = data.shape[:2]
         if structure.n != n:
             raise COUNTS(f"there are {structure.n} lengths, but data has {n} rows, shape {tuple(data.shape)}")
@@ -148,7 +149,7 @@ class Masked(Encoding[Data]):
                     f"mask has shape {tuple(given.shape)}, but data has {tuple(batch.shape[:2])} rows and columns"
                 )
             return cls._sealed(batch, imported(".late", __package__).of_mask(library, given), 0, str(side))
-        where = library.to_numpy(given)
+        where = np.array(library.to_numpy(given))  # read once: another thread may change what is checked
         if where.dtype.kind not in "biu":
             raise DTYPE(f"mask must be bool (or 0 and 1), not {where.dtype}")
         if where.shape != tuple(batch.shape[:2]):
@@ -218,20 +219,20 @@ class Masked(Encoding[Data]):
 
     def _piece(self, i: int) -> Array:
         data: Any = self.data
-        length = self.lengths.item(i)
+        length = self._lengths.item(i)
         piece: Array = data[i, self._shape[1] - length :] if self.side == "left" else data[i, :length]
         return piece
 
     def _all_pieces(self) -> list[Array]:
         data: Any = self.data
         if self.side == "left":
-            return [data[i, begin:] for i, begin in enumerate((self._shape[1] - self.lengths).tolist())]
-        return [data[i, :length] for i, length in enumerate(self.lengths.tolist())]
+            return [data[i, begin:] for i, begin in enumerate((self._shape[1] - self._lengths).tolist())]
+        return [data[i, :length] for i, length in enumerate(self._lengths.tolist())]
 
     def _chosen(self, where: Array) -> Self:
         given: Any = self.data
         data = self._look().take(given, where, 0)
-        return self._sealed(data, Structure.of_lengths(self.lengths[where]), *self._form())
+        return self._sealed(data, Structure.of_lengths(self._lengths[where]), *self._form())
 
 
 def _check_side(side: object) -> None:

@@ -14,9 +14,10 @@ from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, opened, with_axes
 from .padded import order_fields, ordered
 from .rows import Room
-from .structure import Structure, integers
+from .structure import Structure, integers, with_views
 
 
+@with_views("size_at_t", "lengths", "indices")
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Packed(Encoding[Data]):
     """`Padded` without padding: step after step, each with the sequences that are longer.
@@ -131,14 +132,14 @@ class Packed(Encoding[Data]):
         if library.name != "torch":
             raise LIBRARY(f"to_torch needs data in torch, but it is an array of {library.name}")
         torch = library.torch  # type: ignore[attr-defined]
-        empty = len(self) - int(np.count_nonzero(self.lengths))
+        empty = len(self) - int(np.count_nonzero(self._lengths))
         if empty:
             raise EMPTY(
                 f"{empty} of {len(self)} sequences are empty, which a PackedSequence cannot hold: its batch sizes "
                 "count those that go on; x[sf.lengths(x) > 0] leaves the empty ones out"
             )
-        order = torch.from_numpy(self.indices.copy()).to(library.device(data))
-        sizes = self.size_at_t[: self.max_length].copy() if len(self) else np.zeros(1, np.int64)
+        order = torch.from_numpy(self._indices.copy()).to(library.device(data))
+        sizes = self._size_at_t[: self.max_length].copy() if len(self) else np.zeros(1, np.int64)
         return torch.nn.utils.rnn.PackedSequence(data, torch.from_numpy(sizes), order)
 
     def _layout(self) -> Layout:
@@ -166,7 +167,7 @@ class Packed(Encoding[Data]):
 
     def _with_data(self, data: Shaped) -> Self:
         x = self._sealed(data, self._structure)
-        object.__setattr__(x, "size_at_t", self.size_at_t)  # it may have more steps than there are
+        object.__setattr__(x, "size_at_t", self._size_at_t)  # it may have more steps than there are
         return x
 
     def _chosen(self, where: Array) -> Self:

@@ -13,9 +13,10 @@ from ..layout import Layout
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, no_state, opened, with_axes
 from .rows import Room, new_array
-from .structure import Structure, integers
+from .structure import Structure, integers, with_views
 
 
+@with_views("size_at_t", "lengths", "indices")
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Padded(Encoding[Data]):
     """A rectangle, time-major: step t holds the t-th item of every sequence, sequences by falling length.
@@ -133,9 +134,9 @@ class Padded(Encoding[Data]):
     def _with_data(self, data: Shaped) -> Self:
         x: Any = _open()
         x.data = data
-        x.size_at_t = self.size_at_t
-        x.lengths = self.lengths
-        x.indices = self.indices
+        x.size_at_t = self._size_at_t
+        x.lengths = self._lengths
+        x.indices = self._indices
         x._structure = self._structure
         x._shape = data.shape
         x._dtype = data.dtype
@@ -168,23 +169,15 @@ _open = opened(Padded)
 class TimeMajor(Protocol):
     """The fields that `Padded` and `Packed` share."""
 
-    @property
-    def size_at_t(self) -> Array:
-        """The sequences longer than t."""
-
-    @property
-    def lengths(self) -> Array:
-        """Falling."""
-
-    @property
-    def indices(self) -> Array:
-        """The caller's position of each."""
+    _size_at_t: Array  # the sequences longer than t
+    _lengths: Array  # falling
+    _indices: Array  # the caller's position of each
 
 
 def ordered(x: TimeMajor) -> Structure:
     """The structure of a time-major encoding under construction, checked."""
     return Structure.of_order(
-        integers(x.lengths, "lengths"), integers(x.indices, "indices"), integers(x.size_at_t, "size_at_t")
+        integers(x._lengths, "lengths"), integers(x._indices, "indices"), integers(x._size_at_t, "size_at_t")
     )
 
 

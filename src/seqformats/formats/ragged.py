@@ -15,9 +15,12 @@ from ..limits import check_room
 from .annotations import Data, Integers, Shaped
 from .encoding import Encoding, cut_range, entrance_of_lengths, no_state, opened, picked, with_axes, without_lengths
 from .rows import Room, lay_out
-from .structure import Structure, integers, whole
+from .structure import Structure, integers, whole, with_views
+
+_LOOKED_AT = 100  # of what should be an array, to say what it is
 
 
+@with_views("lengths")
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Ragged(Encoding[Data]):
     """All sequences in one array, one after the other.
@@ -68,21 +71,21 @@ class Ragged(Encoding[Data]):
         if entrance_of_lengths.enter(self) is not None:
             return
         given: object = self.data
-        nested = isinstance(given, (list, tuple)) and any(map(has_items, given))
-        if self.lengths is None or nested:
+        nested = isinstance(given, (list, tuple)) and any(map(has_items, given[:_LOOKED_AT]))
+        if self._lengths is None or nested:
             raise BATCH(
                 "Ragged takes one array of rows, and lengths; a list of arrays or of lists comes in by "
                 "sf.convert(x, sf.Ragged)"
             )
         data = with_axes(adopt(self.data)[1], 1, "data", "(rows, *item)")
-        structure = Structure.of_lengths(integers(self.lengths, "lengths"), data.shape[0])
+        structure = Structure.of_lengths(integers(self._lengths, "lengths"), data.shape[0])
         self._set(data=data, lengths=structure.lengths, _structure=structure, _shape=data.shape, _dtype=data.dtype)
         entrance_of_lengths.learn(self)
 
     @property
     def offsets(self) -> Array:
         """``(n + 1,)``: sequence i is ``data[offsets[i]:offsets[i + 1]]``."""
-        return self._structure.offsets
+        return self._structure.offsets[...]
 
     @classmethod
     def from_offsets(
@@ -285,7 +288,8 @@ class Ragged(Encoding[Data]):
     def _sliced(self, start: int, stop: int) -> Self:
         self._look()
         data: Any = self.data
-        first, last = self.offsets[start], self.offsets[stop]
+        offsets = self._structure.offsets
+        first, last = offsets[start], offsets[stop]
         return self._sealed(data[first:last], cut_range(self._structure, start, stop))
 
     def _chosen(self, where: Array) -> Self:

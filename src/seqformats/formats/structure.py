@@ -5,8 +5,8 @@ uploaded to a device once.
 """
 
 import operator
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ..errors import LENGTHS, MEMORY, OVERFLOW, ROWS, SHAPE, WHOLE, said
 from ..launch.kernel import kernel
 from ..layout import Layout
 from ..limits import NO_ROOM
+
+T = TypeVar("T")
 
 _INT64 = np.dtype(np.int64)
 MOST = 2**63 - 1
@@ -77,6 +79,28 @@ def whole(value: object, what: str) -> int:
     except TypeError:
         pass
     raise WHOLE(f"{what} must be an integer, not {said(value)}")
+
+
+def with_views(*names: str) -> Callable[[type[T]], type[T]]:
+    """Hand out fields of the structure, arrays or tuples of such, as new views; `_name` is the field itself.
+
+    An array has more that can be set than what is read-only about it: its dtype, shape and strides.  So what a caller
+    gets is never the array that kernels walk over.  A view by ``.T`` takes half of what a property in Python would.
+    """
+
+    def changed(kind: type[T]) -> type[T]:
+        for name in names:
+            field = vars(kind)[name]
+            read: Callable[[Any], Any] = _views_of_levels if name == "lod" else operator.attrgetter(f"_{name}.T")
+            setattr(kind, f"_{name}", field)
+            setattr(kind, name, property(read, field.__set__))  # which only the constructor asks for
+        return kind
+
+    return changed
+
+
+def _views_of_levels(x: Any) -> tuple[Array, ...]:
+    return tuple([offsets.T for offsets in x._lod])
 
 
 class Order(NamedTuple):

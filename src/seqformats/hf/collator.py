@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, is_among
 from ..converters.layouts import at_least, one_of, to_masked
 from ..errors import CHOICE, COLUMNS, KIND, RANGE, ROOM, TOGETHER, needed, said
 from ..formats import Ragged
 from ..formats.structure import whole
+from ..later import imported
 from ..operations.attention import cu_seqlens, mask, position_ids, segment_ids
 from ..operations.masking import mask_tokens
 from .columns import check_beside, columns_of, is_sequences, sequences, stacked, whole_numbers
@@ -373,7 +374,7 @@ class Collator:
             special = given._with_data(given.data != 0)
         begins = None
         if self.whole_word_mask:
-            held = np.isin(ids.data, list(special)) if given is None else special.data
+            held = is_among(ids.data, np.array(list(special), np.int64)) if given is None else special.data
             begins = ids._with_data(_word_begins(beside, ids, held))
         y = mask_tokens(ids, special=special, whole=begins, **self._masking(self._seed(kind)))
         return {main: y.ids, "labels": y.labels}
@@ -384,11 +385,11 @@ class Collator:
         if self.seed is None:
             if kind == "pt":
                 return int(needed("torch", "hf").randint(2**63 - 1, ()))
-            return int(np.random.randint(2**63 - 1, dtype=np.int64))  # noqa: NPY002  the generator that users seed
+            return int(imported("numpy.random", None).randint(2**63 - 1, dtype=np.int64))  # which users seed
         self._calls += 1
         worker = None if torch is None else torch.utils.data.get_worker_info()
         numbers = [self.seed, self._calls, 0 if worker is None else worker.seed]
-        return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+        return int(imported("numpy.random", None).SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
 _FIELDS = {key: name for name, key in KEYS.items()}

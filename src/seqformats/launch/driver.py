@@ -234,7 +234,7 @@ class Event(NamedTuple):
 
     driver: Driver
     handle: int
-    device: int
+    spare: list[int]  # those of the device that nobody uses; held here, since at the end of a process modules are empty
 
     @classmethod
     def after(cls, driver: Driver, index: int, stream: int) -> Event:
@@ -247,7 +247,7 @@ class Event(NamedTuple):
             driver.check(driver.EventCreate(found, _WITHOUT_TIMES), "an event")
             handle = found.value or 0
         driver.check(driver.EventRecord(handle, stream), "an event")
-        return cls(driver, handle, index)
+        return cls(driver, handle, spare)
 
     def done(self) -> bool:
         """Has all of it been done?"""
@@ -266,7 +266,7 @@ class Event(NamedTuple):
 
     def give_back(self) -> None:
         """Let another use it, of whom nobody asks any more."""
-        _spare.setdefault(self.device, []).append(self.handle)
+        self.spare.append(self.handle)
 
 
 _spare: dict[int, list[int]] = {}

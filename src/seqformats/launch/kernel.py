@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from ..arrays.library import Array, Library
-from ..arrays.numpy import NUMPY
+from ..arrays.numpy import NUMPY, distinct
 from ..errors import DEVICE, KERNEL, said
 from ..later import imported, loading
 from ..layout import Layout
@@ -181,6 +181,7 @@ class Kernel:
                 self.by_words[variant] = found.by_words
                 return found.run, found.freely
             function = by_numba(self.name)
+        imported("numpy.ma", None)  # which Numba asks for with the first array, before it takes a lock of its own
         return function, function
 
     def address(self, signature: Signature) -> int:
@@ -324,7 +325,7 @@ def cuts(units: int, lengths: Array | None) -> list[int]:
     else:
         cum = np.cumsum(lengths)
         inner = np.searchsorted(cum, np.arange(1, blocks) * (int(cum[-1]) / blocks)) + 1
-    return [0, *np.unique(inner[inner < units]).tolist(), units]
+    return [0, *distinct(inner[inner < units]).tolist(), units]
 
 
 def variant_of(*names: str) -> int:

@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ T = TypeVar("T")
 NAME = "seqformats-batches"
 _TICK = 1.0  # seconds after which one who waits looks whether there is anyone left to wait for
 _PATIENCE = 5.0  # seconds for a thread to end that may be waiting for its source
+_STOP = "stop"  # what `stop` puts where places are
 
 
 class _End(NamedTuple):
@@ -33,18 +34,20 @@ class _Line(Generic[T]):
     def __init__(self, source: Iterator[T], count: int) -> None:
         self.source = source
         self.items: SimpleQueue[T | _End] = SimpleQueue()
-        self.places: SimpleQueue[None] = SimpleQueue()  # an entry for each item that may be made
+        self.places: SimpleQueue[object] = SimpleQueue()  # None for each item that may be made; all else is the end
         for _ in range(count):
             self.places.put(None)
         self.stopped = False
         self.process = os.getpid()
-        self.thread = threading.Thread(target=_work, args=(self,), name=NAME, daemon=True)
+        # weak, since `threading` keeps for ever what an interrupted `start` has been given
+        self.thread = threading.Thread(target=_work, args=(weakref.ref(self),), name=NAME, daemon=True)
+        self.asker: Callable[[], object] = _nobody
 
     def stop(self) -> None:
         """Make no more; at once, whoever calls."""
         if os.getpid() == self.process:
             self.stopped = True
-            self.places.put(None)
+            self.places.put(_STOP)
 
     def end(self) -> None:
         """Stop, and wait for the thread, but not for ever: its source may never answer."""
@@ -63,13 +66,19 @@ def _end_all() -> None:
         line.end()
 
 
-def _work(line: _Line[T]) -> None:
-    """Make items while there is a place for one."""
+def _nobody() -> None:
+    """Stand in for a reference to the one who asks."""
+
+
+def _work(wanted: weakref.ref[_Line[T]]) -> None:
+    """Make items while there is a place for one, and somebody to ask for it."""
+    line = wanted()
+    if line is None:
+        return
     error: BaseException | None = None
     try:
         while True:
-            line.places.get()
-            if line.stopped:
+            if line.places.get() is not None or line.stopped or line.asker() is None:
                 break
             line.items.put(next(line.source))
     except StopIteration:
@@ -100,7 +109,8 @@ class Ahead(Iterator[T]):
     def __init__(self, source: Iterator[T], count: int) -> None:
         self._line: _Line[T] = _Line(source, count)
         _lines.add(self._line)
-        weakref.finalize(self, self._line.stop).atexit = False
+        # A function of C, between whose steps nothing can come: Python only prints what interrupts a finalizer.
+        self._line.asker = weakref.ref(self, self._line.places.put)
         self._line.thread.start()
 
     def __next__(self) -> T:

@@ -12,6 +12,7 @@ from ..errors import LONG
 from ..formats import Ragged
 from ..formats.annotations import Integers
 from ..formats.structure import Structure, integers
+from ..later import imported
 from ..operations.batch import buckets, reorder
 
 POOL = 100
@@ -115,5 +116,6 @@ def shuffled(n: int, *seed: int) -> Array:
 
     Only the bits that NumPy's generators give are promised to stay, not what is made of them.
     """
-    bits = np.random.Philox(np.random.SeedSequence(seed)).random_raw(n)
+    random = imported("numpy.random", None)
+    bits = random.Philox(random.SeedSequence(seed)).random_raw(n)
     return np.argsort(bits, kind="stable")

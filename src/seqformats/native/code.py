@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import KERNEL
+from ..errors import KERNEL, DeviceError
 from ..later import imported
 from . import cpu, objects, store
 from .digest import digest
-from .loading import ALWAYS, NEVER, SMALL, function_at, load, world_of_entries
+from .loading import ALWAYS, NEVER, SMALL, check_memory, function_at, load, world_of_entries
 from .signature import Signature, names_in, text_of
 
 _PACKAGE = Path(__file__).parents[1]
@@ -77,6 +77,8 @@ def _found(
                 if origin == "compiled":
                     store.write(text, key_of(name, text), entry)
                 return load(entry.code, names_in(text, door), entry.facts["wanted"]), entry.facts, origin
+        except DeviceError:  # no other code would find memory
+            raise
         except Exception as error:
             _note(f"{origin} code of {text}", error)
     return None
@@ -129,6 +131,7 @@ def entry_of_traits(name: str) -> store.Entry:
 
 def spec_of(name: str) -> Any:
     """The record at the end of a kernel's file, which imports Numba; DeviceError where there is no such kernel."""
+    check_memory()
     try:
         return imported(f"..kernels.{name}", __package__).KERNEL
     except (ModuleNotFoundError, AttributeError):

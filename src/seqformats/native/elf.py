@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import struct
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -169,10 +170,16 @@ def _functions(code: bytes, sections: list[_Section], names: set[str]) -> dict[s
     return found
 
 
+def try_memory() -> None:
+    """OSError where the system gives no memory for machine code."""
+    page = mmap.mmap(-1, _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    _make_executable(ctypes.addressof(ctypes.c_char.from_buffer(page)), _PAGE)
+
+
 def _make_executable(address: int, size: int) -> None:
     """And not to be written any more."""
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     if protect(address, size, mmap.PROT_READ | mmap.PROT_EXEC):
         error = ctypes.get_errno()
-        raise OSError(error, f"no memory for machine code: mprotect gives {error}")
+        raise OSError(error, f"mprotect: {os.strerror(error)}")

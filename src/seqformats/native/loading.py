@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import KERNEL
 from ..later import imported
 from . import objects
 
@@ -27,15 +28,36 @@ _BEGINNINGS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86")  # of ELF, Mach-O a
 def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
     """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
 
-    One thread at a time.  LookupError for a function that is nowhere to be found, and ValueError for what is no object
-    file: with them LLVM, which loads what `elf` does not know, would end the process.
+    One thread at a time.  LookupError for a function that is nowhere to be found, ValueError for what is no object
+    file, and DeviceError where there is no memory for it: with them LLVM, which loads what `elf` does not know, would
+    end the process.
     """
+    check_memory()
     names = tuple(names)
     try:
         placed: list[int] = imported(".elf", __package__).place(code, names, address_of)
         return placed
-    except (ValueError, LookupError, OSError):
+    except OSError as error:
+        raise _no_memory(error) from None
+    except (ValueError, LookupError):
         return _by_llvm(code, names, wanted)
+
+
+def check_memory() -> None:
+    """DeviceError where the system gives no memory for machine code; LLVM would not say so, and Numba has no way on."""
+    if sys.platform != "linux":
+        return
+    try:
+        imported(".elf", __package__).try_memory()
+    except OSError as error:
+        raise _no_memory(error) from None
+
+
+def _no_memory(error: OSError) -> Exception:
+    return KERNEL(
+        f"this process may not have memory for machine code ({error.strerror}), and the kernels are machine code; "
+        "allow it: MemoryDenyWriteExecute=no in a unit of systemd, execmem in SELinux, no prctl(PR_SET_MDWE)"
+    )
 
 
 def _by_llvm(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:

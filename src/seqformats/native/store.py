@@ -437,15 +437,15 @@ class Shipped:
     def open(cls, folder: Path, level: str) -> Shipped | None:
         """The kernels in a folder for a level; None where there are none.
 
-        The table has a line with the digest of all that follows; one with `stamp` and `llvm`; and one for each kernel:
-        its name, where its code begins, how many bytes that has, the digest, and the facts.  Tabs are between them.
+        The table has a line with the digest of the level and of all else; one with `stamp` and `llvm`; and one for each
+        kernel: its name, where its code begins, how many bytes that has, the digest, and the facts, with tabs between.
         """
         path = folder / f"{level}.table"
         try:
             said, _, rest = path.read_bytes().partition(b"\n")
             head, _, table = rest.decode().partition("\n")
             stamp, llvm = head.split("\t")
-            if digest(rest).hex().encode() == said:
+            if digest(level.encode(), rest).hex().encode() == said:
                 return cls(folder / f"{level}.bin", stamp, llvm, f"\n{table}")
             problem = "not what it was"
         except OSError:
@@ -497,4 +497,4 @@ class Shipped:
         table = "".join(["\t".join(line) + "\n" for line in lines]).encode()
         folder.mkdir(parents=True, exist_ok=True)
         _put(folder / f"{level}.bin", bytes(codes))
-        _put(folder / f"{level}.table", digest(table).hex().encode() + b"\n" + table)
+        _put(folder / f"{level}.table", digest(level.encode(), table).hex().encode() + b"\n" + table)

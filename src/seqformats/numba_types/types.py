@@ -92,8 +92,8 @@ class RaggedType(BatchType):
 
     encoding = Ragged
     reads: ClassVar = {
-        "lengths": ("_structure.lengths", NUMBERS),
-        "offsets": ("_structure.offsets", NUMBERS),
+        "lengths": ("_structure.lengths.T", NUMBERS),
+        "offsets": ("_structure.offsets.T", NUMBERS),
         "longest": ("_structure.longest", types.int64),
     }
     fields = ("data", "lengths")
@@ -105,7 +105,7 @@ class MaskedType(BatchType):
 
     encoding = Masked
     reads: ClassVar = {
-        "lengths": ("_structure.lengths", NUMBERS),
+        "lengths": ("_structure.lengths.T", NUMBERS),
         "rows": ("_structure.rows", types.int64),
         "longest": ("_structure.longest", types.int64),
         "left": ("side", types.int64),  # 1 or 0: Numba stores no bool of a structure in its parallel loops
@@ -127,7 +127,7 @@ class PaddedType(BatchType):
         "size_at_t": ("size_at_t", NUMBERS),
         "lengths": ("lengths", NUMBERS),
         "indices": ("indices", NUMBERS),
-        "columns": ("_structure.columns", NUMBERS),
+        "columns": ("_structure.columns.T", NUMBERS),
         "rows": ("_structure.rows", types.int64),
     }
     fields = ("data", "size_at_t", "lengths", "indices")
@@ -153,8 +153,8 @@ class PackedType(BatchType):
         "size_at_t": ("size_at_t", NUMBERS),
         "lengths": ("lengths", NUMBERS),
         "indices": ("indices", NUMBERS),
-        "columns": ("_structure.columns", NUMBERS),
-        "steps": ("_structure.order.steps", NUMBERS),
+        "columns": ("_structure.columns.T", NUMBERS),
+        "steps": ("_structure.order.steps.T", NUMBERS),
     }
     fields = ("data", "size_at_t", "lengths", "indices")
     public: ClassVar = {
@@ -177,7 +177,7 @@ class LoDType(BatchType):
     encoding = LoD
     reads: ClassVar = {
         "lod": ("lod", None),
-        "lengths": ("_structure.lengths", NUMBERS),
+        "lengths": ("_structure.lengths.T", NUMBERS),
         "longest": ("_structure.longest", types.int64),
     }
     fields = ("data", "lod")
@@ -204,7 +204,7 @@ class ListType(BatchType):
     encoding = List
     reads: ClassVar = {
         "places": ("_layout().starts", NUMBERS),
-        "lengths": ("_structure.lengths", NUMBERS),
+        "lengths": ("_structure.lengths.T", NUMBERS),
         "rows": ("_structure.rows", types.int64),
         "longest": ("_structure.longest", types.int64),
         "shape": ("_shape", None),

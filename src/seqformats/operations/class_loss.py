@@ -100,11 +100,9 @@ class ClassLoss(NamedTuple):
             y = self.reduced(losses)
             learn(y, held)
             return y, _held_back(z._with_data(self.library.alias(z.data)), held)
-        # targets may be changed before the gradient, when nobody looks at them any more
-        own = self if self.library.functional else self._replace(targets=self.library.copy(self.targets))
-        z, losses, kept = own.losses(x)
+        z, losses, kept = self.losses(x)
         scores = self.library.alias(z.data)
-        return own.reduced(losses), lambda dy: own.slopes_of(scores, kept, own.arrays_of(dy))
+        return self.reduced(losses), lambda dy: self.slopes_of(scores, kept, self.arrays_of(dy))
 
     def is_plain(self) -> bool:
         """Is it one for doors, as to the scores?  One with levels is not, but held alike."""
@@ -243,6 +241,10 @@ def loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing
     if len(item) != 1:
         raise SHAPE(f"logits are items of one axis, the scores of all classes, but they have shape {item}")
     library = library_of(sample)
+    if (
+        not library.functional
+    ):  # read once: another thread may change what is checked, and who asks for a gradient later
+        right = right._with_data(library_of(right.data).copy(right.data))
     classes, name = int(item[0]), library.dtype_name(own._dtype)
     part = share(smoothing, "label_smoothing")
     ignored = (0, 0) if ignore is None else (label(ignore), 1)

@@ -58,7 +58,7 @@ def lengths(x: Lengths, level: int = -1) -> Array:
     if isinstance(own, Pairs):
         return lengths(own.two if is_array(own.one) else own.one, level)
     own = as_own(own)
-    found: Array = own._levels[level_index(own, level)].lengths
+    found: Array = own._levels[level_index(own, level)].lengths[...]  # a view: see `with_views`
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, frozen, is_array, library_of, to_host
+from ..arrays import Array, distinct, frozen, is_array, library_of, to_host
 from ..converters.convert import convert, restored, rows_of
 from ..converters.layouts import at_least
 from ..converters.like import convert_like
@@ -302,4 +302,4 @@ def tokens_wanted(tokens: Integers | Set[int] | int) -> Array:
     """Some tokens, or one, sorted."""
     if isinstance(tokens, (set, frozenset)):
         tokens = list(tokens)
-    return frozen(np.unique(integers([tokens] if isinstance(tokens, (int, np.integer)) else tokens, "tokens")))
+    return frozen(distinct(integers([tokens] if isinstance(tokens, (int, np.integer)) else tokens, "tokens")))

@@ -97,7 +97,7 @@ def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
     name = library.dtype_name(array.dtype)
     if sums_in(name) and name == "bool":
         raise DTYPE("bools cannot be added up in place; give integers")
-    places = to_host(rows_of(where)).reshape(-1)
+    places = to_host(rows_of(where)).reshape(-1).copy()  # read once: another thread may change what is checked
     if places.dtype.kind not in "iu" and places.size:
         raise WHOLE(f"index must hold integers, not {places.dtype}")
     wrong = (places < 0) | (places >= room)
@@ -105,7 +105,7 @@ def scatter(base: Shaped, index: Batch, updates: Batch) -> Call[Array]:
         r = int(wrong.argmax())
         i = int(np.searchsorted(structure.offsets, r, side="right")) - 1
         raise INDEX(f"index has the place {places[r]} for row {i}, but base has {room} places")
-    places = places.astype(np.int64)
+    places = places.astype(np.int64, copy=False)
     shape = without_data(own)
     flat = np.repeat(np.arange(n), structure.lengths) * room + places
 

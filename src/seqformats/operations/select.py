@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from .. import registry
-from ..arrays import Array, frozen, is_array, library_of
+from ..arrays import Array, distinct, frozen, is_array, library_of
 from ..arrays.dtypes import HALF, differentiable, sums_in
 from ..converters.convert import convert, restored
 from ..converters.layouts import lod_to_ragged
@@ -92,7 +92,7 @@ def selected(batch: Operand, chosen: slice | Array, level: int = 0) -> Call[Any]
     name = library_of(own).dtype_name(own.dtype) if is_array(own) else name_of(own)
 
     def check(wanted: bool) -> None:
-        if wanted and np.unique(where).size < where.size:  # the gradient adds up
+        if wanted and distinct(where).size < where.size:  # the gradient adds up
             sums_in(name)
             differentiable(name, "a selection with repeated positions")
 

@@ -1,22 +1,31 @@
 """Encodings for doors: what an object is, its array, where its rows lie, and the same over another array."""
 
 from ...native.words import (
+    COUNT,
     DATA,
     DTYPE,
     FIELDS,
     GAPPED,
     KINDS,
     LEFT,
+    LENGTHS,
+    LONGEST,
     MASKED,
+    NDARRAY,
     OFFSETS,
     ORDER,
     PADDED,
     RAGGED,
     RIGHT,
+    ROWS,
     SHAPE,
+    SHAPE_OF_TENSORS,
     SIDE,
+    STRUCTURE,
     STRUCTURED,
+    TUPLE,
     TYPE,
+    WHOLE,
     WIDE,
 )
 from ..parts import clear
@@ -26,9 +35,27 @@ from .language import TYPE_OF, at, inside, keep, let_go, new_object, peek, poke,
 
 @shared
 def kind_of(common: int, x: int) -> int:
-    """`kind_to_fill`, but 0 for an object whose constructor has not run: a pickle may have made it."""
+    """`kind_to_fill`, but 0 for an object whose constructor has not run, or whose private slots were changed."""
     about = kind_to_fill(common, x)
-    return about if about != 0 and is_filled(about, x) else 0
+    if about == 0 or not is_filled(about, x) or not has_structure(common, peek(x + at(about, STRUCTURED))):
+        return 0
+    shape = peek(peek(x + at(about, SHAPE)) + TYPE_OF)
+    return about if shape == at(common, TUPLE) or shape == at(common, SHAPE_OF_TENSORS) else 0
+
+
+@shared
+def has_structure(common: int, structure: int) -> bool:
+    """Is this a structure, with the arrays and numbers that doors read of it?"""
+    if peek(structure + TYPE_OF) != at(common, STRUCTURE):
+        return False
+    lengths, offsets = peek(structure + at(common, LENGTHS)), peek(structure + at(common, OFFSETS))
+    n, rows = peek(structure + at(common, COUNT)), peek(structure + at(common, ROWS))
+    longest = peek(structure + at(common, LONGEST))
+    if lengths == 0 or offsets == 0 or n == 0 or rows == 0 or longest == 0:
+        return False
+    arrays = peek(lengths + TYPE_OF) == at(common, NDARRAY) and peek(offsets + TYPE_OF) == at(common, NDARRAY)
+    whole = at(common, WHOLE)
+    return arrays and peek(n + TYPE_OF) == whole and peek(rows + TYPE_OF) == whole and peek(longest + TYPE_OF) == whole
 
 
 @shared

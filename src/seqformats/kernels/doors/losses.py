@@ -143,15 +143,15 @@ def door(own: int, args: int, count: int) -> Any:
     kept, scale, factors = classes_at + 8 * rows, classes_at + 8 * scales_at(rows), classes_at + 8 * factors_at(rows, n)
     counts, sums, ends = losses + 8 * rows, losses + 8 * (rows + n), losses + 8 * (rows + 2 * n)
     right = peek(targets + ARRAY)
-    if holds:  # what may be changed before the gradient, when nobody looks at it any more
-        for k in range(rows):
-            poke(classes_at + 8 * k, at(right, k))
+    for k in range(rows):  # what may be changed after it has been checked, or before the gradient
+        poke(classes_at + 8 * k, at(right, k))
+    right = classes_at
+    if holds:
         clear(kept, 0, 8 * (asked_at(rows, n) - rows))
         asked = classes_at + 8 * asked_at(rows, n)
         poke(asked, what)
         poke(asked + 8, at(numbers, 0))
         poke(asked + 16, ignores)
-        right = classes_at
     cum, words = peek(peek(structure + at(common, OFFSETS)) + ARRAY), stack(1)
     place = put_flat(words, 0, right, rows)
     place = put_flat(words, place, counts, n)

@@ -155,14 +155,20 @@ def repetitions(array: int, form: int, bounds: int, n: int) -> int:
 
 
 @shared
-def repeat_places(array: int, form: int, bounds: int, n: int, where: int) -> int:
-    """Write each place as often as its sequence is repeated."""
+def repeat_places(array: int, form: int, bounds: int, n: int, where: int, size: int) -> bool:
+    """Write each place as often as its sequence is repeated; False unless these are `size` places.
+
+    Another thread may have changed the counts since `repetitions` added them up.
+    """
     j = 0
     for i in range(n):
-        for _ in range(at(bounds, 0) if form == TIMES else at(peek(array + ARRAY), i)):
+        count = at(bounds, 0) if form == TIMES else at(peek(array + ARRAY), i)
+        if not 0 <= count <= size - j:
+            return False
+        for _ in range(count):
             poke(where + 8 * j, i)
             j += 1
-    return j
+    return j == size
 
 
 def door(own: int, args: int, count: int) -> int:
@@ -203,11 +209,15 @@ def door(own: int, args: int, count: int) -> int:
         return 0
     table = peek(block + ARRAY)
     where = table + 8 * (3 * size + 1)
-    if form == SEVERAL:
-        where = peek(array + ARRAY)
-    elif form != ITEMS:
-        repeat_places(array, form, bounds, n, where)
-    elif not numbers_in(common, index, where, size):
+    if form == SEVERAL:  # read once: another thread may change it after the kernel has checked it
+        for j in range(size):
+            poke(where + 8 * j, at(peek(array + ARRAY), j))
+        good = True
+    elif form == ITEMS:
+        good = numbers_in(common, index, where, size)
+    else:
+        good = repeat_places(array, form, bounds, n, where, size)
+    if not good:
         let_go(block)
         return none(common)
     words = stack(1)
