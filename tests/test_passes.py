@@ -9,7 +9,7 @@ def test_each_runs_in_its_own(name):
     assert name == PASS
 
 
-@pytest.mark.passes("interpreted", "bounds", reason="it")
+@pytest.mark.passes("interpreted", "guarded", reason="it")
 class TestAllOfThese:
     def test_here(self):
         assert PASS != "compiled"
@@ -24,10 +24,10 @@ class TestAllOfThese:
     [
         pytest.mark.passes(reason="no pass"),
         pytest.mark.passes("compiled"),
-        pytest.mark.passes("compiled", "interpreted", "bounds", reason="all of them"),
+        pytest.mark.passes("compiled", "interpreted", "guarded", reason="all of them"),
         pytest.mark.passes("jit", reason="no such pass"),
     ],
 )
 def test_what_a_marker_must_say(mark):
-    with pytest.raises(pytest.UsageError, match="compiled.*interpreted.*bounds.*reason"):
+    with pytest.raises(pytest.UsageError, match="compiled.*interpreted.*guarded.*reason"):
         passes_of(mark.mark)

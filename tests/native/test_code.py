@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import INTERPRETED, PASS
+from conftest import INTERPRETED, flag
 
 import seqformats as sf
 from seqformats.launch.kernel import Kernel, kernel
@@ -129,7 +129,7 @@ def test_code_is_loaded_once():
 @machine_code
 def test_bounds_are_checked_where_that_is_wanted():
     run = code.code_of("check_lengths", ("i8", "i8", "i")).run
-    if PASS == "bounds":
+    if flag("NUMBA_BOUNDSCHECK"):
         with pytest.raises(IndexError, match="out of bounds"):
             run(LENGTHS, np.zeros(2, np.int64), 6)
     else:
