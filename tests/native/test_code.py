@@ -24,7 +24,7 @@ from seqformats.native.signature import names_in, signature_of, text_of
 
 compiled_only = pytest.mark.passes("compiled", reason="it runs in processes without checks of bounds")
 machine_code = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python functions")
-WITHOUT = ("SEQFORMATS_CACHE", "SEQFORMATS_CACHE_DIR", "SEQFORMATS_GUARD", "NUMBA_BOUNDSCHECK", "NUMBA_CACHE_DIR")
+WITHOUT = {"SEQFORMATS_CACHE", "SEQFORMATS_CACHE_DIR", "SEQFORMATS_GUARD", "NUMBA_CACHE_DIR", *cpu.CHANGES_CODE}
 
 
 def python(*command, **environment):
