@@ -25,7 +25,6 @@ SPECIAL = [f"%{name}.{axis}" for name in ("tid", "ctaid", "ntid", "nctaid") for 
 # What a thread says where it stops: it is done, it met an address that does not suit a word, or it waits at a barrier.
 DONE, MISALIGNED = -1, -2
 LEFT_ALONE = -3  # some threads of a block wait at a barrier that others do not come to
-READS, WRITES, CHANGES = range(3)
 GARBAGE = 0xCD  # what is in the memory of a block before anybody writes
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -51,7 +50,6 @@ class Program(NamedTuple):
     shared: int  # the bytes of a block's memory
     parameters: int  # their bytes
     taken: ctypes.Array
-    lines: list  # its instructions
     keeps: tuple  # what must live as long
 
 
@@ -186,7 +184,6 @@ class Translator:
                     self.builder.position_at_end(function.append_basic_block("never"))
                 count = self.builder.gep(self.taken, [I32(0), I32(k)])
                 self.builder.store(self.builder.add(self.builder.load(count), I64(1)), count)
-                self.line = k
                 self.instruction(line)
         if not self.builder.block.is_terminated:
             self.builder.ret(I32(DONE))
@@ -234,24 +231,20 @@ class Translator:
         self.builder.ret(I32(len(self.barriers)))
         self.builder.position_at_end(self.barriers[-1])
 
-    def accessed(self, how, space, text, size):
-        """Something is read, written or changed in one go (an `atom`); who watches accesses is told of it here."""
-
-    def words_at(self, how, words, text):
+    def words_at(self, words, text):
         """Of an access: the type of its words, and where each of them lies."""
         kind = kind_of(words[-1])
         count = int(words[-2][1:]) if re.fullmatch(r"v\d", words[-2]) else 1
         base = self.pointer(text, words[0], kind, count)
-        self.accessed(how, words[0], text, bits_of(kind) // 8 * count)
         return kind, [self.builder.gep(base, [I64(k)]) for k in range(count)]
 
     def do_ld(self, words, args):
-        _, places = self.words_at(READS, words, args[1])
+        _, places = self.words_at(words, args[1])
         for name, place in zip(re.findall(r"[%\w]+", args[0]), places, strict=True):
             self.put(name, self.builder.load(place), signed=words[-1][0] == "s")
 
     def do_st(self, words, args):
-        kind, places = self.words_at(WRITES, words, args[0])
+        kind, places = self.words_at(words, args[0])
         for name, place in zip(re.findall(r"[%\w-]+", args[1]), places, strict=True):
             self.builder.store(self.get(name, kind), place)
 
@@ -259,7 +252,6 @@ class Translator:
         space, operation, word = words
         kind = kind_of(word)
         base = self.pointer(args[1], space, kind)
-        self.accessed(CHANGES, space, args[1], bits_of(kind) // 8)
         self.put(args[0], self.builder.atomic_rmw(operation, base, self.get(args[2], kind), "monotonic"))
 
     def do_membar(self, words, args):
@@ -488,14 +480,10 @@ class Translator:
 
     # --- all threads ---
 
-    def begins(self, builder, what, number):
-        """A block, a round from barrier to barrier or a thread's turn begins; who watches is told of it here."""
-
     def runner(self, thread):
-        """A function that runs all blocks, and in each all threads from barrier to barrier, both in given orders."""
-        kinds = [POINTER, *[I32.as_pointer()] * 4, POINTER, POINTER]
-        b, function = self._function("run", I32, kinds)
-        given, special, of_blocks, of_threads, resume, frames, memory = function.args
+        """A function that runs all blocks, the last one first, and in each all threads from barrier to barrier."""
+        b, function = self._function("run", I32, [POINTER, I32.as_pointer(), POINTER, I32.as_pointer(), POINTER])
+        given, special, frames, resume, memory = function.args
         size = [b.load(b.gep(special, [I64(k)])) for k in range(6, 12)]
         threads = b.mul(b.mul(size[0], size[1]), size[2])
         blocks = b.mul(b.mul(size[3], size[4]), size[5])
@@ -507,10 +495,8 @@ class Translator:
                 b.store(b.urem(number, axis), b.gep(special, [I64(first + k)]))
                 number = b.udiv(number, axis)
 
-        with cgutils.for_range(b, blocks) as turn:
-            block = b.load(b.gep(of_blocks, [turn.index]))
-            place(block, 3, size[3:])
-            self.begins(b, "block", block)
+        with cgutils.for_range(b, blocks) as block:
+            place(b.sub(b.sub(blocks, I32(1)), block.index), 3, size[3:])
             with cgutils.for_range(b, I32(max(self.room, 1))) as byte:
                 b.store(I8(GARBAGE), b.gep(memory, [byte.index]))
             with cgutils.for_range(b, threads) as one:
@@ -519,14 +505,11 @@ class Translator:
             over = b.append_basic_block("over")
             b.branch(again)
             b.position_at_end(again)
-            self.begins(b, "round", I32(0))
             first = cgutils.alloca_once(b, I32)
             with cgutils.for_range(b, threads) as one:
-                index = b.load(b.gep(of_threads, [one.index]))
-                place(index, 0, size[:3])
-                self.begins(b, "thread", index)
-                where = b.gep(resume, [index])
-                own = b.gep(frames, [b.mul(frame, b.zext(index, I64))])
+                place(one.index, 0, size[:3])
+                where = b.gep(resume, [one.index])
+                own = b.gep(frames, [b.mul(frame, b.zext(one.index, I64))])
                 found = b.call(thread, [own, given, memory, special, b.load(where)])
                 b.store(found, where)
                 with b.if_then(b.icmp_signed("==", one.index, I32(0))):
@@ -552,41 +535,36 @@ def machine():
 
 
 @functools.cache
-def program_of(text, translate=Translator):
+def program_of(text):
     """A kernel of PTX as code of this CPU."""
-    translator = translate(text)
+    translator = Translator(text)
     thread = translator.translate()
     translator.runner(thread)
     module = llvm.parse_assembly(str(translator.module))
     module.verify()
     engine = llvm.create_mcjit_compiler(module, machine())
     engine.finalize_object()
-    kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 7)
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)
     run = kind(engine.get_function_address("run"))
     counts = ctypes.c_int64 * len(translator.lines)
     taken = counts.from_address(engine.get_global_value_address("taken"))
     sizes = 8 * len(translator.registers), translator.room, translator.size
-    return Program(run, *sizes, taken, translator.lines, (engine, module))
+    return Program(run, *sizes, taken, (engine, module))
 
 
-def run(text, grid, block, words, translate=Translator, order=None):
-    """Start a kernel; what its words say of arrays is memory of the host.  How many instructions its threads took.
-
-    ``order(n, what)`` is the order of so many "blocks" or "threads"; without it the last block comes first.
-    """
-    program = program_of(text, translate)
+def run(text, grid, block, words):
+    """Start a kernel; what its words say of arrays is memory of the host.  How many instructions its threads took."""
+    program = program_of(text)
     ctypes.memset(program.taken, 0, ctypes.sizeof(program.taken))
     assert program.parameters == 8 * len(words), "other parameters than the code has"
-    threads, blocks = block[0] * block[1] * block[2], grid[0] * grid[1] * grid[2]
+    threads = block[0] * block[1] * block[2]
     given = struct.pack(f"{len(words)}q", *words)
     special = (ctypes.c_int32 * 12)(*[0] * 6, *block, *grid)
-    orders = [range(blocks)[::-1], range(threads)] if order is None else [order(blocks, "blocks"), order(threads, "threads")]
-    orders = [(ctypes.c_int32 * len(one))(*one) for one in orders]
     frames = ctypes.create_string_buffer(threads * program.frame + 8)
     memory = ctypes.create_string_buffer(program.shared + 16)
     aligned = -ctypes.addressof(memory) % 16
     resume = (ctypes.c_int32 * threads)()
-    found = program.run(given, special, *orders, resume, frames, ctypes.c_void_p(ctypes.addressof(memory) + aligned))
+    found = program.run(given, special, frames, resume, ctypes.c_void_p(ctypes.addressof(memory) + aligned))
     assert found != MISALIGNED, "an address that does not suit a machine word"
     assert found != LEFT_ALONE, "some threads of a block wait for others that do not come"
     return sum(program.taken)
