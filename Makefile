@@ -31,7 +31,7 @@ COVERAGE ?= 85
 # that again, which takes longer than to collect the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo smoke test lint jit beyond-smoke guard interpreted test-bridges test-jax test-bare test-wheel coverage mutations \
+.PHONY: help demo smoke test lint jit beyond-smoke guard interpreted test-bridges test-jax test-wheel coverage mutations \
 	nightly release docs bench constraints pinned clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -176,10 +176,6 @@ test-bridges: .venv-bridges/test.stamp
 test-jax: .venv-jax/test.stamp
 	$(MEASURED) $(call COMPILED,.venv-jax) .venv-jax/bin/python -m coverage run -m $(PYTEST) -m jax
 
-# Processes in which ml_dtypes, PyTorch, JAX and Arrow cannot be imported.
-test-bare: .venv/test.stamp
-	$(call COMPILED,.venv) SEQFORMATS_BARE=1 .venv/bin/python -m pytest tests/test_bare.py
-
 # The wheel, with machine code in it, as pip makes and installs it; what the compiled pass has kept is not compiled again.
 test-wheel: .venv-wheel/test.stamp
 	SEQFORMATS_SHIP=here SEQFORMATS_SHIP_FROM="$$PWD/.cache/jit/seqformats" PIP_CONSTRAINT="$$PWD/$(CONSTRAINTS)" \
@@ -221,9 +217,9 @@ nightly-long: .venv/test.stamp
 nightly-long-bridges: .venv-bridges/test.stamp
 	SEQFORMATS_HYPOTHESIS=nightly $(call COMPILED,.venv-bridges) .venv-bridges/bin/python -m $(PYTEST) -m 'peers or bridges'
 
-# Every call of the sanitizer of PTX, in three orders of threads.
+# Every call of kernels for GPUs whose accesses are watched, in three orders of threads.
 nightly-sanitizer: .venv/test.stamp
-	SEQFORMATS_FULL=1 $(call COMPILED,.venv) .venv/bin/python -m pytest -n $(WORKERS) tests/kernels/test_hazards.py
+	SEQFORMATS_HYPOTHESIS=nightly $(call COMPILED,.venv) .venv/bin/python -m $(PYTEST) tests/launch/test_hazards.py
 
 # The compiled pass with each Python that is here.
 nightly-pythons:

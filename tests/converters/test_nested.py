@@ -241,6 +241,12 @@ def test_a_dtype_that_does_not_fit_the_leaves(dtype):
         assert x.data.tolist() == [300, -1, 7] or np.dtype(dtype).kind in "?bUM"
 
 
+@pytest.mark.parametrize(("leaf", "dtype"), [(-1, "u1"), (-1, "u8"), (256, "u1"), (-129, "i1"), (2**31, "i4")])
+def test_integers_that_a_dtype_cannot_hold(leaf, dtype):
+    with pytest.raises(sf.SeqFormatError, match="do not fit"):
+        sf.LoD.from_nested([[0, leaf], [1]], dtype)
+
+
 @pytest.mark.parametrize("levels", [0, -1])
 def test_levels_below_one(levels):
     with pytest.raises(sf.StructureError, match="at least 1"):
