@@ -2,7 +2,7 @@
 
 
 def every(things, name=str):
-    """Make a law, a function that asserts something of one thing, a test of all things; `name` says what one is called."""
+    """Make a law, a function that asserts something of one thing, a test of all things, each of which has a `name`."""
 
     def test_of(law):
         def test():

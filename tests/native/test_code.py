@@ -599,10 +599,10 @@ def test_what_is_shipped_is_used(installed, tmp_path):
 @compiled_only
 def test_what_is_shipped_is_not_used_where_something_else_is_wanted(installed, tmp_path):
     env, _ = installed
-    for flag in ("SEQFORMATS_JIT", "NUMBA_BOUNDSCHECK"):
-        assert origin(tmp_path / flag, **env, **{flag: "1"}) == ["compiled", "True"]
-        about = said("-m", "seqformats", SEQFORMATS_CACHE_DIR=str(tmp_path / flag), **env, **{flag: "1"})
-        assert f"compiled at first use, kept in {tmp_path / flag} ({flag}" in about
+    for wanted in ("SEQFORMATS_JIT", "NUMBA_BOUNDSCHECK"):
+        assert origin(tmp_path / wanted, **env, **{wanted: "1"}) == ["compiled", "True"]
+        about = said("-m", "seqformats", SEQFORMATS_CACHE_DIR=str(tmp_path / wanted), **env, **{wanted: "1"})
+        assert f"compiled at first use, kept in {tmp_path / wanted} ({wanted}" in about
 
 
 @compiled_only
