@@ -331,7 +331,7 @@ def tested(copy, how, tests, environments):
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "no end"
-    if ran.returncode in (0, 5):
+    if ran.returncode in (0, 4, 5):  # passed, or not there
         return None
     found = re.search(r"^(?:FAILED|ERROR) (tests/.+?)(?: - |$)", ran.stdout, re.MULTILINE)
     return found.group(1) if found else f"exit status {ran.returncode} of {' '.join(tests)}"
@@ -345,15 +345,18 @@ def seeded(copy, mutation):
     return path, text, text.replace(mutation.old, mutation.new)
 
 
-def judged(copy, mutation, environments):
-    """What kills it, and after how many seconds; a test that fails without the mistake too kills nothing."""
+def judged(copy, mutation, environments, known=None):
+    """What kills it, and after how many seconds; a test that fails without the mistake too kills nothing.
+
+    A test that is `known` to have killed it is tried first, if it is still there.
+    """
     path, text, wrong = seeded(copy, mutation)
     begin = time.monotonic()
     path.write_text(wrong)
     try:
         killer = None
-        for name in mutation.tests:
-            killer = tested(copy, mutation.how, [f"tests/{name}"], environments)
+        for name in [*filter(None, [known]), *(f"tests/{name}" for name in mutation.tests)]:
+            killer = tested(copy, mutation.how, [name], environments)
             if killer is not None:
                 break
     finally:
@@ -374,7 +377,9 @@ def main(names, environments, results):
         for mutation in MUTATIONS:
             if not names or mutation.name in names:
                 known = found.setdefault(mutation.name, {"kind": mutation.kind, "pass": mutation.how})
-                known["short run"] = one = judged(copy, mutation, environments)
+                killer = known.get("before", {}).get("killed by") or ""
+                killer = killer if killer.startswith("tests/") else None
+                known["short run"] = one = judged(copy, mutation, environments, killer)
                 print(f"{mutation.name}: {one['killed by'] or 'survives'}, {one['seconds']} s", flush=True)
                 results.write_text(json.dumps(found, indent=1) + "\n")
     survivors = [x.name for x in MUTATIONS if x.name in found and found[x.name]["short run"]["killed by"] is None]

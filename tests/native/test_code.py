@@ -597,6 +597,23 @@ def test_what_is_shipped_is_used(installed, tmp_path):
 
 
 @compiled_only
+def test_code_that_is_kept_for_a_level_is_shipped_as_it_is(tmp_path):
+    """Where that is asked for: a wheel for tests is made of what they have compiled."""
+    if not cpu.level():
+        pytest.skip("no code is shipped for this CPU")
+    flags = {"SEQFORMATS_CACHE_DIR": str(tmp_path), **cpu.numba_options(cpu.level())}
+    assert python("-m", "seqformats", "compile", "check_lengths", **flags).returncode == 0
+    script = f"""
+from seqformats.native import code, cpu, ship
+ship._for_level(cpu.level(), {str(tmp_path)!r})
+job = next(job for job in ship.jobs(["check_lengths"]) if job.signature)
+code.compiled = None
+print(len(ship._entry_or_kept(job).code) > 100)
+"""
+    assert said("-c", script) == "True\n"
+
+
+@compiled_only
 def test_what_is_shipped_is_not_used_where_something_else_is_wanted(installed, tmp_path):
     env, _ = installed
     for wanted in ("SEQFORMATS_JIT", "NUMBA_BOUNDSCHECK"):
