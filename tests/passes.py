@@ -8,7 +8,7 @@ indices too).  Most tests tell something else in each.  Where one cannot, it nam
 
 Each run of all passes leaves out what shows little for its time, and `make nightly` runs that: the guarded pass has
 the tests with drawn batches; the simulator has `launch/`, `kernels/`, and elsewhere one encoding and one dtype of each
-operation that a test is for; and each kernel becomes code for GPUs of one compute capability and in one dtype.
+operation that a test is for, of each test function at most 48; and each kernel becomes code for GPUs of one compute capability and in one dtype.
 ``SEQFORMATS_FULL=1``, or the profile `nightly`, leaves out nothing.
 """
 
@@ -31,6 +31,7 @@ PASSES = ("compiled", "interpreted", "guarded")
 PASS = "interpreted" if INTERPRETED else "guarded" if GUARDED else "compiled"
 FULL = flag("SEQFORMATS_FULL") or os.environ.get("SEQFORMATS_HYPOTHESIS") == "nightly"
 IN_FULL = ("launch", "kernels")  # the folders whose tests are all run in the simulator
+MOST = 48  # tests of a function in the simulator
 DTYPE = re.compile(r"[biufcmSU?]\d*|(bool|u?int|float|complex|bfloat)\d*")
 
 
@@ -89,7 +90,12 @@ def of_this_pass(items):
         return [item for item in kept if is_drawn(item)]
     thinned = [item for item in kept if is_thinned(item)]
     left = set(thinned) - set(one_of_each(thinned))
-    return [item for item in kept if item not in left]
+    kept = [item for item in kept if item not in left]
+    if PASS == "interpreted":
+        simulated = [item for item in kept if is_simulated(item)]
+        left = set(simulated) - set(some_of_each(simulated))
+        kept = [item for item in kept if item not in left]
+    return kept
 
 
 def is_thinned(item):
@@ -97,6 +103,15 @@ def is_thinned(item):
     if PASS == "interpreted":
         return is_simulated(item) and item.path.parent.name not in IN_FULL
     return item.path.name == "test_ptx.py"
+
+
+def some_of_each(items):
+    """Of each test function so many at most, which ones depending on their names alone."""
+    groups = {}
+    for item in items:
+        groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    most = {name: sorted(same, key=lambda item: zlib.crc32(item.nodeid.encode())) for name, same in groups.items()}
+    return [item for same in most.values() for item in same[:MOST]]
 
 
 def kept_code():

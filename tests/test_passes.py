@@ -58,3 +58,4 @@ def test_one_of_each_subject():
     found = passes.one_of_each(several)
     assert {x.callspec.params["kind"] for x in found} == {sf.Ragged, sf.List, sf.LoD}
     assert found == passes.one_of_each(several)
+    assert len(passes.some_of_each([item("a.py::f", n=n) for n in range(99)])) == passes.MOST
