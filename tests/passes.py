@@ -8,8 +8,8 @@ indices too).  Most tests tell something else in each.  Where one cannot, it nam
 
 Each run of all passes leaves out what shows little for its time, and `make nightly` runs that: the guarded pass has
 the tests with drawn batches; the simulator has `launch/`, `kernels/`, and elsewhere one encoding and one dtype of each
-operation that a test is for, of each test function at most 48; and each kernel becomes code for GPUs of one compute capability and in one dtype.
-``SEQFORMATS_FULL=1``, or the profile `nightly`, leaves out nothing.
+operation that a test is for, of each test function at most 48; and each kernel becomes code for GPUs of one compute
+capability and in one dtype.  ``SEQFORMATS_FULL=1``, or the profile `nightly`, leaves out nothing.
 """
 
 import os
