@@ -9,7 +9,6 @@ import copy
 import dataclasses
 import decimal
 import fractions
-import io
 import itertools
 import os
 import pathlib
@@ -24,8 +23,6 @@ import numpy as np
 import oracle
 import pytest
 import strategies
-from hypothesis import given
-from hypothesis import strategies as st
 
 import seqformats as sf
 
@@ -487,39 +484,6 @@ def attempt_with(name, fields):
         del JUDGES[opposite]
 
 
-numbers = st.one_of(st.integers(-1, 4), st.sampled_from(EXTREME), st.sampled_from(STRANGE[:8]))
-number_lists = st.one_of(
-    st.lists(st.integers(0, 3), max_size=5),
-    st.lists(numbers, max_size=4),
-    st.permutations(range(3)),
-    st.sampled_from([None, 3, "ab", np.zeros(2), np.zeros((1, 1), int), np.array(1), np.array([1, 2], ">u4")]),
-)
-blocks = st.builds(np.zeros, st.lists(st.integers(0, 4), max_size=3).map(tuple), st.sampled_from(["f4", "?", "O"]))
-texts = st.sampled_from(["right", "left", "raise", "top", None, 1])
-free_fields = {
-    sf.Ragged: {"data": blocks, "lengths": number_lists},
-    sf.Padded: {"data": blocks, "size_at_t": number_lists, "lengths": number_lists, "indices": number_lists},
-    sf.Packed: {"data": blocks, "size_at_t": number_lists, "lengths": number_lists, "indices": number_lists},
-    sf.Masked: {"data": blocks, "lengths": number_lists, "side": texts},
-    sf.List: {"items": st.lists(blocks, max_size=3), "like": st.one_of(st.none(), blocks)},
-    sf.LoD: {"data": blocks, "lod": st.lists(number_lists, max_size=3)},
-    sf.Ragged.from_offsets: {"data": blocks, "offsets": number_lists.map(lambda v: sorted(v) if is_plain(v) else v)},
-    sf.Masked.from_mask: {"data": blocks, "mask": blocks},
-    sf.LoD.from_lengths: {"data": blocks, "lengths": st.lists(number_lists, max_size=3)},
-    sf.LoD.from_absolute: {"data": blocks, "lod": st.lists(number_lists, max_size=3), "empties": texts},
-}
-
-
-def is_plain(values):
-    return isinstance(values, list) and all(type(v) is int for v in values)
-
-
-@pytest.mark.parametrize("builder", BUILDERS, ids=lambda builder: builder.__qualname__)
-@given(data=st.data())
-def test_any_arguments(builder, data):
-    attempt(builder, data.draw(st.fixed_dictionaries(free_fields[builder])))
-
-
 def test_is_valid_lod_agrees_with_the_judge():
     rng = np.random.default_rng(5)
     verdicts = []
@@ -893,38 +857,6 @@ def test_absurd_options(kind, target):
     oracle.assert_same(x, sample(kind))
 
 
-@pytest.mark.parametrize("target", oracle.PADDED, ids=oracle.format_name)
-@pytest.mark.parametrize(
-    ("options", "kind"),
-    [
-        ({"width": -1}, sf.ConversionError),
-        ({"width": "3"}, TypeError),
-        ({"width": 3.0}, TypeError),
-        ({"width": True}, TypeError),
-        ({"width": 2**62}, sf.ConversionError),
-        ({"width": 2**63}, sf.ConversionError),
-        ({"width": 10**30}, sf.ConversionError),
-        ({"multiple_of": 0}, sf.ConversionError),
-        ({"multiple_of": -3}, sf.ConversionError),
-        ({"multiple_of": 2.0}, TypeError),
-        ({"multiple_of": True}, TypeError),
-        ({"multiple_of": 2**62}, sf.ConversionError),
-        ({"truncate": "yes"}, TypeError),
-        ({"truncate": 1}, TypeError),
-        ({"fill": [1, 2, 3]}, sf.ConversionError),
-        ({"fill": np.zeros((2, 2))}, sf.ConversionError),
-        ({"fill": "a"}, sf.ConversionError),
-        ({"fill": 1e300}, sf.ConversionError),
-        ({"fill": 0.1}, sf.ConversionError),
-        ({"level": 7}, (TypeError, IndexError)),
-    ],
-)
-def test_impossible_options(target, options, kind):
-    for source in (sf.Ragged, sf.List, sf.Padded, sf.Masked):
-        with pytest.raises(kind):
-            sf.convert(sample(source), target, **options)
-
-
 def test_copy_is_true_or_false():
     for copy_ in ("yes", 1, None, np.zeros(2)):
         with pytest.raises(TypeError, match="copy"):
@@ -943,114 +875,6 @@ def test_a_width_past_all_memory(target, lengths, item_shape):
             continue
         assert lengths == [] or item_shape == (0,), "an impossible rectangle was made"
         assert oracle.read(y).lengths() == lengths
-
-
-ONE_ARGUMENT = {
-    "convert": lambda junk: sf.convert(junk, sf.Masked),
-    "target": lambda junk: sf.convert(sample(), junk),
-    "like": lambda junk: sf.convert_like(sample(), junk),
-    "to be like": lambda junk: sf.convert_like(junk, sample()),
-    "lengths": sf.lengths,
-    "level": lambda junk: sf.lengths(sample(), junk),
-    "equal": lambda junk: sf.equal(junk, sample()),
-    "sum": sf.reduce_sum,
-    "mean": sf.reduce_mean,
-    "empty": lambda junk: sf.reduce_mean(sample(), empty=junk),
-    "vjp": lambda junk: sf.vjp(junk, sample()),
-    "vjp argument": lambda junk: sf.vjp(sf.convert, junk, sf.Masked),
-    "vjp target": lambda junk: sf.vjp(sf.convert, sample(), junk),
-    "vjp sum": lambda junk: sf.vjp(sf.reduce_sum, junk),
-    "vjp empty": lambda junk: sf.vjp(sf.reduce_sum, sample(), empty=junk),
-    "pullback": lambda junk: sf.vjp(sf.convert, sample(), sf.Masked)[1](junk),
-    "pullback of sum": lambda junk: sf.vjp(sf.reduce_sum, sample())[1](junk),
-    "pullback of list": lambda junk: sf.vjp(sf.convert, sample(), sf.List)[1](junk),
-    "nested": sf.LoD.from_nested,
-    "nested dtype": lambda junk: sf.LoD.from_nested([[1]], dtype=junk),
-    "nested levels": lambda junk: sf.LoD.from_nested([[1]], levels=junk),
-    "explain": lambda junk: sf.explain(junk, sf.Ragged),
-    "explain device": lambda junk: sf.explain(sf.Ragged, sf.Masked, junk),
-    "show": lambda junk: sf.show(junk, file=io.StringIO()),
-    "show file": lambda junk: sf.show(sample(), file=io.StringIO() if junk is None else junk),
-    "register": lambda junk: sf.conversion(junk, junk),
-    "to_device": lambda junk: sf.to_device(sample(), junk),
-    "move": lambda junk: sf.to_device(junk, "cpu"),
-    "index": lambda junk: sample()[junk],
-    "index of Padded": lambda junk: sample(sf.Padded)[junk],
-    "index of LoD": lambda junk: sample(sf.LoD)[junk],
-    "index of Pairs": lambda junk: sf.Pairs(sample(), np.zeros(3))[junk],
-    "sub start": lambda junk: sample(sf.LoD).sub(junk, 1),
-    "sub stop": lambda junk: sample(sf.LoD).sub(0, junk),
-    "sub level": lambda junk: sample(sf.LoD).sub(0, 1, level=junk),
-    "valid lod": lambda junk: sf.is_valid_lod(junk, 3),
-    "valid rows": lambda junk: sf.is_valid_lod([[0, 3]], junk),
-    "from_torch": sf.Packed.from_torch,
-    "mask": lambda junk: sf.Masked.from_mask(np.zeros((2, 2)), junk),
-    "pairs": lambda junk: sf.Pairs(junk, junk),
-    "wrap": sf.with_ragged,
-    "wrap flatten": lambda junk: sf.with_flatten(junk),
-    "call": lambda junk: sf.with_ragged(lambda x: x)(junk),
-    "call masked": lambda junk: sf.with_masked(lambda x: x)(junk),
-    "call array": lambda junk: sf.with_array(lambda rows: rows)(junk),
-    "call flatten": lambda junk: sf.with_flatten(lambda items: items)(junk),
-    "option": lambda junk: sf.with_masked(lambda x: x, width=junk)(sample()),
-    "side": lambda junk: sf.with_masked(lambda x: x, side=junk)(sample()),
-    "return": lambda junk: sf.with_ragged(lambda x: junk)(sample()),
-    "return masked": lambda junk: sf.with_masked(lambda x: junk)(sample()),
-    "return list": lambda junk: sf.with_list(lambda x: junk)(sample()),
-    "return array": lambda junk: sf.with_array(lambda rows: junk)(sample()),
-    "return items": lambda junk: sf.with_flatten(lambda items: junk)(sample()),
-    "return tuple": lambda junk: sf.with_ragged(lambda x: (junk, junk))(sample()),
-    "return backprop": lambda junk: sf.with_ragged(lambda x: junk, backprop=True)(sample()),
-    "backprop": lambda junk: sf.with_ragged(lambda x: (x, lambda dy: dy), backprop=True)(sample())[1](junk),
-    "backprop returns": lambda junk: sf.with_ragged(lambda x: (x, lambda dy: junk), backprop=True)(sample())[1](
-        sample()
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ONE_ARGUMENT)
-def test_junk(name, capfd):
-    """Whatever is put there: a documented error with words, or a valid result."""
-    met = set()
-    for junk in JUNK:
-        try:
-            met.add(wrong(lambda junk=junk: ONE_ARGUMENT[name](junk)))
-        except Exception as error:
-            error.add_note(f"given {junk!r}")
-            raise
-    assert met - {None} or name in ("valid lod", "valid rows"), "nothing was refused"
-    assert capfd.readouterr() == ("", "")
-
-
-@every_encoding
-def test_indices_of_every_kind(kind):
-    """Random lists, masks and slices: IndexError or TypeError exactly where plain Python says so."""
-    x = sample(kind)
-    rng = np.random.default_rng(3)
-    for _ in range(CASES // 100):
-        index = draw_index(rng)
-        try:
-            wanted = strategies.chosen(index, 3)
-        except IndexError:
-            with pytest.raises(IndexError):
-                x[index]
-        else:
-            oracle.assert_holds(x[index], oracle.read(x).take(wanted))
-
-
-def draw_index(rng):
-    values = rng.integers(-5, 5, rng.integers(0, 4))
-    ends = [None, *range(-5, 6)]
-    way = rng.integers(5)
-    if way == 0:
-        return values.tolist()
-    if way == 1:
-        return values.astype(pick(rng, ["i1", "i8", ">i4"]))
-    if way == 2:
-        return int(rng.integers(-5, 5))
-    if way == 3:
-        return slice(pick(rng, ends), pick(rng, ends), pick(rng, [None, 1, -1, 2, -2]))
-    return pick(rng, [2**63 - 1, -(2**63), 2**64, np.uint64(2**64 - 1), [2**63 - 1], np.array([2**64 - 1], "u8")])
 
 
 # -------------------------------------------------------------------------------------- every public operation

@@ -196,21 +196,6 @@ def meanwhile(work, threads=1):
 
 @alone
 @FORK
-def test_a_forked_child_works():
-    run(
-        """
-        sf.set_num_threads(3)
-        items = large(1)
-        tours(items)  # the pool has threads now
-        for _ in range(3):
-            in_child(lambda: tours(items, small(1)))
-        tours(items)
-        """
-    )
-
-
-@alone
-@FORK
 def test_a_forked_child_works_alone():
     """One thread by default, more if it says so."""
     run(
@@ -423,20 +408,19 @@ def test_set_num_threads():
     assert sf.num_threads() == default
 
 
-@pytest.mark.parametrize("k", [1.0, "2", True, [1], np.float64(2), np.bool_(True), object()])
-def test_a_number_of_threads_of_a_wrong_kind(k):
+@pytest.mark.parametrize(
+    ("error", "message", "wrong"),
+    [
+        (TypeError, "integer", [1.0, "2", True, [1], np.float64(2), np.bool_(True), object()]),
+        (sf.ConversionError, "at least 1", [0, -1, -(2**70), -(10**5000)]),
+    ],
+)
+def test_a_wrong_number_of_threads(error, message, wrong):
     sf.set_num_threads(2)
-    with pytest.raises(TypeError, match="integer"):
-        sf.set_num_threads(k)
-    assert sf.num_threads() == 2, "nothing is half done"
-
-
-@pytest.mark.parametrize("k", [0, -1, -(2**70), -(10**5000)], ids=["zero", "minus one", "many bits", "more bits"])
-def test_a_number_of_threads_below_one(k):
-    sf.set_num_threads(2)
-    with pytest.raises(sf.ConversionError, match="at least 1"):
-        sf.set_num_threads(k)
-    assert sf.num_threads() == 2
+    for k in wrong:
+        with pytest.raises(error, match=message):
+            sf.set_num_threads(k)
+        assert sf.num_threads() == 2, "nothing is half done"
 
 
 @alone
@@ -487,70 +471,6 @@ def test_an_error_waits_for_the_other_blocks(kind, at):
     assert before == 7
     time.sleep(0.05)
     assert len(ended) == before
-
-
-@alone
-def test_an_interrupt_while_waiting_for_the_others():
-    """Ctrl-C in the caller, while a helper still writes."""
-    run(
-        """
-        import signal
-
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-        sf.set_num_threads(2)
-        both = threading.Barrier(2)
-        ended = []
-
-        def kernel(start, stop):
-            both.wait()  # caller and helper have one block each
-            if threading.current_thread() is threading.main_thread():
-                return
-            time.sleep(0.1)  # the caller waits now
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.3)
-            ended.append(start)
-
-        try:
-            in_blocks(kernel, 2)
-        except KeyboardInterrupt:
-            assert len(ended) == 1, "the helper was still at work"
-        else:
-            raise AssertionError("the interrupt was lost")
-        items = large(7)
-        assert_items(tour(items), items)
-        """
-    )
-
-
-@alone
-def test_an_interrupt_in_the_callers_own_block():
-    """The signal's exception comes up in Python code that the caller itself runs."""
-    run(
-        """
-        import signal
-
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-        sf.set_num_threads(2)
-        both = threading.Barrier(2)
-        ended = []
-
-        def kernel(start, stop):
-            both.wait()
-            if threading.current_thread() is threading.main_thread():
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(1)
-                raise AssertionError("no interrupt")
-            time.sleep(0.3)
-            ended.append(start)
-
-        try:
-            in_blocks(kernel, 2)
-        except KeyboardInterrupt:
-            assert len(ended) == 1
-        else:
-            raise AssertionError("the interrupt was lost")
-        """
-    )
 
 
 # An exception at every instruction of the library's own, one at a time: what follows must work, and nobody may write

@@ -191,12 +191,6 @@ def test_a_named_tuple_keeps_its_type(kind):
     assert out.state == 3
 
 
-def test_a_tuple_of_arrays_within_a_tuple_is_a_batch():
-    y, state = sf.with_list(lambda batch: (batch.items, 1))(example(sf.Ragged))
-    assert type(y) is sf.Ragged
-    assert state == 1
-
-
 @every_wrapper
 @pytest.mark.parametrize(
     "wrong",
@@ -224,13 +218,19 @@ def test_an_array_of_another_leading_shape(seen, change):
 
 
 @every_wrapper
-@pytest.mark.parametrize("returned", [None, 3, "text", {}, (), object(), iter([])])
-def test_something_else_comes_back(seen, returned):
-    with pytest.raises(TypeError, match="must return|empty tuple"):
-        WRAPPERS[seen](lambda batch: returned)(example(sf.Padded))
-
-
-def test_a_list_for_a_list():
+def test_what_cannot_be_called(seen):
+    wrapper = WRAPPERS[seen]
+    for returned in (None, 3, "text", {}, (), object(), iter([])):
+        with pytest.raises(TypeError, match="must return|empty tuple"):
+            wrapper(lambda batch, returned=returned: returned)(example(sf.Padded))
+    for args in ((), (1,), ("text", None), (np.zeros(3),), (None, 2, [np.zeros(1)])):
+        with pytest.raises(TypeError, match="with_"):
+            wrapper(lambda *args: args[0])(*args)
+    with pytest.raises(TypeError, match="bogus"):
+        wrapper(lambda x: x, bogus=1)
+    for other in (wrapper, sf.with_array, sf.with_flatten):
+        with pytest.raises(TypeError, match="wraps a function"):
+            other(3)
     with pytest.raises(TypeError, match="List"):
         sf.with_list(lambda batch: np.zeros((6, 2)))(example(sf.Ragged))
 
@@ -390,25 +390,6 @@ def test_truncation_comes_back_shorter():
     assert y.lengths.tolist() == [1, 0, 1, 1]
 
 
-@every_wrapper
-def test_unknown_options(seen):
-    with pytest.raises(TypeError, match="bogus"):
-        WRAPPERS[seen](lambda x: x, bogus=1)
-
-
-@every_wrapper
-@pytest.mark.parametrize("args", [(), (1,), ("text", None), (np.zeros(3),), (None, 2, [np.zeros(1)])])
-def test_no_batch_among_the_arguments(seen, args):
-    with pytest.raises(TypeError, match="with_"):
-        WRAPPERS[seen](lambda *args: args[0])(*args)
-
-
-def test_what_is_wrapped_must_be_a_function():
-    for wrapper in (*WRAPPERS.values(), sf.with_array, sf.with_flatten):
-        with pytest.raises(TypeError, match="wraps a function"):
-            wrapper(3)
-
-
 def test_errors_of_the_function_come_out_as_they_are():
     class Strange(Exception):
         pass
@@ -431,17 +412,6 @@ def test_the_input_stays_as_it_was(seen, kind):
 
 
 # ------------------------------------------------------------------------------------------------- nesting
-
-
-@every_source
-@pytest.mark.parametrize("outer", WRAPPERS, ids=oracle.format_name)
-@pytest.mark.parametrize("inner", WRAPPERS, ids=oracle.format_name)
-def test_nested_wrappers(kind, outer, inner):
-    x = example(kind)
-    add = WRAPPERS[inner](lambda batch: on_arrays(batch, lambda a: a + 1))
-    y = WRAPPERS[outer](lambda batch: add(batch))(x)
-    assert structure_of(y) == structure_of(x)
-    assert rows(y).tolist() == (rows(x) + 1).tolist()
 
 
 def test_a_wrapper_around_a_wrapper():

@@ -99,18 +99,14 @@ def test_on_and_off():
             assert new().base is None
 
 
-@pytest.mark.parametrize("limit", [1.0, "2", True, [1], np.float64(2), np.bool_(True), object], ids=repr)
-def test_a_limit_of_a_wrong_kind(limit, kept):
-    with pytest.raises(TypeError, match="integer"):
-        sf.keep_memory(limit)
+def test_a_wrong_limit(kept):
+    for limit in (1.0, "2", True, [1], np.float64(2), np.bool_(True), object):
+        with pytest.raises(TypeError, match="integer"):
+            sf.keep_memory(limit)
+    for limit in (-1, -(2**70), -(10**5000)):
+        with pytest.raises(sf.ConversionError, match="at least 0"):
+            sf.keep_memory(limit)
     assert sf.kept_memory() == LIMIT, "nothing is half done"
-
-
-@pytest.mark.parametrize("limit", [-1, -(2**70), -(10**5000)], ids=["minus one", "many bits", "more bits"])
-def test_a_limit_below_zero(limit, kept):
-    with pytest.raises(sf.ConversionError, match="at least 0"):
-        sf.keep_memory(limit)
-    assert sf.kept_memory() == LIMIT
 
 
 def test_all_is_given_back(kept):
@@ -136,35 +132,6 @@ def test_where_references_are_not_counted(how, monkeypatch):
 
 
 # ---------------------------------------------------------------------------------------------------- used again
-
-
-def test_memory_is_used_again(kept):
-    x = new()
-    first = at(x)
-    y = new()
-    assert at(y) != first
-    del x
-    assert at(new()) == first
-    second = at(y)
-    del y
-    assert at(new((8, 64), "i4")) == first, "the one last used"
-    x, y = new(), new()
-    assert {at(x), at(y)} == {first, second}
-    del x, y
-    assert blocks() == [(2048, True), (2048, True)]
-
-
-def test_results_are_in_it(kept):
-    x = sf.Ragged(np.arange(4096.0).reshape(512, 8), [500, 12])
-    y = sf.reverse(x)
-    first = at(y.data)
-    del y
-    y = sf.reverse(x)
-    assert at(y.data) == first
-    assert (y.data[:500] == x.data[499::-1]).all()
-    total = sf.concat([y, y])
-    assert at(total.data) != first
-    assert sf.equal(sf.reverse(y), x)
 
 
 @pytest.mark.parametrize(
@@ -223,12 +190,6 @@ def test_what_was_locked_with_its_block_can_be_written_again(kept):
     assert at(y) == address
     assert y.flags.writeable
     y[...] = 1
-
-
-def test_shapes_that_cannot_be_are_errors_of_numpy(kept):
-    for shape in ((-1, 5000), (-5000, -5), (2**40, 2**40), (2**62,)):
-        with pytest.raises((ValueError, MemoryError)):
-            new(shape)
 
 
 def test_small_results_do_not_look(kept, monkeypatch):
@@ -328,7 +289,7 @@ HOLDERS = {
     "frombuffer": lambda x: np.frombuffer(x, "u1", 8, 16),
     "interface": lambda x: np.asarray(type("Other", (), {"__array_interface__": x.__array_interface__, "x": x})()),
     "ctypes": lambda x: x.ctypes.data_as(ctypes.c_void_p),
-    "ctypes array": lambda x: (ctypes.c_char * 8).from_buffer(x),
+    "ctypes array": lambda x: (ctypes.c_char * 8).from_buffer(x.reshape(-1)),
     "DLPack": lambda x: np.from_dlpack(x)[1:],
     "capsule": lambda x: x.__dlpack__(),
     "pickle": lambda x: pickle.PickleBuffer(x),
@@ -368,20 +329,7 @@ def check_holder(hold, made=new):
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
 def test_a_block_that_something_can_see_is_not_used(hold, kept):
-    if hold is HOLDERS["ctypes array"]:
-        check_holder(lambda x: hold(x.reshape(-1)))
-    else:
-        check_holder(hold)
-
-
-def test_copies_and_weak_references_hold_nothing(kept):
-    x = new()
-    address, gone = at(x), weakref.ref(x)
-    rest = [x.copy(), x.tolist(), pickle.dumps(x), pickle.loads(pickle.dumps(x)), x.sum(0), x.ctypes.data, x[0, 0]]
-    del x
-    assert gone() is None
-    assert at(new()) == address
-    assert len(rest) == 7
+    check_holder(hold)
 
 
 @pytest.mark.passes("compiled", reason="compiled code of the user")
@@ -394,39 +342,28 @@ def test_views_of_compiled_functions(kept):
 
 
 @pytest.mark.peers
-@pytest.mark.parametrize(
-    "hold",
-    ["from_numpy", "view", "detach", "storage", "from_dlpack", "numpy", "saved", "List"],
-)
-def test_tensors_over_a_block(hold, kept):
+def test_tensors_over_a_block(kept):
     torch = pytest.importorskip("torch")
-
-    def saved(x):
-        return (torch.from_numpy(x) * torch.ones(SHAPE, requires_grad=True)).grad_fn
-
-    holders = {
-        "from_numpy": torch.from_numpy,
-        "view": lambda x: torch.from_numpy(x)[1:].view(-1)[3:],
-        "detach": lambda x: torch.from_numpy(x).detach(),
-        "storage": lambda x: torch.from_numpy(x).untyped_storage(),
-        "from_dlpack": torch.from_dlpack,
-        "numpy": lambda x: torch.from_numpy(x).numpy()[2:],
-        "saved": saved,
-        "List": lambda x: sf.convert(sf.Ragged(torch.from_numpy(x), [10, 6]), sf.List).items[1],
-    }
-    check_holder(holders[hold])
+    for hold in (
+        torch.from_numpy,
+        lambda x: torch.from_numpy(x)[1:].view(-1)[3:],
+        lambda x: torch.from_numpy(x).detach(),
+        lambda x: torch.from_numpy(x).untyped_storage(),
+        torch.from_dlpack,
+        lambda x: torch.from_numpy(x).numpy()[2:],
+        lambda x: (torch.from_numpy(x) * torch.ones(SHAPE, requires_grad=True)).grad_fn,
+        lambda x: sf.convert(sf.Ragged(torch.from_numpy(x), [10, 6]), sf.List).items[1],
+    ):
+        check_holder(hold)
 
 
 @pytest.mark.peers
-@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "float16", "int32", "uint8", "bool", "complex64"])
-def test_tensors_in_kept_memory(name, kept):
+def test_tensors_in_kept_memory(kept):
     torch = pytest.importorskip("torch")
-    dtype = getattr(torch, name)
-    data = (torch.arange(4096).reshape(512, 8) % 2).to(dtype)
+    data = torch.arange(4096, dtype=torch.bfloat16).reshape(512, 8)
     x = sf.Ragged(data, [500, 12])
     y = sf.reverse(x)
-    first = y.data.data_ptr()
-    part = y.data[3:]
+    first, part = y.data.data_ptr(), y.data[3:]
     del y
     second = sf.reverse(x).data.data_ptr()
     assert second != first
@@ -434,39 +371,18 @@ def test_tensors_in_kept_memory(name, kept):
     z, rest = sf.reverse(x), sf.reverse(x)
     assert {z.data.data_ptr(), rest.data.data_ptr()} == {first, second}
     assert torch.equal(z.data[:500].flip(0), data[:500])
-    assert z.data.dtype == dtype
-
-
-@pytest.mark.peers
-def test_gradients_in_kept_memory(kept):
-    torch = pytest.importorskip("torch")
-    found = []
-    for _ in range(3):
-        torch.manual_seed(0)
-        data = torch.randn(512, 8, requires_grad=True)
-        y = sf.softmax(sf.Ragged(data, [500, 12]))
-        noise = [sf.reverse(sf.Ragged(torch.randn(512, 8), [500, 12])) for _ in range(4)]
-        (sf.reverse(y).data ** 2).sum().backward()
-        found.append(data.grad.clone())
-        del noise
-    sf.keep_memory(None)
-    data = data.detach().requires_grad_()
-    (sf.reverse(sf.softmax(sf.Ragged(data, [500, 12]))).data ** 2).sum().backward()
-    for grad in found:
-        assert torch.equal(grad, data.grad)
 
 
 @pytest.mark.bridges
-@pytest.mark.parametrize("hold", ["buffer", "array", "to_arrow", "slice"])
-def test_buffers_of_arrow_over_a_block(hold, kept):
+def test_buffers_of_arrow_over_a_block(kept):
     pa = pytest.importorskip("pyarrow")
-    holders = {
-        "buffer": pa.py_buffer,
-        "array": lambda x: pa.array(x.reshape(-1)),
-        "to_arrow": lambda x: sf.to_arrow(sf.Ragged(x.reshape(-1), [500, 12])),
-        "slice": lambda x: sf.to_arrow(sf.Ragged(x.reshape(-1), [500, 12]))[1:].flatten()[2:],
-    }
-    check_holder(holders[hold])
+    for hold in (
+        pa.py_buffer,
+        lambda x: pa.array(x.reshape(-1)),
+        lambda x: sf.to_arrow(sf.Ragged(x.reshape(-1), [500, 12])),
+        lambda x: sf.to_arrow(sf.Ragged(x.reshape(-1), [500, 12]))[1:].flatten()[2:],
+    ):
+        check_holder(hold)
 
 
 @pytest.mark.jax
@@ -495,42 +411,8 @@ def test_a_block_is_not_much_too_large(kept):
     for size, same in ((5001, False), (4000, True), (3999, False)):
         x = new((size,), "u1")
         assert (at(x) == address) is same
+        del x
         memory._kept.blocks.difference_update([b for b in list(memory._kept.blocks) if b.size != 5000])
-
-
-def test_the_smallest_that_suits(kept):
-    held = [new((size,), "u1") for size in (5000, 4100, 4400, 4050)]
-    addresses = [at(x) for x in held]
-    del held
-    x = new((4060,), "u1")
-    y = new((4060,), "u1")
-    assert [at(x), at(y)] == [addresses[1], addresses[2]]
-
-
-def test_never_more_than_the_limit(kept):
-    sf.keep_memory(10_000)
-    held = [new((3000,), "u1") for _ in range(5)]
-    assert [size for size, _ in blocks()] == [3000] * 3
-    addresses = [at(x) for x in held]
-    del held
-    assert [size for size, _ in blocks()] == [3000] * 3
-    fresh = [at(x) for x in [new((3000,), "u1") for _ in range(3)]]
-    assert sorted(fresh) == sorted(addresses[2:]), "the last ones are kept"
-    sf.keep_memory(6500)
-    assert [size for size, _ in blocks()] == [3000] * 2
-    sf.keep_memory(2000)
-    assert blocks() == []
-    assert new((3000,), "u1").flags.owndata
-    assert not new((2000,), "u1").flags.owndata
-
-
-def test_the_one_used_longest_ago_goes_first(kept):
-    sf.keep_memory(9_000)
-    held = [new((size,), "u1") for size in (2000, 3000, 4000)]
-    del held
-    new((2000,), "u1")
-    new((1500,), "u1")  # there is no room for it, and what suits is too large
-    assert [size for size, _ in blocks()] == [4000, 2000, 1500]
 
 
 @pytest.mark.parametrize("change", [lambda: new((3000,), "u1"), lambda: sf.keep_memory(2000)], ids=["more", "less"])
@@ -769,35 +651,6 @@ def test_a_forked_child_goes_on():
     )
 
 
-@alone
-@FORK
-def test_a_fork_while_others_take_blocks():
-    run(
-        """
-        import threading
-        memory.LEAST = 1024
-        sf.keep_memory(20_000)
-        stop = []
-        def work():
-            while not stop:
-                x = [NUMPY.empty((2000,), np.dtype("u1"), None) for _ in range(3)]
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for _ in range(20):
-            child = os.fork()
-            if not child:
-                x = [NUMPY.empty((2000,), np.dtype("u1"), None) for _ in range(20)]
-                size = sum(block.size for block in memory._kept.blocks)
-                os._exit(0 if len({y.ctypes.data for y in x}) == 20 and size <= 20_000 else 3)
-            assert os.waitpid(child, 0)[1] == 0
-        stop.append(1)
-        for thread in threads:
-            thread.join()
-        """
-    )
-
-
 # ------------------------------------------------------------------------------------------------ little memory
 
 
@@ -837,33 +690,6 @@ def test_an_error_is_one_of_the_library(kept):
         with pytest.raises(sf.OutOfMemory) as caught:
             sf.repeat(x, many)
         assert caught.value.__cause__ is None
-
-
-@alone
-def test_with_little_memory():
-    pytest.importorskip("resource")
-    run(
-        """
-        import resource
-        sf.reverse(sf.Ragged(np.zeros(3, "u1"), [3]))  # loads what it needs
-        sf.keep_memory(1 << 30)
-        held = [NUMPY.empty((64 << 20,), np.dtype("u1"), None) for _ in range(4)]
-        live = held[0]
-        del held
-        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)
-        x = NUMPY.zeros((200 << 20,), np.dtype("u1"), None)
-        assert len(memory._kept.blocks) == 1
-        try:
-            sf.reverse(sf.Ragged(live, [len(live)]))
-        except sf.OutOfMemory:
-            pass
-        else:
-            raise AssertionError
-        del x
-        sf.reverse(sf.Ragged(live, [len(live)]))
-        """
-    )
 
 
 # ----------------------------------------------------------------------------------------------- everything on it

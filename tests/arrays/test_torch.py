@@ -183,18 +183,6 @@ def test_autograd_through_every_wrapper(wrapper, source):
     assert torch.autograd.gradcheck(operation, data)
 
 
-@pytest.mark.parametrize("operation", [sf.reduce_mean, sf.reduce_sum], ids=names)
-@pytest.mark.parametrize("source", FORMATS, ids=names)
-def test_autograd_through_reductions(operation, source):
-    data = torch.rand(7, 2, dtype=torch.float64, requires_grad=True)
-
-    def on_rows(rows):
-        return operation(sf.convert(sf.Ragged(rows, [3, 0, 4]), source))
-
-    assert torch.autograd.gradcheck(on_rows, data)
-    assert torch.autograd.gradgradcheck(on_rows, data)
-
-
 def test_autograd_through_levels_and_selection():
     data = torch.rand(7, dtype=torch.float64, requires_grad=True)
     lod = [[0, 2, 3], [0, 3, 3, 7]]
@@ -208,16 +196,6 @@ def test_autograd_through_levels_and_selection():
         lambda rows: sf.convert(sf.Ragged(rows, [3, 4]), sf.Masked)[::-1].data,
     ):
         assert torch.autograd.gradcheck(operation, data)
-
-
-@pytest.mark.parametrize("source", FORMATS, ids=names)
-def test_nothing_detaches_and_nothing_needs_a_gradient_without_one(source):
-    data = torch.rand(7, requires_grad=True)
-    for target in FORMATS:
-        y = sf.convert(sf.convert(sf.Ragged(data, [3, 4]), source), target)
-        assert tensor_of(y).requires_grad
-        with torch.no_grad():
-            assert not tensor_of(sf.convert(sf.convert(sf.Ragged(data.detach(), [3, 4]), source), target)).requires_grad
 
 
 def test_a_gradient_and_a_conversion_of_integers():
@@ -332,19 +310,6 @@ def test_from_and_to_torch_say_what_does_not_fit():
         sf.convert([torch.zeros(0), torch.zeros(2), torch.zeros(0)], sf.Packed).to_torch()
     one = rnn.pack_padded_sequence(torch.rand(4, 2, 3), [4, 2])
     assert sf.lengths(sf.Packed.from_torch(one)).tolist() == [4, 2]
-
-
-def test_reductions_are_segment_reduce():
-    lengths = torch.tensor([3, 0, 4])
-    data = torch.rand(7, 5)
-    x = sf.Ragged(data, lengths)
-    theirs = torch.segment_reduce(data, "sum", lengths=lengths, axis=0, initial=0)
-    assert torch.allclose(sf.reduce_sum(x), theirs)
-    mean = torch.segment_reduce(data, "mean", lengths=lengths, axis=0, initial=0)
-    assert torch.allclose(sf.reduce_mean(x)[[0, 2]], mean[[0, 2]])
-    half = sf.reduce_mean(sf.Ragged(data.bfloat16(), lengths))
-    assert half.dtype is torch.bfloat16
-    assert torch.allclose(half.float(), sf.reduce_mean(x), atol=2e-2)
 
 
 def test_a_dataloader_worker_converts():

@@ -192,23 +192,6 @@ def test_operands_of_another_library():
         sf.repeat(x, 2, out=np.zeros((4, 3), np.float32))
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_reductions_and_softmax_are_those_of_nested_jagged_tensors():
-    parts = [torch.randn(length, 4) for length in (3, 1, 2)]
-    nested = torch.nested.nested_tensor(parts, layout=torch.jagged)
-    for kind in FORMATS:
-        x = sf.convert(parts, kind)
-        for mine, theirs in (
-            (sf.reduce_sum, nested.sum(1)),
-            (sf.reduce_mean, nested.mean(1)),
-            (sf.reduce_max, nested.amax(1)),
-            (sf.reduce_min, nested.amin(1)),
-        ):
-            assert torch.allclose(mine(x), theirs, atol=1e-6)
-        assert torch.allclose(tensor_of(sf.convert(sf.softmax(x), sf.Ragged)), nested.softmax(1).values(), atol=1e-6)
-    assert torch.equal(sf.convert(parts, sf.Masked).data, nested.to_padded_tensor(0.0))
-
-
 def test_reductions_are_segment_reduce_with_its_gradients():
     lengths = torch.tensor([3, 1, 4])
     for name in ("sum", "mean", "max", "min"):

@@ -310,29 +310,6 @@ def test_limits_in_a_large_vocabulary(vocabulary, rule):
         assert_same(model.search(constraints=limits, **options), model.slow_search(slow, **options))
 
 
-def holds(name, tokens):
-    """Has a whole hypothesis what a limit asks for?"""
-    pairs = list(itertools.pairwise(tokens))
-    return {
-        "ban phrases": 3 not in tokens and (1, 2) not in pairs and 1 not in tokens and (2, 2) not in pairs,
-        "one prefix": tokens[:2] == (3, 1)[: len(tokens)],
-        "tokens at places": tokens[1:2] in ((), (3,)) and tokens[3:4] in ((), (2,)),
-        "no token twice": len(set(tokens)) == len(tokens),
-        "no bigram twice": len(set(pairs)) == len(pairs),
-        "a set": tokens in {(1, 2, 0), (1, 2, 3, 0), (3, 0), (2, 2, 2, 2)},
-    }[name]
-
-
-@pytest.mark.parametrize("name", ["ban phrases", "one prefix", "tokens at places", "no token twice", "a set"])
-def test_a_limit_against_all_sequences(name):
-    """A beam that holds everything finds all sequences but those that the limit forbids."""
-    model = Model(5, 4, sources=2)
-    options = {"end": 0, "beam_size": 150, "n_best": 150, "max_new_tokens": 4, "length_penalty": 0}
-    limit = LIMITS[name][0] if name != "ban phrases" else sf.BannedTokens([[1, 2], [3], (2, 2), [1]])
-    result = model.search(constraints=[limit], **options)
-    assert_everything(result, model, {0}, 4, lambda tokens: holds(name, tokens))
-
-
 def assert_everything(result, model, ends, longest, allowed, slow=None):
     """The result has all sequences that are allowed, with their log-probabilities."""
     for i, hypotheses in enumerate(result.tokens.to_nested()):
@@ -664,62 +641,12 @@ def test_groups_beside_limits_and_hooks(rule):
 
 # --- sampling --------------------------------------------------------------------------------------------------------
 
-SAMPLES = 1500 if INTERPRETED else 6000
-
 
 def sampled(model, n, k, seeds, **options):
     """`k` hypotheses of each of `n` sources, all of which have the first source's model."""
     step = lambda state: (model.table[0, min(state.t, 5), state.tokens], None)  # noqa: E731
     given_ = {"start": np.full(n, model.vocabulary), "end": 0, "beam_size": k, "n_best": k, "max_new_tokens": 3}
     return sf.beam_search(step, None, sampling=sf.Stochastic(seeds), **given_ | options)
-
-
-def assert_chi_square(counts, wanted):
-    """Are `counts` drawn from the probabilities `wanted`?  Rare ones are put together."""
-    total = sum(counts.values())
-    assert set(counts) <= set(wanted)
-    assert abs(sum(wanted.values()) - 1) < 1e-4
-    often = [key for key, p in wanted.items() if p * total >= 5]
-    pairs = [(counts[key], wanted[key] * total) for key in often]
-    rest = total - sum(count for count, _ in pairs)
-    pairs.append((rest, max(total - sum(expected for _, expected in pairs), 1.0)))
-    freedom = len(pairs) - 1
-    assert freedom >= 5
-    statistic = sum((count - expected) ** 2 / expected for count, expected in pairs)
-    assert abs(statistic - freedom) < 5 * np.sqrt(2 * freedom)
-
-
-LIMITED = {
-    "no limit": ({}, None),
-    "a least length": ({"min_new_tokens": 2}, lambda source, tokens, row: len(tokens) < 2 and ban([0])(0, [], row)),
-    "limits": (
-        {"constraints": [sf.BannedTokens([[1, 2], [3, 3]]), sf.RepetitionPenalty(1.5)]},
-        lambda *row: (ban([1, 2], [3, 3])(*row), repeat_less(1.5)(*row)),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", LIMITED)
-def test_the_first_that_is_drawn_is_distributed_like_the_model(name):
-    options, slow = LIMITED[name]
-    model = Model(21, 4)
-    wanted = {t: np.exp(s) for t, s in model.everything(0, {0}, 3, slow).items()}
-    found = sampled(model, SAMPLES, 2, np.arange(SAMPLES), **options).tokens.to_nested()
-    assert_chi_square(Counter(tuple(hypotheses[0]) for hypotheses in found), wanted)
-
-
-def test_pairs_are_drawn_without_replacement():
-    """The order of both, and how often a hypothesis is among them."""
-    model = Model(22, 4)
-    p = {t: np.exp(s) for t, s in model.everything(0, {0}, 2).items()}
-    pairs = {(a, b): p[a] * p[b] / (1 - p[a]) for a in p for b in p if a != b}
-    found = sampled(model, SAMPLES, 2, np.arange(SAMPLES) * 977, max_new_tokens=2).tokens.to_nested()
-    drawn = [tuple(map(tuple, hypotheses)) for hypotheses in found]
-    assert_chi_square(Counter(drawn), pairs)
-    counts = Counter(tokens for pair in drawn for tokens in pair)
-    for tokens in p:
-        inclusion = sum(q for pair, q in pairs.items() if tokens in pair)
-        assert abs(counts[tokens] - SAMPLES * inclusion) < 5 * np.sqrt(SAMPLES * inclusion * (1 - inclusion)) + 1
 
 
 def test_samples_are_distinct_and_have_their_log_probabilities():
@@ -739,43 +666,6 @@ def test_samples_are_distinct_and_have_their_log_probabilities():
         assert len(found) == len(wanted)
 
 
-def test_what_is_drawn_depends_on_the_seed_alone():
-    model, seeds = Model(24, 5), np.array([3, 2**40 + 3, 3, -1, 8, 2**63 - 1])
-    result = sampled(model, 6, 3, seeds, max_new_tokens=5)
-    found = result.tokens.to_nested()
-    assert found[0] == found[2]
-    assert len({str(hypotheses) for hypotheses in found}) > 3
-    assert found[0] != found[1]
-    for i, seed in enumerate(seeds.tolist()):
-        alone = sampled(model, 1, 3, seed, max_new_tokens=5)
-        assert alone.tokens.to_nested() == [found[i]]
-        assert alone.scores.tobytes() == result.scores[slice(*result.tokens.lod[0][i : i + 2])].tobytes()
-    assert_same_bits(sampled(model, 6, 3, seeds.tolist(), max_new_tokens=5), result)
-    assert sampled(model, 2, 3, 8, max_new_tokens=5).tokens.to_nested() == [found[4]] * 2
-
-
-def test_every_hypothesis_has_noise_of_its_own():
-    """Of hypotheses that differ in the first token alone, each draws its second one anew."""
-    model, n = Model(0, 4), 60
-    model.table[:] = [NONE, 0, 0, 0]
-    same = 0
-    for found in sampled(model, n, 9, np.arange(n), max_new_tokens=2).tokens.to_nested():
-        first = {}
-        for a, b in found:
-            first.setdefault(a, b)
-        same += len(first) == 3 and len(set(first.values())) == 1
-    assert 0 < same < n / 3  # 1 in 9
-
-
-def test_more_places_do_not_change_what_is_drawn_first():
-    """The order is that of drawing: a smaller sample is the beginning of a larger one, where all are kept."""
-    model = Model(25, 3)
-    large = sampled(model, 30, 30, np.arange(30)).tokens.to_nested()
-    for k in (1, 2, 5):
-        small = sampled(model, 30, k, np.arange(30)).tokens.to_nested()
-        assert small == [found[:k] for found in large]
-
-
 def test_a_sample_where_little_is_possible():
     """Fewer hypotheses than places, or none."""
     model = Model(26, 4)
@@ -789,19 +679,6 @@ def test_a_sample_where_little_is_possible():
         sampling=sf.Stochastic(0),
     )  # fmt: skip
     assert result.tokens.to_nested() == [[[0], [1], [3]]]
-
-
-def test_a_sample_with_hooks():
-    """A hook on scores changes what is drawn; one that changes nothing, nothing."""
-    model, n = Model(27, 5), 20
-    plain = sampled(model, n, 3, np.arange(n))
-    same = sampled(
-        model, n, 3, np.arange(n), on_scores=lambda x, state: x, on_candidates=lambda *found: found[:2], trace=True
-    )
-    assert_same_bits(plain, same)
-    mask = lambda scores, state: np.where(np.arange(5) == 2, np.float32(NONE), scores)  # noqa: E731
-    found = sampled(model, n, 3, np.arange(n), on_scores=mask).tokens.to_nested()
-    assert all(2 not in tokens for hypotheses in found for tokens in hypotheses)
 
 
 # --- what does not fit -----------------------------------------------------------------------------------------------
@@ -1120,14 +997,6 @@ def test_wrong_scores_say_where(wrong, more):
     model.table[1, 2, :, 3] = wrong
     with pytest.raises(ValueError, match="source 1 at step 2"):
         model.search(end=0, beam_size=4, max_new_tokens=5, min_new_tokens=4, **WITH[more])
-
-
-def test_scores_of_half_precision():
-    model = Model(52, VOCABULARY)
-    model.table = model.table.astype(np.float16)
-    options = OPTIONS | {"constraints": [sf.BannedTokens([2])]}
-    wanted = model.search(lambda state: (model.logits(state).astype(np.float32), None), **options)
-    assert_same_bits(model.search(**options), wanted)
 
 
 class Own:

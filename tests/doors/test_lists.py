@@ -4,7 +4,6 @@ import contextlib
 import copy
 import gc
 import pickle
-import subprocess
 import sys
 import threading
 import weakref
@@ -14,13 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interrupts import interrupted
 from strategies import DTYPES
 
 import seqformats as sf
 from seqformats import registry
-from seqformats.doors import construct, lay, world
-from seqformats.doors.door import closed, same
+from seqformats.doors import lay, world
+from seqformats.doors.door import same
 from seqformats.formats.encoding import entrance_of_lengths, entrance_of_lists, not_entered
 from seqformats.launch import threads
 from seqformats.native import words
@@ -330,55 +328,6 @@ def test_work_for_several_threads_is_left_to_them(monkeypatch):
         sf.set_num_threads(before)
 
 
-REPLACED = """
-import numpy as np
-import seqformats as sf
-from seqformats.launch.kernel import add_kernel, kernel
-
-x = [np.zeros((2, 3)), np.zeros((1, 3))]
-for _ in range(3):
-    sf.convert(x, sf.Ragged)
-called, old = [], kernel("copy_blocks").run
-add_kernel("copy_blocks", "cpu", lambda *args: (called.append(1), old(*args)))
-sf.set_num_threads(1)
-sf.convert(x, sf.Ragged)
-assert called == [1]
-"""
-
-
-def test_a_kernel_that_is_replaced_closes_the_doors():
-    subprocess.run([sys.executable, "-c", REPLACED], check=True)
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_a_door_that_errs_is_closed(target, monkeypatch):
-    seqs = arrays([2, 0, 3], (3,))
-    door = lay.Laying(target)
-    with no_doors():
-        expected = sf.convert(seqs, target)
-    door.learn((seqs,), expected)
-    assert same(door.enter(seqs), expected)
-    other = sf.convert([part + 1 for part in seqs], target)
-    door = lay.Laying(target)
-    door.learn((seqs,), other)
-    assert door.wrong
-    assert door.enter(seqs) is None
-
-
-def test_constructors_that_err_are_closed():
-    entrance = type(entrance_of_lengths)()
-    door = construct.Constructing(entrance)
-    x = sf.Ragged(np.zeros(5), [2, 3])
-    door.learn_of(x)
-    assert entrance.enter(x)
-    door.close()
-    assert entrance.enter(x) is None
-    object.__setattr__(x, "_shape", (6,))
-    door.learn_of(x)
-    assert door.wrong
-    assert entrance.enter is closed
-
-
 # --- references, memory, threads -------------------------------------------------------------------------------------
 
 
@@ -434,30 +383,6 @@ def test_results_are_like_any_other(target):
     assert there() is None
 
 
-def test_eight_threads():
-    seqs = arrays([4, 0, 9, 2], (3,), "i4")
-    big = arrays([400, 200], (300,), "f4")  # others run meanwhile
-    expected = {(id(x), target): sf.convert(x, target) for x in (seqs, big) for target in TARGETS}
-    wrong = []
-
-    def work():
-        for _ in range(60):
-            for x in (seqs, big):
-                shared = list(x)
-                for target in TARGETS:
-                    y = sf.convert(shared, target)
-                    z = sf.convert(expected[id(x), sf.Masked], target)
-                    if not (same(y.data, expected[id(x), target].data) and same(z.data, y.data)):
-                        wrong.append(target)
-
-    workers = [threading.Thread(target=work) for _ in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
-
-
 def test_a_list_may_change_while_it_is_read():
     parts = [np.full((300, 300), k, "f4") for k in range(4)]
     shared = list(parts)
@@ -475,14 +400,3 @@ def test_a_list_may_change_while_it_is_read():
     finally:
         done.set()
         other.join()
-
-
-def test_interrupts():
-    seqs = arrays([4, 0, 9, 2], (3,))
-    expected = sf.convert(seqs, sf.Padded)
-
-    def work():
-        assert same(sf.convert(sf.convert(seqs, sf.Ragged), sf.Padded), expected)
-
-    assert interrupted(work, 50) == 50
-    work()

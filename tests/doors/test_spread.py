@@ -1,12 +1,7 @@
 """Doors that run one kernel over sequences, `calculate` and `spread`, beside the general ways behind them."""
 
-import copy
 import functools
 import gc
-import pickle
-import sys
-import threading
-import weakref
 
 import leaks
 import numpy as np
@@ -15,16 +10,13 @@ import strategies
 from closed_doors import closed_doors
 from hypothesis import given
 from hypothesis import strategies as st
-from interrupts import interrupted
 
 import seqformats as sf
 from seqformats.doors import door as doors
-from seqformats.doors.door import LIVE, Calculating, Plan, SpreadingOut
 from seqformats.doors.world import common
 from seqformats.formats import Encoding
 from seqformats.formats.structure import Structure
-from seqformats.launch.kernel import kernel, variant_of
-from seqformats.native.words import LEARNED, MOST, NUMBER
+from seqformats.native.words import MOST
 from seqformats.operations import class_loss, distance, expand, masking, rearrange, reduce, softmax, spread, windows
 
 pytestmark = [
@@ -458,15 +450,6 @@ def test_data_that_has_changed():
         sf.softmax(x)
 
 
-def test_read_only_data():
-    x = batch()
-    x.data.setflags(write=False)
-    rows = strategies.counting(np.float32, (5, 5))
-    rows.setflags(write=False)
-    for call in calls(x, rows):
-        compared(call)
-
-
 def test_gradients_that_do_not_fit():
     x = batch()
     y, pullback = sf.vjp(sf.reduce_sum, x)
@@ -497,112 +480,6 @@ def test_reference_counts_and_memory():
         leaks.assert_nothing_is_left(functools.partial(door.enter, *args), watched)
 
 
-def test_results_are_as_any_others():
-    x = batch()
-    opened()
-    for y in (sf.softmax(x), sf.window(x, 1, 1), sf.expand_as(np.ones((5, 2), np.float32), x)):
-        assert gc.is_tracked(y)
-        assert sf.equal(pickle.loads(pickle.dumps(y)), y)
-        assert sf.equal(copy.copy(y), y)
-        assert sf.equal(copy.deepcopy(y), y)
-    y = sf.softmax(x)
-    gone = weakref.ref(y)
-    del y
-    assert gone() is None
-
-
-def test_eight_threads():
-    """Small and large batches at once: the large ones let others run."""
-    small, large = batch(), sf.Ragged(np.ones((4000, 40), np.float32), [1000] * 4)
-    rows = np.ones((4, 40), np.float32)
-    wanted = [sf.reduce_sum(small), sf.softmax(large), sf.expand_as(rows, large), sf.convert(large, sf.Padded)]
-    failed = []
-
-    def work():
-        for _ in range(300):
-            fresh = sf.convert(sf.Ragged(large.data, large.lengths), sf.Padded)
-            got = [sf.reduce_sum(small), sf.softmax(large), sf.expand_as(rows, large)]
-            if not np.array_equal(got[0], wanted[0]) or not all(map(sf.equal, got[1:], wanted[1:3])):
-                failed.append(got)
-            if not np.array_equal(sf.reduce_sum(fresh), sf.reduce_sum(large)):
-                failed.append(fresh)
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
-
-
-def test_interrupts():
-    """Ctrl-C again and again: each comes out as itself, and nothing is lost by it."""
-    x, rows = batch(), strategies.counting(np.float32, (5, 5))
-    opened()
-    wanted = sf.reduce_sum(x)
-    before = sys.getrefcount(x.data), sys.getrefcount(x._structure)
-
-    def work():
-        sf.reduce_sum(x), sf.softmax(x), sf.expand_as(rows, x), sf.expand(rows, x)
-
-    assert interrupted(work, 300) == 300
-    gc.collect()
-    assert np.array_equal(sf.reduce_sum(x), wanted)
-    assert (sys.getrefcount(x.data), sys.getrefcount(x._structure)) == before
-
-
-class Broken(Calculating):
-    """A door that is told a wrong number."""
-
-    def describe(self, worlds):
-        super().describe(worlds)
-        worlds[:, NUMBER] += 1
-
-
-def test_a_door_that_differs_is_closed_for_good():
-    x = batch()
-    sum_rows = kernel("sum_rows")
-    wanted = sf.reduce_sum(x)
-    variant = variant_of("float32", "float32")
-    door = Broken((0,))
-    dtype = x.dtype
-    door.learn((x,), wanted, Plan((dtype,), sum_rows, variant, dtype))  # means instead of sums
-    assert door.wrong
-    assert door.enter is doors.closed
-    assert door.knows(np.dtype(np.float64))
-    assert door.worlds[LIVE, LEARNED] == 0
-    door.learn((x,), wanted, Plan((dtype,), sum_rows, variant, dtype))
-    assert door.enter is doors.closed
-    good = Calculating((0,))
-    good.learn((x,), wanted, Plan((dtype,), sum_rows, variant, dtype))
-    assert not good.wrong
-    assert np.array_equal(good.enter(x), wanted)
-
-
-def test_a_first_call_that_is_not_plain_teaches_later():
-    door = Calculating((0,))
-    x, sum_rows = batch(), kernel("sum_rows")
-    wanted = sf.reduce_sum(x)
-    variant = variant_of("float32", "float32")
-    door.learn((batch("List"),), wanted, Plan((x.dtype,), sum_rows, variant, x.dtype))
-    assert not door.wrong
-    assert not door.knows(x.dtype)
-    assert door.enter(x) is None
-    door.learn((x,), wanted, Plan((x.dtype,), sum_rows, 0, x.dtype))
-    assert not door.knows(x.dtype)
-    door.learn((x,), wanted, Plan((x.dtype,), sum_rows, variant, x.dtype))
-    assert door.knows(x.dtype)
-
-
-def test_dtypes_that_come_and_go_teach_nothing():
-    door = SpreadingOut((), MOVES=1, ARRAYS=1)
-    for dtype in (">f4", "M8[s]", "S3", "f4,i2", np.dtype("f4", metadata={"a": 1})):
-        rows = np.zeros((5, 2), dtype)
-        result = sf.expand_as(rows, batch())
-        door.learn((batch(), rows), result, Plan((rows.dtype,), kernel("repeat_rows"), None, rows.dtype))
-        assert not door.known
-
-
 def test_a_large_batch_is_left_to_the_general_way():
     world, x = common(), batch()
     first, wanted = spread.items_at_end[0].door, sf.reduce_first(x)
@@ -618,21 +495,3 @@ def test_a_large_batch_is_left_to_the_general_way():
         assert first.enter(x, reduce.FIRST.default) is None
     finally:
         world[MOST] = most
-
-
-def test_a_kernel_of_the_users_takes_the_place_of_what_was_learned(monkeypatch):
-    x, end_rows = batch(), kernel("end_rows")
-    wanted = sf.reduce_first(x)
-    door = spread.items_at_end[0].door
-    assert door.enter(x, reduce.FIRST.default) is not None
-    monkeypatch.setitem(end_rows.functions, "cpu", lambda *_: None)
-    end_rows.forget()
-    try:
-        assert door.enter(x, reduce.FIRST.default) is None
-        sf.reduce_first(x)
-        assert door.enter(x, reduce.FIRST.default) is None
-    finally:
-        monkeypatch.undo()
-        end_rows.forget()
-    assert np.array_equal(sf.reduce_first(x), wanted)
-    assert door.enter(x, reduce.FIRST.default) is not None

@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 from interrupts import interrupted
 
 import seqformats as sf
-from seqformats.doors.door import LIVE, closed, same
-from seqformats.doors.taking import Taking
+from seqformats.doors.door import closed, same
 from seqformats.formats.encoding import PICK
-from seqformats.native.words import COUNTER, KNOWN
 from seqformats.operations.chunks import CHUNK
 from seqformats.operations.cross import CROSS
 from seqformats.operations.cut import CUT, PAIR, SHIFT, TRUNCATE
@@ -286,14 +284,6 @@ def test_pairs(data):
     check(lambda: sf.cross(y, y[:0]))
 
 
-def test_pairs_without_number():
-    """Their lengths are no numbers that memory could hold."""
-    x = sf.Ragged(np.empty((1 << 40, 0)), [1 << 40])
-    check(lambda: sf.cross(x, x))
-    y = sf.Ragged(np.zeros(3), [3])
-    check(lambda: sf.cross(x, y))
-
-
 @given(st.data())
 def test_random_orders(data):
     x = data.draw(drawn())
@@ -503,37 +493,3 @@ def test_interrupts():
 
 
 # --- a door that is wrong ---------------------------------------------------------------------------------------------
-
-
-class Wrong(Taking):
-    """Its kernels do nothing."""
-
-    def address(self, used):
-        return _nothing()
-
-
-def test_a_wrong_door_is_closed():
-    """It is seen at first use, and nobody gets its result."""
-    door = Wrong("pick", "copy_blocks", "pick_sequences")
-    wanted = R._chosen(np.array([1, 0]))
-    for _ in range(2):
-        door.learn((R, [1, 0]), wanted)
-        assert door.wrong
-        assert door.enter is closed
-
-
-def _nothing():
-    """The address of a function that does nothing with a word."""
-    import ctypes
-
-    return ctypes.cast(ctypes.pythonapi.PyThread_get_thread_ident, ctypes.c_void_p).value
-
-
-def test_only_what_was_compared_goes_through():
-    door = Taking("pick", "copy_blocks", "pick_sequences")
-    door.learn((R, [1, 0]), R._chosen(np.array([1, 0])))
-    assert door.enter(R, [2]) is not None
-    assert door.enter(R, INDEX) is None
-    assert door.enter(M, [2]) is None
-    assert int(door.worlds[LIVE, KNOWN]).bit_count() == 1
-    assert door.worlds[LIVE, COUNTER] != 0

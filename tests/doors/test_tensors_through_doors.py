@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqformats as sf
-from seqformats.doors.door import Door, same
+from seqformats.doors.door import same
 
 torch = pytest.importorskip("torch")
 
@@ -226,19 +226,6 @@ def test_single_numbers(name, dtype):
 )
 def test_odd_shapes(name, lengths, item, dtype):
     check(lambda: {**CALLS, **OF_NUMBERS}[name](batch(dtype, item, lengths)))
-
-
-def test_they_go_through(monkeypatch):
-    """After two calls of each nothing is told to any door any more, but of views, which PyTorch has to make."""
-    told = []
-    learn = Door.learn
-    monkeypatch.setattr(Door, "learn", lambda self, *args: told.append(self.page) or learn(self, *args))
-    for name, call in ({**CALLS, **OF_NUMBERS}).items():
-        x = batch()
-        call(x), call(x)
-        told.clear()
-        call(x)
-        assert bool(told) == (name in ("a number", "a part")), f"{name}: {told}"
 
 
 # --- what is not plain ------------------------------------------------------------------------------------------------
@@ -455,18 +442,6 @@ def test_pullbacks_of_what_is_in_a_graph_are_in_it():
     assert pullback(y).data.requires_grad
 
 
-def test_gradients_need_not_be_on():
-    rows = numbers(ROWS).requires_grad_()
-    x = sf.Ragged(rows, LENGTHS)
-    sf.reduce_sum(x)
-    with torch.no_grad():
-        assert not check(lambda: sf.reduce_sum(x)).requires_grad
-    y = sf.reduce_sum(x)
-    assert y.requires_grad
-    y.sum().backward()
-    assert torch.equal(rows.grad, torch.ones_like(rows))
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_tangents():
     forward = torch.autograd.forward_ad
@@ -477,17 +452,6 @@ def test_tangents():
         dual = forward.make_dual(x.data, torch.ones_like(x.data))
         found = forward.unpack_dual(sf.reduce_sum(sf.Ragged(dual, LENGTHS)))
         assert torch.equal(found.tangent, sf.reduce_sum(sf.Ragged(torch.ones(ROWS, 2), LENGTHS)))
-
-
-def test_transformations():
-    x = batch()
-    for _ in range(3):
-        sf.reduce_sum(x)
-    total = torch.func.grad(lambda rows: sf.reduce_sum(sf.Ragged(rows, LENGTHS)).sum())
-    assert torch.equal(total(x.data), torch.ones(ROWS, 2))
-    both = torch.stack([x.data, 2 * x.data])
-    found = torch.func.vmap(lambda rows: rows * sf.reduce_sum(x)[0])(both)  # a plain one inside of it
-    assert torch.equal(found, both * sf.reduce_sum(x)[0])
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -139,13 +139,6 @@ def test_lengths_that_are_refused(bad):
         sf.Ragged(np.zeros(5 if bad in ("too few", "too many") else 3), lengths)
 
 
-@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [1, -1], [1.0, 1.0], [True, True], [1, 5], [1, 2**63]], ids=repr)
-def test_lengths_that_masked_refuses(lengths):
-    sf.Masked(np.zeros((2, 4)), [1, 4])
-    with pytest.raises(REFUSED):
-        sf.Masked(np.zeros((2, 4)), lengths)
-
-
 @pytest.mark.parametrize("bad", ["too few", "too many", "negative", "overflowing", "an overflowing sum"])
 def test_lengths_that_do_not_fit_are_structure_errors(bad):
     with pytest.raises(sf.StructureError) as caught:
@@ -158,132 +151,10 @@ def test_a_wrong_sum_names_both_numbers():
         sf.Ragged(np.zeros(5), [3, 4])
 
 
-def padded_fields(**changes):
-    fields = {"data": np.zeros((3, 2)), "size_at_t": [2, 1, 1], "lengths": [3, 1], "indices": [1, 0]}
-    return {**fields, **changes}
-
-
-BAD_PADDED = {
-    "too few axes": {"data": np.zeros(3)},
-    "another number of columns": {"data": np.zeros((3, 3))},
-    "fewer steps than the longest": {"data": np.zeros((2, 2)), "size_at_t": [2, 1]},
-    "another number of sizes": {"size_at_t": [2, 1]},
-    "sizes that do not fit the lengths": {"size_at_t": [2, 2, 1]},
-    "sizes that rise": {"size_at_t": [1, 2, 1]},
-    "lengths that rise": {"lengths": [1, 3]},
-    "lengths that rise and sizes that follow": {"lengths": [1, 3], "size_at_t": [2, 2, 2]},
-    "a negative length": {"lengths": [3, -1]},
-    "too few lengths": {"lengths": [3]},
-    "indices that repeat": {"indices": [0, 0]},
-    "an index too large": {"indices": [0, 2]},
-    "a negative index": {"indices": [0, -1]},
-    "too few indices": {"indices": [0]},
-    "float indices": {"indices": [1.0, 0.0]},
-    "float sizes": {"size_at_t": [2.0, 1.0, 1.0]},
-    "bool indices": {"indices": [True, False]},
-}
-
-
-@pytest.mark.parametrize("bad", BAD_PADDED)
-def test_padded_refuses(bad):
-    sf.Padded(**padded_fields())
-    with pytest.raises(REFUSED):
-        sf.Padded(**padded_fields(**BAD_PADDED[bad]))
-
-
-def packed_fields(**changes):
-    fields = {"data": np.zeros(4), "size_at_t": [2, 1, 1], "lengths": [3, 1], "indices": [1, 0]}
-    return {**fields, **changes}
-
-
-BAD_PACKED = {
-    "too few rows": {"data": np.zeros(3)},
-    "too many rows": {"data": np.zeros(5)},
-    "no axis": {"data": np.zeros(())},
-    **{bad: BAD_PADDED[bad] for bad in BAD_PADDED if "data" not in BAD_PADDED[bad]},
-}
-
-
-@pytest.mark.parametrize("bad", BAD_PACKED)
-def test_packed_refuses(bad):
-    sf.Packed(**packed_fields())
-    with pytest.raises(REFUSED):
-        sf.Packed(**packed_fields(**BAD_PACKED[bad]))
-
-
-BAD_MASKED = {
-    "too few axes": (np.zeros(2), [1, 1]),
-    "another number of sequences": (np.zeros((2, 3)), [1, 1, 1]),
-    "a length beyond the width": (np.zeros((2, 3)), [1, 4]),
-    "a negative length": (np.zeros((2, 3)), [1, -1]),
-}
-
-
-@pytest.mark.parametrize("bad", BAD_MASKED)
-def test_masked_refuses(bad):
-    with pytest.raises(REFUSED):
-        sf.Masked(*BAD_MASKED[bad])
-
-
 @pytest.mark.parametrize("side", ["middle", "", None, 1, "LEFT"], ids=repr)
 def test_masked_has_two_sides(side):
     with pytest.raises(REFUSED):
         sf.Masked(np.zeros((1, 2)), [1], side=side)
-
-
-BAD_LODS = {
-    "no level": (3, []),
-    "an empty level": (0, [[]]),
-    "a first offset that is not 0": (3, [[1, 3]]),
-    "falling offsets": (3, [[0, 2, 1, 3]]),
-    "negative offsets": (3, [[0, -1, 3]]),
-    "too few rows": (2, [[0, 3]]),
-    "too many rows": (4, [[0, 3]]),
-    "no rows": (0, [[0, 5]]),
-    "the printed levels that do not fit": (9, [[0, 3, 6], [0, 2, 3, 3, 3, 9]]),
-    "an outer level that ends early": (9, [[0, 3, 4], [0, 2, 3, 3, 3, 9]]),
-    "more rows announced than given": (5, [[0, 1, 3], [0, 1, 3, 6]]),
-    "five prefixes in six": (12, [[0, 1, 6], [0, 2, 4, 7, 9, 12]]),
-    "float offsets": (3, [[0.0, 3.0]]),
-    "bool offsets": (1, [[False, True]]),
-    "a level that is a number": (3, [0, 3]),
-    "overflowing offsets": (3, [[0, 2**63]]),
-}
-
-
-@pytest.mark.parametrize("bad", BAD_LODS)
-def test_lod_refuses(bad):
-    rows, lod = BAD_LODS[bad]
-    with pytest.raises(REFUSED):
-        sf.LoD(np.zeros(rows), lod)
-    assert sf.is_valid_lod(lod, rows) is False
-
-
-GOOD_LODS = {
-    "no sequences": (0, [[0]]),
-    "no sequences in two levels": (0, [[0], [0]]),
-    "outer sequences of nothing": (0, [[0, 0, 0], [0]]),
-    "empty sequences": (0, [[0, 0, 0]]),
-    "one level": (5, [[0, 2, 5]]),
-    "two levels": (7, [[0, 2, 3], [0, 2, 4, 7]]),
-    "the corrected empty sequences": (9, [[0, 3, 5], [0, 2, 3, 3, 3, 9]]),
-    "two empty ones in the second": (9, [[0, 2, 5], [0, 2, 3, 3, 3, 9]]),
-    "the corrected decoder memory": (5, [[0, 1, 3], [0, 1, 3, 5]]),
-    "the corrected target words": (12, [[0, 1, 5], [0, 2, 4, 7, 9, 12]]),
-    "three sources": (6, [[0, 1, 2, 3], [0, 2, 5, 6]]),
-    "three levels": (3, [[0, 2], [0, 1, 3], [0, 1, 1, 3]]),
-}
-
-
-@pytest.mark.parametrize("good", GOOD_LODS)
-def test_lod_accepts(good):
-    rows, lod = GOOD_LODS[good]
-    x = sf.LoD(np.arange(rows), lod)
-    assert [level.tolist() for level in x.lod] == lod
-    assert len(x) == len(lod[0]) - 1
-    assert sf.is_valid_lod(lod, rows) is True
-    assert sf.is_valid_lod(x.lod, rows) is True
-    assert sf.is_valid_lod(lod, rows + 1) is False
 
 
 DATA_OF = {
@@ -357,16 +228,6 @@ def test_from_offsets():
     assert sf.Ragged.from_offsets(np.zeros(0), [0]).lengths.tolist() == []
 
 
-@pytest.mark.parametrize(
-    "offsets",
-    [[], [1, 5], [0, 4], [0, 6], [0, 3, 2, 5], [0, -1, 5], [0.0, 5.0], [False, True], [[0, 5]], 5, None],
-    ids=repr,
-)
-def test_from_offsets_refuses(offsets):
-    with pytest.raises(REFUSED):
-        sf.Ragged.from_offsets(np.zeros(5), offsets)
-
-
 def test_the_names_of_tensorflow():
     data = np.arange(5.0)
     x = sf.Ragged(data, [2, 0, 3])
@@ -434,20 +295,6 @@ def test_from_mask_of_one_value(shape, value):
     assert np.array_equal(x.mask, np.full(shape, value))
 
 
-@pytest.mark.parametrize(
-    "mask",
-    [
-        [[True, False, True], [True, True, True]],
-        [[False, True, False], [False, False, False]],
-        [[True, False, False], [False, False, True]],
-    ],
-    ids=["a hole", "an island", "a prefix and a suffix"],
-)
-def test_from_mask_wants_a_prefix_or_a_suffix(mask):
-    with pytest.raises(sf.StructureError, match="mask"):
-        sf.Masked.from_mask(np.zeros((2, 3)), np.array(mask))
-
-
 @pytest.mark.parametrize("mask", [np.ones((2, 2), bool), np.ones(2, bool), np.full((2, 3), 0.5)], ids=str)
 def test_from_mask_refuses(mask):
     with pytest.raises(REFUSED):
@@ -482,33 +329,7 @@ def test_lod_from_lengths():
     assert [list(level) for level in x.lengths()] == [[2, 1], [2, 2, 3]]
     assert [level.tolist() for level in sf.LoD.from_lengths(np.zeros(5), [[2, 3]]).lod] == [[0, 2, 5]]
     assert [level.tolist() for level in sf.LoD.from_lengths(np.zeros(0), [[]]).lod] == [[0]]
-
-
-@pytest.mark.parametrize(
-    "lengths",
-    [[], [[2, 3]], [[2, 1], [2, 2]], [[3], [2, 2, 2, 1]], [[-1, 8]], [[3.0, 4.0]], [3, 4], [[2**63]], None],
-    ids=repr,
-)
-def test_lod_from_lengths_refuses(lengths):
-    with pytest.raises(REFUSED):
-        sf.LoD.from_lengths(np.zeros(7), lengths)
-
-
-@given(data=st.data())
-def test_lod_lengths_and_from_lengths_undo_each_other(data):
-    truth, x = data.draw(strategies.encoded(sf.LoD))
-    assert [list(map(int, level)) for level in x.lengths()] == truth.counts()
-    oracle.assert_layout(sf.LoD.from_lengths(x.data, x.lengths()), x)
-
-
-def test_lod_from_nested():
-    x = sf.LoD.from_nested([[[1, 2], [3, 4]], [[5, 6, 7]]])
-    assert [level.tolist() for level in x.lod] == [[0, 2, 3], [0, 2, 4, 7]]
-    assert x.dtype == np.int64
-    assert x.data.tolist() == [1, 2, 3, 4, 5, 6, 7]
-    assert x.to_nested() == [[[1, 2], [3, 4]], [[5, 6, 7]]]
-    assert sf.LoD.from_nested([[1, 2]], dtype="f4").dtype == np.float32
-    assert sf.LoD.from_nested([[1, 2]], dtype=">i2").dtype == np.dtype(">i2")
+    assert [level.tolist() for level in sf.LoD.from_lengths(np.zeros(5), np.array([[2, 3]])).lod] == [[0, 2, 5]]
 
 
 def test_lod_from_nested_with_known_levels():
@@ -522,34 +343,6 @@ def test_lod_from_nested_with_known_levels():
     z = sf.LoD.from_nested([[np.zeros((2, 3), "f4")], []])
     assert z.item_shape == (3,)
     assert [level.tolist() for level in z.lod] == [[0, 1, 1], [0, 2]]
-
-
-@pytest.mark.parametrize(
-    ("lists", "options"),
-    [
-        ([[1], [[2]]], {}),
-        ([[1], 2], {}),
-        ([1, 2], {}),
-        (3, {}),
-        ([[1]], {"levels": 2}),
-        ([[1]], {"levels": 0}),
-        ([["a", 1, None]], {}),
-        ([np.zeros(2), np.zeros((2, 1))], {}),
-    ],
-    ids=str,
-)
-def test_lod_from_nested_refuses(lists, options):
-    with pytest.raises(REFUSED):
-        sf.LoD.from_nested(lists, **options)
-
-
-@given(data=st.data())
-def test_from_nested_and_to_nested_undo_each_other(data):
-    truth = data.draw(strategies.nested_batches(kinds=strategies.PYTHON_DTYPES, shapes=[()]))
-    x = oracle.build(sf.LoD, truth)
-    lists = x.to_nested()
-    oracle.assert_nested(lists, oracle.nested(truth))
-    oracle.assert_layout(sf.LoD.from_nested(lists, dtype=truth.dtype, levels=truth.levels), x)
 
 
 @given(data=st.data())
@@ -588,13 +381,10 @@ def test_absolute_offsets_that_are_clear():
     assert [level.tolist() for level in one.lod] == [[0, 3, 3]]
 
 
-@pytest.mark.parametrize("empties", ["raise", "left", "right"])
-def test_absolute_offsets_with_a_boundary_that_does_not_occur(empties):
-    with pytest.raises(sf.StructureError):
-        sf.LoD.from_absolute(np.zeros(9), [[0, 4, 9], [0, 2, 3, 9]], empties=empties)
-
-
-def test_absolute_offsets_want_a_known_rule():
+def test_absolute_offsets_that_are_refused():
+    for empties in ("raise", "left", "right"):  # a boundary that does not occur
+        with pytest.raises(sf.StructureError, match="no boundary of"):
+            sf.LoD.from_absolute(np.zeros(9), [[0, 4, 9], [0, 2, 3, 9]], empties=empties)
     with pytest.raises(REFUSED):
         sf.LoD.from_absolute(np.zeros(9), [[0, 3, 9], [0, 2, 3, 9]], empties="middle")
 
@@ -633,30 +423,6 @@ def test_sub_refuses_what_is_not_there(start, stop):
     x = sf.LoD(np.zeros(3), [[0, 1, 2, 3]])
     with pytest.raises((IndexError, sf.SeqFormatError)):
         x.sub(start, stop)
-
-
-@pytest.mark.parametrize(
-    ("lod", "rows", "valid"),
-    [
-        ([], 0, False),
-        ([], 5, False),
-        ([[0]], 0, True),
-        ([[0]], 1, False),
-        ([[0, 5]], 0, False),
-        ([[0, 5]], 5, True),
-        ([[]], 0, False),
-        ([[0, 2], []], 2, False),
-        (([0, 2], (0, 1, 2)), 2, True),
-        (None, 2, False),
-        ("ab", 2, False),
-        ([[0, None]], 0, False),
-        ([[0, "a"]], 0, False),
-        ([[0.0, 2.0]], 2, False),
-    ],
-    ids=repr,
-)
-def test_is_valid_lod(lod, rows, valid):
-    assert sf.is_valid_lod(lod, rows) is valid
 
 
 # ---------------------------------------------------------------------------------------------- properties
@@ -998,24 +764,6 @@ def test_thinc_padded_example():
     assert padded[0].data.shape == (7, 1, 5)
 
 
-def test_thinc_size_at_t_slices_active_sequences():
-    padded = sf.convert(thinc_sequences(), sf.Padded)
-    assert padded.size_at_t.tolist() == [3, 3, 2, 2, 1, 1, 1]
-    assert [padded.data[t, : padded.size_at_t[t]].min() for t in range(7)] == [1] * 7
-    assert sum(len(padded.data[t, : padded.size_at_t[t]]) for t in range(7)) == 13
-
-
-def test_thinc_size_at_t_of_four_sequences():
-    """Lengths 6, 5, 2, 1 are active as 4, 3, 2, 2, 2, 1."""
-    padded = sf.convert(sf.Ragged(np.zeros(14), [6, 5, 2, 1]), sf.Padded)
-    assert padded.size_at_t.tolist() == [4, 3, 2, 2, 2, 1]
-
-
-def test_thinc_ties_keep_their_order():
-    padded = sf.convert(sf.Ragged(np.zeros(15), [7, 2, 4, 2]), sf.Padded)
-    assert padded.indices.tolist() == [0, 2, 1, 3]
-
-
 def test_thinc_ragged_example():
     ragged = sf.convert(thinc_sequences(), sf.Ragged)
     assert ragged.data.shape == (13, 5)
@@ -1026,11 +774,6 @@ def test_thinc_ragged_example():
     assert (ragged.data[9:] == 3).all()
     assert ragged[0].data.shape == (7, 5)
     assert isinstance(ragged[0], sf.Ragged)
-
-
-def test_thinc_example_of_three_axes():
-    ragged = sf.convert([np.zeros((5, 6, 7)), np.zeros((10, 6, 7))], sf.Ragged)
-    assert ragged.data.shape == (15, 6, 7)
 
 
 def test_paddle_lod_examples():
@@ -1044,20 +787,6 @@ def test_paddle_lod_examples():
     assert [list(map(int, level)) for level in y.lengths()] == [[2, 1], [2, 2, 3]]
     assert np.array(y).shape == (7, 2)
     assert sf.lengths(y, level=0).tolist() == [2, 1]
-
-
-def test_decoder_examples_with_the_corrected_numbers():
-    """One empty sequence in each outer one; two in the second of the other reading."""
-    x = sf.LoD(np.arange(9), [[0, 3, 5], [0, 2, 3, 3, 3, 9]])
-    assert [sf.lengths(x[i]).tolist() for i in range(2)] == [[2, 1, 0], [0, 6]]
-    y = sf.LoD(np.arange(9), [[0, 2, 5], [0, 2, 3, 3, 3, 9]])
-    assert [sf.lengths(y[i]).tolist() for i in range(2)] == [[2, 1], [0, 0, 6]]
-    with pytest.raises(sf.StructureError):
-        sf.LoD(np.arange(9), [[0, 3, 6], [0, 2, 3, 3, 3, 9]])
-    words = sf.LoD(np.arange(12), [[0, 1, 5], [0, 2, 4, 7, 9, 12]])
-    assert sf.lengths(words, level=0).tolist() == [1, 4]
-    memory = sf.LoD(np.arange(1, 6), [[0, 1, 3], [0, 1, 3, 5]])
-    assert memory.to_nested() == [[[1]], [[2, 3], [4, 5]]]
 
 
 def test_pairs_are_copied_and_pickled():

@@ -44,27 +44,6 @@ def test_indexing_and_converting_commute(kind, data):
     oracle.assert_same(sf.convert(x[index], sf.List), sf.convert(x, sf.List)[index])
 
 
-@every_encoding
-@given(data=st.data())
-def test_indexing_twice(arrays, kind, data):
-    """An index of a result counts the result's sequences."""
-    truth, x = data.draw(strategies.encoded(kind, kinds=arrays.dtypes))
-    first = data.draw(strategies.indices(len(truth)))
-    chosen = strategies.chosen(first, len(truth))
-    second = data.draw(strategies.indices(len(chosen)))
-    wanted = truth.take(chosen).take(strategies.chosen(second, len(chosen)))
-    oracle.assert_holds(arrays.on(lambda y: y[first][second])(x), wanted)
-
-
-@every_encoding
-@given(data=st.data())
-def test_permutations_undo_each_other(kind, data):
-    truth, x = data.draw(strategies.encoded(kind))
-    order = data.draw(st.permutations(range(len(truth))))
-    back = np.argsort(np.array(order, np.intp))
-    oracle.assert_holds(x[list(order)][back], truth)
-
-
 # --------------------------------------------------------------------------------------- layouts kept
 
 
@@ -87,29 +66,6 @@ def test_padded_is_cut_to_its_new_longest(arrays, data):
     assert result.size_at_t.tolist() == oracle.sizes_of(chosen.lengths(), chosen.longest())
 
 
-@pytest.mark.parametrize("kind", [sf.Padded, sf.Packed], ids=oracle.format_name)
-@given(data=st.data())
-def test_sorted_encodings_renumber_their_columns(kind, data):
-    """``indices`` speaks of the new batch, lengths fall."""
-    truth, x = data.draw(strategies.encoded(kind))
-    index = data.draw(strategies.indices(len(truth)))
-    result = x[index]
-    assert sorted(result.indices.tolist()) == list(range(len(result)))
-    assert result.lengths.tolist() == sorted(result.lengths.tolist(), reverse=True)
-    for column, i in enumerate(result.indices):
-        assert result.lengths[column] == len(truth.nest[strategies.chosen(index, len(truth))[i]])
-
-
-@given(data=st.data())
-def test_lod_keeps_all_its_levels_and_starts_at_zero(data):
-    truth, x = data.draw(strategies.encoded(sf.LoD))
-    index = data.draw(strategies.indices(len(truth)))
-    result = x[index]
-    assert len(result.lod) == truth.levels
-    for offsets in result.lod:
-        assert offsets[0] == 0
-
-
 @every_encoding
 @pytest.mark.parametrize("index", [slice(0, 0), [], np.array([], np.int64), np.zeros(4, bool)], ids=repr)
 @pytest.mark.parametrize("item_shape", [(), (3,), (0,), (2, 0, 3)], ids=str)
@@ -124,39 +80,10 @@ def test_nothing_chosen_keeps_dtype_and_item_shape(kind, index, item_shape):
 
 
 @every_encoding
-def test_by_hand(kind):
-    x = sf.convert(sf.Ragged(np.arange(6), [3, 0, 1, 2]), kind)
-    assert sf.convert(x[0], list) == [[0, 1, 2]]
-    assert sf.convert(x[-1], list) == [[4, 5]]
-    assert sf.convert(x[np.int64(2)], list) == [[3]]
-    assert sf.convert(x[np.uint8(2)], list) == [[3]]
-    assert sf.convert(x[1:], list) == [[], [3], [4, 5]]
-    assert sf.convert(x[-2:], list) == [[3], [4, 5]]
-    assert sf.convert(x[::2], list) == [[0, 1, 2], [3]]
-    assert sf.convert(x[::-1], list) == [[4, 5], [3], [], [0, 1, 2]]
-    assert sf.convert(x[3:0:-2], list) == [[4, 5], []]
-    assert sf.convert(x[10:], list) == []
-    assert sf.convert(x[[3, 0]], list) == [[4, 5], [0, 1, 2]]
-    assert sf.convert(x[[-1, -1, 1]], list) == [[4, 5], [4, 5], []]
-    assert sf.convert(x[np.array([True, False, False, True])], list) == [[0, 1, 2], [4, 5]]
-    assert sf.convert(x[[True, False, False, True]], list) == [[0, 1, 2], [4, 5]]
-    assert sf.convert(x[np.array([3, 0], np.uint8)], list) == [[4, 5], [0, 1, 2]]
-
-
-@every_encoding
 @pytest.mark.parametrize("index", [np.int8(127), np.int8(-128), np.uint8(199), np.int16(-1)], ids=repr)
 def test_small_numpy_integers_do_not_overflow(kind, index):
     x = sf.convert(sf.Ragged(np.arange(200), [1] * 200), kind)
     assert sf.convert(x[index], list) == [[int(index) % 200]]
-
-
-def test_lod_of_two_levels_by_hand():
-    x = sf.LoD.from_lengths(np.arange(7), [[2, 0, 1], [2, 2, 3]])
-    assert x[0].to_nested() == [[[0, 1], [2, 3]]]
-    assert x[1].to_nested() == [[]]
-    assert [level.tolist() for level in x[1].lod] == [[0, 0], [0]]
-    assert x[[2, 0]].to_nested() == [[[4, 5, 6]], [[0, 1], [2, 3]]]
-    assert [level.tolist() for level in x[1:].lod] == [[0, 0, 1], [0, 3]]
 
 
 @pytest.mark.parametrize("kind", [sf.Padded, sf.Packed], ids=oracle.format_name)

@@ -193,7 +193,6 @@ LAYOUTS = {
     "left": encoded(sf.Masked, side="left"),
     "levels": two_levels,
 }
-each_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 
 # Lengths and item shape: no sequence, none with an item, a few, and more than one turn of the simulator's grids takes.
 NOTHING, EMPTY, FEW, MANY = ([], (3,)), ([0, 0], (3,)), ([2, 0, 3], (2,)), ([2, 0, 5, 1, 6, 3], (5,))

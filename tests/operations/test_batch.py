@@ -107,11 +107,6 @@ def test_parts_are_views(kind):
     assert all(oracle.shares(part, x) for part in sf.split_batches(x, [1, 2]))
 
 
-def test_no_batches_of_no_sequences():
-    assert sf.split_batches(example(sf.Ragged, []), []) == []
-    assert sf.split_batches([], [0]) == [[]]
-
-
 # ---------------------------------------------------------------------------------------------------- order
 
 
@@ -154,12 +149,6 @@ def test_sorted_columns_are_in_the_new_order():
         oracle.assert_holds(y, oracle.read(x).take([2, 0, 1]))
 
 
-@given(order=st.integers(0, 6).flatmap(lambda n: st.permutations(range(n))))
-def test_inverse_order(order):
-    inverse = oracle.structure_list(sf.inverse_order(order))
-    assert [order[i] for i in inverse] == list(range(len(order)))
-
-
 # ------------------------------------------------------------------------------------------------ selection
 
 
@@ -188,16 +177,6 @@ def test_select(arrays, kind, data):
     given_level = data.draw(st.sampled_from([level, level - truth.levels]))
     found = arrays.on(sf.select)(x, index, level=given_level)
     assert_kept(found, x, selected(truth, strategies.chosen(index, n), level))
-
-
-def test_emptied_parents_stay():
-    x = sf.LoD(np.arange(5), [[0, 2, 2, 3], [0, 1, 3, 5]])
-    assert sf.select(x, [False, False, True], level=1).to_nested() == [[], [], [[3, 4]]]
-    assert sf.select(x, [], level=1).to_nested() == [[], [], []]
-    assert sf.select(x, [2, 1, 0, 1], level=1).to_nested() == [[[1, 2], [0], [1, 2]], [], [[3, 4]]]
-    assert sf.select(x, 1, level=1).to_nested() == [[[1, 2]], [], []]
-    assert sf.select(x, [2, 0, 2]).to_nested() == [[[3, 4]], [[0], [1, 2]], [[3, 4]]]
-    assert sf.select([[1], [2, 3]], [1, 1]) == [[2, 3], [2, 3]]
 
 
 # ------------------------------------------------------------------------------------------ buckets and bins
@@ -284,21 +263,6 @@ def test_wrong_widths_of_buckets():
         sf.buckets([9, 1], 10, multiple_of=0)
     assert sf.convert(sf.buckets([0, 0], 2**63 - 1, multiple_of=2**62), list) == [[0, 1]]
     assert sf.convert(sf.buckets([1, 1], 10, max_sequences=2**40), list) == [[0, 1]]
-
-
-def test_buckets_count_padding():
-    assert sf.convert(sf.buckets([1, 5, 1, 1], 10), list) == [[1, 0], [2, 3]]
-    assert sf.convert(sf.buckets([1, 5, 1, 1], 10, padded=False), list) == [[1, 0, 2, 3]]
-
-
-def test_bins_are_filled_from_the_first():
-    assert sf.convert(sf.pack_bins([3, 7, 5, 4, 1], 10), list) == [[1, 0], [2, 3, 4]]
-    assert sf.convert(sf.pack_bins([5] * 5, 10), list) == [[0, 1], [2, 3], [4]]
-    assert sf.convert(sf.pack_bins([0, 0, 0], 0), list) == [[0, 1, 2]]
-    assert sf.convert(sf.buckets([0, 0, 0], 0), list) == [[0, 1, 2]]
-    assert sf.convert(sf.buckets([3, 1, 3], 6, padded=False), list) == [[0, 2], [1]]
-    for cut in (sf.buckets, sf.pack_bins):
-        oracle.assert_layout(cut([], 5), sf.Ragged(np.zeros(0, np.int64), []))
 
 
 @pytest.mark.parametrize("cut", [sf.buckets, lambda n, limit: sf.buckets(n, limit, padded=False), sf.pack_bins])

@@ -53,11 +53,6 @@ def chunked(truth, size, overlap, last, fill):
     return oracle.Truth(nest, truth.dtype, truth.item_shape, truth.levels + 1), starts
 
 
-def in_cells(item, dtype):
-    """The numbers of an item, Python's own."""
-    return np.asarray(item).astype("c16" if dtype.kind == "c" else "f8").reshape(-1).tolist()
-
-
 @every_last
 @every_format
 @given(data=st.data())

@@ -81,59 +81,6 @@ def assert_same(a, b):
 # ------------------------------------------------------------------------------------------------ examples
 
 
-def test_two_sequences_twice():
-    """Sequences [1 2] and [3 4] are repeated as often as the outer level says; the inner one has no part in it."""
-    x = sf.LoD.from_lengths(np.array([[1], [2], [3], [4]], "f4"), [[2, 2]])
-    y = sf.LoD.from_lengths(np.arange(1, 9, dtype="f4").reshape(8, 1), [[2, 2], [3, 3, 1, 1]])
-    out = sf.expand(x, y, level=0)
-    assert out.data.tolist() == [[1], [2], [1], [2], [3], [4], [3], [4]]
-    assert out.data.dtype == np.float32
-    assert out.lengths() == [[2, 2, 2, 2]]
-    assert [offsets.tolist() for offsets in out.lod] == [[0, 2, 4, 6, 8]]
-
-
-def test_rows_of_an_array():
-    """A plain array has no sequences, and its rows come back as one."""
-    x = np.array([["a"], ["b"], ["c"]])
-    for like in (
-        sf.LoD.from_lengths(np.zeros(5), [[2, 0, 3]]),
-        sf.Masked(np.zeros((3, 4)), [2, 0, 3]),
-        [[0, 0], [], [0] * 3],
-    ):
-        out = sf.expand(x, like)
-        assert type(out) is np.ndarray
-        assert out.tolist() == [["a"], ["a"], ["c"], ["c"], ["c"]]
-
-
-def test_the_states_of_prefixes():
-    """Each prefix's state once for each of its candidates; a prefix without any disappears."""
-    states = np.array(["a1", "a2", "a3", "a4", "a5"])
-    words = sf.LoD(np.zeros(12), [[0, 1, 5], [0, 2, 4, 7, 9, 12]])
-    assert " ".join(sf.expand(states, words)) == "a1 a1 a2 a2 a3 a3 a3 a4 a4 a5 a5 a5"
-    memory = sf.LoD(states, [[0, 1, 3], [0, 1, 3, 5]])
-    expanded = sf.expand_as(memory, words)
-    assert expanded.lengths() == [[1, 4], [2, 2, 3, 2, 3]]
-    assert " ".join(expanded.data) == "a1 a1 a2 a2 a3 a3 a3 a4 a4 a5 a5 a5"
-    state = np.array(["a1", "a2", "b1", "b2", "b3", "c1"])
-    current = sf.LoD(np.zeros(11), [[0, 2, 5, 6], [0, 3, 5, 8, 9, 11, 11]])
-    assert " ".join(sf.expand(state, current)) == "a1 a1 a1 a2 a2 b1 b1 b1 b2 b3 b3"
-
-
-def test_an_empty_sequence_is_repeated_too():
-    x = sf.LoD(np.array([[1.0], [2.0]]), [[0, 0, 2]])
-    y, pullback = sf.vjp(sf.expand, x, sf.LoD(np.zeros(5), [[0, 2, 5]]))
-    assert y.lengths() == [[0, 0, 2, 2, 2]]
-    assert pullback(np.array([[1.0], [2], [3], [4], [5], [6]])).data.tolist() == [[9], [12]]
-
-
-def test_gradients_by_hand():
-    x = sf.LoD(np.array([[1.0], [2.0], [3.0], [4.0]]), [[0, 2, 4]])
-    _, pullback = sf.vjp(sf.expand, x, sf.LoD(np.zeros(8), [[0, 2, 4], [0, 3, 6, 7, 8]]), level=0)
-    assert pullback(np.arange(1.0, 9).reshape(8, 1)).data.tolist() == [[4], [6], [12], [14]]
-    _, pullback = sf.vjp(sf.expand_as, np.array([[1.0], [2.0], [3.0]]), sf.LoD(np.zeros(5), [[0, 2, 2, 5]]))
-    assert pullback(np.arange(1.0, 6).reshape(5, 1)).tolist() == [[3], [0], [12]]
-
-
 # -------------------------------------------------------------------------------------------------- values
 
 
@@ -217,14 +164,6 @@ def test_odd_shapes(kind):
     assert sf.expand(np.zeros((0, 2), "i1"), nothing).shape == (0, 2)
     assert len(sf.expand(nothing, nothing)) == len(sf.repeat(nothing, [])) == 0
     assert len(sf.expand_as(np.zeros((0, 2), "i1"), nothing)) == 0
-
-
-def test_levels_of_x_are_those_of_the_outermost_sequences():
-    x = [[[1], [2, 3]], [], [[4]]]
-    assert sf.repeat(x, [2, 3, 0]) == [[[1], [2, 3]], [[1], [2, 3]], [], [], []]
-    found = sf.expand(sf.LoD.from_nested(x), [[0], [], [0, 0]])
-    assert type(found) is sf.LoD
-    assert found.to_nested() == [[[1], [2, 3]], [[4]], [[4]]]
 
 
 def test_bare_lists_stay_what_they_are():
@@ -478,31 +417,59 @@ def test_a_gradient_that_does_not_fit(unfit):
 # -------------------------------------------------------------------------------------------------- errors
 
 
+ONE, PAIR = sf.Ragged(np.zeros(1), [1]), sf.Pairs(sf.Ragged(np.ones(1), [1]), np.ones(1))
+DEEP, FLAT = sf.LoD(np.zeros(3), [[0, 1, 2], [0, 1, 3]]), sf.Padded(np.zeros((1, 2)), [2], [1, 1], [0, 1])
+
+
 @pytest.mark.parametrize("kind", [*oracle.FORMATS, np.ndarray], ids=oracle.format_name)
 def test_another_number_of_sequences(kind):
     x = np.ones(2) if kind is np.ndarray else oracle.build(kind, strategies.truth_from([1, 1], "f8"))
     for n in (0, 1, 3):
-        with pytest.raises(sf.StructureError, match=f"2 (rows|sequences).*{n}"):
-            sf.expand(x, sf.Ragged(np.zeros(n), [1] * n))
-        with pytest.raises(sf.StructureError, match=f"{n} numbers.*2 sequences"):
-            sf.repeat(x, [1] * n)
-        with pytest.raises(sf.StructureError, match=f"2 rows.*{n}"):
-            sf.expand_as(x, sf.Ragged(np.zeros(n), [1] * n))
-        with pytest.raises(sf.StructureError, match=f"2 rows.*{n}"):
-            sf.expand_as(x, sf.LoD(np.zeros(n), [[0, n], range(n + 1)]))
+        like = sf.Ragged(np.zeros(n), [1] * n)
+        for op, other, message in (
+            (sf.expand, like, f"2 (rows|sequences).*{n}"),
+            (sf.repeat, [1] * n, f"{n} numbers.*2 sequences"),
+            (sf.expand_as, like, f"2 rows.*{n}"),
+            (sf.expand_as, sf.LoD(np.zeros(n), [[0, n], range(n + 1)]), f"2 rows.*{n}"),
+        ):
+            with pytest.raises(sf.StructureError, match=message):
+                op(x, other)
 
 
-def test_a_level_that_does_not_exist():
-    like = sf.LoD(np.zeros(3), [[0, 1, 2], [0, 1, 3]])
-    for level in (2, -3, 10):
-        with pytest.raises(IndexError, match=f"level {level}"):
-            sf.expand(np.ones(2), like, level=level)
-    for level in (1, -2):
-        with pytest.raises(IndexError, match=f"level {level}"):
-            sf.expand(np.ones(2), sf.Padded(np.zeros((1, 2)), [2], [1, 1], [0, 1]), level=level)
-    for level in (0.0, "0", None):
-        with pytest.raises(TypeError, match="level"):
-            sf.expand(np.ones(2), like, level=level)
+@pytest.mark.parametrize(
+    ("error", "message", "calls"),
+    [
+        *[
+            (IndexError, f"level {level}", lambda like=like, level=level: sf.expand(np.ones(2), like, level=level))
+            for like, level in [(DEEP, 2), (DEEP, -3), (DEEP, 10), (FLAT, 1), (FLAT, -2)]
+        ],
+        *[
+            (TypeError, "level", lambda level=level: sf.expand(np.ones(2), DEEP, level=level))
+            for level in (0.0, "0", None)
+        ],
+        *[
+            (error, message, lambda op=op, other=other, x=x, options=options: op(x, other, **options))
+            for op, other in [(sf.expand, ONE), (sf.repeat, [1]), (sf.expand_as, ONE)]
+            for error, message, x, options in [
+                *[(TypeError, "is no single batch|array", x, {}) for x in (3, None, "text", object(), {})],
+                (TypeError, "x.one and x.two", PAIR, {}),
+                (sf.StructureError, "single number", np.array(3.0), {}),
+                (TypeError, "axis", np.ones(1), {"axis": 0}),
+                (TypeError, "object|dtype", np.array([None]), {}),
+            ]
+        ],
+        *[
+            (TypeError, "encoding|batch", lambda op=op, like=like: op(np.ones(1), like))
+            for op in (sf.expand, sf.expand_as)
+            for like in (np.zeros(1), 3, None, "text", object())
+        ],
+        (TypeError, "x.one and x.two", lambda: sf.expand_as(ONE, PAIR)),
+        (sf.StructureError, "single number", lambda: sf.repeat(np.array(3.0), 1)),
+    ],
+)
+def test_errors(error, message, calls):
+    with pytest.raises(error, match=message):
+        calls()
 
 
 @pytest.mark.parametrize(
@@ -529,46 +496,6 @@ def test_counts_that_cannot_be(counts, error):
     for x in (np.ones(2), sf.Ragged(np.ones(2), [1, 1]), [[1], [2]]):
         with pytest.raises(error, match="counts"):
             sf.repeat(x, counts)
-
-
-@pytest.mark.parametrize("x", [3, None, "text", object(), {}])
-def test_what_cannot_be_repeated(x):
-    like = sf.Ragged(np.zeros(1), [1])
-    for op, other in ((sf.expand, like), (sf.repeat, [1]), (sf.expand_as, like)):
-        with pytest.raises(TypeError, match="is no single batch|array"):
-            op(x, other)
-
-
-@pytest.mark.parametrize("like", [np.zeros(1), 3, None, "text", object()])
-def test_what_says_nothing(like):
-    for op in (sf.expand, sf.expand_as):
-        with pytest.raises(TypeError, match="encoding|batch"):
-            op(np.ones(1), like)
-
-
-def test_pairs_cannot_be_repeated():
-    one = sf.Ragged(np.ones(1), [1])
-    for op, other in ((sf.expand, one), (sf.repeat, [1]), (sf.expand_as, one)):
-        with pytest.raises(TypeError, match="x.one and x.two"):
-            op(sf.Pairs(one, one), other)
-    with pytest.raises(TypeError, match="x.one and x.two"):
-        sf.expand_as(one, sf.Pairs(one, one))
-
-
-def test_a_number_has_no_rows():
-    like = sf.Ragged(np.zeros(1), [1])
-    for op, other in ((sf.expand, like), (sf.repeat, [1]), (sf.repeat, 1), (sf.expand_as, like)):
-        with pytest.raises(sf.StructureError, match="single number"):
-            op(np.array(3.0), other)
-
-
-def test_options_that_there_are_not():
-    like = sf.Ragged(np.zeros(1), [1])
-    for op, other in ((sf.expand, like), (sf.repeat, [1]), (sf.expand_as, like)):
-        with pytest.raises(TypeError, match="axis"):
-            op(np.ones(1), other, axis=0)
-        with pytest.raises(TypeError, match="object|dtype"):
-            op(np.array([None]), other)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 12, 16, 24, 32, 33, 64])
