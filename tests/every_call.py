@@ -158,7 +158,7 @@ def ascending(array):
     """A gradient for it: small whole numbers."""
     numbers = np.arange(int(np.prod(array.shape, dtype=np.int64))) % 7 - 3
     if isinstance(array, np.ndarray):
-        return numbers.astype(array.dtype).reshape(array.shape)
+        return numbers.astype(array.dtype).reshape(array.shape).view(type(array))
     import torch
 
     return torch.from_numpy(numbers).to(array.dtype).reshape(tuple(array.shape))
@@ -969,7 +969,7 @@ def beam_step(b):
     tables = [rng.standard_normal((64, vocabulary)).astype(np.float32) for _ in range(rounds)]
 
     def search(start, *tables):
-        zeros = np.zeros(n, np.float32) if isinstance(start, np.ndarray) else tables[0][:n, 0] * 0
+        zeros = np.zeros(n, np.float32) if type(start) is np.ndarray else tables[0][:n, 0] * 0
         first = sf.LoD(start, [np.arange(n + 1), np.arange(n + 1)])
         ids, scores = [first], [sf.LoD(zeros, first.lod)]
         for table in tables:

@@ -41,6 +41,8 @@ def image_of(name, function, signature, capability, kept):
 class Loaded:
     """A kernel that the driver has loaded."""
 
+    kind = ptx.Translator
+
     def __init__(self, driver, text, name):
         self.driver, self.text, self.name = driver, text, name
 
@@ -50,20 +52,20 @@ class Loaded:
 
     def start_with(self, threads, stream, address, data):
         words = np.frombuffer(data, np.int64).tolist()
-        rest = ptx.program_of(self.text).parameters // 8 - 1 - len(words)
+        rest = ptx.program_of(self.text, self.kind).parameters // 8 - 1 - len(words)
         self.start((1, 1, 1), (threads, 1, 1), stream, [address, *words, *[-1] * rest])
 
 
 class Machine(StandIn):
     """The driver of it; `taken` counts the instructions of each kernel."""
 
-    def __init__(self):
+    def __init__(self, loaded=Loaded):
         super().__init__()
-        self.taken = collections.Counter()
+        self.loaded, self.taken = loaded, collections.Counter()
 
     def load(self, image, entry, words, name):
         self.kernels[next(self.handles)] = name
-        return Loaded(self, image if isinstance(image, str) else image.rstrip(b"\0").decode(), name)
+        return self.loaded(self, image if isinstance(image, str) else image.rstrip(b"\0").decode(), name)
 
 
 @functools.cache
@@ -75,10 +77,10 @@ def install():
 
 
 @contextlib.contextmanager
-def machine(monkeypatch):
+def machine(monkeypatch, loaded=Loaded):
     """The library of its arrays, for a test of what is compiled; where there is no compiler it is skipped."""
     pytest.importorskip("numba_cuda", reason="numba-cuda compiles the kernels")
     if SIMULATED:
         pytest.skip("the simulator is in the compiler's place")
-    with stand_in(monkeypatch, Machine(), image_of) as (driver, _):
+    with stand_in(monkeypatch, Machine(loaded), image_of) as (driver, _):
         yield OnPtx(driver)

@@ -9,6 +9,7 @@ Reference: NVIDIA, "Parallel Thread Execution ISA".
 
 import ctypes
 import functools
+import math
 import re
 import struct
 from typing import NamedTuple
@@ -55,6 +56,8 @@ class Program(NamedTuple):
 
 class Translator:
     """PTX of one kernel to a function that runs a thread up to its end or to a barrier."""
+
+    opt = 1  # of LLVM
 
     def __init__(self, text):
         self.module = ir.Module(name="ptx")
@@ -182,8 +185,7 @@ class Translator:
             else:
                 if self.builder.block.is_terminated:
                     self.builder.position_at_end(function.append_basic_block("never"))
-                count = self.builder.gep(self.taken, [I32(0), I32(k)])
-                self.builder.store(self.builder.add(self.builder.load(count), I64(1)), count)
+                self.begin_line(k)
                 self.instruction(line)
         if not self.builder.block.is_terminated:
             self.builder.ret(I32(DONE))
@@ -191,6 +193,11 @@ class Translator:
         for k, block in enumerate(self.barriers):
             begin.add_case(I32(k + 1), block)
         return function
+
+    def begin_line(self, k):
+        """Count that a thread has come to a line."""
+        count = self.builder.gep(self.taken, [I32(0), I32(k)])
+        self.builder.store(self.builder.add(self.builder.load(count), I64(1)), count)
 
     def instruction(self, line):
         guard = re.match(r"@(!?)(%p\d+)\s+(.*)", line)
@@ -480,10 +487,17 @@ class Translator:
 
     # --- all threads ---
 
+    def garbage(self, b):
+        return I8(GARBAGE)
+
+    def begin(self, b, level, number):
+        """Called where a block, a round of its threads up to a barrier, or a thread begins: levels 0, 1 and 2."""
+
     def runner(self, thread):
-        """A function that runs all blocks, the last one first, and in each all threads from barrier to barrier."""
-        b, function = self._function("run", I32, [POINTER, I32.as_pointer(), POINTER, I32.as_pointer(), POINTER])
-        given, special, frames, resume, memory = function.args
+        """A function that runs all blocks, in each all threads from barrier to barrier, in the orders it is given."""
+        kinds = [POINTER, I32.as_pointer(), POINTER, I32.as_pointer(), POINTER, I32.as_pointer(), I32.as_pointer()]
+        b, function = self._function("run", I32, kinds)
+        given, special, frames, resume, memory, block_order, thread_order = function.args
         size = [b.load(b.gep(special, [I64(k)])) for k in range(6, 12)]
         threads = b.mul(b.mul(size[0], size[1]), size[2])
         blocks = b.mul(b.mul(size[3], size[4]), size[5])
@@ -495,27 +509,32 @@ class Translator:
                 b.store(b.urem(number, axis), b.gep(special, [I64(first + k)]))
                 number = b.udiv(number, axis)
 
-        with cgutils.for_range(b, blocks) as block:
-            place(b.sub(b.sub(blocks, I32(1)), block.index), 3, size[3:])
+        with cgutils.for_range(b, blocks) as turn:
+            block = b.load(b.gep(block_order, [turn.index]))
+            place(block, 3, size[3:])
+            self.begin(b, 0, block)
             with cgutils.for_range(b, I32(max(self.room, 1))) as byte:
-                b.store(I8(GARBAGE), b.gep(memory, [byte.index]))
+                b.store(self.garbage(b), b.gep(memory, [byte.index]))
             with cgutils.for_range(b, threads) as one:
                 b.store(I32(0), b.gep(resume, [one.index]))
             again = b.append_basic_block("again")
             over = b.append_basic_block("over")
             b.branch(again)
             b.position_at_end(again)
+            self.begin(b, 1, I32(0))
             first = cgutils.alloca_once(b, I32)
             with cgutils.for_range(b, threads) as one:
-                place(one.index, 0, size[:3])
-                where = b.gep(resume, [one.index])
-                own = b.gep(frames, [b.mul(frame, b.zext(one.index, I64))])
+                index = b.load(b.gep(thread_order, [one.index]))
+                place(index, 0, size[:3])
+                self.begin(b, 2, index)
+                where = b.gep(resume, [index])
+                own = b.gep(frames, [b.mul(frame, b.zext(index, I64))])
                 found = b.call(thread, [own, given, memory, special, b.load(where)])
                 b.store(found, where)
                 with b.if_then(b.icmp_signed("==", one.index, I32(0))):
                     b.store(found, first)
-                with b.if_then(b.icmp_signed("==", found, I32(MISALIGNED))):
-                    b.ret(I32(MISALIGNED))
+                with b.if_then(b.icmp_signed("<", found, I32(DONE))):
+                    b.ret(found)
                 with b.if_then(b.icmp_signed("!=", found, b.load(first))):
                     b.ret(I32(LEFT_ALONE))
             b.cbranch(b.icmp_signed("!=", b.load(first), I32(DONE)), again, over)
@@ -528,43 +547,49 @@ class Translator:
 
 
 @functools.cache
-def machine():
+def machine(opt):
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(opt=1)
+    return llvm.Target.from_default_triple().create_target_machine(opt=opt)
 
 
 @functools.cache
-def program_of(text):
+def program_of(text, kind=Translator):
     """A kernel of PTX as code of this CPU."""
-    translator = Translator(text)
+    translator = kind(text)
     thread = translator.translate()
     translator.runner(thread)
     module = llvm.parse_assembly(str(translator.module))
     module.verify()
-    engine = llvm.create_mcjit_compiler(module, machine())
+    engine = llvm.create_mcjit_compiler(module, machine(kind.opt))
     engine.finalize_object()
-    kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)
-    run = kind(engine.get_function_address("run"))
+    run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 7)(engine.get_function_address("run"))
     counts = ctypes.c_int64 * len(translator.lines)
     taken = counts.from_address(engine.get_global_value_address("taken"))
     sizes = 8 * len(translator.registers), translator.room, translator.size
     return Program(run, *sizes, taken, (engine, module))
 
 
-def run(text, grid, block, words):
-    """Start a kernel; what its words say of arrays is memory of the host.  How many instructions its threads took."""
-    program = program_of(text)
+def run(text, grid, block, words, kind=Translator, block_order=None, thread_order=None):
+    """Start a kernel; what its words say of arrays is memory of the host.  How many instructions its threads took.
+
+    The last block runs first, and the first thread, where no order is given.
+    """
+    program = program_of(text, kind)
     ctypes.memset(program.taken, 0, ctypes.sizeof(program.taken))
     assert program.parameters == 8 * len(words), "other parameters than the code has"
-    threads = block[0] * block[1] * block[2]
+    blocks, threads = math.prod(grid), math.prod(block)
     given = struct.pack(f"{len(words)}q", *words)
     special = (ctypes.c_int32 * 12)(*[0] * 6, *block, *grid)
     frames = ctypes.create_string_buffer(threads * program.frame + 8)
     memory = ctypes.create_string_buffer(program.shared + 16)
     aligned = -ctypes.addressof(memory) % 16
     resume = (ctypes.c_int32 * threads)()
-    found = program.run(given, special, frames, resume, ctypes.c_void_p(ctypes.addressof(memory) + aligned))
+    block_order = (ctypes.c_int32 * blocks)(*(range(blocks)[::-1] if block_order is None else block_order))
+    thread_order = (ctypes.c_int32 * threads)(*(range(threads) if thread_order is None else thread_order))
+    place = ctypes.c_void_p(ctypes.addressof(memory) + aligned)
+    found = program.run(given, special, frames, resume, place, block_order, thread_order)
     assert found != MISALIGNED, "an address that does not suit a machine word"
     assert found != LEFT_ALONE, "some threads of a block wait for others that do not come"
+    assert found == 0, "a thread has stopped"
     return sum(program.taken)

@@ -76,7 +76,8 @@ def cuda(src: Array | int, out: Array, at: Layout, cum: Integers, marks: Bytes, 
         found = 0
         for t in range(begin, end):
             found += 1 if marks[own + t] != 0 else 0
-        parts[gpu.threadIdx.y] = found
+        if gpu.threadIdx.x == 0:  # all threads of a line have counted the same
+            parts[gpu.threadIdx.y] = found
         gpu.syncthreads()
         p = cum[i]
         for y in range(gpu.threadIdx.y):

@@ -198,7 +198,8 @@ def cuda(
                 else:
                     put_between(x, out, columns, q * width + k, low, high, share)
                 if needed:
-                    shares[q] = share
+                    if k == 0:  # the same for every column
+                        shares[q] = share
                     places[2 * q * width + k] = low
                     places[(2 * q + 1) * width + k] = high
             k += columns_of_grid()
