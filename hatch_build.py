@@ -6,6 +6,8 @@ calls CPython by name and reads public layouts.  Compiling takes some minutes of
 
 ``SEQFORMATS_SHIP=0`` in the environment builds a wheel of Python alone, for every system (``py3-none-any``): for
 platforms where Numba cannot run while wheels are built.  Kernels are then compiled where they are first used.
+``SEQFORMATS_SHIP=here`` builds one with the code for the level of this CPU alone, which tests of the wheel take, and
+``SEQFORMATS_SHIP_FROM`` names a folder with code that was compiled for that level before.
 
 This file is hatchling's build hook, and a build backend around hatchling, which asks for Numba where kernels are
 compiled: for a wheel, but not for an editable install, which compiles nothing.
@@ -56,12 +58,14 @@ class Hook(BuildHookInterface):
         sys.path.insert(0, str(_SOURCE))
         from seqformats.native import cpu, ship
 
-        levels = cpu.levels_of(platform.machine())
+        here = os.environ.get("SEQFORMATS_SHIP") == "here"
+        levels = (cpu.level(),) if here and cpu.level() else cpu.levels_of(platform.machine())
         if not levels:
             raise RuntimeError(f"no machine code is made for {platform.machine()}; set SEQFORMATS_SHIP=0")
         self._made = tempfile.TemporaryDirectory(prefix="seqformats-")
         folder = Path(self._made.name)
-        ship.ship(folder, levels, lambda line: print(line, file=sys.stderr, flush=True))
+        kept = os.environ.get("SEQFORMATS_SHIP_FROM", "")
+        ship.ship(folder, levels, lambda line: print(line, file=sys.stderr, flush=True), kept=kept)
         for path in sorted(folder.iterdir()):
             build_data["force_include"][str(path)] = f"seqformats/native/shipped/{path.name}"
         build_data["pure_python"] = False

@@ -1,10 +1,6 @@
-"""Which tests belong to which pass, and the profiles of Hypothesis.
+"""The passes, the profiles of Hypothesis, and fixtures.
 
-`make test` runs the suite three times: compiled, interpreted (``NUMBA_DISABLE_JIT=1``, the CUDA kernels in Numba's
-simulator, coverage) and with bounds checks (``NUMBA_BOUNDSCHECK=1``, arrays beside protected pages). Most tests tell
-something else each time. Where one cannot, it names the passes that it is for, and is left out of the others::
-
-    @pytest.mark.passes("compiled", reason="it runs in a process without checks")
+Which tests are run in which pass, `passes` says.
 
 ``SEQFORMATS_HYPOTHESIS`` picks the profile: ``dev`` (the default), ``ci`` (the default where ``CI`` is set; the same
 examples every time) or ``nightly``. With ``NUMBA_DISABLE_JIT=1`` every kernel runs as plain Python, so the same
@@ -25,57 +21,62 @@ import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
+from passes import INTERPRETED, PASS, PASSES, flag, kept_code, of_this_pass, passes_of  # noqa: F401  for tests
 
 if os.environ.get("SEQFORMATS_GUARD"):
     import guard_pages
 
     guard_pages.install(os.environ["SEQFORMATS_GUARD"])
 
-
-def flag(name):
-    """Is it on in the environment?"""
-    return os.environ.get(name, "0") not in ("", "0")
-
-
-INTERPRETED = flag("NUMBA_DISABLE_JIT")
-PASSES = ("compiled", "interpreted", "bounds")
-PASS = "interpreted" if INTERPRETED else "bounds" if flag("NUMBA_BOUNDSCHECK") else "compiled"
-
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 
-def examples(compiled, interpreted, bounds):
+def examples(compiled, interpreted):
     """How many a test draws, by the pass."""
-    return {"compiled": compiled, "interpreted": interpreted, "bounds": bounds}[PASS]
+    return interpreted if INTERPRETED else compiled
 
 
-settings.register_profile("dev", max_examples=examples(20, 8, 12), **COMMON)
-settings.register_profile("ci", max_examples=examples(60, 12, 60), derandomize=True, database=None, **COMMON)
-settings.register_profile("nightly", max_examples=examples(2000, 200, 2000), **COMMON)
+settings.register_profile("dev", max_examples=examples(20, 8), **COMMON)
+settings.register_profile("ci", max_examples=examples(20, 8), derandomize=True, database=None, **COMMON)
+settings.register_profile("nightly", max_examples=examples(1000, 40), **COMMON)
 settings.load_profile(os.environ.get("SEQFORMATS_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev"))
 
 
-def passes_of(marker):
-    """The passes that a marker names; it also says why the others are none."""
-    if not marker.args or not set(marker.args) < set(PASSES) or not marker.kwargs.get("reason"):
-        raise pytest.UsageError(f"pytest.mark.passes takes some of {PASSES}, and a reason; got {marker}")
-    return marker.args
-
-
 def pytest_collection_modifyitems(config, items):
-    """Leave out the tests that are for other passes than this one; the marker next to a test decides."""
-    markers = [(item, item.get_closest_marker("passes")) for item in items]
-    others = [item for item, marker in markers if marker and PASS not in passes_of(marker)]
-    if others:
-        config.hook.pytest_deselected(items=others)
-        left = set(others)
-        items[:] = [item for item in items if item not in left]
+    """Leave out the tests that are for other passes than this one."""
+    kept = of_this_pass(items)
+    left = set(items) - set(kept)
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        items[:] = kept
 
 
 def pytest_collection_finish(session):
     """Leave the tests out of collections of garbage: there are thousands, and many collect, to count what is left."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionstart(session):
+    """See how much machine code there is before the tests."""
+    session.config.stash[CODE] = kept_code()
+
+
+CODE = pytest.StashKey[set]()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Count what the pass has run and compiled; pieces that two processes compile at the same time count once."""
+    if not hasattr(config, "workerinput"):
+        before, after = config.stash[CODE], kept_code()
+        counts = {name: len(found) for name, found in terminalreporter.stats.items() if name in COUNTED}
+        words = ", ".join(f"{counts[name]} {name}" for name in COUNTED if name in counts)
+        terminalreporter.write_sep(
+            "-", f"{PASS} pass: {words}; machine code: {len(after - before)} compiled, {len(after)} kept"
+        )
+
+
+COUNTED = ("passed", "failed", "error", "skipped", "deselected", "xfailed")
 
 
 def pytest_generate_tests(metafunc):

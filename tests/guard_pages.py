@@ -15,7 +15,7 @@ before is protected.  So one byte too far is a SIGSEGV, and pytest's faulthandle
   dtype.  It need not be one of 16, on which nobody may rely.
 
 ``SEQFORMATS_GUARD=end``, ``begin`` or ``both`` (each array one of the two, at random) lets `conftest.py` install it for
-all tests, as ``make bounds`` does.  What other libraries allocate (PyTorch, say) is not guarded, but a tensor made by
+all tests, as ``make guard`` does.  What other libraries allocate (PyTorch, say) is not guarded, but a tensor made by
 ``torch.from_numpy`` is.
 
 One large piece of address space is reserved: a table with an entry a page, then the pages.  Pieces have a power of two

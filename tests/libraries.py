@@ -54,6 +54,7 @@ class OnNumPy:
     """NumPy's arrays: everything as it is."""
 
     first = True  # the library that tests show the most examples
+    simulated = False  # does it start kernels in the simulator of CUDA?
     dtypes = strategies.DTYPES
 
     def runs(self, folder, file):
@@ -175,6 +176,8 @@ class OnOther(OnNumPy):
 
 class OnNumba(OnOther):
     """Numba's device arrays, which take every dtype."""
+
+    simulated = SIMULATED
 
     def need(self):
         need_gpu()

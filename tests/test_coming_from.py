@@ -5,18 +5,23 @@ import re
 import coming_from
 import pytest
 from coming_from import LIBRARIES, PAGE, ROWS, SECTIONS, SETUP, holds, label
+from laws import every
 
 pytestmark = pytest.mark.passes("compiled", reason="what the snippets run is tested by itself")
 
 EVERYWHERE = [row for row in ROWS if not row.setup]
 
 
-@pytest.mark.parametrize("row", EVERYWHERE, ids=map(label, EVERYWHERE))
-def test_snippet(row):
-    assert holds(row.ours) is True
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_snippets(library):
+    @every([row for row in EVERYWHERE if row.library == library], label)
+    def is_true(row):
+        assert holds(row.ours) is True
+
+    is_true()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=map(label, ROWS))
+@every(ROWS, label)
 def test_row(row):
     assert row.theirs
     assert row.differs

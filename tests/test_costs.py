@@ -199,6 +199,13 @@ def counted(monkeypatch, prepare, call):
     return kernels, len(arrays)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_objects():
+    """What is there before is left out of collections of garbage, of which there are many here."""
+    gc.collect()
+    gc.freeze()
+
+
 def functions_called(prepare, call):
     """The Python functions that a call enters, itself left out, after its door has learned what it can."""
     from seqformats.doors.door import Door

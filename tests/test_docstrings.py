@@ -40,7 +40,7 @@ def check(thing, name):
     return len(found)
 
 
-@pytest.mark.passes("compiled", "bounds", reason="the same values in every pass")
+@pytest.mark.passes("compiled", "guarded", reason="the same values in every pass")
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NEEDS])
 def test_public_names(name, tables):
     thing = getattr(sf, name)

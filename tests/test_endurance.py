@@ -22,7 +22,7 @@ import seqformats as sf
 LENGTH = int(os.environ.get("SEQFORMATS_ENDURANCE") or 1)
 COMMON = ("f4", "f8", "i8", "u1")
 
-pytestmark = pytest.mark.passes("compiled", "bounds", reason="interpreted kernels are Python, and slow")
+pytestmark = pytest.mark.passes("compiled", "guarded", reason="interpreted kernels are Python, and slow")
 counted = pytest.mark.passes("compiled", reason="memory and references are kept by Python, checks or not")
 
 

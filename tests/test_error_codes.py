@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from laws import every
 
 import seqformats as sf
 from seqformats import errors
@@ -68,8 +69,8 @@ def sections():
 EXAMPLES = {code: example for code, _, example in sections()}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=place)
 @pytest.mark.passes("compiled", reason="it reads sources")
+@every(SOURCES, place)
 def test_every_error_has_a_code(path):
     for line, node in made(path):
         where = f"{place(path)}:{line}"
@@ -107,12 +108,23 @@ def test_the_page_has_a_section_for_each():
 PASSES = {"jax": pytest.mark.jax, "pyarrow": pytest.mark.bridges, "torch": pytest.mark.peers}
 
 
-def needs(code):
-    return [PASSES[name] for name in re.findall(r"^import (\w+)", EXAMPLES.get(code, ""), re.M)]
+def needed(code):
+    """The libraries that the example of a code imports."""
+    return tuple(re.findall(r"^import (\w+)", EXAMPLES.get(code, ""), re.M))
 
 
-@pytest.mark.parametrize("code", [pytest.param(code, marks=needs(code)) for code in sorted(CODES)])
-def test_the_example_of_each_raises_it(code):
+@pytest.mark.parametrize(
+    "needs",
+    [
+        pytest.param(needs, marks=[PASSES[name] for name in needs], id=" ".join(needs) or "nothing")
+        for needs in sorted(set(map(needed, CODES)))
+    ],
+)
+def test_the_example_of_each_raises_it(needs):
+    every([code for code in sorted(CODES) if needed(code) == needs])(raises_it)()
+
+
+def raises_it(code):
     known = {"np": np, "sf": sf, "x": sf.Ragged(np.arange(5.0), [2, 0, 3])}
     with pytest.raises(CODES[code].kind) as caught:
         exec(compile(EXAMPLES[code], code, "exec"), known)

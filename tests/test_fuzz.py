@@ -961,7 +961,7 @@ print("done")
 """
 
 
-@pytest.mark.passes("compiled", "bounds", reason="kernels run as Python raise where others crash")
+@pytest.mark.passes("compiled", "guarded", reason="kernels run as Python raise where others crash")
 def test_nothing_crashes():
     """The same in a process of its own, where a crash shows in the exit code."""
     code = IN_A_PROCESS.format(cases=CASES // 3)

@@ -1,7 +1,7 @@
 """Every operation on arrays beside protected pages: a byte read or written too far kills the process.
 
 What must not kill the tests runs in a process of its own.  ``SEQFORMATS_GUARD_BATCHES`` says how many batches are drawn
-for each test, 40 by default.
+for each test, 16 by default.
 """
 
 import collections
@@ -24,7 +24,7 @@ import strategies  # noqa: F401  for the children
 
 import seqformats as sf
 
-BATCHES = int(os.environ.get("SEQFORMATS_GUARD_BATCHES") or 40)
+BATCHES = int(os.environ.get("SEQFORMATS_GUARD_BATCHES") or 16)
 SECONDS = 3000  # far above what anything here takes
 
 pytestmark = [

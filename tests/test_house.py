@@ -1,6 +1,7 @@
 """The laws of the house: who imports whom, where Numba is, what every public name and kernel has."""
 
 import ast
+import functools
 import inspect
 import pathlib
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from laws import broken, every
 
 import seqformats as sf
 from seqformats.launch.kernel import kernel
@@ -84,13 +86,20 @@ NEAR_KERNELS = {"__main__", "arrays.numba", "launch.cuda", *IN_COMPILED}
 # apart outside formats; and the part of annotated arguments that may be anything.
 LINES, PARAMETERS, LONG_KERNELS, TYPE_TESTS, ANY = 500, 8, 27, 10, 0.10
 
-every_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-every_kernel = pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-every_name = pytest.mark.parametrize("name", PUBLIC)
+every_module = every(MODULES, lambda path: path.relative_to(SOURCE).as_posix())
+every_kernel = every(KERNELS, lambda path: path.stem)
+every_name = every(PUBLIC)
 
 
+@functools.cache
 def tree(path):
+    """The source as a tree, which nobody may change."""
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def nodes_of(path):
+    return list(ast.walk(tree(path)))
 
 
 def imported(node):
@@ -106,7 +115,7 @@ def imported(node):
 
 def imports(path, everywhere=False):
     """What a module imports at its top, or anywhere."""
-    nodes = ast.walk(tree(path)) if everywhere else tree(path).body
+    nodes = nodes_of(path) if everywhere else tree(path).body
     return [name for node in nodes for name in imported(node)]
 
 
@@ -123,7 +132,7 @@ def modules_imported(path):
     """The modules of this package that a module imports, at its top or later; not the packages that it is in."""
     own = path.relative_to(SOURCE).parts[:-1]
     found = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] == "seqformats"):
             base = [*own[: len(own) - node.level + 1], *filter(None, [node.module])]
             base = base if node.level else node.module.split(".")[1:]
@@ -132,7 +141,10 @@ def modules_imported(path):
     return {name for name in found if not f"{dotted(path)}.".startswith(f"{name}.")}
 
 
-GRAPH = {dotted(path): modules_imported(path) for path in MODULES}
+@functools.cache
+def graph():
+    """What each module imports."""
+    return {dotted(path): modules_imported(path) for path in MODULES}
 
 
 def layer(name):
@@ -156,32 +168,32 @@ def test_imports_point_one_way(path):
     if in_kernels(name):
         return
     assert layer(name) is not None, f"{name} is in no layer"
-    for other in GRAPH[name]:
+    for other in graph()[name]:
         if in_kernels(other):
             assert name in NEAR_KERNELS or other == "kernels.parts.record", f"{name} imports {other}"
         else:
             assert layer(other) <= layer(name), f"{name} imports {other}, which stands higher"
 
 
-def circles(graph):
+def circles(ways_of):
     """The groups of modules each of which leads to all others of its group."""
 
     def reached(start):
         seen, waiting = set(), [start]
         while waiting:
-            new = graph.get(waiting.pop(), set()) - seen
+            new = ways_of.get(waiting.pop(), set()) - seen
             seen |= new
             waiting += new
         return seen
 
-    ways = {name: reached(name) for name in graph}
-    groups = {frozenset(other for other in ways[name] if name in ways.get(other, ())) for name in graph}
+    ways = {name: reached(name) for name in ways_of}
+    groups = {frozenset(other for other in ways[name] if name in ways.get(other, ())) for name in ways_of}
     return sorted(sorted(group) for group in groups if group)
 
 
 def test_no_import_circle():
     """Late imports and those for types count."""
-    assert circles(GRAPH) == []
+    assert circles(graph()) == []
 
 
 def test_a_circle_would_be_found():
@@ -214,14 +226,22 @@ def parts_before_packages(name, loaded, imports=imports_in_order):
     return wrong
 
 
-LOADED_FIRST = set()
-parts_before_packages("__init__", LOADED_FIRST)
-
-
-@pytest.mark.parametrize("name", sorted(sf._MODULES))
+@every(sorted(sf._MODULES))
 def test_packages_are_imported_before_their_parts(name):
     """Else a thread that imports a part and one that imports the package may each hold what the other waits for."""
-    assert parts_before_packages(name, set(LOADED_FIRST)) == []
+    loaded = set()
+    parts_before_packages("__init__", loaded)
+    assert parts_before_packages(name, loaded) == []
+
+
+def test_what_breaks_a_law_would_be_listed():
+    def law(number):
+        assert number % 2, f"{number} is even"
+
+    assert broken(law, range(5), lambda number: f"n{number}").keys() == {"n0", "n2", "n4"}
+    assert "2 is even" in broken(law, [2])["2"]
+    with pytest.raises(AssertionError, match="4 is even"):
+        every([3, 4])(law)()
 
 
 def test_parts_before_packages_would_be_found():
@@ -232,7 +252,7 @@ def test_parts_before_packages_would_be_found():
 
 def statements_in_functions(path):
     """The imports of parts of this package in functions."""
-    functions = [node for node in ast.walk(tree(path)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    functions = [node for node in nodes_of(path) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     inner = [node for function in functions for node in ast.walk(function)]
     return [name for node in inner for name in imported(node) if name.startswith(".")]
 
@@ -301,7 +321,7 @@ def test_every_layer_is_there():
     known = {layer_name for names in LAYERS for layer_name in names}
     assert not {name for name in known if not any(f"{module}.".startswith(f"{name}.") for module in NAMES)}
     assert {name for name in NAMES if in_kernels(name)}
-    assert GRAPH.keys() >= NEAR_KERNELS
+    assert graph().keys() >= NEAR_KERNELS
 
 
 @every_kernel
@@ -328,7 +348,7 @@ def test_parts_of_kernels_import_nothing_above_them():
 def test_launch_imports_no_kernel():
     """But the launcher of CUDA, for the simulator."""
     for path in (SOURCE / "launch").glob("*.py"):
-        typing = {name for node in ast.walk(tree(path)) if is_for_types(node) for name in imports_of(node)}
+        typing = {name for node in nodes_of(path) if is_for_types(node) for name in imports_of(node)}
         for name in set(imports(path, everywhere=True)) - typing:
             assert path.stem == "cuda" or not re.search(r"kernels|cuda", name), f"{path.stem} imports {name}"
 
@@ -351,7 +371,7 @@ def test_every_kernel_has_a_cpu_driver_and_words(path):
 
 @every_kernel
 def test_kernels_allocate_nothing_and_raise_nothing(path):
-    for node in ast.walk(tree(path)):
+    for node in nodes_of(path):
         assert not isinstance(node, (ast.Raise, ast.Assert, ast.Global, ast.Lambda)), ast.unparse(node)
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
@@ -425,7 +445,7 @@ NAMES_A_LIBRARY = {
 def test_array_libraries_are_named_in_their_files_alone(path):
     """So that adding one is a file in arrays/ and a line in its table."""
     words = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes_of(path):
         if isinstance(node, (ast.Name, ast.Attribute, ast.arg)):
             words.add(getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None))
         elif isinstance(node, ast.Constant):
@@ -437,7 +457,7 @@ def test_array_libraries_are_named_in_their_files_alone(path):
 
 @every_module
 def test_nothing_is_printed(path):
-    calls = [ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+    calls = [ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)]
     banned = {"print", "warnings.warn", "breakpoint", "exec", "eval"}
     if path.stem == "when_imported":  # what fails there has no caller of ours to be raised to
         banned.remove("warnings.warn")
@@ -525,7 +545,7 @@ def test_public_arguments_are_typed(name):
 
 def test_error_kinds_live_in_one_file():
     for path in MODULES:
-        for node in ast.walk(tree(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef) and any(
                 re.search(r"Error$|Exception$", ast.unparse(b)) for b in node.bases
             ):
@@ -539,7 +559,7 @@ def test_numba_options_live_in_one_file():
 
 def code_of(path):
     """The source without docstrings and comments."""
-    module = tree(path)
+    module = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(module):
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]
@@ -558,7 +578,7 @@ ENCODINGS = {"List", "Ragged", "Padded", "Packed", "Masked", "LoD"}
 def functions():
     """Every function with the module it is in."""
     for path in MODULES:
-        for node in ast.walk(tree(path)):
+        for node in nodes_of(path):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield dotted(path), node
 

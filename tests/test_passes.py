@@ -1,7 +1,13 @@
 """Tests are left out of the passes that they are not for."""
 
+from types import SimpleNamespace
+
+import numpy as np
+import passes
 import pytest
-from conftest import PASS, PASSES, passes_of
+from passes import PASS, PASSES, passes_of
+
+import seqformats as sf
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.passes(name, reason="it")) for name in PASSES])
@@ -9,7 +15,7 @@ def test_each_runs_in_its_own(name):
     assert name == PASS
 
 
-@pytest.mark.passes("interpreted", "bounds", reason="it")
+@pytest.mark.passes("interpreted", "guarded", reason="it")
 class TestAllOfThese:
     def test_here(self):
         assert PASS != "compiled"
@@ -24,10 +30,32 @@ class TestAllOfThese:
     [
         pytest.mark.passes(reason="no pass"),
         pytest.mark.passes("compiled"),
-        pytest.mark.passes("compiled", "interpreted", "bounds", reason="all of them"),
+        pytest.mark.passes("compiled", "interpreted", "guarded", reason="all of them"),
         pytest.mark.passes("jit", reason="no such pass"),
     ],
 )
 def test_what_a_marker_must_say(mark):
-    with pytest.raises(pytest.UsageError, match="compiled.*interpreted.*bounds.*reason"):
+    with pytest.raises(pytest.UsageError, match="compiled.*interpreted.*guarded.*reason"):
         passes_of(mark.mark)
+
+
+def item(name, **params):
+    return SimpleNamespace(nodeid=f"tests/{name}[{sorted(params)}]", callspec=SimpleNamespace(params=params))
+
+
+def test_one_of_each_subject():
+    """Encodings, dtypes and numbers are no subjects, but operations and options are."""
+    kinds = [
+        item("a.py::f", kind=kind, n=n, dtype=d)
+        for kind in (sf.Ragged, sf.List)
+        for n in (1, 2)
+        for d in ("f4", np.int8)
+    ]
+    assert len(passes.one_of_each(kinds)) == 1
+    named = [item("a.py::f", kind=sf.Ragged, operation=op) for op in (sf.softmax, sf.cumsum, "mean")]
+    assert len(passes.one_of_each([*kinds, *named, item("a.py::g", kind=sf.List)])) == 5
+    several = [item(f"a.py::f{k}", kind=kind) for k in range(40) for kind in (sf.Ragged, sf.List, sf.LoD)]
+    found = passes.one_of_each(several)
+    assert {x.callspec.params["kind"] for x in found} == {sf.Ragged, sf.List, sf.LoD}
+    assert found == passes.one_of_each(several)
+    assert len(passes.some_of_each([item("a.py::f", n=n) for n in range(99)])) == passes.MOST

@@ -33,9 +33,27 @@ def test_extras():
     assert set(EXTRAS["engines"]) == engines
 
 
-def test_workflows_run_what_the_makefile_has():
-    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    commands = re.findall(r"(?:run: make |pass: \[?)([\w-]+)", workflow)
-    assert {"lint", "jit", "interpreted", "bounds", "release", "docs"} == set(commands)
-    assert [name for name in commands if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE))
+
+
+def workflow(name):
+    return (ROOT / ".github" / "workflows" / name).read_text(encoding="utf-8")
+
+
+def test_public_ci_runs_what_ci_here_runs():
+    """The passes side by side, and then what they have run together."""
+    here = set(re.search(r"for pass in (.*); do", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))[1].split())
+    text = workflow("tests.yml")
+    passes = set(re.search(r"pass: \[(.*)\]", text)[1].split(", "))
+    assert passes | {"coverage"} == here
+    assert set(re.findall(r"run: make ([\w-]+)", text)) == {"coverage", "release"}
+    assert here | {"release"} <= TARGETS
+
+
+def test_the_nightly_workflow_runs_every_part():
+    parts = set(re.search(r"^PARTS = (.*)", MAKEFILE, re.MULTILINE)[1].split())
+    text = workflow("nightly.yml")
+    assert set(re.search(r"part: \[(.*)\]", text)[1].split(", ")) | {"pythons"} == parts
+    assert "make nightly-pythons " in text
+    assert {f"nightly-{part}" for part in parts} <= TARGETS

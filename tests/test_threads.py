@@ -101,7 +101,7 @@ def test_the_large_batch_uses_the_pool():
         pool.run = old
 
 
-@pytest.mark.passes("compiled", "bounds", reason="kernels run as Python let no other thread run beside them")
+@pytest.mark.passes("compiled", "guarded", reason="kernels run as Python let no other thread run beside them")
 def test_eight_threads_convert_at_once():
     sf.set_num_threads(3)
     failures = []

@@ -847,3 +847,15 @@ def test_flat_gradients_that_do_not_fit():
     for wrapper in (*WRAPPERS.values(), sf.with_array, sf.with_flatten):
         with pytest.raises(TypeError, match="backprop must be True or False, not 1"):
             wrapper(lambda x: x, backprop=1)
+
+
+def test_a_backprop_returns_a_gradient_for_each_batch():
+    x = example(sf.Ragged)
+
+    def both(a, b):
+        return a.data + b.data, lambda dy: (dy,)
+
+    for seen in (sf.with_ragged, sf.with_masked):
+        y, backprop = seen(both, backprop=True)(x, x)
+        with pytest.raises(TypeError, match="must return 2 gradients"):
+            backprop(y)

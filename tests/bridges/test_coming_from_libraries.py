@@ -2,12 +2,13 @@
 
 import pytest
 from coming_from import ROWS, holds, label
+from laws import every
 
 pytestmark = pytest.mark.bridges
 HERE = [row for row in ROWS if row.setup]
 
 
-@pytest.mark.parametrize("row", HERE, ids=map(label, HERE))
+@every(HERE, label)
 def test_snippet(row):
     assert bool(holds(row.ours, row.setup)) is True
 

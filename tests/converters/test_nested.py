@@ -164,6 +164,12 @@ def test_dtype_of_leaves(lists, dtype):
     assert sf.LoD.from_nested(lists).dtype == np.dtype(dtype)
 
 
+@pytest.mark.parametrize(("leaf", "dtype"), [(-1, "u1"), (-1, "u8"), (256, "u1"), (-129, "i1"), (2**31, "i4")])
+def test_integers_that_a_dtype_cannot_hold(leaf, dtype):
+    with pytest.raises(sf.SeqFormatError, match="do not fit"):
+        sf.LoD.from_nested([[0, leaf], [1]], dtype)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i2", "c8", "f2", "?"])
 def test_dtype_as_asked(dtype):
     x = sf.LoD.from_nested([[1], [0, 1]], dtype=dtype)

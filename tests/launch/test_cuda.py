@@ -291,6 +291,24 @@ def test_the_largest_as_they_are_compiled(compiled, k):
     assert_largest(compiled, k, "f8" if k == 4 else "f4")
 
 
+def assert_first(gpu):
+    """The first of equal items, where several threads share a column."""
+    lengths = [300, 1, 40, 0, 9, 65]
+    x = sf.Ragged(np.random.default_rng(0).integers(0, 2, sum(lengths)).astype("f4"), lengths)
+    for operation in (sf.argmax, sf.argmin):
+        assert_found(gpu, operation(gpu.up(x)), operation(x), exact=True)
+
+
+@on_each_library
+def test_the_first_of_equal_items(gpu):
+    assert_first(gpu)
+
+
+@pytest.mark.passes("compiled", reason="it compiles the kernels")
+def test_the_first_of_equal_items_as_it_is_compiled(compiled):
+    assert_first(compiled)
+
+
 def assert_means(gpu, topks):
     """Means of the largest, without places for a gradient and with them, to the bit where they are of few."""
     x = numbers([0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 40, 70], (5,))

@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import INTERPRETED, PASS
+from conftest import INTERPRETED, flag
 
 import seqformats as sf
 from seqformats.launch.kernel import Kernel, kernel
@@ -24,7 +24,7 @@ from seqformats.native.signature import names_in, signature_of, text_of
 
 compiled_only = pytest.mark.passes("compiled", reason="it runs in processes without checks of bounds")
 machine_code = pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are Python functions")
-WITHOUT = ("SEQFORMATS_CACHE", "SEQFORMATS_CACHE_DIR", "SEQFORMATS_GUARD", "NUMBA_BOUNDSCHECK", "NUMBA_CACHE_DIR")
+WITHOUT = {"SEQFORMATS_CACHE", "SEQFORMATS_CACHE_DIR", "SEQFORMATS_GUARD", "NUMBA_CACHE_DIR", *cpu.CHANGES_CODE}
 
 
 def python(*command, **environment):
@@ -123,7 +123,7 @@ def test_code_is_loaded_once():
 @machine_code
 def test_bounds_are_checked_where_that_is_wanted():
     run = code.code_of("check_lengths", ("i8", "i8", "i")).run
-    if PASS == "bounds":
+    if flag("NUMBA_BOUNDSCHECK"):
         with pytest.raises(IndexError, match="out of bounds"):
             run(LENGTHS, np.zeros(2, np.int64), 6)
     else:
@@ -553,12 +553,29 @@ def test_what_is_shipped_is_used(installed, tmp_path):
 
 
 @compiled_only
+def test_code_that_is_kept_for_a_level_is_shipped_as_it_is(tmp_path):
+    """Where that is asked for: a wheel for tests is made of what they have compiled."""
+    if not cpu.level():
+        pytest.skip("no code is shipped for this CPU")
+    flags = {"SEQFORMATS_CACHE_DIR": str(tmp_path), **cpu.numba_options(cpu.level())}
+    assert python("-m", "seqformats", "compile", "check_lengths", **flags).returncode == 0
+    script = f"""
+from seqformats.native import code, cpu, ship
+ship._for_level(cpu.level(), {str(tmp_path)!r})
+job = next(job for job in ship.jobs(["check_lengths"]) if job.signature)
+code.compiled = None
+print(len(ship._entry_or_kept(job).code) > 100)
+"""
+    assert said("-c", script) == "True\n"
+
+
+@compiled_only
 def test_what_is_shipped_is_not_used_where_something_else_is_wanted(installed, tmp_path):
     env, _ = installed
-    for flag in ("SEQFORMATS_JIT", "NUMBA_BOUNDSCHECK"):
-        assert origin(tmp_path / flag, **env, **{flag: "1"}) == ["compiled", "True"]
-        about = said("-m", "seqformats", SEQFORMATS_CACHE_DIR=str(tmp_path / flag), **env, **{flag: "1"})
-        assert f"compiled at first use, kept in {tmp_path / flag} ({flag}" in about
+    for wanted in ("SEQFORMATS_JIT", "NUMBA_BOUNDSCHECK"):
+        assert origin(tmp_path / wanted, **env, **{wanted: "1"}) == ["compiled", "True"]
+        about = said("-m", "seqformats", SEQFORMATS_CACHE_DIR=str(tmp_path / wanted), **env, **{wanted: "1"})
+        assert f"compiled at first use, kept in {tmp_path / wanted} ({wanted}" in about
 
 
 @compiled_only

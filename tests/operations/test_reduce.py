@@ -495,7 +495,7 @@ def test_neighbours_do_not_matter(operation, item_shape, dtype):
     oracle.assert_bits(twice.data, np.concatenate([alone, alone]))
 
 
-@pytest.mark.passes("compiled", "bounds", reason="the batch is large")
+@pytest.mark.passes("compiled", "guarded", reason="the batch is large")
 @pytest.mark.parametrize("reduction", [sf.reduce_sum, sf.reduce_mean, sf.reduce_max, sf.reduce_min, sf.argmax])
 @pytest.mark.parametrize("width", [64, 77, 1100])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
@@ -563,7 +563,7 @@ def large_batch(kind, width=12):
 @pytest.mark.parametrize("width", [12, 18])
 @pytest.mark.parametrize("kind", [sf.Ragged, sf.Packed, sf.Masked], ids=oracle.format_name)
 @pytest.mark.usefixtures("threads_for_all")
-@pytest.mark.passes("compiled", "bounds", reason="threads of Python take turns")
+@pytest.mark.passes("compiled", "guarded", reason="threads of Python take turns")
 def test_threads_do_not_matter(operation, width, kind):
     """Bit for bit the same with any number of threads."""
     x = large_batch(kind, width)

@@ -127,6 +127,15 @@ def test_softmax_of_every_dtype(dtype, op):
         assert_softmax(op, oracle.build(kind, truth), truth)
 
 
+@every_softmax
+@pytest.mark.parametrize("item", [(), (5,), (40,)], ids=str)
+def test_softmax_of_lengths_around_its_blocks(op, item):
+    """Items are added up 8 at a time, and 64 in a block."""
+    truth = strategies.truth_from([7, 8, 9, 63, 64, 65, 72, 100, 127, 128, 129, 200], np.dtype("f4"), item)
+    for kind in (sf.Ragged, sf.Packed):
+        assert_softmax(op, oracle.build(kind, truth), truth)
+
+
 @every_encoding
 @pytest.mark.parametrize("dtype", strategies.FLOATS, ids=str)
 def test_softmax_is_stable(dtype, kind):

@@ -119,7 +119,7 @@ def processes_here() -> int:
 # --- to be shipped ---------------------------------------------------------------------------------------------------
 
 
-def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None = None) -> None:
+def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None = None, kept: str = "") -> None:
     """Compile all kernels for some levels into a folder, the same files each time.
 
     Parameters
@@ -132,6 +132,8 @@ def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None 
         Given a line for each kernel.
     processes : int, optional
         How many work at the same time; as many as there are CPUs if not given.
+    kept : str, optional
+        A folder with code that was compiled before for such a level, which need not be compiled again.
 
     Raises
     ------
@@ -142,7 +144,9 @@ def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None 
     stamp = digest(*[code.stamp(name).encode() for name in names()]).hex()
     for level in levels:
         begun, entries, failed = time.monotonic(), {}, []
-        for job, found in _results(_entry, todo, processes, f"{level} ", said, functools.partial(_for_level, level)):
+        begin = functools.partial(_for_level, level, kept)
+        work = _entry_or_kept if kept else _entry
+        for job, found in _results(work, todo, processes, f"{level} ", said, begin):
             if isinstance(found, store.Entry):
                 entries[job.text] = found
             else:
@@ -154,11 +158,13 @@ def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None 
         said(f"{level}: {len(entries)} entries, {size / 1e6:.1f} MB, {time.monotonic() - begun:.0f} s")
 
 
-def _for_level(level: str) -> None:
+def _for_level(level: str, kept: str) -> None:
     """What a process begins with: whatever its environment says, it compiles for a level."""
     for name in (*cpu.CHANGES_CODE, "NUMBA_DISABLE_JIT"):
         os.environ.pop(name, None)
     os.environ.update(cpu.numba_options(level))
+    if kept:
+        os.environ["SEQFORMATS_CACHE_DIR"] = kept
     _alone()
 
 
@@ -173,6 +179,11 @@ def _entry(job: Job) -> store.Entry:
     if job.signature is None:
         return code.entry_of_traits(job.name)
     return code.compiled(job.name, job.text, job.signature)
+
+
+def _entry_or_kept(job: Job) -> store.Entry:
+    """Code of the same sources, flags and compiler, or compiled now."""
+    return store.read(job.text, code.key_of(job.name, job.text)) or _entry(job)
 
 
 # --- into the cache of this user -------------------------------------------------------------------------------------
