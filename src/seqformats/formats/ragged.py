@@ -85,7 +85,8 @@ class Ragged(Encoding[Data]):
     @property
     def offsets(self) -> Array:
         """``(n + 1,)``: sequence i is ``data[offsets[i]:offsets[i + 1]]``."""
-        return self._structure.offsets[...]
+        view: Array = self._structure.offsets[...]  # its attributes are the caller's, the memory is not
+        return view
 
     @classmethod
     def from_offsets(
