@@ -469,8 +469,8 @@ def test_what_keeps_code_apart(shipped, monkeypatch):
     keys = {code.key_of("check_lengths", "a"), code.key_of("check_lengths", "b"), code.key_of("sort_lengths", "a")}
     keys.add(code.key_of("doors/lay", "a"))
     flags = ("BOUNDSCHECK", "OPT", "CPU_NAME", "CPU_FEATURES", "DEBUGINFO")
-    for flag in flags:
-        monkeypatch.setenv(f"NUMBA_{flag}", "0")
+    for name in flags:
+        monkeypatch.setenv(f"NUMBA_{name}", "0")
         keys.add(code.key_of("check_lengths", "a"))
     monkeypatch.setattr(cpu, "host", lambda: "another")
     keys.add(code.key_of("check_lengths", "a"))
