@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # put among the globals of a kernel before it is compiled
 
 if INTERPRETED:
     pytest.skip("accesses are watched by compiled functions", allow_module_level=True)
-import ptx_hazards  # noqa: E402  which compiles them
+import ptx_hazards
 
 pytestmark = [
     pytest.mark.passes("compiled", reason="it compiles kernels"),
