@@ -265,7 +265,7 @@ MUTATIONS = [
         "formats/masked.py",
         "        if structure.longest > width:\n",
         "        if structure.longest > width + 1:\n",
-        ("formats/test_formats.py",),
+        ("test_errors.py", "formats/test_formats.py", "test_fuzz.py"),
     ),
     Mutation(
         "offsets that fall",
@@ -273,7 +273,7 @@ MUTATIONS = [
         "kernels/check_offsets.py",
         "        if offsets[i + 1] < offsets[i]:\n",
         "        if offsets[i + 1] < 0:\n",
-        ("formats/test_formats.py",),
+        ("test_errors.py", "formats/test_formats.py", "test_fuzz.py"),
     ),
     Mutation(
         "fewer gradients than batches",
@@ -382,7 +382,7 @@ def main(names, environments, results):
                 known["short run"] = one = judged(copy, mutation, environments, killer)
                 print(f"{mutation.name}: {one['killed by'] or 'survives'}, {one['seconds']} s", flush=True)
                 results.write_text(json.dumps(found, indent=1) + "\n")
-    survivors = [x.name for x in MUTATIONS if x.name in found and found[x.name]["short run"]["killed by"] is None]
+    survivors = [x.name for x in MUTATIONS if not found.get(x.name, {}).get("short run", {}).get("killed by")]
     print(f"{len(found) - len(survivors)} of {len(found)} killed" + "".join(f"\nsurvives: {x}" for x in survivors))
 
 

@@ -466,6 +466,16 @@ def test_any_views(starts, sizes, rows):
         assert x.to_nested() == column.to_pylist()
 
 
+@pytest.mark.parametrize(("start", "size"), [(2, 2), (3, 1), (4, 0), (0, 4), (-1, 1), (0, -1)])
+def test_views_beyond_what_they_look_at(start, size):
+    buffers = [pa.py_buffer(np.array([0, number])) for number in (start, size)]
+    column = pa.Array.from_buffers(
+        pa.large_list_view(pa.int64()), 2, [None, *buffers], children=[pa.array(np.arange(3))]
+    )
+    with pytest.raises(sf.StructureError):
+        sf.from_arrow(column)
+
+
 @given(data=st.data())
 def test_any_views_of_text(data):
     words = data.draw(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
