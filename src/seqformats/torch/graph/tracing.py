@@ -53,9 +53,9 @@ def offsets_tensor(structure: Structure) -> torch.Tensor:
     return torch.from_numpy(structure.offsets.copy())
 
 
-def rebuilt(kind: str, side: str, data: torch.Tensor, offsets: torch.Tensor) -> Encoding:
-    """The encoding that leaves a graph."""
-    structure = ops.structure_over(offsets)
+def rebuilt(kind: str, side: str, data: torch.Tensor, given: Structure | torch.Tensor) -> Encoding:
+    """The encoding that leaves a graph, over the structure of an argument, or one with these offsets."""
+    structure = given if isinstance(given, Structure) else ops.structure_over(given)
     lead = ops.KINDS[kind]._lead
     form = (data.shape[1], side) if kind == "Masked" else (data.shape[0],) if lead == 2 else ()
     if not data.is_contiguous():
@@ -236,7 +236,7 @@ class EncodingVariable(VariableTracker):  # type: ignore[misc]  # of a library w
         for part in (self.kind.__name__, self.side):
             codegen(ConstantVariable.create(part))
         codegen(self.data)
-        codegen(self.structure.host)
+        codegen(self.structure.host if self.structure.source is None else self.structure.source)
         codegen.call_function(4, False)
 
 
