@@ -294,6 +294,80 @@ def test_a_rectangle_keeps_zeros_in_its_padding():
     assert_same(torch.compile(function, fullgraph=True, backend="eager")(m), function(m))
 
 
+@pytest.mark.parametrize("kind", [sf.Masked, sf.Padded])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_rectangle_keeps_its_width(kind, whole):
+    """Where another side, fill or multiple is asked for; a width that is asked for is too small where it is outside."""
+    import torch
+
+    x = batch((3, 0, 2), kind=kind, width=6)
+    asked = [{"fill": -1}, {"multiple_of": 4}, {"width": 3}, {"width": 9}, {"width": 4, "multiple_of": 5}]
+    if kind is sf.Masked:
+        x = sf.convert(x, sf.Masked, side="left")
+        asked += [{"side": "right"}, {"side": "right", "multiple_of": 4}, {"side": "left", "fill": 2}]
+    for options in asked:
+        torch.compiler.reset()
+        compiled = torch.compile(lambda x, o=options: sf.convert(x, kind, **o), fullgraph=whole, backend="eager")
+        assert_same(compiled(x), sf.convert(x, kind, **options))
+    for options in ({"width": 2}, {"width": 2, "multiple_of": 4}):
+        torch.compiler.reset()
+        compiled = torch.compile(lambda x, o=options: sf.convert(x, kind, **o), fullgraph=whole, backend="eager")
+        with pytest.raises(sf.ConversionError, match="too small"):
+            compiled(x)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_layer_over_an_argument(kind, whole):
+    """The result has the structure of the argument, of which nothing in the graph has asked."""
+    import torch
+
+    layer = sf.with_array(torch.nn.Linear(2, 3))
+    compiled = torch.compile(lambda x: layer(x), fullgraph=whole, backend="eager")
+    for lengths in ((3, 0, 2), (1, 5, 0, 4), (6, 6)):
+        x = asking(batch(lengths, kind=kind))
+        found, wanted = compiled(x), layer(x)
+        assert_same(found, wanted)
+        assert found.data.requires_grad
+    assert graphs() <= 3
+
+
+FIRST_CALL = """
+import sys
+import seqformats as sf
+import torch
+
+layer = torch.nn.Linear(3, 2)
+rows = torch.ones(4, 3)
+
+
+def function(rows):
+    return sf.convert(sf.Ragged(layer(rows), [3, 1]), sf.Masked).data.sum()
+
+
+compiled = torch.compile(function, backend=sys.argv[1], fullgraph=sys.argv[2] == "whole")
+for _ in range(2):
+    layer.weight.grad = None
+    y = compiled(rows)
+    assert y.requires_grad
+    y.backward()
+    assert layer.weight.grad.tolist() == [[4.0] * 3] * 2
+"""
+
+
+@pytest.mark.parametrize("whole", ["whole", "parts"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_the_first_call_of_a_process_keeps_its_gradient(backend, whole):
+    """Nothing of this library has been called before."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FIRST_CALL, backend, whole],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 # --- what cannot be in a graph ----------------------------------------------------------------------------------------
 
 

@@ -126,16 +126,12 @@ def convert(x: Any, To: Any, *, copy: bool = False, **options: Any) -> Any:
         return x
     if copy or "truncate" in options or "level" in options:
         give_up("convert with copy, truncate or level")
-    if To is Masked or To is Padded:
+    if (To is Masked or To is Padded) and options.get("width") is None:
         options = dict(options)
-        width = room(x)
-        least = options.pop("width", None)
-        if least is not None:
-            width = torch.sym_max(width, least)
-        multiple = options.pop("multiple_of", 1)
-        if multiple != 1:
-            width = (width + multiple - 1) // multiple * multiple
-        options["width"] = width
+        if isinstance(x, To):  # another side, fill or multiple of the rectangle that is there
+            options["width"] = x.data.shape[1] if To is Masked else x.data.shape[0]
+        else:
+            options["width"] = room(x)
     return call("convert", x, To, **options)
 
 

@@ -31,6 +31,7 @@ from ...formats import Chunks, List, LoD
 from ...wrapping import wrapper as wrapping_module
 from ...wrapping.wrapper import Wrapper
 from .. import masks
+from ..attention import varlen
 from . import functions, ops
 from .tracing import (
     EncodingVariable,
@@ -253,8 +254,19 @@ def node(name: str) -> Callable[..., Any]:
     return read
 
 
+def refused(name: str) -> Callable[..., Any]:
+    """What is read in place of a public function that no graph holds."""
+    why = f"{name}; conversions, reductions, attention, losses and what docs/models.md lists go into one"
+
+    def read(*args: Any, **options: Any) -> Any:  # noqa: ARG001
+        functions.give_up(why)
+
+    return read
+
+
 def register() -> None:
     """Tell Dynamo, once."""
+    library_of(torch.empty(0))  # what leaves a graph is built without a look at its items, which would make it known
     trace_rules.add("seqformats")
     here = (functions.__file__, wrapping_module.__file__, masks.__file__, __file__)
     trace_rules.BUILTIN_INLINE_WHEN_CALLED.update([str(Path(str(file)).absolute()) for file in here])
@@ -271,11 +283,16 @@ def register() -> None:
         )
     for function in _MADE:
         ids[id(function)] = lambda builder, value: FunctionVariable(value, source=builder.source)
-    versions = {
+    versions: dict[str, Callable[..., Any]] = {
+        "block_mask": functions.block_mask,
         "convert": functions.convert,
         "convert_like": functions.convert_like,
+        "cu_seqlens": functions.cu_seqlens,
         "expand": functions.expand,
         "lengths": functions.number_of_each,
+        "mask": functions.padding_mask,
+        "position_ids": functions.position_ids,
+        "segment_ids": functions.segment_ids,
         "with_array": functions.with_array,
         "with_masked": functions.with_masked,
         "with_packed": functions.with_packed,
@@ -284,6 +301,10 @@ def register() -> None:
     }
     for name in ops.STRUCTURES:
         versions.setdefault(name, node(name))
+    for name in seqformats.__all__:
+        if inspect.isfunction(getattr(seqformats, name)):
+            versions.setdefault(name, refused(name))
     for name, version in versions.items():
         torch.compiler.substitute_in_graph(getattr(seqformats, name), skip_signature_check=True)(version)
+    torch.compiler.substitute_in_graph(varlen, skip_signature_check=True)(functions.varlen)
     Wrapper.call._torchdynamo_inline = functions.call_wrapped  # type: ignore[attr-defined]  # what is read in its place

@@ -340,6 +340,10 @@ def call_fake(tensors: Sequence[Tensor], sizes: Sizes, text: str) -> list[Tensor
     return outputs
 
 
+def _size(given: Given, sizes: Sizes) -> Any:
+    return sizes[given[1]] if given[0] == "size" else given[1]
+
+
 def _unknown() -> Any:
     return torch.library.get_ctx().new_dynamic_size()
 
@@ -362,8 +366,9 @@ def _lead(
             return list(given.shape[: KINDS[kind]._lead])
         if leaf.kind in ("Ragged", "Packed"):
             return [given.shape[0] if kind in ("Ragged", "Packed") else sizes[rows] if rows >= 0 else unknown("rows")]
-        place = call.options.get("width")
-        width = unknown("width") if place is None else sizes[place[1]] if place[0] == "size" else place[1]
+        width = unknown("width") if "width" not in call.options else _size(call.options["width"], sizes)
+        multiple = _size(call.options.get("multiple_of", ("is", 1)), sizes)
+        width = (width + multiple - 1) // multiple * multiple
         return [n, width] if leaf.kind == "Masked" else [width, n]
     if leaf.lead == "rows":
         assert own is not None

@@ -53,9 +53,9 @@ def offsets_tensor(structure: Structure) -> torch.Tensor:
     return torch.from_numpy(structure.offsets.copy())
 
 
-def rebuilt(kind: str, side: str, data: torch.Tensor, offsets: torch.Tensor) -> Encoding:
-    """The encoding that leaves a graph."""
-    structure = ops.structure_over(offsets)
+def rebuilt(kind: str, side: str, data: torch.Tensor, given: Structure | torch.Tensor) -> Encoding:
+    """The encoding that leaves a graph, over the structure of an argument, or one with these offsets."""
+    structure = given if isinstance(given, Structure) else ops.structure_over(given)
     lead = ops.KINDS[kind]._lead
     form = (data.shape[1], side) if kind == "Masked" else (data.shape[0],) if lead == 2 else ()
     if not data.is_contiguous():
@@ -176,7 +176,7 @@ class EncodingVariable(VariableTracker):  # type: ignore[misc]  # of a library w
         if name == "side" and self.kind.__name__ == "Masked":
             return ConstantVariable.create(self.side)
         if name == "dtype":
-            return self.data.var_getattr(tx, "dtype")
+            return ConstantVariable.create(example(self.data).dtype)
         if name == "max_length":
             return self.structure.most(tx)
         if name == "device":
@@ -198,6 +198,8 @@ class EncodingVariable(VariableTracker):  # type: ignore[misc]  # of a library w
             return inlined(tx, getattr(functions, name), self)
         stop(f"{self.kind.__name__}.{name}")
         raise AssertionError
+
+    tp_getattro_impl = var_getattr  # its name from 2.14 on
 
     def numbers(self, tx: Translator, name: str, function: Callable[..., Any]) -> VariableTracker:
         """Lengths or offsets as an array of NumPy, of which it is remembered whose they are."""
@@ -226,6 +228,7 @@ class EncodingVariable(VariableTracker):  # type: ignore[misc]  # of a library w
         return self.call_method(tx, "__len__", [], {})
 
     mp_length = sq_length
+    sq_length_impl = mp_length_impl = sq_length  # the same, from 2.14 on
 
     def reconstruct(self, codegen: Codegen) -> None:
         """How it is built where it leaves the graph."""
@@ -236,7 +239,7 @@ class EncodingVariable(VariableTracker):  # type: ignore[misc]  # of a library w
         for part in (self.kind.__name__, self.side):
             codegen(ConstantVariable.create(part))
         codegen(self.data)
-        codegen(self.structure.host)
+        codegen(self.structure.host if self.structure.source is None else self.structure.source)
         codegen.call_function(4, False)
 
 
