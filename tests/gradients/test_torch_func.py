@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 trained = pytest.importorskip("trained")
 
 # what torch imports for forward mode warns of itself
-pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")]
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore:.*torch.jit.script")]
 
 func, forward_ad = torch.func, torch.autograd.forward_ad
 OPERATIONS = trained.OPERATIONS

@@ -29,12 +29,18 @@ def weight():
     return torch.linspace(-1.0, 1.0, 18).reshape(6, 3)
 
 
+def one_head(x):
+    r = sf.convert(x, sf.Ragged)
+    return sf.Ragged(r.data.unsqueeze(1), r.lengths)
+
+
 # Of each operation a call, as a function of a batch of floats and one of token ids
 CALLS = {
     "argmax": lambda x, t: sf.argmax(x),
     "argmin": lambda x, t: sf.argmin(x),
     "argsort": lambda x, t: sf.argsort(t),
     "astype": lambda x, t: sf.astype(x, "float64"),
+    "attention": lambda x, t: sf.attention(*[one_head(x)] * 3, causal=True),
     "concat": lambda x, t: sf.concat([x, x]),
     "conv": lambda x, t: sf.conv(x, weight(), 1, 1),
     "convert": lambda x, t: sf.convert(x, sf.Masked, side="left", multiple_of=4, fill=-1),

@@ -11,7 +11,7 @@ from seqformats.operations.reduce import REDUCTIONS
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")]
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore:.*torch.jit.script")]
 
 HALVES = [torch.float16, torch.bfloat16]
 WEIGHTS = torch.tensor([0.5, 2.0, 1.0, 0.25, 3.0, 1.5])

@@ -368,6 +368,72 @@ def test_the_first_call_of_a_process_keeps_its_gradient(backend, whole):
     assert done.returncode == 0, done.stderr
 
 
+# --- attention, positions, losses -------------------------------------------------------------------------------------
+
+ASKED = {
+    "position_ids": lambda x: (sf.position_ids(x), sf.position_ids(x, 3)),
+    "segment_ids": lambda x: (sf.segment_ids(x),),
+    "cu_seqlens": lambda x: (sf.cu_seqlens(x),),
+    "mask": lambda x: (sf.mask(x),),
+    "block_mask": lambda x: (sf.block_mask(x), sf.block_mask(x, causal=True)),
+    "varlen": lambda x: (*sf.torch.varlen(x).values(), *sf.torch.varlen(x, x, names="torch").values()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ASKED)
+def test_what_attention_asks_for(name, kind):
+    """In one graph, as eager to the bit and the type, and in two graphs for all shapes."""
+    import torch
+
+    compiled = torch.compile(ASKED[name], fullgraph=True, backend="eager")
+    for lengths in ((3, 0, 2), (1, 5, 0, 4), (6, 6), (2, 3, 4, 5, 6)):
+        x = batch(lengths, kind=kind)
+        for found, wanted in zip(compiled(x), ASKED[name](x), strict=True):
+            assert type(found) is type(wanted)
+            if isinstance(wanted, torch.Tensor):
+                assert found.dtype is wanted.dtype
+                assert torch.equal(found, wanted)
+            else:
+                assert found == wanted
+    assert graphs() <= 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_model_with_attention_positions_and_a_loss(backend):
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = torch.nn.Embedding(50, 8), torch.nn.Embedding(64, 8)
+            self.three, self.mix = torch.nn.Linear(8, 24), torch.nn.Linear(8, 8)
+            self.score = sf.with_array(torch.nn.Linear(8, 5))
+
+        def forward(self, x, tags):
+            h = self.words(x.data) + self.places(sf.position_ids(x))
+            q, k, v = [sf.Ragged(part.contiguous(), x.lengths) for part in self.three(h).reshape(-1, 3, 2, 4).unbind(1)]
+            mixed = sf.attention(q, k, v, causal=True)
+            y = sf.Ragged(h + self.mix(mixed.data.reshape(-1, 8)), x.lengths)
+            return sf.cross_entropy(self.score(y), tags).mean() + sf.reduce_mean(y).square().mean()
+
+    torch.manual_seed(0)
+    model = Model()
+    compiled = torch.compile(model, fullgraph=True, backend=backend)
+    for n, most in SHAPES:
+        x = random_ids(n, most)
+        tags = sf.Ragged(x.data % 5, x.lengths)
+        found = []
+        for run in (model, compiled):
+            model.zero_grad()
+            loss = run(x, tags)
+            loss.backward()
+            found.append([loss.detach(), *[p.grad.clone() for p in model.parameters()]])
+        for eager, in_graph in zip(*found, strict=True):
+            torch.testing.assert_close(in_graph, eager, rtol=1e-4, atol=1e-5, equal_nan=True)
+    assert graphs() <= 2
+
+
 # --- what cannot be in a graph ----------------------------------------------------------------------------------------
 
 
@@ -401,7 +467,7 @@ def test_without_a_break_the_error_names_the_function():
         (lambda x: sf.convert(x, sf.LoD), "LoD|convert"),
     ):
         torch.compiler.reset()
-        with pytest.raises(torch._dynamo.exc.Unsupported, match=name):
+        with pytest.raises(torch._dynamo.exc.Unsupported, match=f"seqformats.*({name})"):
             torch.compile(function, backend="eager", fullgraph=True)(x)
 
 

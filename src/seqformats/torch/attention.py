@@ -22,7 +22,7 @@ flex_blocks = kernel("flex_blocks")
 Tensor: TypeAlias = Any  # torch.Tensor, of a package that need not be there
 BlockMask: TypeAlias = Any  # torch.nn.attention.flex_attention.BlockMask
 
-_NAMES = {
+NAMES = {
     "flash_attn": ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"),
     "torch": ("cu_seq_q", "cu_seq_k", "max_q", "max_k"),
 }
@@ -75,7 +75,7 @@ def varlen(q: Lengths, k: Lengths | None = None, *, names: str = "flash_attn") -
     (tensor([0, 1, 3], dtype=torch.int32), 2)
     """
     torch = needed("torch", "torch")
-    if names not in _NAMES:
+    if names not in NAMES:
         raise CHOICE.of(ValueError, f'names must be "flash_attn" or "torch", not {said(names)}')
     of_q, like = counted(q)
     of_k = of_q if k is None else counted(k)[0]
@@ -83,7 +83,7 @@ def varlen(q: Lengths, k: Lengths | None = None, *, names: str = "flash_attn") -
         raise COUNTS(f"there are {of_q.n} sequences of queries, but {of_k.n} of keys")
     like = like if isinstance(like, torch.Tensor) else torch.empty(0)
     ends = [tensor_of(structure, "offsets", like, "int32") for structure in (of_q, of_k)]
-    return dict(zip(_NAMES[names], (*ends, of_q.longest, of_k.longest), strict=True))
+    return dict(zip(NAMES[names], (*ends, of_q.longest, of_k.longest), strict=True))
 
 
 def flex_mask(

@@ -16,6 +16,7 @@ import seqformats
 
 from ...errors import TRACED
 from ...formats import Masked, Packed, Padded, Ragged
+from ..attention import NAMES
 
 GRAPHED = (Ragged, Masked, Padded, Packed)
 
@@ -173,6 +174,83 @@ def number_of_each(x: Any) -> Any:
     if not isinstance(x, GRAPHED):
         give_up("lengths of what is no Ragged, Masked, Padded or Packed")
     return lengths(x).numpy()
+
+
+# --- attention --------------------------------------------------------------------------------------------------------
+
+
+def of_graph(x: Any) -> None:
+    """End the graph for what is no batch that it can hold."""
+    if not isinstance(x, GRAPHED):
+        give_up("what attention asks for, of anything but a Ragged, Masked, Padded or Packed")
+
+
+def each_row(x: Any, numbers: torch.Tensor) -> torch.Tensor:
+    """A number of each sequence, for each of its rows, in the caller's order."""
+    return torch.repeat_interleave(numbers, lengths(x), output_size=rows(x))
+
+
+def position_ids(x: Any, start: Any = 0, *, layout: bool = False) -> torch.Tensor:
+    """`seqformats.position_ids`."""
+    of_graph(x)
+    if layout or not isinstance(start, int):
+        give_up("position_ids with layout, or a start for each sequence")
+    places = torch.arange(rows(x)) - each_row(x, offsets(x)[:-1]) + start
+    return places.to(x.data.device)
+
+
+def segment_ids(x: Any, *, layout: bool = False) -> torch.Tensor:
+    """`seqformats.segment_ids`."""
+    of_graph(x)
+    if layout:
+        give_up("segment_ids with layout")
+    return each_row(x, torch.arange(count(x))).to(x.data.device)
+
+
+def cu_seqlens(x: Any) -> torch.Tensor:
+    """`seqformats.cu_seqlens`."""
+    of_graph(x)
+    if x._lead == 1 and x.data.shape[0] >= 2**31:
+        give_up("cu_seqlens of more rows than int32 can count")
+    return offsets(x).to(device=x.data.device, dtype=torch.int32, copy=True)
+
+
+def padding_mask(x: Any, *, width: Any = None, side: Any = None) -> torch.Tensor:
+    """`seqformats.mask`."""
+    of_graph(x)
+    if width is not None:
+        give_up("mask with a width")
+    if isinstance(x, Masked):
+        if side is not None and side != x.side:
+            give_up("mask of a Masked with another side")
+        return mask(x)
+    size = longest(x)
+    numbers = lengths(x)[:, None]
+    place = torch.arange(size)
+    if side is not None and side not in ("left", "right"):
+        give_up("mask with such a side")
+    found = place >= size - numbers if side == "left" else place < numbers
+    return found.to(x.data.device)
+
+
+def block_mask(x: Any, *, causal: bool = False) -> torch.Tensor:
+    """`seqformats.block_mask`."""
+    numbers = segment_ids(x)
+    found = numbers[:, None] == numbers
+    if causal:
+        place = torch.arange(rows(x), device=x.data.device)
+        found = found & (place[:, None] >= place)
+    return found
+
+
+def varlen(q: Any, k: Any = None, *, names: str = "flash_attn") -> dict[str, Any]:
+    """`seqformats.torch.varlen`."""
+    keys = q if k is None else k
+    of_graph(keys)
+    if names not in NAMES or count(q) != count(keys):
+        give_up("varlen with such names, or with keys of another number of sequences")
+    found = cu_seqlens(q), cu_seqlens(keys).to(q.data.device), longest(q), longest(keys)
+    return dict(zip(NAMES[names], found))  # noqa: B905  the compiler knows no strict
 
 
 # --- wrappers ---------------------------------------------------------------------------------------------------------

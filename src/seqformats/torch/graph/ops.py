@@ -39,7 +39,7 @@ KINDS: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Mas
 # What becomes of the structure.  "same": the result has that of the first argument, "like": that of the second;
 # "rows": it is an array with one row a sequence; "lengths": as many sequences, of other lengths; "new": neither.
 _NAMES = {
-    "same": "argsort astype conv convert cumsum log_softmax ngrams reverse run_starts shift shuffle softmax sort window",  # noqa: E501
+    "same": "argsort astype attention conv convert cumsum log_softmax ngrams reverse run_starts shift shuffle softmax sort window",  # noqa: E501
     "like": "convert_like expand_as gather",
     "rows": "argmax argmin cross_entropy topk_mean",
     "lengths": "concat cut erase filter interleave slice truncate unique",
