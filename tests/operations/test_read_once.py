@@ -119,7 +119,7 @@ def race(name):
         thread.join()
 
 
-@pytest.mark.passes("compiled", "bounds", reason="it is about machine code")
+@pytest.mark.passes("compiled", "guarded", reason="it is about machine code")
 @pytest.mark.parametrize("name", ["index", "masked index", "counts", "targets", "gather"])
 def test_a_thread_that_changes_it_all_the_time(name):
     """A door has no place between check and use where a test could come in: a race, in a process of its own."""
