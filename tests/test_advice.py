@@ -64,6 +64,13 @@ FOLLOWED = {
         lambda: sf.convert(x, sf.Masked, width=1),
         lambda: [sf.convert(x, sf.Masked, width=1, truncate=True), sf.convert(x, sf.Masked, width=2)],
     ),
+    "give normalised=False for logits, and the logarithms of probabilities": (
+        lambda: sf.ctc_greedy(sf.Ragged(np.full((2, 3), 0.5), [2])),
+        lambda: [
+            sf.ctc_greedy(sf.Ragged(np.full((2, 3), 0.5), [2]), normalised=False),
+            sf.ctc_greedy(sf.Ragged(np.log(np.full((2, 3), 0.5)), [2])),
+        ],
+    ),
     "take y.one or y.two": (lambda: sf.convert_like(pairs, x), lambda: sf.convert_like(pairs.one, x)),
     "give their real part": (
         lambda: sf.astype(sf.Ragged(np.ones(2, complex), [2]), "float64"),
@@ -181,6 +188,7 @@ ELSEWHERE = {
     "{}": "hints, which test_hints follows",
     "take x.one or x.two": "formats/test_formats",
     "import cupy, or give a torch tensor of it": "a GPU",
+    "sf.to_device(dy, {}) moves it": "gradients/test_grad: two devices",
     "leave it out": "beam/test_beam_continuous",
     "start a new search": "beam/test_beam_continuous",
     "give it for those that are added too": "beam/test_beam_continuous",
@@ -248,7 +256,7 @@ def test_each_piece_of_advice_is_followed_somewhere():
 @pytest.mark.parametrize("end", FOLLOWED)
 def test_following_it_works(end):
     wrong, right = FOLLOWED[end]
-    with pytest.raises((sf.SeqFormatError, TypeError, IndexError)) as found:
+    with pytest.raises((sf.SeqFormatError, TypeError, IndexError, ValueError)) as found:
         wrong()
     assert re.search(re.escape(end).replace(r"\{\}", ".+"), str(found.value)), found.value
     right()

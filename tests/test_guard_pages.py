@@ -231,12 +231,13 @@ def test_bytes(side):
 
 @every_side
 @pytest.mark.parametrize(
-    ("dtypes", "batches"),
-    [("['f4', 'f4', 'f8', 'i8']", BATCHES), ("t.strategies.DTYPES", BATCHES * 3 // 2)],  # every call must get its turn
+    ("dtypes", "seed", "batches"),
+    [("['f4', 'f4', 'f8', 'i8']", 2, BATCHES), ("t.strategies.DTYPES", 7, BATCHES * 3 // 2)],
     ids=["common", "all"],
 )
-def test_numbers(side, dtypes, batches):
-    compare_in_child(repr(side), dtypes, "2", f"batches={batches}")
+def test_numbers(side, dtypes, seed, batches):
+    """With seeds for which every call gets its turn."""
+    compare_in_child(repr(side), dtypes, f"{seed}", f"batches={batches}")
 
 
 @every_side

@@ -40,7 +40,8 @@ def check(up, kind):
         for name in NAMES:
             array = getattr(state, name)
             assert type(array) is kind
-            assert getattr(state, name) is array, "made once"
+            again = getattr(state, name)
+            assert again.base is array.base if kind is np.ndarray else again is array, "made once"
 
 
 def test_arrays_of_numpy():

@@ -73,7 +73,11 @@ def test_empty_dictionaries():
 
 
 @pytest.mark.parametrize("name", ["__arrow_c_stream__", "__arrow_c_array__"])
-@pytest.mark.parametrize("capsule", [None, 3, lambda: 0, pa.array([1]).__arrow_c_array__()[0]], ids=str)
+@pytest.mark.parametrize(
+    "capsule",
+    [None, 3, lambda: 0, pa.array([1]).__arrow_c_array__()[0]],
+    ids=["none", "number", "function", "schema"],
+)
 def test_a_capsule_that_is_another(name, capsule):
     wrong = type("Wrong", (), {name: lambda self, requested_schema=None: capsule})()
     for read in (lambda x: list(sf.batches(x, max_items=9)), sf.from_arrow, sf.from_table):

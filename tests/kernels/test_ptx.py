@@ -30,8 +30,18 @@ ASSEMBLED = [(8, 0), (9, 0)]
 # What adds up float32 in blocks, and the blocks in float64.
 IN_BLOCKS = {
     *("add_powers", "add_rows", "class_losses", "ctc_best", "cumsum_rows", "fold_chunks", "log_probabilities"),
-    *("logsumexp_rows", "power_pieces", "scatter_rows", "slope_pieces", "softmax_back", "softmax_rows", "sum_copies"),
-    *("merge_tops", "run_pieces", "sum_rows", "topk_rows", "var_back", "var_rows", "weigh_back", "weigh_rows"),
+    *("logsumexp_rows", "power_pieces", "scatter_rows", "slope_pieces", "softmax_back", "softmax_rows", "spread_exp"),
+    *(
+        "merge_tops",
+        "run_pieces",
+        "sum_copies",
+        "sum_rows",
+        "topk_rows",
+        "var_back",
+        "var_rows",
+        "weigh_back",
+        "weigh_rows",
+    ),
 }
 
 # Where the threads of a block that has a row to itself work together.

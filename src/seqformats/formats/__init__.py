@@ -2,13 +2,13 @@
 
 from ..when_imported import when_imported
 from .chunks import Chunks
-from .encoding import Encoding, is_own
+from .encoding import Encoding
 from .list import List
 from .lod import LoD, is_valid_lod, level_index, rows_of_level, structure_of
 from .masked import Masked
 from .packed import Packed
 from .padded import Padded
-from .pairs import Pairs
+from .pairs import Pairs, is_own
 from .ragged import Ragged
 
 for _kind in (Chunks, Encoding, List, LoD, Masked, Packed, Padded, Pairs, Ragged):

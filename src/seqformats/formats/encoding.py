@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 import numpy as np
 
@@ -496,8 +496,3 @@ def picked(structure: Structure, where: Array) -> tuple[Structure, Array]:
         raise OVERFLOW(f"{k} sequences add up to more rows than int64 can count")
     table.setflags(False)
     return Structure(table[:k], table[k : 2 * k + 1], longest), table[2 * k + 1 :]
-
-
-def is_own(x: object) -> TypeGuard[Encoding]:
-    """Tell whether this is an encoding; `isinstance` believes an object whose ``__class__`` says so."""
-    return issubclass(type(x), Encoding)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from .. import registry
 from ..arrays import Array, DType, adopt, is_array, library_of_type, shape_of
@@ -123,6 +123,11 @@ def pair(one: Encoding, two: Encoding) -> Pairs:
     x.__class__ = Pairs
     made: Pairs = x
     return made
+
+
+def is_own(x: object) -> TypeGuard[Encoding]:
+    """Tell whether this is an encoding; `isinstance` believes an object whose ``__class__`` says so."""
+    return issubclass(type(x), Encoding)
 
 
 def is_encoding(x: object) -> bool:
