@@ -324,6 +324,13 @@ def test_nothing_is_imported_late_without_the_lock():
             for call in every_call.draw(np.random.default_rng(seed), ("f4", "i8"), 20):
                 call()
         list(sf.batches(large, max_items=200, seed=3))
+        for name in ("difflib", "pkgutil"):
+            sys.modules.pop(name, None)
+        for wrong in (lambda: sf.sofmax, lambda: sf.convert(large, sf.Padded, fil=0), lambda: sf.vjp(repr, large)):
+            try:
+                wrong()
+            except (AttributeError, TypeError):
+                sys.modules.pop("difflib", None)
         """
     )
     assert found == ""

@@ -5,6 +5,8 @@ Tables of names alone.  No library is imported; a class is known by where its mo
 
 from collections.abc import Iterable, Sequence
 
+from .later import imported
+
 # The first part of a module and the name of a class, or "*" -> how its batches come in.
 _BATCHES = {
     ("awkward", "Array"): "sf.from_awkward(x) takes one",
@@ -89,7 +91,7 @@ def for_batch(x: object) -> str:
 
 def near(name: object, known: Iterable[str]) -> str:
     """The name that is meant by a misspelt one, as the end of an error's sentence; "" where none is near."""
-    import difflib  # for errors alone
+    difflib = imported("difflib", None)  # for errors alone
 
     by_lower = {one.lower(): one for one in known}
     found = difflib.get_close_matches(name.lower(), by_lower, 1) if isinstance(name, str) and len(name) < 100 else []
@@ -111,7 +113,7 @@ def for_attribute(name: str, known: Iterable[str]) -> str:
 
 def for_operation(name: str, known: Sequence[str]) -> str:
     """How a function that is no operation gets a gradient, as the end of an error's sentence; `known` have one."""
-    import difflib  # for errors alone
+    difflib = imported("difflib", None)  # for errors alone
 
     found = _OPERATIONS.get(name) or f"reduce_{name}"
     near = [found] if found in known else difflib.get_close_matches(name, known, 1)

@@ -24,7 +24,7 @@ loading = threading.RLock()
 
 
 def imported(name: str, package: str | None) -> ModuleType:
-    """A module of this package, relative to `package`, imported now if nobody has needed it yet."""
+    """A module of this package, relative to `package`, or of Python, imported now if nobody has needed it yet."""
     with loading:
         return importlib.import_module(name, package)
 

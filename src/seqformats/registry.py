@@ -330,7 +330,7 @@ def gradients() -> dict[Callable[..., Any], Rule]:
     A module of operations enters its rules when it is loaded, which is when one of its names is first asked for; so
     those that nobody has asked for yet are loaded here.
     """
-    import pkgutil  # which takes as long to load as a tenth of this package
+    pkgutil = imported("pkgutil", None)  # which takes as long to load as a tenth of this package
 
     imported(".gradients.vjp", __package__)
     for module in pkgutil.iter_modules(imported(".operations", __package__).__path__):

@@ -234,3 +234,24 @@ def test_unknown_fields_and_other_models(models):
     assert sf.hf.search_options(model, lang_to_id=None)["rule"] == "greedy"
     with pytest.raises(TypeError, match="object has no generation_config"):
         sf.hf.search_options(object())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_beams", "3"),
+        ("num_beams", [3]),
+        ("max_new_tokens", "5"),
+        ("min_length", "a"),
+        ("no_repeat_ngram_size", "a"),
+        ("bad_words_ids", 5),
+        ("bad_words_ids", [5]),
+        ("suppress_tokens", 5),
+        ("begin_suppress_tokens", 5),
+        ("exponential_decay_length_penalty", 5),
+        ("exponential_decay_length_penalty", (2,)),
+    ],
+)
+def test_fields_of_another_kind(models, name, value):
+    with pytest.raises(TypeError, match=rf"{name} must be .*\[SF3"):
+        sf.hf.search_options(set_up(models["gpt2"]), PROMPTS, **{name: value})

@@ -425,3 +425,15 @@ def test_a_bar(table, capsys):
     assert "reading: 100%" in shown
     made(table)
     assert capsys.readouterr().err == ""
+
+
+def test_columns_of_types_that_are_not_read():
+    import pyarrow as pa
+
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3]), pa.array([[1], [2]]))
+    lists = pa.ListArray.from_arrays([0, 2, 3], pa.RunEndEncodedArray.from_arrays(pa.array([2, 3]), pa.array([1, 2])))
+    both = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([[1], [2]]), pa.array(["a", "b"])])
+    for column in (runs, lists, both):
+        for source in (column, pa.chunked_array([column]), pa.table({"x": column})):
+            with pytest.raises(sf.StructureError, match=r"row 0: .* not read here.*\[SF304\]"):
+                list(sf.batches(source, max_items=9))

@@ -16,7 +16,7 @@ WRONG = {
     **{f"{slot} is None": f"s.{slot} = None" for slot in ("lengths", "offsets", "n", "rows", "longest")},
     **{
         f"{name} is None": f'object.__setattr__(x, "{name}", None)'
-        for name in ("_shape", "_structure", "_dtype", "data")
+        for name in ("_shape", "_structure", "_dtype", "DATA")
     },
     "_shape is a list": 'object.__setattr__(x, "_shape", [3])',
     "_structure is an array": 'object.__setattr__(x, "_structure", np.zeros(9))',
@@ -56,6 +56,7 @@ def tried(kind):
                 print(name, "ends with", status)
             continue
         x = known["x"]
+        wrong = wrong.replace("DATA", "items" if kind == "List" else "data")
         exec(wrong, {"x": x, "s": x._structure, "np": np})
         for call in known["calls"].values():
             try:
@@ -69,7 +70,7 @@ def tried(kind):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each way has a process of its own, which is forked")
-@pytest.mark.parametrize("kind", ["Ragged", "Masked"])
+@pytest.mark.parametrize("kind", ["Ragged", "Masked", "Padded", "Packed", "LoD", "List"])
 def test_calls_of_a_batch_with_wrong_slots(kind):
     here = pathlib.Path(__file__).parent
     script = f"import sys; sys.path[:0] = [{str(here)!r}, {str(here.parent)!r}]\n"

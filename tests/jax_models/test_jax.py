@@ -489,6 +489,7 @@ def test_arrays_that_cannot_be_batches():
         sf.Ragged(gone, [3])
     with pytest.raises(sf.StructureError, match="deleted or donated"):
         sf.convert(x, sf.Masked)
+    assert repr(x).startswith("Ragged(shape (3,)")
     with pytest.raises(TypeError, match="key_data"):
         sf.Ragged(jax.random.split(jax.random.key(0), 3), [3])
     with pytest.raises(TypeError, match="less than a byte"):

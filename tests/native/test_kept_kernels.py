@@ -188,3 +188,52 @@ def test_what_cannot_be_kept_runs_all_the_same():
     assert digest_of(of_thing) == ""
     assert digest_of(lambda x: sf.convert(x)) != digest_of(lambda x: x)
     assert digest_of(of_itself) == digest_of(of_itself) != ""
+
+
+# A text whose machine code is another with the one word or with the other, which are in nothing but what it names.
+PAIRS = {
+    "fields of a named tuple": (
+        "from collections import namedtuple\nT = namedtuple('T', '{}')\nt = T(1, 2)\ndef f(): return t.a",
+        ("a b", "b a"),
+    ),
+    "fields of an array": (
+        "import numpy as np\nt = np.array([(1, 2)], [(name, 'i8') for name in '{}'])\ndef f(): return t[0].a",
+        ("ab", "ba"),
+    ),
+    "fields of a scalar": (
+        "import numpy as np\nt = np.array([(1, 2)], [(name, 'i8') for name in '{}'])[0]\ndef f(): return t.a",
+        ("ab", "ba"),
+    ),
+    "another name of a member": (
+        "from enum import Enum\nE = Enum('E', [('A', 1), ('B', 2), ('C', {})])\ndef f(): return E.C.value",
+        ("1", "2"),
+    ),
+    "where an error is caught": (
+        "def f(g, h):\n try:\n  g()\n{}",
+        (
+            "  h()\n  return 0\n except ValueError:\n  return 1",
+            " except ValueError:\n  return 1\n else:\n  h()\n  return 0",
+        ),
+    ),
+}
+
+
+def digest_of_text(text):
+    from seqformats.native.dependencies import digest_of
+
+    made = {"__name__": "made"}
+    exec(text, made)
+    return digest_of(made["f"])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_digests_tell_apart(name):
+    text, words = PAIRS[name]
+    first, again, other = (digest_of_text(text.format(word)) for word in (words[0], *words))
+    assert first == again != other
+    assert other
+
+
+def test_no_digest_where_names_are_asked_for():
+    assert digest_of_text("import string\ndef f(): return string.digits")
+    assert not digest_of_text("import string\ndef f(): return getattr(string, 'digits')")

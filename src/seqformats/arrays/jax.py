@@ -81,7 +81,7 @@ class Jax(Library):
 
     def device(self, x: JaxArray) -> str:
         # what is traced says nothing of a device, and most likely runs on the default one
-        device = self.jax.devices()[0] if isinstance(x, (Cell, self.tracer)) else next(iter(x.devices()))
+        device = self.jax.devices()[0] if isinstance(x, (Cell, self.tracer)) else next(iter(x.sharding.device_set))
         return "cpu" if device.platform == "cpu" and not device.id else f"{device.platform}:{device.id}"
 
     def contiguous(self, x: JaxArray) -> bool:

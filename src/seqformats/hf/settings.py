@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import has_items
 from ..beam import (
     BannedTokens,
     Constraint,
@@ -22,6 +23,7 @@ from ..beam import (
 from ..beam.names import HINTS
 from ..beam.prompts import prompts_of
 from ..errors import KIND, TOGETHER, said
+from ..formats.structure import whole
 
 TAKEN = """
     max_length max_new_tokens min_length min_new_tokens early_stopping do_sample num_beams num_return_sequences
@@ -44,6 +46,9 @@ IGNORED = {
 }
 """Fields that say nothing to a search, by the reason."""
 _READ, _IGNORED = frozenset(TAKEN.split()), frozenset(" ".join(IGNORED.values()).split())
+_WHOLE = ("num_beams", "num_return_sequences", "no_repeat_ngram_size")
+_LENGTHS = ("max_length", "max_new_tokens", "min_length", "min_new_tokens")  # which may be one a source
+_LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens", "exponential_decay_length_penalty")
 _SAMPLING = frozenset(["top_h", "epsilon_cutoff", "eta_cutoff"])  # these act only where tokens are drawn
 _SCORES = "is no option here: let a function on_scores do it"
 REFUSED: Mapping[str, tuple[tuple[object, ...], str]] = {
@@ -184,7 +189,25 @@ def _settings(model: Any, changes: Mapping[str, object]) -> dict[str, Any]:
             continue  # the order of tokens stays
         if not any(type(value) in (type(one), int, float) and value == one for one in silent):
             raise _unfit(name, value, f"{remedy}; then give {name}=None")
+    _check_kinds(given)
     return {name: given[name] for name in given if name in _READ}
+
+
+def _check_kinds(given: Mapping[str, Any]) -> None:
+    """TypeError for what is no number, or no list, where there must be one."""
+    for name in (*_WHOLE, *_LENGTHS):
+        value = given.get(name, 0)
+        if name in _WHOLE or not has_items(value):
+            whole(value, name)
+    for name in _LISTS:
+        value = given.get(name, [])
+        if not has_items(value):
+            raise KIND(f"{name} must be a list, not {said(value)}")
+        if name == "bad_words_ids" and not all(map(has_items, value)):
+            raise KIND(f"{name} must be a list of lists, not {said(value)}")
+    decay = given.get("exponential_decay_length_penalty")
+    if decay is not None and len(decay) != 2:
+        raise KIND(f"exponential_decay_length_penalty must be a start and a factor, not {said(decay)}")
 
 
 def _unfit(name: str, value: object, remedy: str) -> Exception:

@@ -86,8 +86,8 @@ def _nulls(row: Any, pa: Any) -> str:
                 return f'{subject}; missing="empty" makes such sequences empty'
             subject = "it is null" if subject == "it" else "an item in it is null"
             return f"{subject}; items=0, say, gives what such ones become"
-        if not pa.types.is_nested(row.type) or pa.types.is_struct(row.type) or pa.types.is_map(row.type):
-            return ""
+        if pa.types.is_struct(row.type) or pa.types.is_map(row.type) or not hasattr(row, "flatten"):
+            return ""  # no list: what is nested may be a union, or runs
         row, subject = row.flatten(), "in it"
     return ""
 

@@ -18,7 +18,7 @@ from . import cpu, store
 from .code import compiler, stamp_of_parts
 from .digest import digest
 
-FORMAT = 1
+FORMAT = 2
 """Of what is kept beside such a digest, changed when it is to be read otherwise."""
 _MOST = 1 << 20  # bytes of an array that is compiled in
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
@@ -74,18 +74,20 @@ def _described(x: Any, seen: Seen, top: bool = False) -> Any:
     if isinstance(x, enum.Enum):
         return "member", type(x).__qualname__, x.name, _described(x.value, seen)
     if isinstance(x, np.generic):
-        return "scalar", x.dtype.str, x.tobytes()
+        return "scalar", repr(x.dtype), x.tobytes()
     if isinstance(x, np.ndarray) and not x.dtype.hasobject and x.nbytes <= _MOST:
-        return "array", type(x).__name__, x.dtype.str, x.shape, x.flags.c_contiguous, digest(x.tobytes())
+        return "array", type(x).__name__, repr(x.dtype), x.shape, x.flags.c_contiguous, digest(x.tobytes())
     if isinstance(x, tuple):
-        return "tuple", type(x).__qualname__, tuple(_described(part, seen) for part in x)
+        fields = getattr(type(x), "_fields", ())  # of a named tuple, which says where each is
+        return "tuple", type(x).__qualname__, fields, tuple(_described(part, seen) for part in x)
     if isinstance(x, CodeType):
         return _of_code(x, seen)
     function = getattr(x, "py_func", x)
     if isinstance(function, FunctionType):
         return _of_function(x, function, seen, top)
     if isinstance(x, type) and issubclass(x, enum.Enum):
-        return "members", x.__qualname__, tuple(_described(member, seen) for member in x)
+        members = x.__members__.items()  # with other names of a member, which an iteration leaves out
+        return "members", x.__qualname__, tuple((name, _described(member, seen)) for name, member in members)
     if _root(x) in _KNOWN and isinstance(x, (type, BuiltinFunctionType, np.ufunc, np.dtype)):
         return "known", _module(x), getattr(x, "__qualname__", None) or repr(x)
     raise LookupError("nobody can say whether this is what it was")
@@ -117,6 +119,8 @@ def _of_global(value: Any, names: set[str], seen: Seen) -> Any:
         return _described(value, seen)
     if value.__name__.partition(".")[0] in _KNOWN:
         return value.__name__
+    if "getattr" in names:  # by which a function may read more of a module than it names
+        raise LookupError("nobody can say whether this is what it was")
     if id(value) in seen:
         return seen[id(value)][0]
     seen[id(value)] = len(seen), value
@@ -128,7 +132,8 @@ def _of_code(code: CodeType, seen: Seen) -> Any:
     """Bytecode without the file and the lines that it stands in."""
     constants = tuple(_described(part, seen) for part in _constants(code))
     arguments = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
-    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, arguments
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return code.co_code, code.co_exceptiontable, constants, names, arguments
 
 
 def _constants(code: CodeType) -> Iterator[Any]:

@@ -37,10 +37,7 @@ from .language import TYPE_OF, at, inside, keep, let_go, new_object, peek, poke,
 def kind_of(common: int, x: int) -> int:
     """`kind_to_fill`, but 0 for an object whose constructor has not run, or whose private slots were changed."""
     about = kind_to_fill(common, x)
-    if about == 0 or not is_filled(about, x) or not has_structure(common, peek(x + at(about, STRUCTURED))):
-        return 0
-    shape = peek(peek(x + at(about, SHAPE)) + TYPE_OF)
-    return about if shape == at(common, TUPLE) or shape == at(common, SHAPE_OF_TENSORS) else 0
+    return about if about != 0 and is_filled(common, about, x) else 0
 
 
 @shared
@@ -59,12 +56,19 @@ def has_structure(common: int, structure: int) -> bool:
 
 
 @shared
-def is_filled(about: int, x: int) -> bool:
-    """Is there something in all slots of an encoding?"""
+def is_filled(common: int, about: int, x: int) -> bool:
+    """Is there something in all slots of an encoding, and what doors follow of the kind that it has to be?"""
     for k in range(at(about, FIELDS)):
         if peek(x + at(about, FIELDS + 1 + k)) == 0:
             return False
-    return True
+    return bool(has_axes(common, peek(x + at(about, SHAPE))) and has_structure(common, peek(x + at(about, STRUCTURED))))
+
+
+@shared
+def has_axes(common: int, shape: int) -> bool:
+    """Is this the shape of an array or of a tensor?"""
+    kind = peek(shape + TYPE_OF)
+    return kind == at(common, TUPLE) or kind == at(common, SHAPE_OF_TENSORS)
 
 
 @shared

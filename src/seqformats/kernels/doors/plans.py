@@ -51,7 +51,7 @@ def plan_for(own: int, one: int, two: int, three: int) -> Any:
 def kind_or_levels(own: int, common: int, x: int) -> Any:
     """What is known of the encoding of an object, one with levels too; 0 for any other."""
     if peek(x + TYPE_OF) == at(own, LOD + TYPE):
-        return own + 8 * LOD if is_filled(own + 8 * LOD, x) else 0
+        return own + 8 * LOD if is_filled(common, own + 8 * LOD, x) else 0
     return kind_of(common, x)
 
 

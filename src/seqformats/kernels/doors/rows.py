@@ -19,11 +19,13 @@ from ...native.words import (
     ROWS,
     SORT_LENGTHS,
     TARGET,
+    TUPLE,
 )
 from .arrays import ARRAY, AXES, DESCR, DIMENSIONS, MOST_AXES, is_tensor, seen, shown
-from .encodings import put_flat, put_number, put_steps
+from .encodings import has_axes, has_structure, put_flat, put_number, put_steps
 from .language import (
     TUPLE_SIZE,
+    TYPE_OF,
     at,
     inside,
     let_go,
@@ -209,8 +211,12 @@ def is_valid(common: int, x: int, addresses: int) -> bool:
 
 @shared
 def is_built(common: int, x: int) -> bool:
-    """Has the constructor of a `List` run?"""
-    return peek(x + at(common, LIST_ITEMS)) != 0 and peek(x + at(common, LIST_STRUCTURED)) != 0
+    """Has the constructor of a `List` run, and are its private slots what they were?"""
+    items, structure = peek(x + at(common, LIST_ITEMS)), peek(x + at(common, LIST_STRUCTURED))
+    shape = peek(x + at(common, LIST_SHAPE))
+    if items == 0 or structure == 0 or shape == 0 or peek(items + TYPE_OF) != at(common, TUPLE):
+        return False
+    return bool(has_axes(common, shape) and has_structure(common, structure))
 
 
 @shared
