@@ -263,7 +263,7 @@ def test_tensors(side):
     compare_in_child(
         repr(side),
         "['f4', 'f4', 'f8', 'i8', 'u1', 'f2', '?', 'c8']",
-        "5",
+        "6",
         "(t.every_call.in_torch,)",
         "t.every_call.in_torch",
     )

@@ -86,12 +86,13 @@ def operand(x: object, what: str = "take x.one and x.two") -> Operand:
 def operand_beside(x: object, like: Array) -> Operand:
     """`operand` for a batch that goes with the array `like`: numbers in lists, of no library, become some of its."""
     found = operand(x)
-    return _brought(found, like) if _is_bare(x) else found
+    return _brought(found, like) if _is_bare(x, found.own) else found
 
 
 def operands_of(*batches: Any) -> list[Operand]:
     """`operand` for batches that go together: lists of numbers are of the library of the first that is none."""
-    found, bare = [operand(x) for x in batches], [_is_bare(x) for x in batches]
+    found = [operand(x) for x in batches]
+    bare = [_is_bare(x, one.own) for x, one in zip(batches, found, strict=True)]
     like = next((one.own._sample() for one, is_bare in zip(found, bare, strict=True) if not is_bare), None)
     if like is None or not any(bare):
         return found
@@ -113,8 +114,10 @@ def _brought(found: Operand, like: Array) -> Operand:
     return found._replace(own=own._with([brought(leaf) for leaf in own._leaves()]))
 
 
-def _is_bare(x: object) -> bool:
-    return isinstance(x, (list, tuple)) and not (x and is_list_of_arrays(x))
+def _is_bare(x: object, own: Encoding) -> bool:
+    """Tell whether these are nested lists of numbers, and not of arrays of some library."""
+    is_list = isinstance(x, (list, tuple)) and not (x and is_list_of_arrays(x))
+    return is_list and type(own._sample()) is np.ndarray
 
 
 def rows_or_batch(x: object) -> Operand:
