@@ -322,3 +322,46 @@ def test_signatures():
     most = {name: 2 if launch.kernel(name).load().does == "calculates" else 1 for name in found}
     most |= dict.fromkeys(("alike_rows", "count_rows"), 4)  # which make items or numbers, numbers or bools
     assert {name: count for name, count in found.items() if count > most[name]} == {}
+
+
+def levels(count):
+    """A batch of one sequence a level, with so many levels."""
+    return sf.LoD(np.ones(2), [[0, 1]] * (count - 1) + [[0, 2]])
+
+
+def lines_run(call):
+    """How many lines of Python run."""
+    found, before = [0], sys.gettrace()
+
+    def trace(frame, event, arg):
+        found[0] += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return found[0]
+
+
+@compiled_only
+def test_offsets_of_all_levels_grow_with_their_number():
+    few, many = levels(50), levels(200)
+    few.absolute(), many.absolute()
+    assert lines_run(many.absolute) <= 5 * lines_run(few.absolute)
+
+
+@compiled_only
+def test_an_error_looks_at_the_first_of_many_numbers():
+    def refused(count):
+        wrong = [1] * count
+
+        def call():
+            with pytest.raises(TypeError, match="SF"):
+                sf.Ragged(wrong, [count])
+
+        call()
+        return lines_run(call)
+
+    assert refused(100_000) <= refused(1_000) + 10
