@@ -153,10 +153,7 @@ smoke: .venv/test.stamp
 # The compiled pass: the files of `make smoke` first, so that the most telling tests fail first, then all others.
 jit: smoke beyond-smoke
 beyond-smoke: .venv/test.stamp
-	$(call COMPILED,.venv) .venv/bin/python -m $(PYTEST) -m '$(ALONE)' $(SMOKE:%=--ignore=tests/%.py) $(NATIVE:%=--ignore=tests/%)
-	$(MEASURED) $(call COMPILED,.venv) .venv/bin/python -m coverage run -m $(PYTEST) -m '$(ALONE)' $(NATIVE:%=tests/%)
-# The folders whose sources do not run where kernels are interpreted: they are measured here.
-NATIVE = native doors numba_types reading
+	$(call COMPILED,.venv) .venv/bin/python -m $(PYTEST) -m '$(ALONE)' $(SMOKE:%=--ignore=tests/%.py)
 
 # Protected pages beside every array, over the kernels of the compiled pass: whatever goes too far is a SIGSEGV, see
 # tests/guard_pages.py.
@@ -168,9 +165,10 @@ interpreted: .venv/test.stamp
 		.venv/bin/python -m coverage run -m $(PYTEST) -m '$(ALONE)'
 
 # The peers (PyTorch, Thinc, transformers, CTranslate2) and what the bridges lead to (Arrow, Hugging Face, the loaders,
-# Ray, Spark and others).
+# Ray, Spark and others).  MEASURE=1 measures what they run of src/.
 test-bridges: .venv-bridges/test.stamp
-	$(MEASURED) $(call COMPILED,.venv-bridges) .venv-bridges/bin/python -m coverage run -m $(PYTEST) -m 'peers or bridges'
+	$(if $(MEASURE),$(MEASURED)) $(call COMPILED,.venv-bridges) .venv-bridges/bin/python $(if $(MEASURE),-m coverage run) -m $(PYTEST) \
+		-m 'peers or bridges'
 
 # JAX on the CPU, in an environment of its own.
 test-jax: .venv-jax/test.stamp
@@ -197,7 +195,7 @@ PYTHONS ?= $(shell for minor in 11 12 13 14; do \
 # --- nightly ---------------------------------------------------------------------------------------------------------
 
 # What takes hours, all of it even where a part fails; each part alone is `make nightly-PART`.
-PARTS = simulator bounds long long-bridges sanitizer pythons oldest newest thinc jax wheel
+PARTS = simulator bounds long long-bridges sanitizer pythons oldest newest thinc jax wheel coverage
 nightly:
 	$(MAKE) --keep-going $(PARTS:%=nightly-%)
 
@@ -253,6 +251,12 @@ nightly-releases: .venv-nightly/$(NAME)/test.stamp
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(if $(RELEASES),,--constraint '$(CONSTRAINTS)') \
 		--editable '.$(EXTRA)' $(foreach one,$(RELEASES),'$(one)')
 	@touch $@
+
+# The coverage of all of src/: peers and bridges are measured too, which takes half as long again.
+nightly-coverage:
+	$(MAKE) interpreted test-jax
+	$(MAKE) test-bridges MEASURE=1
+	$(MAKE) coverage
 
 # Machine code for every level of CPUs, in a wheel that is built anew.
 nightly-wheel: .venv-wheel/test.stamp
