@@ -71,7 +71,7 @@ class Frames(NamedTuple):
         return Ragged._sealed(x, inner)
 
     def logits(self, normalised: object) -> int:
-        """How kernels are told whether frames are to be normalised; see `best_known`."""
+        """Tell kernels whether frames are to be normalised; see `best_known`."""
         return {"float16": -1, "bfloat16": -2}.get(name_of(self.at), 0) if flag(normalised, "normalised") else 1
 
     def check(self, counts: Array) -> None:

@@ -11,13 +11,13 @@ from ..errors import KIND, TOGETHER, code_of, said
 from .memory import Memory
 
 Mode: TypeAlias = Literal["even", "padded", "joined"]
-"""How rows begin: with as many tokens each, with padding, or at different times."""
+"""Ways in which rows begin: with as many tokens each, with padding, or at different times."""
 _TRIED: WeakKeyDictionary[Any, dict[Mode, str]] = WeakKeyDictionary()
 """By model, and by how rows begin: why it cannot be searched, or "" if it can."""
 _KNOWN = {"moshi": "its cache keeps the keys of a window, while it attends to all"}
 """By type of model: what a short trial would not show."""
 _CLOSE, _ROUNDINGS = 1e-4, 16
-"""How far scores may be apart in a trial, as a part of their range: at least, and in roundings of the dtype."""
+"""Tolerance of scores in a trial, as a part of their range: at least, and in roundings of the dtype."""
 
 
 class Inputs:
@@ -153,7 +153,7 @@ class Inputs:
 
 
 def _tolerance(torch: Any, scores: Any) -> float:
-    """How far scores may be apart by rounding; devices may round float32 to TF32."""
+    """Return the tolerance of scores for rounding; devices may round float32 to TF32."""
     rounding: float = torch.finfo(scores.dtype).eps
     if scores.device.type != "cpu":
         rounding = max(rounding, 2**-11)

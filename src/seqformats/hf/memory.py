@@ -1,4 +1,4 @@
-"""What a model of transformers remembers of each row of a search."""
+"""Memory of a model of transformers for each row of a search: ids, padding, cache, encoded source."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ def _forced_end(forced: list[int], options: Mapping[str, Any]) -> Constraint:
 
 
 def _sampling(settings: Mapping[str, Any], seed: Any) -> Sample:
-    """What is drawn, in the order of `generate`."""
+    """Return the sampling options, in the order of `generate`."""
     top_k = settings.get("top_k", _DEFAULT_TOP_K)
     return Sample(
         seed,

@@ -74,7 +74,7 @@ class Sequences:
 
     @once
     def there(self) -> Array:
-        """Where the rectangle holds an item."""
+        """Mark the places of the rectangle that hold an item."""
         return np.arange(self.longest) < self.lengths[:, None]
 
     def side_by_side(self, items: Value, fill: Operand) -> Value:

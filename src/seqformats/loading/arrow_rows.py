@@ -70,7 +70,7 @@ def _first_wrong(column: Any, name: Hashable, wanted: Wanted, pa: Any) -> int:
 
 
 def _nulls(row: Any, pa: Any) -> str:
-    """What is null in a row, and what stands for it; "" where nothing is, and where the row is broken."""
+    """Describe what is null in a row, and what stands for it; "" where nothing is, and where the row is broken."""
     subject = "it"
     if isinstance(row, pa.ChunkedArray):
         row = next((chunk for chunk in row.chunks if len(chunk)), pa.nulls(0))

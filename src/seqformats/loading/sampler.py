@@ -245,7 +245,7 @@ class BucketSampler:
 
 
 def _workers() -> int:
-    """How many workers the loader has that is asking for an iterator now; 0 where none is asking.
+    """Count the workers of the loader that is asking for an iterator now; 0 where none is asking.
 
     A sampler is told of no loader, so the callers are looked at, once an epoch.
     """

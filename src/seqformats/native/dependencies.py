@@ -1,4 +1,4 @@
-"""What the code of a compiled function of the user depends on, as a digest of all of it.
+"""Digest of everything that the code of a compiled function of the user depends on.
 
 A function is its bytecode, its defaults, the values that it closes over and the globals that it names, which Numba
 compiles in as constants; and all of that of each compiled function among these.
@@ -19,7 +19,7 @@ from .code import compiler, stamp_of_parts
 from .digest import digest
 
 FORMAT = 2
-"""Of what is kept beside such a digest, changed when it is to be read otherwise."""
+"""Version of what is kept beside such a digest, changed when it is to be read otherwise."""
 _MOST = 1 << 20  # bytes of an array that is compiled in
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
 _KNOWN = {"builtins", "cmath", "math", "numba", "numpy", "operator"}

@@ -216,7 +216,7 @@ def powers_times(
     width: int,
     structure: Structure,
 ) -> None:
-    """What `spread_exp` does."""
+    """Calculate what `spread_exp` does."""
     rows, data, _logs = given
     top, total = powers_of(library, data, out, *args, width, structure)
     factors = library.empty((structure.n * width,), out.dtype, out)

@@ -255,7 +255,7 @@ def node(name: str) -> Callable[..., Any]:
 
 
 def refused(name: str) -> Callable[..., Any]:
-    """What is read in place of a public function that no graph holds."""
+    """Make what stands in place of a public function that no graph holds."""
     why = f"{name}; conversions, reductions, attention, losses and what docs/models.md lists go into one"
 
     def read(*args: Any, **options: Any) -> Any:  # noqa: ARG001
