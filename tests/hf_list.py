@@ -118,7 +118,7 @@ MORE = {
     "xmod": {"default_language": "en_XX"},
     "zaya": {"num_experts_per_tok": 1},
 }  # fmt: skip
-"""What a configuration needs beside the sizes; None for a size that it is not given."""
+"""Settings that a configuration needs beside the sizes; None for a size that it is not given."""
 _T5 = {"tie_word_embeddings": False, "dense_act_fn": "relu", "head_dim": None}
 OF_PAIRS = {
     **dict.fromkeys(["mt5", "switch_transformers", "t5", "umt5"], _T5),

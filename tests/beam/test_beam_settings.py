@@ -35,7 +35,7 @@ def set_up(model, **fields):
 
 
 def generated(model, given):
-    """What `generate` finds for one source: hypotheses without the prompt, up to the end, and their scores."""
+    """Return what `generate` finds for one source: hypotheses without the prompt, up to the end, and their scores."""
     import torch
 
     with torch.no_grad():
@@ -215,7 +215,7 @@ def test_fields_that_cannot_be_taken(models, name):
 
 
 def test_every_field_of_this_release_has_a_place():
-    """It is taken, ignored for a reason, or refused with a remedy; none is two of these."""
+    """Each field is taken, ignored for a reason, or refused with a remedy; none is two of these."""
     transformers = pytest.importorskip("transformers")
     from seqformats.hf import settings
 

@@ -603,7 +603,7 @@ def test_workers_divide_the_rows(name, options):
 
 
 def test_workers_divide_rows_that_are_left():
-    """What is too long is left out before rows are divided, and an error names the row of the source."""
+    """Rows that are too long are left out before rows are divided, and an error names the row of the source."""
     rows = [[i] * (50 if i % 2 else 3) for i in range(20)]
     assert sorted(set(rows_of_workers(lambda: rows, 2, workers="divide", too_long="drop"))) == list(range(0, 20, 2))
     with pytest.raises(sf.StructureError, match="row 1 has 50 items"):

@@ -1,4 +1,4 @@
-"""What is handed out of a structure is never the array that kernels walk over, whatever is done to it."""
+"""Arrays that a structure hands out are never those that kernels walk over, whatever is done to them."""
 
 import dataclasses
 
@@ -63,7 +63,7 @@ def readers(x):
 
 
 def results(x):
-    """What kernels make of it, by every way that a structure goes: doors, the general way, the order."""
+    """Return results of kernels by every way that a structure goes: doors, the general way, the order."""
     made = [sf.convert(x, list), sf.convert(sf.reverse(x), list), np.asarray(sf.reduce_sum(x)).tolist(), len(x)]
     made += [sf.convert(sf.convert(x, kind), list) for kind in (sf.Ragged, sf.Masked, sf.Padded, sf.Packed)]
     made += [sf.convert(x[[0, len(x) - 1]], list), sf.convert(x[1:], list), sf.convert(sf.repeat(x, 2), list)]

@@ -165,9 +165,9 @@ OTHERS = {
     "spread_rows": [back_of(sf.reduce_mean, rows=len(LENGTHS)), back_of(sf.reduce_sqrt, rows=len(LENGTHS))],
     "add_rows": [back_of(sf.gather, [[0, -1][:length] for length in LENGTHS], rows=sum(min(n, 2) for n in LENGTHS))],
 }
-"""Those without one, or which are gradients themselves."""
+"""Formulas without a gradient, or which are gradients themselves."""
 SHARES = ("logsumexp_rows", "softmax_rows", "class_losses", "deviation")
-"""Those whose gradients are differences of shares of 1."""
+"""Formulas whose gradients are differences of shares of 1."""
 CALLS = {**FLOATS, **OTHERS}
 EACH = [(name, k) for name in CALLS for k in range(len(CALLS[name]))]
 

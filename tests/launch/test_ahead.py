@@ -1,4 +1,4 @@
-"""What `python -m seqformats compile --gpu` makes is all that the launcher asks for, whatever the dtype of the items.
+"""`python -m seqformats compile --gpu` makes all that the launcher asks for, whatever the dtype of the items.
 
 Every operation goes its way up to the start of its kernels, beside a driver that runs none.  Kernels that move rows,
 and those whose counts operations wait for, run on the host instead; the results of all others are zeros.
@@ -104,7 +104,7 @@ def test_all_that_is_asked_for_is_compiled_ahead(monkeypatch):
 
 
 def test_the_calls_reach_their_kernels(monkeypatch):
-    """Where most calls failed before their kernels, the test above would see nothing."""
+    """Most calls reach their kernels; else the test above would see nothing."""
     asked = asked_of(monkeypatch, ["f4"], 12)
     missing = {"reduce_sum", "sort", "softmax", "window", "topk", "cross_entropy"} - set().union(*asked.values())
     assert not missing

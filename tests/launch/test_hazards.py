@@ -128,7 +128,7 @@ def same_place_from_threads(x, out):
 
 
 def read_from_other_blocks(x, out):
-    """What they have written in this launch, with nothing that says it is there."""
+    """Return places written in this launch, with nothing that says they are there."""
     k, block = gpu.threadIdx.x, gpu.blockIdx.x
     out[8 * block + k] = x[k]
     gpu.syncthreads()
@@ -223,7 +223,7 @@ def calls(rng, longest):
 
 
 def hazards(rng, longest, count):
-    """What is found in so many calls."""
+    """Return the findings of so many calls."""
     found = []
     for call in itertools.islice(calls(rng, longest), count):
         try:
