@@ -105,7 +105,12 @@ def test_the_page_has_a_section_for_each():
 
 
 # The pass in which there is the library that an example needs.
-PASSES = {"jax": pytest.mark.jax, "pyarrow": pytest.mark.bridges, "torch": pytest.mark.peers}
+PASSES = {
+    "jax": pytest.mark.jax,
+    "pyarrow": pytest.mark.bridges,
+    "torch": pytest.mark.peers,
+    "transformers": pytest.mark.bridges,
+}
 
 
 def needed(code):

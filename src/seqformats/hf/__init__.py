@@ -3,6 +3,7 @@
 from .collator import Collator
 from .datasets import ArrowMap, arrow_map
 from .encodings import from_encodings
+from .models import by_length, padding_free
 from .settings import search_options
 from .steps import decoder_step, encoder_decoder_step
 
@@ -10,8 +11,10 @@ __all__ = [
     "ArrowMap",
     "Collator",
     "arrow_map",
+    "by_length",
     "decoder_step",
     "encoder_decoder_step",
     "from_encodings",
+    "padding_free",
     "search_options",
 ]

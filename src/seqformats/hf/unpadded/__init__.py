@@ -1,0 +1,1 @@
+"""Models of transformers over one row of all tokens of a batch, without padding."""
