@@ -508,6 +508,9 @@ CALLS = {
     "cross_entropy": lambda rng: sf.cross_entropy(
         given(rng, batch), given(rng, pick(rng, [batch, integers])), **loss_options(rng)
     ),
+    "linear_cross_entropy": lambda rng: sf.linear_cross_entropy(
+        given(rng, batch), given(rng, array), given(rng, pick(rng, [batch, integers])), **loss_options(rng)
+    ),
     "scatter": lambda rng: sf.scatter(given(rng, array), given(rng, batch), given(rng, batch)),
     "window": lambda rng: sf.window(given(rng, batch), given(rng, small), given(rng, small)),
     "ngrams": lambda rng: sf.ngrams(given(rng, batch), given(rng, small), **options(rng, "fill")),

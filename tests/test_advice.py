@@ -25,7 +25,7 @@ FACTS = re.compile(
     r"what has |"
     r'relative offsets|sequences end|a mask is|all must|GPUs here|numba-cuda|offsets must|where several|"\{\}" stops|'
     r'"longest_first"|with prompts|result\(\) has|these must|the (ids|tokenizer)|a (tuple|batch|fast) |flatten|'
-    r"start \{|"
+    r"start \{|hidden is|"
     r"kernels for|base is|logits are|q is|x is|floats and complex|an array of targets|it is built|pip install|"
     r"\{\} (has|positions)|$)"
 )

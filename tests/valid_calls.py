@@ -192,6 +192,16 @@ CALLS = {
         "label_smoothing": 0.0,
         "reduction": "sequence",
     },
+    "linear_cross_entropy": lambda: {
+        "hidden": rows(),
+        "weight": np.arange(16.0).reshape(4, 4) / 16,
+        "targets": sf.Ragged(np.array([3, 1, 2, 0, 3]), LENGTHS),
+        "bias": None,
+        "ignore": None,
+        "label_smoothing": 0.0,
+        "reduction": "sequence",
+        "chunk": None,
+    },
     "ctc_align": lambda: {"log_probs": frames(), "targets": [[1], [], [2]], "blank": 0, "normalised": True},
     "ctc_beam_search": lambda: {
         "log_probs": frames(),

@@ -85,6 +85,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.join import concat, interleave
     from .operations.levels import flatten_levels, nest, split, split_at
     from .operations.library import astype, to, to_device
+    from .operations.linear_loss import linear_cross_entropy
     from .operations.loss import cross_entropy
     from .operations.map_sequences import map_sequences
     from .operations.masking import MaskedTokens, SpanCorrupted, corrupt_spans, mask_tokens
@@ -207,6 +208,7 @@ __all__ = [
     "kernel",
     "lengths",
     "levenshtein",
+    "linear_cross_entropy",
     "log_softmax",
     "map_sequences",
     "mask",
@@ -331,6 +333,7 @@ _LATER = {
     "corrupt_spans": "operations.masking",
     "cross": "operations.cross",
     "cross_entropy": "operations.loss",
+    "linear_cross_entropy": "operations.linear_loss",
     "ctc_align": "ctc",
     "ctc_beam_search": "ctc",
     "ctc_greedy": "ctc",

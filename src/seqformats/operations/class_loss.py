@@ -249,7 +249,7 @@ def loss_of(own: Encoding, right: Encoding, each: int, ignore: object, smoothing
     part = share(smoothing, "label_smoothing")
     ignored = (0, 0) if ignore is None else (label(ignore), 1)
     kind = in_floats(name, "a cross entropy")[0]
-    counts = _counts(right, classes, ignored)
+    counts = counts_of(right, classes, ignored)
     if type(counts) is not np.ndarray:
         scale = _scale_in_program(library, counts, each, kind)
     elif each == SEQUENCE:
@@ -274,7 +274,7 @@ def _scale_in_program(library: Library, counts: Array, each: int, kind: str) -> 
     return library.astype(1.0 / library.where(counts > 0, counts, 1), kind)
 
 
-def _counts(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
+def counts_of(right: Encoding, classes: int, ignored: tuple[int, int]) -> Array:
     """How many targets of each sequence count, on the host; IndexError where one is no class.
 
     Where a program is traced, nobody can look at targets, and how many count is a value of the program.

@@ -16,7 +16,7 @@ from .annotations import B, Batch, Flat, Nested
 from .class_loss import HOLDING, ITEM, LOSING, ONE, SEQUENCE, UNSMOOTHED, call_of_held, loss_of
 from .reduction import operand_of_reduction
 
-_REDUCTIONS = {"mean": ONE, "sequence": SEQUENCE, "none": ITEM}
+REDUCTIONS = {"mean": ONE, "sequence": SEQUENCE, "none": ITEM}
 
 
 @overload
@@ -123,7 +123,7 @@ def cross_entropy(
     >>> sf.cross_entropy(scores, [[1, -100], [0]], ignore=-100, reduction="none").data.round(4)
     array([0.2877, 0.    , 0.2231])
     """
-    each = _REDUCTIONS.get(reduction) if isinstance(reduction, str) else None
+    each = REDUCTIONS.get(reduction) if isinstance(reduction, str) else None
     found = LOSING.enter(logits, targets, ignore, each, label_smoothing)
     return _prepared(logits, targets, ignore, label_smoothing, reduction).run() if found is None else found
 
@@ -131,14 +131,14 @@ def cross_entropy(
 def _prepared(
     logits: Batch, targets: Batch | Integers, ignore: int | None, label_smoothing: float, reduction: object
 ) -> Call[Any]:
-    if not isinstance(reduction, str) or reduction not in _REDUCTIONS:
-        raise CHOICE(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, not {said(reduction)}")
-    each = _REDUCTIONS[reduction]
+    if not isinstance(reduction, str) or reduction not in REDUCTIONS:
+        raise CHOICE(f"reduction must be one of {', '.join(map(repr, REDUCTIONS))}, not {said(reduction)}")
+    each = REDUCTIONS[reduction]
     held = HOLDING.enter(logits, targets, ignore, each, label_smoothing)
     if held is not None:
         return call_of_held(logits, held)  # type: ignore[arg-type]  # who has come through a door is an encoding
     own, result, gradient = to_be_summed(operand(logits) if each == ITEM else operand_of_reduction(logits))
-    right = _targets(targets, own)
+    right = targets_of(targets, own)
     loss = loss_of(own, right, each, ignore, label_smoothing)
 
     def rule(x: Encoding, back: bool) -> tuple[Any, Pullback | None]:
@@ -158,7 +158,7 @@ def _prepared(
 with_rule(cross_entropy, _prepared)
 
 
-def _targets(given: Any, own: Encoding) -> Encoding:
+def targets_of(given: Any, own: Encoding) -> Encoding:
     """The targets as an encoding in one array, with one level, of integers that are no uint64."""
     structure, sample = own._structure, own._sample()
     if is_array(given):
