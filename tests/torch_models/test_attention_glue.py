@@ -159,3 +159,32 @@ def test_wrong_calls_of_varlen():
         sf.torch.varlen(q, names="xformers")
     with pytest.raises(sf.StructureError):
         sf.torch.varlen([2**31])
+
+
+def test_arguments_of_each_library():
+    """Names, padded offsets, copies on the host, the longest as a tensor."""
+    q, k = sf.Ragged(torch.zeros(6, 2, 4), [1, 5]), sf.Ragged(torch.zeros(4, 2, 4), [4, 0])
+    for names, keys in {
+        "hf": ["cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k"],
+        "te": ["cu_seqlens_q", "cu_seqlens_kv", "max_seqlen_q", "max_seqlen_kv"],
+        "megatron": ["cu_seqlens_q", "cu_seqlens_kv", "max_seqlen_q", "max_seqlen_kv"],
+    }.items():
+        found = sf.torch.varlen(q, k, names=names, max_as="tensor")
+        assert [found[key].tolist() for key in keys] == [[0, 1, 6], [0, 4, 4], 5, 4]
+        assert {found[key].dtype for key in keys} == {torch.int32}
+    assert found["cu_seqlens_q_padded"] is found["cu_seqlens_q"]
+    assert found["qkv_format"] == "thd"
+    masked = sf.torch.varlen(sf.convert(q, sf.Masked), names="te")
+    assert masked["cu_seqlens_q_padded"].tolist() == masked["cu_seqlens_kv_padded"].tolist() == [0, 5, 10]
+    assert masked["cu_seqlens_q"].tolist() == [0, 1, 6]
+    linear = sf.torch.varlen(q, names="fla")
+    assert linear["cu_seqlens"].tolist() == linear["cu_seqlens_cpu"].tolist() == [0, 1, 6]
+    assert linear["cu_seqlens"].dtype is torch.int64
+    with pytest.raises(sf.StructureError, match="leave k out"):
+        sf.torch.varlen(q, k, names="fla")
+    with pytest.raises(sf.StructureError, match="pad the Masked on the right"):
+        sf.torch.varlen(sf.convert(q, sf.Masked, side="left"), names="te")
+    with pytest.raises(ValueError, match="names must be one of"):
+        sf.torch.varlen(q, names="xformers")
+    with pytest.raises(ValueError, match="max_as must be"):
+        sf.torch.varlen(q, max_as="float")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import NUMPY, Array
 from ..errors import ARGUMENT, CHOICE, COUNTS, KIND, OVERFLOW, needed, said
+from ..formats import Masked
 from ..formats.structure import Structure, whole
 from ..launch.kernel import kernel
 from ..limits import allocated
@@ -25,10 +26,21 @@ BlockMask: TypeAlias = Any  # torch.nn.attention.flex_attention.BlockMask
 NAMES = {
     "flash_attn": ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"),
     "torch": ("cu_seq_q", "cu_seq_k", "max_q", "max_k"),
+    "hf": ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k"),
+    "te": ("cu_seqlens_q", "cu_seqlens_kv", "max_seqlen_q", "max_seqlen_kv"),
+    "megatron": ("cu_seqlens_q", "cu_seqlens_kv", "max_seqlen_q", "max_seqlen_kv"),
+    "fla": ("cu_seqlens",),
 }
+"""Names of the cumulated lengths and the longest, of queries and keys, in each library."""
 
 
-def varlen(q: Lengths, k: Lengths | None = None, *, names: str = "flash_attn") -> dict[str, Any]:
+def varlen(
+    q: Lengths,
+    k: Lengths | None = None,
+    *,
+    names: str = "flash_attn",
+    max_as: str = "int",
+) -> dict[str, Any]:
     """The keyword arguments of attention over sequences of various lengths.
 
     Parameters
@@ -37,21 +49,30 @@ def varlen(q: Lengths, k: Lengths | None = None, *, names: str = "flash_attn") -
         The sequences of the queries.
     k : the same, optional
         The sequences of the keys and values, as many; by default those of `q`.
-    names : "flash_attn" or "torch"
-        As ``flash_attn.flash_attn_varlen_func`` calls them, or ``torch.nn.attention.varlen.varlen_attn``.
+    names : str
+        Whose names: "flash_attn" for ``flash_attn_varlen_func``; "torch" for ``torch.nn.attention.varlen.varlen_attn``;
+        "hf" for the forward of a model of transformers; "te" for Transformer Engine's ``DotProductAttention``;
+        "megatron" for Megatron's ``PackedSeqParams``; "fla" for flash-linear-attention.
+    max_as : "int" or "tensor"
+        How the longest is given: as int, or as a tensor of int32 without an axis, on the host, whose value no compiled
+        program is made for.
 
     Returns
     -------
     dict
         ``cu_seqlens_q``, ``cu_seqlens_k``: int32 tensors ``(n + 1,)`` on the device of `q`, not to be written into;
-        ``max_seqlen_q``, ``max_seqlen_k``: int.  In PyTorch these are ``cu_seq_q``, ``cu_seq_k``, ``max_q``, ``max_k``.
+        ``max_seqlen_q``, ``max_seqlen_k``; in the names of the library.  For "te" and "megatron" also ``qkv_format``,
+        and ``cu_seqlens_q_padded``, ``cu_seqlens_kv_padded``: where each sequence begins in memory, which is elsewhere
+        only for a `Masked`, padded on the right, whose ``data.flatten(0, 1)`` is given.  For "fla" ``cu_seqlens`` and
+        its copy on the host, ``cu_seqlens_cpu``, of int64 both.
 
     Raises
     ------
     ValueError
-        For other `names`.
+        For other `names`, or another `max_as`.
     StructureError
-        For keys of another number of sequences than queries, and for 2^31 rows or more.
+        For keys of another number of sequences than queries, and for 2^31 rows or more; and for keys with "fla", which
+        has one sequence for both.
     TypeError
         If the argument is not a batch.
 
@@ -76,14 +97,37 @@ def varlen(q: Lengths, k: Lengths | None = None, *, names: str = "flash_attn") -
     """
     torch = needed("torch", "torch")
     if names not in NAMES:
-        raise CHOICE.of(ValueError, f'names must be "flash_attn" or "torch", not {said(names)}')
+        raise CHOICE.of(ValueError, f"names must be one of {', '.join(map(repr, NAMES))}, not {said(names)}")
+    if max_as not in ("int", "tensor"):
+        raise CHOICE.of(ValueError, f'max_as must be "int" or "tensor", not {said(max_as)}')
     of_q, like = counted(q)
+    if names == "fla":
+        if k is not None:
+            raise COUNTS("flash-linear-attention has one cu_seqlens for queries and keys; leave k out")
+        ends = tensor_of(of_q, "offsets", like if isinstance(like, torch.Tensor) else torch.empty(0), "int64")
+        return {"cu_seqlens": ends, "cu_seqlens_cpu": tensor_of(of_q, "offsets", torch.empty(0), "int64")}
     of_k = of_q if k is None else counted(k)[0]
     if of_k.n != of_q.n:
         raise COUNTS(f"there are {of_q.n} sequences of queries, but {of_k.n} of keys")
     like = like if isinstance(like, torch.Tensor) else torch.empty(0)
     ends = [tensor_of(structure, "offsets", like, "int32") for structure in (of_q, of_k)]
-    return dict(zip(NAMES[names], (*ends, of_q.longest, of_k.longest), strict=True))
+    longest: list[Any] = [of_q.longest, of_k.longest]
+    if max_as == "tensor":
+        longest = [torch.tensor(each, dtype=torch.int32) for each in longest]
+    made = dict(zip(NAMES[names], (*ends, *longest), strict=True))
+    if names in ("te", "megatron"):
+        begins = [_begins(x, end) for x, end in zip((q, q if k is None else k), ends, strict=True)]
+        made |= {"cu_seqlens_q_padded": begins[0], "cu_seqlens_kv_padded": begins[1], "qkv_format": "thd"}
+    return made
+
+
+def _begins(x: Lengths, ends: Tensor) -> Tensor:
+    """Where sequences begin in memory, ``(n + 1,)``: those of a `Masked` at multiples of its width."""
+    if not isinstance(x, Masked):
+        return ends
+    if x.side != "right":
+        raise ARGUMENT("cumulated lengths are of sequences that begin their rows; pad the Masked on the right")
+    return needed("torch", "torch").arange(len(ends), dtype=ends.dtype, device=ends.device) * x.data.shape[1]
 
 
 def flex_mask(
