@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from . import jax as jax
     from . import loading as loading
     from . import plot as plot
+    from . import rl as rl
     from . import thinc as thinc
     from . import torch as torch
     from .arrow import from_arrow, from_table, to_arrow
@@ -97,6 +98,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.quantiles import reduce_median, reduce_quantile
     from .operations.questions import equal, lengths
     from .operations.rearrange import erase, reshape, reverse, slice
+    from .operations.recurrence import ema, recurrence
     from .operations.reduce import reduce, reduce_logsumexp, reduce_mean, reduce_prod, reduce_sqrt, reduce_sum
     from .operations.risk import minimum_bayes_risk
     from .operations.scatter import scatter
@@ -104,6 +106,7 @@ if TYPE_CHECKING:  # loaded when it is first asked for: a conversion needs none 
     from .operations.show import show
     from .operations.shuffle import shuffle
     from .operations.softmax import cumsum, log_softmax, softmax
+    from .operations.standardize import standardize
     from .operations.steps import TensorArray, shrink
     from .operations.storage import from_arrays, to_arrays
     from .operations.template import Template, Templated
@@ -186,6 +189,7 @@ __all__ = [
     "cumsum",
     "cut",
     "doctor",
+    "ema",
     "equal",
     "erase",
     "expand",
@@ -221,6 +225,7 @@ __all__ = [
     "operation",
     "pack_bins",
     "position_ids",
+    "recurrence",
     "reduce",
     "reduce_all",
     "reduce_any",
@@ -260,6 +265,7 @@ __all__ = [
     "split",
     "split_at",
     "split_batches",
+    "standardize",
     "to",
     "to_arrays",
     "to_arrow",
@@ -341,6 +347,7 @@ _LATER = {
     "cumsum": "operations.softmax",
     "cut": "operations.cut",
     "doctor": "health",
+    "ema": "operations.recurrence",
     "equal": "operations.questions",
     "erase": "operations.rearrange",
     "expand": "operations.expand",
@@ -371,6 +378,7 @@ _LATER = {
     "operation": "gradients.own",
     "pack_bins": "operations.batch",
     "position_ids": "operations.attention",
+    "recurrence": "operations.recurrence",
     "reduce": "operations.reduce",
     "reduce_all": "operations.counts",
     "reduce_any": "operations.counts",
@@ -409,6 +417,7 @@ _LATER = {
     "split": "operations.levels",
     "split_at": "operations.levels",
     "split_batches": "operations.batch",
+    "standardize": "operations.standardize",
     "to": "operations.library",
     "to_arrays": "operations.storage",
     "to_arrow": "arrow",
@@ -431,7 +440,7 @@ _LATER = {
     "with_padded": "wrap",
     "with_ragged": "wrap",
 }
-_MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "plot", "thinc", "torch")
+_MODULES = ("arrow", "awkward", "beam", "ctc", "engines", "hf", "jax", "loading", "plot", "rl", "thinc", "torch")
 
 if not TYPE_CHECKING:  # else a checker would believe in every name
 

@@ -1,0 +1,74 @@
+"""How many items of every sequence count, their sum, and that of their squares, in float64.
+
+``x`` holds the sequences in any layout, see `Layout`; ``marks``, a byte an item that is 0 where an item does not count,
+lie in the same or are empty.  ``out (n * 3,)``.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    KernelSpec,
+    Layout,
+    along,
+    compiled,
+    locate,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, natural, number_in, zero_in
+
+
+@compiled
+def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        number, total, squares = 0, 0.0, 0.0
+        for t in range(length):
+            row = first + along(at, t)
+            if marks.size == 0 or marks[row] != 0:
+                value = float(x[row])
+                number += 1
+                total += value
+                squares += value * value
+        out[3 * i] = number
+        out[3 * i + 1] = total
+        out[3 * i + 2] = squares
+
+
+def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
+    """All units, a block each, whose threads share the items."""
+    parts = natural(gpu.shared.array(128, out.dtype))
+    threads, slot = gpu.blockDim.x * gpu.blockDim.y, gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        number, total, squares = zero_in(out), zero_in(out), zero_in(out)
+        t = slot if gpu.blockIdx.y == 0 else length
+        while t < length:
+            row = first + along(at, t)
+            if marks.size == 0 or marks[row] != 0:
+                value = number_in(out, x[row])
+                number += number_in(out, 1)
+                total += value
+                squares += value * value
+            t += threads
+        for turn in range(3):
+            parts[slot] = number if turn == 0 else total if turn == 1 else squares
+            gpu.syncthreads()
+            half = threads >> 1
+            while half > 0:
+                if slot < half:
+                    parts[slot] += parts[slot + half]
+                gpu.syncthreads()
+                half >>= 1
+            if slot == 0 and gpu.blockIdx.y == 0:
+                out[3 * i + turn] = parts[0]
+            gpu.syncthreads()  # before the memory is used again
+        u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "sequences", tuple((kind, "u1", "f8") for kind in FLOATS))

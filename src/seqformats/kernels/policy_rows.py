@@ -1,0 +1,163 @@
+"""Ratios of two policies, or the clipped loss of the newer one, and the slope of each by its log-probability.
+
+``logp`` and ``old``, the log-probabilities of both, hold a number an item in one layout, see `Layout`, and so do
+``out`` and ``slopes``; ``marks``, a byte an item, lie in the same or are empty.  Items with a mark of 0 are no steps:
+nothing of theirs is looked at, they have a ratio of 1, a loss of 0 and no slope.
+
+``advantages`` are empty, for ratios alone; or one an item, `by_row` 1, or one a sequence.  ``how (4,)``: the least and
+the largest ratio that is not clipped; how many times the advantage a loss is at most where that is negative, 0 for no
+such limit; and the limit of the difference of log-probabilities, beyond which there is no slope.
+
+A ratio is ``exp(logp - old)``, and with `mean` 1 the exponential of the mean over the steps of its sequence, whose
+slopes are then of that mean: `policy_back` divides them among its steps.  References: Schulman et al., "Proximal Policy
+Optimization Algorithms" (2017), equation 7; Ye et al., "Mastering Complex Control in MOBA Games with Deep Reinforcement
+Learning" (2020), equation 5, for the limit; Zheng et al., "Group Sequence Policy Optimization" (2025) for the mean.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    KernelSpec,
+    Layout,
+    along,
+    compiled,
+    locate,
+    shared,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.columns import tree_sum
+    from .parts.gpu import exp, gpu, item_in, natural, number_in, zero_in
+
+
+@shared
+def loss_of(ratio: float, advantage: float, how: Array, inside: int) -> Any:
+    """The loss of a step, and its slope by the difference of log-probabilities."""
+    loss = -advantage * ratio
+    slope = loss if inside != 0 else loss - loss
+    near = how[0] if ratio < how[0] else how[1] if ratio > how[1] else ratio
+    clipped = -advantage * near
+    if clipped > loss:
+        loss, slope = clipped, ratio - ratio
+    if how[2] > 0 and advantage < 0 and -how[2] * advantage < loss:
+        loss, slope = -how[2] * advantage, ratio - ratio
+    return loss, slope
+
+
+@compiled
+def cpu(
+    logp: Array,
+    old: Array,
+    advantages: Array,
+    how: Array,
+    marks: Array,
+    out: Array,
+    slopes: Array,
+    at: Layout,
+    by_row: int,
+    mean: int,
+    width: int,  # noqa: ARG001  as in every kernel
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    masked, alone, limit = marks.size > 0, advantages.size == 0, how[3]
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        shared_by_all = 0.0
+        if mean != 0:
+            total, number = 0.0, 0
+            for t in range(length):
+                row = first + along(at, t)
+                if not masked or marks[row] != 0:
+                    total += float(logp[row]) - float(old[row])
+                    number += 1
+            shared_by_all = total / max(number, 1)
+        for t in range(length):
+            row = first + along(at, t)
+            if masked and marks[row] == 0:
+                out[row] = 1.0 if alone else 0.0
+                slopes[row] = 0.0
+                continue
+            away = shared_by_all if mean != 0 else float(logp[row]) - float(old[row])
+            inside = 0 if away > limit or away < -limit else 1
+            ratio = np.exp(away if inside != 0 else limit if away > limit else -limit)
+            if alone:
+                out[row] = ratio
+                slopes[row] = ratio if inside != 0 else 0.0
+            else:
+                loss, slope = loss_of(ratio, float(advantages[row if by_row != 0 else i]), how, inside)
+                out[row] = loss
+                slopes[row] = slope
+
+
+def cuda(
+    logp: Array,
+    old: Array,
+    advantages: Array,
+    how: Array,
+    marks: Array,
+    out: Array,
+    slopes: Array,
+    at: Layout,
+    by_row: int,
+    mean: int,
+    width: int,  # noqa: ARG001  as in every kernel
+) -> None:
+    """All units, a block each, whose threads share the steps."""
+    parts = natural(gpu.shared.array(128, how.dtype))
+    slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    limit = how[3]
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        shared_by_all = zero_in(how)
+        if mean != 0:
+            total, number = zero_in(how), zero_in(how)
+            t = gpu.threadIdx.y
+            while t < length:
+                row = first + along(at, t)
+                if marks.size == 0 or marks[row] != 0:
+                    total += number_in(how, logp[row]) - number_in(how, old[row])
+                    number += number_in(how, 1)
+                t += gpu.blockDim.y
+            parts[slot] = total
+            tree_sum(parts, slot)
+            total = parts[0]
+            gpu.syncthreads()  # before the memory is used again
+            parts[slot] = number
+            tree_sum(parts, slot)
+            shared_by_all = total / max(parts[0], number_in(how, 1))
+            gpu.syncthreads()
+        t = gpu.threadIdx.y
+        while t < length:
+            row = first + along(at, t)
+            made, slope = zero_in(how), zero_in(how)
+            if advantages.size == 0:
+                made = number_in(how, 1)
+            if marks.size == 0 or marks[row] != 0:
+                away = shared_by_all
+                if mean == 0:
+                    away = number_in(how, logp[row]) - number_in(how, old[row])
+                inside = 0 if away > limit or away < -limit else 1
+                ratio = exp(away if inside != 0 else limit if away > limit else -limit)
+                if advantages.size == 0:
+                    made = ratio
+                    slope = ratio if inside != 0 else zero_in(how)
+                else:
+                    advantage = number_in(how, advantages[row if by_row != 0 else i])
+                    made, slope = loss_of(ratio, advantage, how, inside)
+            out[row] = item_in(out, made)
+            slopes[row] = item_in(slopes, slope)
+            t += gpu.blockDim.y
+        u += gpu.gridDim.x
+
+
+KERNEL = KernelSpec(
+    cpu, cuda, CALCULATES, "sequences", tuple((kind, kind, kind, "f8", "u1", kind, kind) for kind in FLOATS)
+)

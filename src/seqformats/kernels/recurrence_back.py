@@ -1,0 +1,365 @@
+"""The gradients of `recurrence_rows`: a recurrence too, the other way.
+
+``dy`` and ``dx``, the gradients, and ``y``, what `recurrence_rows` has written, hold the sequences in one layout, see
+`Layout`, as ``slopes`` do, the gradient for the decay of each number, or they are empty where nobody asks.  The other
+arrays and numbers are those of `recurrence_rows`: ``dfinal (n * width,)``, or empty, is the gradient of its ``final``,
+and ``dinitial (n * width,)`` that for its ``initial``.
+
+With g the gradient of the state behind item t: ``dx = g``, ``slope = g * (the state before)``, and the gradient of the
+state before is ``decay * g``.  To g comes ``dy`` of what was written of that state.  Chunks are those of
+`recurrence_rows`, in the other order, and so is the way from one to the next.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .parts import (
+    CALCULATES,
+    Array,
+    KernelSpec,
+    Layout,
+    along,
+    at_most,
+    choose,
+    compiled,
+    each,
+    in_lanes,
+    load,
+    locate,
+    nonzero,
+    pointer,
+    shared,
+    store,
+    unknown,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, item_in, natural, number_in, zero_in
+
+
+class Run(NamedTuple):
+    """Some columns of a sequence, and what belongs to them."""
+
+    dy: Array
+    y: Array
+    decay: Array
+    initial: Array
+    marks: Array
+    ends: Array
+    dx: Array
+    slopes: Array
+    like: Array  # of float64
+    at: Layout
+    first: int  # the row of item 0
+    length: int
+    k: int  # the first of the columns
+    width: int
+    own: int  # where their decays begin
+    start: int  # where their initial states begin
+    by_row: int
+    by_column: int
+    masked: int
+    ending: int
+    begun: int
+    wanted: int
+
+
+@in_lanes
+def state_before(run: Run, t: int, back: int, exclusive: int, count: int) -> Any:
+    """The state before item t, as it was written."""
+    before = t + exclusive_step(back, exclusive)
+    if before >= 0 and before < run.length:
+        row = run.first + along(run.at, before)
+        return load(run.y, row * run.width + run.k, count, run.like)
+    if run.begun != 0:
+        return load(run.initial, run.start, count, run.like)
+    return each(run.like, 0.0, count)
+
+
+@shared
+def exclusive_step(back: int, exclusive: int) -> int:
+    """How far from an item the state before it has been written."""
+    if exclusive != 0:
+        return 0
+    return 1 if back != 0 else -1
+
+
+@in_lanes
+def go_back(run: Run, t: int, rows: int, state: Any, back: int, exclusive: int, blank: int, count: int) -> Any:
+    """Go over a chunk of some columns; three chains of operations, which do not wait for each other."""
+    one = unknown(1)
+    zero = each(run.like, 0.0, count)
+    by = 2 * back - 1
+    alone, product, cut = zero, each(run.like, 1.0, count), 0
+    while rows > 0:
+        row = run.first + along(run.at, t)
+        place = row * run.width + run.k
+        if run.ending != 0 and run.ends[row] != 0:
+            state = alone = zero
+            cut = 1
+        slope = load(run.dy, place, count, run.like)
+        is_step = nonzero(each(run.like, 1.0, count))
+        if run.masked != 0:
+            is_step = nonzero(each(run.like, float(run.marks[row]), count))
+            if blank != 0:
+                slope = choose(is_step, slope, zero)
+        if exclusive == 0:
+            state += slope
+            alone += slope
+        start = run.own + row * run.by_row
+        decay = each(run.like, run.decay[start], count)
+        if run.by_column != 0:
+            decay = load(run.decay, start, count, run.like)
+        store(run.dx, place, choose(is_step, state, zero))
+        if run.wanted != 0:
+            found = state * state_before(run, t, back, exclusive, count)
+            store(run.slopes, place, choose(is_step, found, zero))
+        state = choose(is_step, decay * state, state)
+        alone = choose(is_step, decay * alone, alone)
+        product = choose(is_step, decay * product, product)
+        if exclusive != 0:
+            state += slope
+            alone += slope
+        t += by
+        rows -= one
+    return state, alone, product, cut
+
+
+@in_lanes
+def pull(run: Run, state: Any, back: int, exclusive: int, blank: int, chunk: int, count: int) -> Any:
+    """Go through some columns of a sequence, chunk by chunk; the gradient of the state before all items."""
+    length = run.length
+    begin = 0
+    if back == 0 and length > 0:  # the last chunk comes first, and may be short
+        begin = (length - 1) // chunk * chunk
+    left = length
+    while left > 0:
+        rows = at_most(length - begin, chunk)
+        first = begin if back != 0 else begin + rows - 1
+        behind, alone, product, cut = go_back(run, first, rows, state, back, exclusive, blank, count)
+        left -= rows
+        if left == 0:
+            state = behind
+        elif cut != 0:
+            state = alone
+        else:
+            state = choose(nonzero(state), product * state + alone, alone)
+        begin += (2 * back - 1) * chunk
+    return state
+
+
+@compiled
+def cpu(
+    dy: Array,
+    y: Array,
+    decay: Array,
+    initial: Array,
+    dfinal: Array,
+    marks: Array,
+    ends: Array,
+    dx: Array,
+    slopes: Array,
+    dinitial: Array,
+    at: Layout,
+    by_row: int,
+    by_column: int,
+    by_sequence: int,
+    back: int,
+    exclusive: int,
+    blank: int,
+    chunk: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    masked, ending, begun, wanted = int(marks.size > 0), int(ends.size > 0), int(initial.size > 0), int(slopes.size > 0)
+    given, written, decays, starts, flags = pointer(dy), pointer(y), pointer(decay), pointer(initial), pointer(marks)
+    stops, made, found, states, where = pointer(ends), pointer(dx), pointer(slopes), pointer(dinitial), pointer(at)
+    later = pointer(dfinal)
+    for u in range(lo, hi):
+        i, first, length = locate(where, u)
+        k = 0
+        while k < width:
+            count = 16 if width - k >= 16 else 4 if width - k >= 4 else 1
+            own, start = i * by_sequence + k * by_column, i * width + k
+            run = Run(
+                given,
+                written,
+                decays,
+                starts,
+                flags,
+                stops,
+                made,
+                found,
+                states,
+                where,
+                first,
+                length,
+                k,
+                width,
+                own,
+                start,
+                by_row,
+                by_column,
+                masked,
+                ending,
+                begun,
+                wanted,
+            )
+            if count == 16:
+                state = load(later, start, 16, states) if dfinal.size > 0 else each(states, 0.0, 16)
+                store(states, start, pull(run, state, back, exclusive, blank, chunk, 16))
+            elif count == 4:
+                state = load(later, start, 4, states) if dfinal.size > 0 else each(states, 0.0, 4)
+                store(states, start, pull(run, state, back, exclusive, blank, chunk, 4))
+            else:
+                state = load(later, start, 1, states) if dfinal.size > 0 else each(states, 0.0, 1)
+                store(states, start, pull(run, state, back, exclusive, blank, chunk, 1))
+            k += count
+
+
+class Rows(NamedTuple):
+    """The part of a column that is a thread's own: `rows` items from t on, each `by` after the one before it."""
+
+    first: int  # the row of item 0
+    t: int
+    rows: int
+    by: int
+    k: int
+    own: int  # where their decays begin
+
+
+@shared
+def map_of(
+    dy: Array,
+    decay: Array,
+    marks: Array,
+    ends: Array,
+    like: Array,
+    at: Layout,
+    rows: Rows,
+    by_row: int,
+    exclusive: int,
+    blank: int,
+    width: int,
+) -> Any:
+    """Return what some rows make of a gradient of zero, the product of their decays, and whether they forget it."""
+    alone, product, cut = zero_in(like), number_in(like, 1), 0
+    for step in range(rows.rows):
+        row = rows.first + along(at, rows.t + step * rows.by)
+        if ends.size != 0 and ends[row] != 0:
+            alone, cut = zero_in(like), 1
+        is_step = marks.size == 0 or marks[row] != 0
+        slope = number_in(like, dy[row * width + rows.k]) if is_step or blank == 0 else zero_in(like)
+        if exclusive == 0:
+            alone += slope
+        if is_step:
+            factor = number_in(like, decay[rows.own + row * by_row])
+            alone, product = factor * alone, factor * product
+        if exclusive != 0:
+            alone += slope
+    return alone, product, cut
+
+
+def cuda(
+    dy: Array,
+    y: Array,
+    decay: Array,
+    initial: Array,
+    dfinal: Array,
+    marks: Array,
+    ends: Array,
+    dx: Array,
+    slopes: Array,
+    dinitial: Array,
+    at: Layout,
+    by_row: int,
+    by_column: int,
+    by_sequence: int,
+    back: int,
+    exclusive: int,
+    blank: int,
+    chunk: int,
+    width: int,
+) -> None:
+    """All units, a block each: the chunks of a column are shared by a line of threads, some chunks at a time."""
+    alone = natural(gpu.shared.array(128, dinitial.dtype))
+    product = natural(gpu.shared.array(128, dinitial.dtype))
+    before = natural(gpu.shared.array(128, dinitial.dtype))  # at first whether a chunk forgets the gradient
+    slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    by = 2 * back - 1
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        chunks = (length + chunk - 1) // chunk
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+            k = column + gpu.threadIdx.x
+            own = i * by_sequence + k * by_column
+            state = zero_in(dinitial)
+            if k < width and dfinal.size != 0:
+                state = dfinal[i * width + k]
+            done = 0
+            while done < chunks:
+                mine = done + gpu.threadIdx.y
+                is_there = k < width and mine < chunks
+                number = mine if back != 0 else chunks - 1 - mine
+                begin = number * chunk
+                size = min(chunk, length - begin)
+                rows = Rows(first, begin if back != 0 else begin + size - 1, size if is_there else 0, by, k, own)
+                alone[slot], product[slot], before[slot] = zero_in(dinitial), zero_in(dinitial), zero_in(dinitial)
+                if is_there and mine + 1 < chunks:
+                    found = map_of(dy, decay, marks, ends, dinitial, at, rows, by_row, exclusive, blank, width)
+                    alone[slot], product[slot], before[slot] = found[0], found[1], number_in(dinitial, found[2])
+                gpu.syncthreads()
+                if gpu.threadIdx.y == 0:
+                    j = slot
+                    while j < gpu.blockDim.x * gpu.blockDim.y:
+                        forgets = before[j] != 0 or state == 0
+                        before[j] = state
+                        state = alone[j] if forgets else product[j] * state + alone[j]
+                        j += gpu.blockDim.x
+                gpu.syncthreads()
+                g = before[slot]
+                for step in range(rows.rows):
+                    t = rows.t + step * by
+                    row = first + along(at, t)
+                    place = row * width + k
+                    if ends.size != 0 and ends[row] != 0:
+                        g = zero_in(dinitial)
+                    is_step = marks.size == 0 or marks[row] != 0
+                    slope = number_in(dinitial, dy[place]) if is_step or blank == 0 else zero_in(dinitial)
+                    if exclusive == 0:
+                        g += slope
+                    dx[place] = item_in(dx, g if is_step else zero_in(dinitial))
+                    if slopes.size != 0:
+                        past = t + exclusive_step(back, exclusive)
+                        value = zero_in(dinitial)
+                        if past >= 0 and past < length:
+                            value = number_in(dinitial, y[(first + along(at, past)) * width + k])
+                        elif initial.size != 0:
+                            value = initial[i * width + k]
+                        slopes[place] = item_in(slopes, g * value if is_step else zero_in(dinitial))
+                    if is_step:
+                        g = number_in(dinitial, decay[own + row * by_row]) * g
+                    if exclusive != 0:
+                        g += slope
+                if is_there and mine + 1 == chunks:
+                    dinitial[i * width + k] = g
+                gpu.syncthreads()  # before the memory is used again
+                done += gpu.blockDim.y
+            if chunks == 0 and k < width and gpu.threadIdx.y == 0:
+                dinitial[i * width + k] = state
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x
+
+
+# items, their decays, and the slopes of these
+TAKES = (("f4", "f4", "f4"), ("f4", "f4", "f8"), ("f4", "f8", "f8"), ("f8", "f8", "f8"))
+KERNEL = KernelSpec(
+    cpu,
+    cuda,
+    CALCULATES,
+    "sequences",
+    tuple((kind, kind, by, "f8", "f8", "u1", "u1", kind, slope, "f8") for kind, by, slope in TAKES),
+)

@@ -1,0 +1,329 @@
+"""A linear recurrence along every sequence, column by column: ``state = decay * state + x``, written after each item.
+
+``x`` and ``out`` hold the sequences in one layout, see `Layout`; ``marks`` and ``ends``, a byte an item, lie in the
+same or are empty.  Items with a mark of 0 are no steps: the state stands still there, ``x`` and the decay do not
+matter, and the state is written, or 0 where `blank` is 1.  Behind an item whose byte in ``ends`` is not 0 the state is
+zero again.
+
+The decay for column k of the item in row r of sequence i is ``decay[r * by_row + k * by_column + i * by_sequence]``.
+``initial (n * width,)``, or empty for zeros, and ``final (n * width,)`` are the states before and after all items,
+float64 as every state.  `back` is 1 for the way from the end; `exclusive` writes the state before each item.
+
+A sequence is cut into chunks of `chunk` rows, counted from its first row.  Within a chunk the state goes row by row.
+Behind it the state is ``product * state + alone``: the state before the chunk, the product of its decays, and what the
+chunk makes of a state of zero; just ``alone`` where the state was zero, since the product may be infinite.  So there is
+one order of calculation, in which a thread may take a chunk each, and up to `chunk` rows it is that of the plain loop.
+Reference: Blelloch, "Prefix Sums and Their Applications" (1990), section 1.4.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .parts import (
+    CALCULATES,
+    Array,
+    KernelSpec,
+    Layout,
+    along,
+    at_most,
+    choose,
+    compiled,
+    each,
+    in_lanes,
+    load,
+    locate,
+    nonzero,
+    pointer,
+    shared,
+    store,
+    unknown,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.gpu import gpu, item_in, natural, number_in, zero_in
+
+
+class Run(NamedTuple):
+    """Some columns of a sequence, and what belongs to them."""
+
+    x: Array
+    decay: Array
+    marks: Array
+    ends: Array
+    out: Array
+    like: Array  # of float64
+    at: Layout
+    first: int  # the row of item 0
+    k: int  # the first of the columns
+    width: int
+    own: int  # where their decays begin
+    by_row: int
+    by_column: int
+    masked: int
+    ending: int
+
+
+@in_lanes
+def decay_of(run: Run, row: int, count: int) -> Any:
+    """The decays for the item in a row."""
+    place = run.own + row * run.by_row
+    if run.by_column == 0:
+        return each(run.like, run.decay[place], count)
+    return load(run.decay, place, count, run.like)
+
+
+@in_lanes
+def finish(run: Run, t: int, rows: int, by: int, state: Any, exclusive: int, blank: int, count: int) -> Any:
+    """Go over the last chunk of some columns, `rows` rows from t on; the state behind it."""
+    one = unknown(1)
+    zero = each(run.like, 0.0, count)
+    while rows > 0:
+        row = run.first + along(run.at, t)
+        place = row * run.width + run.k
+        following = decay_of(run, row, count) * state + load(run.x, place, count, run.like)
+        written = following
+        if run.masked != 0:  # chosen without a jump, which marks in no order would mislead
+            is_step = nonzero(each(run.like, float(run.marks[row]), count))
+            following = choose(is_step, following, state)
+            written = choose(is_step, following, zero) if blank != 0 else following
+        if exclusive != 0:
+            written = state
+        store(run.out, place, written)
+        state = following
+        if run.ending != 0 and run.ends[row] != 0:
+            state = zero
+        t += by
+        rows -= one
+    return state
+
+
+@in_lanes
+def go_on(run: Run, t: int, rows: int, by: int, state: Any, exclusive: int, blank: int, count: int) -> Any:
+    """Go over another chunk; three chains of operations, which do not wait for each other."""
+    one = unknown(1)
+    zero = each(run.like, 0.0, count)
+    before, alone, product = state, zero, each(run.like, 1.0, count)
+    cut = 0
+    while rows > 0:
+        row = run.first + along(run.at, t)
+        place = row * run.width + run.k
+        decay = decay_of(run, row, count)
+        item = load(run.x, place, count, run.like)
+        if run.masked != 0:
+            is_step = nonzero(each(run.like, float(run.marks[row]), count))
+            state = choose(is_step, decay * state + item, state)
+            alone = choose(is_step, decay * alone + item, alone)
+            product = choose(is_step, product * decay, product)
+            written = choose(is_step, state, zero) if blank != 0 else state
+        else:
+            state = decay * state + item
+            alone = decay * alone + item
+            product = product * decay
+            written = state
+        if exclusive != 0:
+            written = before
+        store(run.out, place, written)
+        before = state
+        if run.ending != 0 and run.ends[row] != 0:
+            state = before = alone = zero
+            cut = 1
+        t += by
+        rows -= one
+    return alone, product, cut
+
+
+@in_lanes
+def recur(run: Run, length: int, state: Any, back: int, exclusive: int, blank: int, chunk: int, count: int) -> Any:
+    """Go through some columns of a sequence, chunk by chunk, from a state on; the state at the end."""
+    begin = 0
+    if back != 0 and length > 0:  # the last chunk comes first, and may be short
+        begin = (length - 1) // chunk * chunk
+    by = 1 - 2 * back
+    left = length
+    while left > 0:
+        rows = at_most(length - begin, chunk)
+        first = begin + back * (rows - 1)
+        left -= rows
+        if left == 0:
+            state = finish(run, first, rows, by, state, exclusive, blank, count)
+        else:
+            alone, product, cut = go_on(run, first, rows, by, state, exclusive, blank, count)
+            if cut != 0:
+                state = alone
+            else:
+                state = choose(nonzero(state), product * state + alone, alone)
+        begin += by * chunk
+    return state
+
+
+@compiled
+def cpu(
+    x: Array,
+    decay: Array,
+    initial: Array,
+    marks: Array,
+    ends: Array,
+    out: Array,
+    final: Array,
+    at: Layout,
+    by_row: int,
+    by_column: int,
+    by_sequence: int,
+    back: int,
+    exclusive: int,
+    blank: int,
+    chunk: int,
+    width: int,
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    masked, ending, begun = int(marks.size > 0), int(ends.size > 0), initial.size > 0
+    items, decays, starts, flags, stops = pointer(x), pointer(decay), pointer(initial), pointer(marks), pointer(ends)
+    made, states, where = pointer(out), pointer(final), pointer(at)
+    for u in range(lo, hi):
+        i, first, length = locate(where, u)
+        k = 0
+        while k < width:
+            count = 16 if width - k >= 16 else 4 if width - k >= 4 else 1
+            own = i * by_sequence + k * by_column
+            run = Run(
+                items,
+                decays,
+                flags,
+                stops,
+                made,
+                states,
+                where,
+                first,
+                k,
+                width,
+                own,
+                by_row,
+                by_column,
+                masked,
+                ending,
+            )
+            place = i * width + k
+            if count == 16:
+                state = load(starts, place, 16, states) if begun else each(states, 0.0, 16)
+                store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 16))
+            elif count == 4:
+                state = load(starts, place, 4, states) if begun else each(states, 0.0, 4)
+                store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 4))
+            else:
+                state = load(starts, place, 1, states) if begun else each(states, 0.0, 1)
+                store(states, place, recur(run, length, state, back, exclusive, blank, chunk, 1))
+            k += count
+
+
+class Rows(NamedTuple):
+    """The part of a column that is a thread's own: `rows` items from t on, each `by` after the one before it."""
+
+    first: int  # the row of item 0
+    t: int
+    rows: int
+    by: int
+    k: int
+    own: int  # where its decays begin
+
+
+@shared
+def map_of(
+    x: Array, decay: Array, marks: Array, ends: Array, final: Array, at: Layout, rows: Rows, by_row: int, width: int
+) -> Any:
+    """Return what some rows make of a state of zero, the product of their decays, and whether they forget the state."""
+    alone, product, cut = zero_in(final), number_in(final, 1), 0
+    for step in range(rows.rows):
+        row = rows.first + along(at, rows.t + step * rows.by)
+        if marks.size == 0 or marks[row] != 0:
+            factor = number_in(final, decay[rows.own + row * by_row])
+            alone = factor * alone + number_in(final, x[row * width + rows.k])
+            product = product * factor
+        if ends.size != 0 and ends[row] != 0:
+            alone, cut = zero_in(final), 1
+    return alone, product, cut
+
+
+def cuda(
+    x: Array,
+    decay: Array,
+    initial: Array,
+    marks: Array,
+    ends: Array,
+    out: Array,
+    final: Array,
+    at: Layout,
+    by_row: int,
+    by_column: int,
+    by_sequence: int,
+    back: int,
+    exclusive: int,
+    blank: int,
+    chunk: int,
+    width: int,
+) -> None:
+    """All units, a block each: the chunks of a column are shared by a line of threads, some chunks at a time."""
+    alone = natural(gpu.shared.array(128, final.dtype))
+    product = natural(gpu.shared.array(128, final.dtype))
+    before = natural(gpu.shared.array(128, final.dtype))  # at first whether a chunk forgets the state
+    slot = gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x
+    by = 1 - 2 * back
+    u = gpu.blockIdx.x
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        chunks = (length + chunk - 1) // chunk
+        column = gpu.blockIdx.y * gpu.blockDim.x
+        while column < width:  # the same turns for the whole block, whose threads wait for each other below
+            k = column + gpu.threadIdx.x
+            own = i * by_sequence + k * by_column
+            state = zero_in(final)
+            if k < width and initial.size != 0:
+                state = initial[i * width + k]
+            done = 0
+            while done < chunks:
+                mine = done + gpu.threadIdx.y
+                is_there = k < width and mine < chunks
+                number = chunks - 1 - mine if back != 0 else mine
+                begin = number * chunk
+                size = min(chunk, length - begin)
+                rows = Rows(first, begin + back * (size - 1), size if is_there else 0, by, k, own)
+                alone[slot], product[slot], before[slot] = zero_in(final), zero_in(final), zero_in(final)
+                if is_there and mine + 1 < chunks:
+                    found = map_of(x, decay, marks, ends, final, at, rows, by_row, width)
+                    alone[slot], product[slot], before[slot] = found[0], found[1], number_in(final, found[2])
+                gpu.syncthreads()
+                if gpu.threadIdx.y == 0:
+                    j = slot
+                    while j < gpu.blockDim.x * gpu.blockDim.y:
+                        forgets = before[j] != 0 or state == 0
+                        before[j] = state
+                        state = alone[j] if forgets else product[j] * state + alone[j]
+                        j += gpu.blockDim.x
+                gpu.syncthreads()
+                y = before[slot]
+                for step in range(rows.rows):
+                    row = first + along(at, rows.t + step * by)
+                    place = row * width + k
+                    is_step = marks.size == 0 or marks[row] != 0
+                    written = y
+                    if is_step:
+                        y = number_in(final, decay[own + row * by_row]) * y + number_in(final, x[place])
+                    if exclusive == 0:
+                        written = y
+                    out[place] = item_in(out, zero_in(final) if blank != 0 and not is_step else written)
+                    if ends.size != 0 and ends[row] != 0:
+                        y = zero_in(final)
+                if is_there and mine + 1 == chunks:
+                    final[i * width + k] = y
+                gpu.syncthreads()  # before the memory is used again
+                done += gpu.blockDim.y
+            if chunks == 0 and k < width and gpu.threadIdx.y == 0:
+                final[i * width + k] = state
+            column += gpu.gridDim.y * gpu.blockDim.x
+        u += gpu.gridDim.x
+
+
+TAKES = (("f4", "f4"), ("f4", "f8"), ("f8", "f8"))  # items, and their decays
+KERNEL = KernelSpec(
+    cpu, cuda, CALCULATES, "sequences", tuple((kind, by, "f8", "u1", "u1", kind, "f8") for kind, by in TAKES)
+)

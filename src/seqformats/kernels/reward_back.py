@@ -1,0 +1,63 @@
+"""The gradients of `reward_rows`: ``doutcome (n,)`` and ``dkl``, laid out as ``dy``, or none where there was no kl."""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    KernelSpec,
+    Layout,
+    along,
+    compiled,
+    locate,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import first_unit, units_of_grid
+    from .parts.gpu import gpu, item_in, number_in, zero_in
+
+
+@compiled
+def cpu(
+    dy: Array,
+    scale: Array,
+    marks: Array,
+    doutcome: Array,
+    dkl: Array,
+    at: Layout,
+    width: int,  # noqa: ARG001  as in every kernel
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        doutcome[i] = 0.0
+        for t in range(length):
+            row = first + along(at, t)
+            if marks.size == 0 or marks[row] != 0:
+                doutcome[i] = dy[row]
+            if dkl.size > 0:
+                dkl[row] = scale[0] * float(dy[row]) if marks.size == 0 or marks[row] != 0 else 0.0
+
+
+def cuda(dy: Array, scale: Array, marks: Array, doutcome: Array, dkl: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+    """All units, a thread each."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0:
+            slope = zero_in(doutcome)
+            for t in range(length):
+                row = first + along(at, t)
+                if marks.size == 0 or marks[row] != 0:
+                    slope = item_in(doutcome, dy[row])
+                if dkl.size != 0:
+                    made = scale[0] * number_in(scale, dy[row]) if marks.size == 0 or marks[row] != 0 else zero_in(scale)
+                    dkl[row] = item_in(dkl, made)
+            doutcome[i] = slope
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple((kind, "f8", "u1", kind, kind) for kind in FLOATS))

@@ -1,0 +1,76 @@
+"""A reward for every item: the outcome of a sequence on its last step, and on every step ``scale * kl``; 0 elsewhere.
+
+``outcome (n,)``; ``kl``, or none, and ``marks``, a byte an item that is 0 where an item is no step, or none, hold the sequences
+in one layout, see `Layout`, as does ``out``.  ``scale (1,)`` is float64, as all that is added up.
+"""
+
+from typing import TYPE_CHECKING
+
+from .parts import (
+    CALCULATES,
+    FLOATS,
+    Array,
+    KernelSpec,
+    Layout,
+    along,
+    compiled,
+    locate,
+)
+
+if TYPE_CHECKING:  # put among the globals before the kernel is compiled
+    from .parts.device import first_unit, units_of_grid
+    from .parts.gpu import gpu, item_in, number_in, zero_in
+
+
+@compiled
+def cpu(
+    outcome: Array,
+    kl: Array,
+    scale: Array,
+    marks: Array,
+    out: Array,
+    at: Layout,
+    width: int,  # noqa: ARG001  as in every kernel
+    lo: int,
+    hi: int,
+) -> None:
+    """Units `lo` to `hi`."""
+    for u in range(lo, hi):
+        i, first, length = locate(at, u)
+        owed = 1
+        t = length - 1
+        while t >= 0:
+            row = first + along(at, t)
+            reward = 0.0
+            if marks.size == 0 or marks[row] != 0:
+                if kl.size > 0:
+                    reward = scale[0] * float(kl[row])
+                if owed != 0:
+                    reward += float(outcome[i])
+                    owed = 0
+            out[row] = reward
+            t -= 1
+
+
+def cuda(outcome: Array, kl: Array, scale: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
+    """All units, a thread each."""
+    u = first_unit()
+    while u < at.cum.size - 1:
+        i, first, length = locate(at, u)
+        owed = 1
+        t = length - 1 if gpu.threadIdx.x == 0 and gpu.blockIdx.y == 0 else -1
+        while t >= 0:
+            row = first + along(at, t)
+            reward = zero_in(scale)
+            if marks.size == 0 or marks[row] != 0:
+                if kl.size != 0:
+                    reward = scale[0] * number_in(scale, kl[row])
+                if owed != 0:
+                    reward += number_in(scale, outcome[i])
+                    owed = 0
+            out[row] = item_in(out, reward)
+            t -= 1
+        u += units_of_grid()
+
+
+KERNEL = KernelSpec(cpu, cuda, CALCULATES, "units", tuple((kind, kind, "f8", "u1", kind) for kind in FLOATS))

@@ -1,0 +1,363 @@
+"""Linear recurrences along each (innermost) sequence, and the moving average that is one of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple, SupportsFloat, overload
+
+import numpy as np
+
+from ..arrays import Array, library_of
+from ..arrays.dtypes import differentiable
+from ..converters.convert import restored, rows_of
+from ..errors import DTYPE, RANGE, said
+from ..formats import Encoding, Ragged
+from ..formats.annotations import Shaped
+from ..formats.leaves import without_data
+from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation, to_be_summed
+from .annotations import B, Batch
+from .companions import NO_MARKS, NOTHING, floats_for, in_kind, kept, marks_beside, settled_like
+from .options import flag, number
+from .over import in_one_array, layout_for, name_of, rows_like
+from .scan import Decay, Scan, decay_of, initial_of, start_of
+
+
+@overload
+def recurrence(
+    x: B,
+    decay: SupportsFloat | Shaped | Batch,
+    *,
+    initial: SupportsFloat | Shaped | None = ...,
+    reverse: bool = ...,
+    exclusive: bool = ...,
+    where: Batch | Shaped | None = ...,
+    final: Literal[False] = ...,
+) -> B: ...
+@overload
+def recurrence(
+    x: B,
+    decay: SupportsFloat | Shaped | Batch,
+    *,
+    initial: SupportsFloat | Shaped | None = ...,
+    reverse: bool = ...,
+    exclusive: bool = ...,
+    where: Batch | Shaped | None = ...,
+    final: Literal[True],
+) -> tuple[B, Array]: ...
+@operation
+def recurrence(
+    x: B,
+    decay: SupportsFloat | Shaped | Batch,
+    *,
+    initial: SupportsFloat | Shaped | None = None,
+    reverse: bool = False,
+    exclusive: bool = False,
+    where: Batch | Shaped | None = None,
+    final: bool = False,
+) -> Call[Any]:
+    """Run ``state = decay * state + x`` along every (innermost) sequence, column by column.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape.
+    decay : number, array or batch
+        One number, or an array of shape (); one an item, in a batch or an array ``(rows,)``; one for each number of an
+        item, in a batch or ``(rows, *item)``; or ``(1, *item)``, one a column.
+    initial : number or array ``(n, *item)``, optional
+        The state before the first item, 0 by default.
+    reverse : bool
+        Run from the end of each sequence to its beginning.
+    exclusive : bool
+        Give the state before each item instead of the state after it.
+    where : a batch or an array of bools, optional
+        Which items are steps, one bool an item as for `filter`.  At the others the state stands still, and neither
+        their `x` nor their `decay` is looked at.
+    final : bool
+        Give the states after all items too, with which a stream goes on as `initial`.
+
+    Returns
+    -------
+    same kind as `x`
+        Floats keep their dtype (float16 and bfloat16 give float32 under ``torch.autocast``), integers and bools give
+        float64.  With `final` a tuple of that and of an array ``(n, *item)``, float64.
+
+    Raises
+    ------
+    StructureError
+        If lengths or shapes do not fit.
+    TypeError
+        If `where` does not hold bools, for complex numbers, and for gradients of integers.
+    DeviceError
+        If arrays are of different libraries, or on different devices.
+
+    See Also
+    --------
+    cumsum : The same with a decay of 1.
+    ema : The moving average.
+    rl.returns, rl.gae, rl.traces : What reinforcement learning makes of it.
+
+    Notes
+    -----
+    States are float64 for every dtype, rounded where they are written.  Up to 1,024 items the result is that of the
+    plain loop, bit for bit; from there on states are handed from one chunk of 1,024 rows to the next by ``product *
+    state + alone`` (Blelloch, "Prefix Sums and Their Applications", 1990).  So a result depends on its sequence alone,
+    neither on the batch nor on threads, and a GPU has the same bits as the CPU.
+
+    The pullback gives gradients for x, decay and initial, None for numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([1.0, 0.0, 0.0, 8.0, 4.0]), [3, 2])
+    >>> sf.recurrence(x, 0.5).data
+    array([1.  , 0.5 , 0.25, 8.  , 8.  ])
+    >>> sf.recurrence(x, 0.5, reverse=True).data
+    array([ 1.,  0.,  0., 10.,  4.])
+
+    A stream in two parts:
+
+    >>> y, state = sf.recurrence(sf.Ragged(np.array([1.0, 8.0]), [1, 1]), 0.5, final=True)
+    >>> sf.recurrence(sf.Ragged(np.array([0.0, 4.0]), [1, 1]), 0.5, initial=state).data
+    array([0.5, 8. ])
+    """
+    found = to_be_summed(operand(x))
+    own: Encoding = found.own
+    kind, name = floats_for("a recurrence", name_of(own))
+    by = decay_of(decay, own)
+    start, started = initial_of(initial, own)
+    shape = without_data(own)
+    at = layout_for(shape, own.item_shape, own._dtype)
+    scan = Scan(
+        shape,
+        at,
+        kind,
+        name,
+        marks_beside(where, own, at, "where"),
+        NO_MARKS,
+        by.strides(math.prod(own.item_shape)),
+        flag(reverse, "reverse"),
+        flag(exclusive, "exclusive"),
+    )
+    return _call(found, by, start, started, scan, flag(final, "final"))
+
+
+def _call(found: Operand, by: Decay, start: Any, started: bool, scan: Scan, final: bool) -> Call[Any]:
+    """The call for arguments that are checked."""
+    operands = [found.own, *([by.own] if by.is_operand else []), *([start] if started else [])]
+    decay_name = ""
+    if by.is_operand:
+        own = by.own
+        decay_name = name_of(own) if isinstance(own, Encoding) else library_of(own).dtype_name(own.dtype)
+
+    def rule(given: tuple[Any, ...], back: bool) -> tuple[Any, Pullback | None]:
+        z = given[0]
+        library, data = library_of(z._sample()), in_one_array(z).data
+        items = library.astype(data, scan.kind)
+        decay = by.data(library, scan.at, given[1] if by.is_operand else by.own, scan.kind)
+        first = start_of(library, given[-1] if started else start, z)
+        out, states = scan.forward(library, items, decay, first)
+        y = scan.shape._with_data(settled_like(library, out, scan.name))
+        result = (y, states) if final else y
+        if not back:
+            return result, None
+        differentiable(name_of(z), "a recurrence")
+        if by.is_operand and not final and not started:
+            differentiable(decay_name, "a recurrence")
+        fixed = scan._replace(marks=kept(scan.marks), shape=without_data(z))
+        like = by._replace(own=without_data(given[1])) if by.is_operand else by
+        memory = _Memory(fixed, like, library.alias(out), decay, first, started, final)
+        return result, memory.pullback
+
+    def gradient(ds: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        dx = in_kind(found.gradient)(ds[0])
+        ddecay = in_kind(by.gradient)(ds[1]) if by.is_operand else None
+        return dx, ddecay, ds[-1] if started else None
+
+    def result(y: Any) -> Any:
+        return (in_kind(found.result)(y[0]), y[1]) if final else in_kind(found.result)(y)
+
+    def second_order(given: tuple[Any, ...], dy: Any) -> tuple[Any, ...]:
+        return _gradients_in_graph(given, dy if final else (dy, None), by, start, started, scan)
+
+    return Call(tuple(operands), rule, result, gradient, second_order)
+
+
+def _gradients_in_graph(
+    given: tuple[Any, ...], dy: tuple[Any, Any], by: Decay, start: Any, started: bool, scan: Scan
+) -> tuple[Any, ...]:
+    """The pullback, made of recurrences the other way and of arithmetic, which have gradients themselves."""
+    z = given[0]
+    x = rows_of(z)
+    library, structure, item = library_of(x), z._structure, z.item_shape
+    counts = None
+    if scan.marks is not NO_MARKS:
+        flat = rows_of(scan.at._with_data(scan.marks))
+        counts = flat.reshape(structure.rows, *[1] * len(item))
+
+    def of_steps(rows: Array, other: float) -> Array:
+        return rows if counts is None else library.where(counts, rows, other)
+
+    own = given[1] if by.is_operand else by.own
+    factors = rows_of(own) if isinstance(own, Encoding) else own
+    if by.form == "item":
+        factors = factors.reshape(structure.rows, *[1] * len(item))
+    steps = of_steps(factors + x * 0 if counts is None else factors + library.where(counts, x, 0.0) * 0, 1.0)
+    slopes = library.astype(rows_of(dy[0]), library.dtype_name(x.dtype))
+    way: dict[str, Any] = {"reverse": not scan.back, "exclusive": True, "initial": dy[1], "final": True}
+    first = slopes if scan.exclusive else steps * slopes
+    later, dinitial = recurrence(Ragged._sealed(first, structure), Ragged._sealed(steps, structure), **way)
+    g = later.data if scan.exclusive else slopes + later.data
+    dx: Encoding = restored(Ragged._sealed(of_steps(g, 0.0), structure), without_data(z))
+    found: list[Any] = [dx]
+    if by.is_operand:
+        states = recurrence(
+            Ragged._sealed(of_steps(x, 0.0), structure),
+            Ragged._sealed(steps, structure),
+            initial=given[-1] if started else start,
+            reverse=scan.back,
+            exclusive=True,
+        )
+        each = of_steps(g * states.data, 0.0)
+        found.append(_gathered(each, by, own, structure.rows))
+    if started:
+        found.append(library.astype(dinitial, library.dtype_name(given[-1].dtype)))
+    return tuple(found)
+
+
+def _gathered(each: Array, by: Decay, own: Any, rows: int) -> Any:
+    """The gradient of a decay, of that of each number's, in the graph."""
+    if by.form == "full":
+        return restored(Ragged._sealed(each, own._structure), without_data(own))
+    if by.form == "item":
+        sums = each.reshape(rows, -1).sum(1).reshape(rows, *own.item_shape)
+        return restored(Ragged._sealed(sums, own._structure), without_data(own))
+    if by.form == "column":
+        return each.sum(0).reshape(tuple(own.shape))
+    return each.reshape(-1).sum(0)
+
+
+class _Memory(NamedTuple):
+    """What a recurrence keeps for its pullback."""
+
+    scan: Scan
+    decay: Decay
+    y: Array
+    factors: Array
+    first: Array
+    started: bool
+    final: bool
+
+    def pullback(self, dy: Any) -> tuple[Any, ...]:
+        """The gradients for the operands."""
+        scan, decay = self.scan, self.decay
+        dy, dfinal = dy if self.final else (dy, NOTHING)
+        data = in_one_array(dy).data
+        library, width = library_of(data), math.prod(scan.item)
+        slopes = decay.slopes(scan.kind, width) if decay.is_operand else ""
+        given = library.astype(data, scan.kind)
+        later = library.astype(dfinal, "float64") if self.final else NOTHING
+        dx, found, dinitial = scan.backward(library, given, later, self.y, self.factors, self.first, slopes)
+        name = library.dtype_name(scan.shape._dtype)
+        gradients: list[Any] = [scan.shape._with_data(library.astype(dx, name))]
+        if decay.is_operand:
+            gradients.append(decay.collected(library, scan.at, found))
+        if self.started:
+            gradients.append(dinitial)
+        return tuple(gradients)
+
+
+# --- the moving average -----------------------------------------------------------------------------------------------
+
+
+@operation
+def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shaped | None = None) -> Call[B]:
+    """Average the items of every (innermost) sequence so far, each weighing `decay` times what the next one weighs.
+
+    Parameters
+    ----------
+    x : an encoding, a list of arrays or nested lists
+        Items of any shape; they are averaged column by column.
+    decay : float
+        From 0 to 1; ``1 - alpha`` of pandas.
+    adjust : bool
+        Divide by the sum of the weights of the items so far.  Otherwise the first item is where the average begins:
+        ``decay * average + (1 - decay) * x`` from there on.
+    where : a batch or an array of bools, optional
+        Which items count, one bool an item as for `filter`.  At the others the average stays as it is.
+
+    Returns
+    -------
+    same kind as `x`
+        Floats keep their dtype, integers and bools give float64.  Before the first item that counts it is 0.
+
+    Raises
+    ------
+    ConversionError
+        If `decay` is not from 0 to 1.
+    TypeError
+        If `where` does not hold bools, and for arrays without arithmetic, as those of Numba on a GPU.
+
+    See Also
+    --------
+    recurrence : What it is made of, and the order of calculation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([4.0, 8.0, 0.0, 6.0]), [3, 1])
+    >>> sf.ema(x, 0.5).data
+    array([4., 6., 3., 6.])
+    >>> sf.ema(x, 0.5, adjust=True).data.round(3)
+    array([4.   , 6.667, 2.857, 6.   ])
+    """
+    found = to_be_summed(operand(x))
+    own: Encoding = found.own
+    name = floats_for("a moving average", name_of(own)).result
+    kind = "float64"  # in which weights lose nothing
+    by = number(decay, "decay")
+    if not 0 <= by <= 1:
+        raise RANGE(f"decay must be from 0 to 1, not {said(decay)}")
+    library = library_of(own._sample())
+    if not library.arithmetic:
+        raise DTYPE(f"{library.name} has no arithmetic for a moving average; sf.to(x, 'numpy') brings it to the host")
+    shape = without_data(own)
+    at = layout_for(shape, own.item_shape, own._dtype)
+    marks = marks_beside(where, own, at, "where")
+    scan = Scan(shape, at, kind, name, marks, NO_MARKS, (0, 0, 0))
+    gains, scales = _weights(own, scan, by, flag(adjust, "adjust"))
+
+    def forward(z: Encoding) -> Encoding:
+        items = library.astype(in_one_array(z).data, kind) * gains
+        out, _ = scan.forward(library, items, np.array([by]), NOTHING)
+        return shape._with_data(settled_like(library, out * scales, name))
+
+    def transpose(dy: Encoding) -> Encoding:
+        given = library.astype(in_one_array(dy).data, kind) * scales
+        dx, _, _ = scan.backward(library, given, NOTHING, given, np.array([by]), NOTHING, "")
+        return shape._with_data(library.astype(dx * gains, library.dtype_name(own._dtype)))
+
+    def rule(z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:
+        if back:
+            differentiable(name_of(z), "a moving average")
+        return forward(z), lambda dy: linear(transpose, forward, dy)
+
+    return Call(own, rule, found.result, found.gradient)
+
+
+def _weights(x: Encoding, scan: Scan, decay: float, adjust: bool) -> tuple[Array, Array]:
+    """What each item is multiplied by before the recurrence, and what its result is by, laid out with axes of items."""
+    sample = x._sample()
+    library = library_of(sample)
+    at = scan.at
+    lead = tuple(at._shape[: at._lead])
+    lone = scan._replace(shape=at, at=at._with_data(rows_like(library, at, (), library.dtype(scan.kind), sample)))
+    ones = library.zeros(lead, library.dtype(scan.kind), sample) + 1
+    sums, _ = lone._replace(exclusive=not adjust).forward(library, ones, np.array([decay if adjust else 1.0]), NOTHING)
+    axes = tuple([1] * len(x.item_shape))
+    sums = sums.reshape(*lead, *axes)
+    if adjust:
+        return ones.reshape(*lead, *axes), library.where(sums > 0, 1 / library.where(sums > 0, sums, 1.0), 0.0)
+    return library.where(sums > 0, 1 - decay, 1.0), ones.reshape(*lead, *axes)

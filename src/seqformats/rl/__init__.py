@@ -1,0 +1,19 @@
+"""Returns, advantages and losses of reinforcement learning, over the steps of rollouts of different lengths."""
+
+from .groups import group_advantages, moments, whiten
+from .losses import mean_loss, policy_loss, ratios
+from .steps import Advantages, gae, returns, token_rewards, traces
+
+__all__ = [
+    "Advantages",
+    "gae",
+    "group_advantages",
+    "mean_loss",
+    "moments",
+    "policy_loss",
+    "ratios",
+    "returns",
+    "token_rewards",
+    "traces",
+    "whiten",
+]

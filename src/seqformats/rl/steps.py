@@ -1,0 +1,620 @@
+"""Rewards of steps, and what they add up to: returns, advantages, traces."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, SupportsFloat, TypeVar
+
+import numpy as np
+
+from ..arrays import Array, Library, is_array, library_of
+from ..arrays.dtypes import differentiable
+from ..converters.convert import restored
+from ..errors import KIND, SHAPE
+from ..formats import Encoding
+from ..formats.annotations import Shaped
+from ..formats.leaves import without_data
+from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation, to_be_summed
+from ..launch.kernel import kernel
+from ..operations.annotations import B, Batch
+from ..operations.companions import (
+    NOTHING,
+    Kinds,
+    batch_beside,
+    data_beside,
+    floats_for,
+    in_kind,
+    kept,
+    marks_beside,
+    numbers_of,
+    of_numbers,
+    rows_beside,
+    settled_like,
+)
+from ..operations.options import number
+from ..operations.over import in_one_array, layout_for, name_of, rows_like
+from ..operations.scan import Scan
+
+advantage_rows, advantage_back = kernel("advantage_rows"), kernel("advantage_back")
+reward_rows, reward_back = kernel("reward_rows"), kernel("reward_back")
+
+A = TypeVar("A")
+
+
+class Advantages(NamedTuple, Generic[A]):
+    """Advantages of steps, and their returns, the advantages plus the values; see `gae`.
+
+    Examples
+    --------
+    >>> import seqformats as sf
+    >>> sf.rl.gae([[0.0, 1.0]], [[0.5, 0.5]]).advantages
+    [[0.5, 0.5]]
+    """
+
+    advantages: A
+    returns: A
+
+
+# --- rewards ----------------------------------------------------------------------------------------------------------
+
+
+class Rewards(NamedTuple):
+    """Rewards of items, made of outcomes of sequences and, where there is one, of a divergence of items."""
+
+    shape: Encoding  # laid out as the result, without data
+    at: Encoding  # the same in one array
+    kind: str
+    scale: Array
+    marks: Array
+
+    def forward(self, library: Library, outcome: Array, kl: Array) -> Array:
+        """Data of the rewards, in the dtype of the kernel."""
+        structure = self.at._structure
+        out = rows_like(library, self.at, (), library.dtype(self.kind), outcome)
+        if structure.n:
+            given = (library.astype(outcome, self.kind), kl, self.scale, self.marks)
+            reward_rows.start(library, given, (out,), (self.at._layout(),), 1, structure)
+        return out
+
+    def backward(self, library: Library, dy: Array, asked: bool) -> tuple[Array, Array]:
+        """The gradients for outcomes, and for the divergence if that is asked for; in the dtype of the kernel."""
+        structure, dtype = self.at._structure, library.dtype(self.kind)
+        doutcome = library.empty((structure.n,), dtype, dy)
+        dkl = rows_like(library, self.at, (), dtype, dy) if asked else library.empty((0,), dtype, dy)
+        if structure.n:
+            given = (dy, self.scale, self.marks)
+            reward_back.start(library, given, (doutcome, dkl), (self.at._layout(),), 1, structure)
+        return doutcome, dkl
+
+
+@operation
+def token_rewards(
+    outcome: Shaped, where: Batch | Shaped, *, kl: Batch | None = None, beta: SupportsFloat = 0.0
+) -> Call[Any]:
+    """Give every item a reward: the outcome of its sequence to the last step, ``-beta * kl`` to every step.
+
+    Parameters
+    ----------
+    outcome : array ``(n,)``
+        What the sequences have earned.
+    where : a batch of bools, or beside `kl` an array
+        Which items are steps, one bool an item.
+    kl : a batch, optional
+        How far the policy is from another one, a number an item; it is not looked at where an item is no step.
+    beta : float
+        How much that costs.
+
+    Returns
+    -------
+    encoding
+        A reward an item, in the encoding of `kl`, or else that of `where`; 0 where an item is no step.  An outcome of a
+        sequence without steps is in no reward.
+
+    Raises
+    ------
+    StructureError
+        If lengths or shapes do not fit.
+    TypeError
+        If `where` does not hold bools.
+
+    See Also
+    --------
+    returns, gae : What is made of them; both take outcomes too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> where = sf.Ragged(np.array([False, True, True, False, True]), [4, 1])
+    >>> kl = sf.Ragged(np.array([9.0, 0.5, 1.0, 9.0, 0.0]), [4, 1])
+    >>> sf.rl.token_rewards(np.array([1.0, -1.0]), where, kl=kl, beta=0.1).data
+    array([ 0.  , -0.05,  0.9 ,  0.  , -1.  ])
+    """
+    if kl is None and is_array(where):
+        raise KIND("where says how long the sequences are, so it must be a batch; sf.Ragged(where, lengths) is one")
+    found = operand(where) if kl is None else to_be_summed(operand(kl))
+    own: Encoding = found.own
+    rows = rows_beside(outcome, own, "outcome")
+    if own.item_shape != () and kl is not None:
+        raise SHAPE(f"kl must have a number an item, but has items of shape {own.item_shape}")
+    names = [library_of(rows).dtype_name(rows.dtype), *([] if kl is None else [name_of(own)])]
+    kind, name = floats_for("a reward", *names)
+    shape = without_data(own)
+    at = layout_for(shape, (), own._dtype)
+    scale = np.array([-number(beta, "beta")])
+    parts = Rewards(shape, at, kind, scale, marks_beside(where, own, at, "where"))
+
+    def rule(given: tuple[Any, ...], back: bool) -> tuple[Encoding, Pullback | None]:
+        library = library_of(given[0])
+        beside = NOTHING.astype(kind) if kl is None else data_beside(given[1], at, kind)
+        y = shape._with_data(settled_like(library, parts.forward(library, given[0], beside), name))
+        if not back:
+            return y, None
+        for one in names:
+            differentiable(one, "a reward")
+        fixed = parts._replace(marks=kept(parts.marks))
+
+        def pullback(dy: Encoding) -> tuple[Any, ...]:
+            slopes = library_of(dy._sample()).astype(in_one_array(dy).data, kind)
+            doutcome, dkl = fixed.backward(library_of(slopes), slopes, kl is not None)
+            made = (library.astype(doutcome, names[0]),)
+            return made if kl is None else (*made, shape._with_data(library.astype(dkl, names[1])))
+
+        def forward(ds: tuple[Any, ...]) -> Encoding:
+            return rule(ds, False)[0]
+
+        return y, lambda dy: linear(pullback, forward, dy)
+
+    def gradient(ds: tuple[Any, ...]) -> Any:
+        return ds[0] if kl is None else (ds[0], in_kind(found.gradient)(ds[1]))
+
+    return Call((rows,) if kl is None else (rows, own), rule, found.result, gradient)
+
+
+# --- returns and advantages -------------------------------------------------------------------------------------------
+
+
+class Episodes(NamedTuple):
+    """Steps in episodes, and how they are discounted: all that is the same forwards and backwards."""
+
+    at: Encoding  # without data, in one array
+    kind: str
+    gamma: Array
+    lam: Array
+    marks: Array
+    ends: Array
+    by_row: bool = False  # has what follows a value an item?
+
+    def none(self) -> Array:
+        """Numbers that are not there."""
+        return NOTHING.astype(self.kind)
+
+    def forward(self, library: Library, rewards: Array, values: Array | None, after: Array | None) -> list[Array]:
+        """Data of the advantages, and of the returns where there are values, in the dtype of the kernel."""
+        structure, dtype = self.at._structure, library.dtype(self.kind)
+        advantages = rows_like(library, self.at, (), dtype, rewards)
+        made = [advantages]
+        sums = library.empty((0,), dtype, rewards)
+        if values is not None:
+            sums = rows_like(library, self.at, (), dtype, rewards)
+            made.append(sums)
+        if structure.n:
+            given = rewards, self.none() if values is None else values, self.gamma, self.lam, self.marks, self.ends
+            given = (*given, self.none() if after is None else after)
+            args = (self.at._layout(), int(self.by_row))
+            advantage_rows.start(library, given, (advantages, sums), args, 1, structure)
+        return made
+
+    def backward(self, library: Library, slopes: list[Array], after: Array | None) -> list[Array]:
+        """The gradients for rewards, for values where there were some, and for `after`, of which the shape counts."""
+        structure, dtype = self.at._structure, library.dtype(self.kind)
+        drewards = rows_like(library, self.at, (), dtype, slopes[0])
+        dvalues = dafter = library.empty((0,), dtype, slopes[0])
+        if len(slopes) > 1:
+            dvalues = rows_like(library, self.at, (), dtype, slopes[0])
+        if after is not None:
+            dafter = library.zeros(tuple(after.shape), dtype, slopes[0])
+        if structure.n:
+            given = slopes[0], slopes[1] if len(slopes) > 1 else self.none(), self.gamma, self.lam
+            given = (*given, self.marks, self.ends)
+            args = (self.at._layout(), int(self.by_row))
+            advantage_back.start(library, given, (drewards, dvalues, dafter), args, 1, structure)
+        return [drewards, *([dvalues] if len(slopes) > 1 else []), *([] if after is None else [dafter])]
+
+
+def _product(one: Array, two: Array) -> Array:
+    """Numbers times numbers, of which either may be one for all, on the host."""
+    for a, b in ((one, two), (two, one)):
+        if type(a) is np.ndarray and a.size == 1:
+            return b * float(a[0])
+    return one * two
+
+
+class _Source(NamedTuple):
+    """Rewards as they were given: a batch, or outcomes of sequences, which go to the last step of each."""
+
+    own: Any
+    spread: Rewards | None = None
+    gradient: Pullback | None = None
+
+    def data(self, library: Library, z: Any, at: Encoding, kind: str) -> Array:
+        """Laid out as kernels take them."""
+        if self.spread is not None:
+            return self.spread.forward(library, z, NOTHING.astype(kind))
+        return data_beside(z, at, kind)
+
+    def collected(self, library: Library, dx: Array, at: Encoding, like: Any, name: str) -> Any:
+        """The gradient for what was given."""
+        if self.spread is not None:
+            return library.astype(self.spread.backward(library, dx, False)[0], name)
+        return restored(at._with_data(library.astype(dx, name)), like)
+
+
+def _source(given: Any, x: Encoding, at: Encoding, marks: Array, kind: str, found: Operand | None) -> _Source:
+    """The rewards for the items of `x`; `found` where they are that batch."""
+    if is_array(given):
+        outcome = rows_beside(given, x, "rewards")
+        return _Source(outcome, Rewards(at, at, kind, np.zeros(1), marks))
+    if found is None:
+        found = batch_beside(given, x, "rewards", "values")
+    return _Source(found.own, None, found.gradient)
+
+
+def _name(own: Any) -> str:
+    """The name of the dtype of a batch or an array."""
+    return name_of(own) if isinstance(own, Encoding) else library_of(own).dtype_name(own.dtype)
+
+
+def _bootstrap(given: Any, x: Encoding) -> Operand | None:
+    """The value of what would have followed: one an item, or one a sequence."""
+    if given is None:
+        return None
+    if is_array(given):
+        return Operand(rows_beside(given, x, "bootstrap"))
+    if isinstance(given, (list, tuple)) and all(isinstance(v, (int, float)) for v in given) and given:
+        return Operand(rows_beside(np.asarray(given, np.float64), x, "bootstrap"))
+    return batch_beside(given, x, "bootstrap", "the batch")
+
+
+class _Given(NamedTuple):
+    """Rewards, perhaps values and what would have followed, of which advantages are made."""
+
+    source: _Source
+    values: Operand | None
+    after: Operand | None
+    shape: Encoding  # of the result, without data
+    steps: Episodes
+    kinds: Kinds
+
+    def operands(self) -> tuple[Any, ...]:
+        """What may have a gradient."""
+        others = [x.own for x in (self.values, self.after) if x is not None]
+        return (self.source.own, *others)
+
+    def arrays(self, operands: tuple[Any, ...]) -> tuple[Library, Array, Array | None, Array | None]:
+        """What the kernel takes of these."""
+        first = operands[0]
+        library = library_of(first._sample() if isinstance(first, Encoding) else first)
+        at, kind = self.steps.at, self.kinds.kernel
+        rewards = self.source.data(library, first, at, kind)
+        values = None if self.values is None else data_beside(operands[1], at, kind)
+        after = None
+        if self.after is not None:
+            own = operands[-1]
+            after = data_beside(own, at, kind) if isinstance(own, Encoding) else library.astype(own, kind)
+        return library, rewards, values, after
+
+    def call(self, result: Any) -> Call[Any]:
+        """The call, whose result is a batch, or a tuple of two where there are values."""
+        names = [_name(x) for x in self.operands()]
+        steps = self.steps
+
+        def forward(operands: tuple[Any, ...]) -> Any:
+            library, *arrays = self.arrays(operands)
+            made = [
+                self.shape._with_data(settled_like(library, x, self.kinds.result))
+                for x in steps.forward(library, *arrays)
+            ]
+            return made[0] if self.values is None else tuple(made)
+
+        def rule(operands: tuple[Any, ...], back: bool) -> tuple[Any, Pullback | None]:
+            y = forward(operands)
+            if not back:
+                return y, None
+            for name in names:
+                differentiable(name, "an advantage" if self.values else "a return")
+            fixed = steps._replace(marks=kept(steps.marks), ends=kept(steps.ends))
+            likes = [without_data(x) for x in operands]
+            own = operands[-1]
+            after = None
+            if self.after is not None:
+                after = steps.at if isinstance(own, Encoding) else own
+            return y, lambda dy: linear(lambda d: self._pulled(d, fixed, likes, after, names), forward, dy)
+
+        def gradient(ds: tuple[Any, ...]) -> Any:
+            ways = [self.source.gradient, *[x.gradient for x in (self.values, self.after) if x is not None]]
+            found = tuple([in_kind(way)(d) for way, d in zip(ways, ds, strict=True)])
+            return found if len(found) > 1 else found[0]
+
+        return Call(self.operands(), rule, result, gradient)
+
+    def _pulled(self, dy: Any, steps: Episodes, likes: list[Any], after: Any, names: list[str]) -> tuple[Any, ...]:
+        """The gradients for the operands."""
+        slopes = [in_one_array(d).data for d in (dy if self.values is not None else (dy,))]
+        library, at = library_of(slopes[0]), steps.at
+        room = after
+        if isinstance(after, Encoding):
+            room = rows_like(library, at, (), library.dtype(self.kinds.kernel), slopes[0])
+        found = steps.backward(library, [library.astype(d, self.kinds.kernel) for d in slopes], room)
+        made = [self.source.collected(library, found[0], at, likes[0], names[0])]
+        for dx, like, name in zip(found[1:], likes[1:], names[1:], strict=True):
+            cast = library.astype(dx, name)
+            made.append(restored(at._with_data(cast), like) if isinstance(like, Encoding) else cast)
+        return tuple(made)
+
+
+@operation
+def returns(
+    rewards: Batch | Shaped,
+    *,
+    gamma: SupportsFloat | Shaped = 1.0,
+    where: Batch | Shaped | None = None,
+    done: Batch | Shaped | None = None,
+    bootstrap: Batch | Shaped | None = None,
+) -> Call[Any]:
+    """Add up the rewards from each step on, discounted: ``return = reward + gamma * (return of the next step)``.
+
+    Parameters
+    ----------
+    rewards : a batch, or array ``(n,)``
+        A reward an item; or an outcome a sequence, which goes to its last step.  The latter needs `where` as a batch.
+    gamma : number or array ``(n,)``
+        The discount, of all sequences or of each.
+    where : a batch or an array of bools, optional
+        Which items are steps, one bool an item as for `filter`.  The others have a return of 0 and are not counted by
+        `gamma`.  Their rewards belong to the step before them in the same episode, with none before it to nobody.
+    done : a batch or an array of bools, optional
+        Items with which an episode ends, steps or not; nothing flows back over them.
+    bootstrap : array ``(n,)`` or a batch, optional
+        The value of what would have followed: at the end of each sequence, or an item, read where `done` is true and
+        at the last item of each sequence.  Without it there is nothing.
+
+    Returns
+    -------
+    same kind as `rewards`, or as `where`
+        Floats keep their dtype, integers and bools give float64.
+
+    Raises
+    ------
+    StructureError
+        If lengths or shapes do not fit.
+    TypeError
+        If `where` or `done` do not hold bools.
+
+    See Also
+    --------
+    gae : Advantages, by values of a critic.
+    recurrence : Any other sum with a decay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> rewards = sf.Ragged(np.array([0.0, 0.0, 1.0, 5.0]), [3, 1])
+    >>> sf.rl.returns(rewards, gamma=0.5).data
+    array([0.25, 0.5 , 1.  , 5.  ])
+    >>> sf.rl.returns(rewards, gamma=0.5, where=np.array([True, False, True, True])).data
+    array([0.5, 0. , 1. , 5. ])
+    """
+    if is_array(rewards):
+        if where is None or is_array(where):
+            raise KIND(
+                "rewards has an outcome a sequence, but no batch says how long these are; give where= as a batch"
+            )
+        found, name = operand(where), library_of(rewards).dtype_name(rewards.dtype)
+    else:
+        found = to_be_summed(operand(rewards))
+        name = name_of(of_numbers(found.own, "rewards"))
+    own: Encoding = found.own
+    kinds = floats_for("a return", name)
+    shape = without_data(own)
+    at = layout_for(shape, (), own._dtype)
+    after = _bootstrap(bootstrap, own)
+    marks = marks_beside(where, own, at, "where")
+    steps = Episodes(
+        at,
+        kinds.kernel,
+        numbers_of(gamma, own, "gamma"),
+        np.ones(1),
+        marks,
+        marks_beside(done, own, at, "done"),
+        after is not None and isinstance(after.own, Encoding),
+    )
+    source = _source(rewards, own, at, marks, kinds.kernel, found)
+    return _Given(source, None, after, shape, steps, kinds).call(found.result)
+
+
+@operation
+def gae(
+    rewards: Batch | Shaped,
+    values: B,
+    *,
+    gamma: SupportsFloat | Shaped = 1.0,
+    lam: SupportsFloat | Shaped = 1.0,
+    where: Batch | Shaped | None = None,
+    done: Batch | Shaped | None = None,
+    bootstrap: Batch | Shaped | None = None,
+) -> Call[Any]:
+    """Estimate the advantages of steps by the values of a critic, and their returns (generalized advantage estimation).
+
+    Parameters
+    ----------
+    rewards : a batch, or array ``(n,)``
+        A reward an item; or an outcome a sequence, which goes to its last step.
+    values : a batch
+        What the critic expects from each item on; not looked at where an item is no step, so it may be NaN there.
+    gamma, lam : number or array ``(n,)``
+        Discount and decay, of all sequences or of each.
+    where : a batch or an array of bools, optional
+        Which items are steps, one bool an item as for `filter`.  The others have an advantage and a return of 0, and
+        are counted neither by `gamma` nor by `lam`.  Their rewards belong to the step before them in the same episode,
+        with none before it to nobody.
+    done : a batch or an array of bools, optional
+        Items with which an episode ends, steps or not; nothing flows back over them.
+    bootstrap : array ``(n,)`` or a batch, optional
+        The value of what would have followed: at the end of each sequence, or an item, read where `done` is true and
+        at the last item of each sequence.  Where an episode was cut off, it is what the critic expects from there on;
+        where it has really ended, 0, which is what it is without this.
+
+    Returns
+    -------
+    Advantages
+        A named tuple of `advantages` and `returns`, both what `values` is, in the wider of the dtypes of both.
+
+    Raises
+    ------
+    StructureError
+        If lengths or shapes do not fit.
+    TypeError
+        If `where` or `done` do not hold bools.
+
+    See Also
+    --------
+    returns : Without a critic.
+    group_advantages : By other samples instead of a critic.
+    whiten : What often follows.
+
+    Notes
+    -----
+    ``delta = reward + gamma * (value of the next step) - value`` and ``advantage = delta + gamma * lam * (advantage of
+    the next step)``: Schulman, Moritz, Levine, Jordan and Abbeel, "High-Dimensional Continuous Control Using
+    Generalized Advantage Estimation" (2016).  A `lam` for each sequence, ``1 - 1 / (alpha * steps)``, is that of VAPO
+    (Yue et al., 2025), which takes another one for the returns: call it twice.
+
+    Sums are float64, in the order of the plain loop.  The pullback gives gradients for rewards, values, and `bootstrap`
+    if there is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> rewards = sf.Ragged(np.array([0.0, 0.0, 1.0, 5.0]), [3, 1])
+    >>> values = sf.Ragged(np.array([0.5, np.nan, 0.5, 4.0]), [3, 1])
+    >>> found = sf.rl.gae(rewards, values, lam=0.5, where=np.array([True, False, True, True]))
+    >>> found.advantages.data
+    array([0.25, 0.  , 0.5 , 1.  ])
+    >>> found.returns.data
+    array([0.75, 0.  , 1.  , 5.  ])
+    """
+    worth = to_be_summed(operand(values))
+    own = of_numbers(worth.own, "values")
+    shape = without_data(own)
+    at = layout_for(shape, (), own._dtype)
+    marks = marks_beside(where, own, at, "where")
+    if is_array(rewards):
+        name = library_of(rewards).dtype_name(rewards.dtype)
+    else:
+        given = batch_beside(rewards, own, "rewards", "values")
+        name = name_of(given.own)
+    kinds = floats_for("an advantage", name, name_of(own))
+    after = _bootstrap(bootstrap, own)
+    steps = Episodes(
+        at,
+        kinds.kernel,
+        numbers_of(gamma, own, "gamma"),
+        numbers_of(lam, own, "lam"),
+        marks,
+        marks_beside(done, own, at, "done"),
+        after is not None and isinstance(after.own, Encoding),
+    )
+    source = _source(rewards, own, at, marks, kinds.kernel, None if is_array(rewards) else given)
+    kind = in_kind(worth.result)
+    return _Given(source, worth, after, shape, steps, kinds).call(lambda y: Advantages(kind(y[0]), kind(y[1])))
+
+
+@operation
+def traces(
+    x: B,
+    *,
+    gamma: SupportsFloat | Shaped = 1.0,
+    lam: SupportsFloat | Shaped = 1.0,
+    where: Batch | Shaped | None = None,
+    done: Batch | Shaped | None = None,
+) -> Call[B]:
+    """Trace the eligibility of steps: ``trace = gamma * lam * (trace of the step before) + x``, column by column.
+
+    Parameters
+    ----------
+    x : a batch
+        Items of any shape, as the gradients of values by parameters.
+    gamma, lam : number or array ``(n,)``
+        Discount and decay, of all sequences or of each.
+    where : a batch or an array of bools, optional
+        Which items are steps, one bool an item as for `filter`; the traces of the others are 0.
+    done : a batch or an array of bools, optional
+        Items with which an episode ends; traces begin anew behind them.
+
+    Returns
+    -------
+    same kind as `x`
+        Floats keep their dtype, integers and bools give float64.
+
+    Raises
+    ------
+    StructureError
+        If lengths or shapes do not fit.
+    TypeError
+        If `where` or `done` do not hold bools.
+
+    See Also
+    --------
+    recurrence : What it is made of, and the order of calculation.
+
+    Notes
+    -----
+    Sutton and Barto, "Reinforcement Learning" (2018), section 12.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import seqformats as sf
+    >>> x = sf.Ragged(np.array([1.0, 0.0, 0.0, 1.0]), [3, 1])
+    >>> sf.rl.traces(x, gamma=0.5).data
+    array([1.  , 0.5 , 0.25, 1.  ])
+    """
+    found = to_be_summed(operand(x))
+    own: Encoding = found.own
+    kind, name = floats_for("a trace", name_of(own))
+    shape = without_data(own)
+    at = layout_for(shape, own.item_shape, own._dtype)
+    decay = _product(numbers_of(gamma, own, "gamma"), numbers_of(lam, own, "lam"))
+    scan = Scan(
+        shape,
+        at,
+        kind,
+        name,
+        marks_beside(where, own, at, "where"),
+        marks_beside(done, own, at, "done"),
+        (0, 0, int(decay.shape[0] > 1)),
+        blank=True,
+    )
+
+    def forward(z: Encoding) -> Encoding:
+        library = library_of(z._sample())
+        out, _ = scan.forward(library, library.astype(in_one_array(z).data, kind), decay, NOTHING)
+        return shape._with_data(settled_like(library, out, name))
+
+    def rule(z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:
+        if not back:
+            return forward(z), None
+        differentiable(name_of(z), "a trace")
+        theirs, fixed = name_of(z), scan._replace(marks=kept(scan.marks), ends=kept(scan.ends))
+
+        def transpose(dy: Encoding) -> Encoding:
+            library = library_of(dy._sample())
+            slopes = library.astype(in_one_array(dy).data, kind)
+            dx, _, _ = fixed.backward(library, slopes, NOTHING, slopes, decay, NOTHING, "")
+            return shape._with_data(library.astype(dx, theirs))
+
+        return forward(z), lambda dy: linear(transpose, forward, dy)
+
+    return Call(own, rule, found.result, found.gradient)
