@@ -103,8 +103,8 @@ def go_back(run: Run, t: int, rows: int, state: Any, back: int, exclusive: int, 
             if blank != 0:
                 slope = choose(is_step, slope, zero)
         if exclusive == 0:
-            state += slope
-            alone += slope
+            state = state + slope  # not in place, since lanes may be arrays that have other names too
+            alone = alone + slope
         start = run.own + row * run.by_row
         decay = each(run.like, run.decay[start], count)
         if run.by_column != 0:
@@ -117,8 +117,8 @@ def go_back(run: Run, t: int, rows: int, state: Any, back: int, exclusive: int, 
         alone = choose(is_step, decay * alone, alone)
         product = choose(is_step, decay * product, product)
         if exclusive != 0:
-            state += slope
-            alone += slope
+            state = state + slope
+            alone = alone + slope
         t += by
         rows -= one
     return state, alone, product, cut

@@ -20,6 +20,7 @@ from ..errors import TRACED
 from ..limits import remember
 from .formulas import FORMULAS
 from .kernel import Kernel, Sequences, Work
+from .recurrences import FORMULAS_OF_STEPS as FORMULAS_OF_STEPS
 
 Value = Any  # a cell, an array of JAX or of NumPy
 Values = tuple[Any, ...]

@@ -12,10 +12,10 @@ import numpy as np
 from ..arrays import NUMPY, Array, Library, adopt, frozen, is_array, library_of, to_host
 from ..arrays.dtypes import HALF, SUMS_IN
 from ..converters.convert import relaid, rows_of
-from ..errors import COUNTS, DEVICES, DTYPE, KIND, LOST, NO_GRADIENT, SHAPE, UNLIKE, said
+from ..errors import COUNTS, DEVICES, DTYPE, KIND, LOST, SHAPE, UNLIKE, said
 from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
-from ..formats.leaves import wants_grad
+from ..formats.leaves import leaves, wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Operand, operand_beside
 from .over import in_one_array, name_of
@@ -119,9 +119,9 @@ def data_beside(own: Encoding, at: Encoding, name: str) -> Array:
 
 
 def constant(what: str, *given: object) -> None:
-    """TypeError for tensors that ask for a gradient that they cannot have."""
+    """TypeError for tensors that ask for a gradient that they cannot have; in a traced program nobody can tell."""
     for x in given:
-        if wants_grad(x):
+        if wants_grad(x) and not any(library_of(leaf).functional for leaf in leaves(x)):
             raise LOST(f"{what} is a constant here, and its gradient would be lost; give {what}.detach()")
 
 
@@ -184,8 +184,7 @@ def numbers_of(given: object, x: Encoding, what: str) -> Array:
         raise COUNTS(f"{what} must be a number, or have shape ({n},), one a sequence, not {tuple(rows.shape)}")
     if not library.dtype_name(rows.dtype).startswith(("float", "bfloat", "int", "uint")):
         raise DTYPE(f"{what} must hold real numbers, not {library.dtype_name(rows.dtype)}")
-    if wants_grad(rows) and library.autograd and not library.functional:
-        raise NO_GRADIENT(f"{what} has no gradient; give {what}.detach()")
+    constant(what, rows)
     rows = library.astype(rows.reshape(-1), "float64")
     own = library_of(x._sample())
     if library is not own and library is not NUMPY:

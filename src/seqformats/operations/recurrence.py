@@ -7,18 +7,18 @@ from typing import Any, Literal, NamedTuple, SupportsFloat, overload
 
 import numpy as np
 
-from ..arrays import Array, library_of
+from ..arrays import Array, Library, library_of
 from ..arrays.dtypes import differentiable
 from ..converters.convert import restored, rows_of
 from ..errors import DTYPE, RANGE, said
 from ..formats import Encoding, Ragged
 from ..formats.annotations import Shaped
-from ..formats.leaves import without_data
+from ..formats.leaves import ShapeDtype, without_data
 from ..gradients.operation import Call, Operand, Pullback, linear, operand, operation, to_be_summed
 from .annotations import B, Batch
 from .companions import NO_MARKS, NOTHING, floats_for, in_kind, kept, marks_beside, settled_like
 from .options import flag, number
-from .over import in_one_array, layout_for, name_of, rows_like
+from .over import in_one_array, layout_for, name_of
 from .scan import Decay, Scan, decay_of, initial_of, start_of
 
 
@@ -127,7 +127,7 @@ def recurrence(
     kind, name = floats_for("a recurrence", name_of(own))
     by = decay_of(decay, own)
     start, started = initial_of(initial, own)
-    shape = without_data(own)
+    shape: Encoding = without_data(own)
     at = layout_for(shape, own.item_shape, own._dtype)
     scan = Scan(
         shape,
@@ -323,19 +323,23 @@ def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shap
     library = library_of(own._sample())
     if not library.arithmetic:
         raise DTYPE(f"{library.name} has no arithmetic for a moving average; sf.to(x, 'numpy') brings it to the host")
-    shape = without_data(own)
+    shape: Encoding = without_data(own)
     at = layout_for(shape, own.item_shape, own._dtype)
     marks = marks_beside(where, own, at, "where")
     scan = Scan(shape, at, kind, name, marks, NO_MARKS, (0, 0, 0))
-    gains, scales = _weights(own, scan, by, flag(adjust, "adjust"))
+    adjusted = flag(adjust, "adjust")
 
     def forward(z: Encoding) -> Encoding:
-        items = library.astype(in_one_array(z).data, kind) * gains
+        items = library.astype(in_one_array(z).data, kind)
+        gains, scales = _weights(library, items, scan, by, adjusted)
+        items = items * gains
         out, _ = scan.forward(library, items, np.array([by]), NOTHING)
         return shape._with_data(settled_like(library, out * scales, name))
 
     def transpose(dy: Encoding) -> Encoding:
-        given = library.astype(in_one_array(dy).data, kind) * scales
+        given = library.astype(in_one_array(dy).data, kind)
+        gains, scales = _weights(library, given, scan, by, adjusted)
+        given = given * scales
         dx, _, _ = scan.backward(library, given, NOTHING, given, np.array([by]), NOTHING, "")
         return shape._with_data(library.astype(dx * gains, library.dtype_name(own._dtype)))
 
@@ -347,17 +351,16 @@ def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shap
     return Call(own, rule, found.result, found.gradient)
 
 
-def _weights(x: Encoding, scan: Scan, decay: float, adjust: bool) -> tuple[Array, Array]:
-    """What each item is multiplied by before the recurrence, and what its result is by, laid out with axes of items."""
-    sample = x._sample()
-    library = library_of(sample)
-    at = scan.at
-    lead = tuple(at._shape[: at._lead])
-    lone = scan._replace(shape=at, at=at._with_data(rows_like(library, at, (), library.dtype(scan.kind), sample)))
-    ones = library.zeros(lead, library.dtype(scan.kind), sample) + 1
-    sums, _ = lone._replace(exclusive=not adjust).forward(library, ones, np.array([decay if adjust else 1.0]), NOTHING)
-    axes = tuple([1] * len(x.item_shape))
-    sums = sums.reshape(*lead, *axes)
-    if adjust:
-        return ones.reshape(*lead, *axes), library.where(sums > 0, 1 / library.where(sums > 0, sums, 1.0), 0.0)
-    return library.where(sums > 0, 1 - decay, 1.0), ones.reshape(*lead, *axes)
+def _weights(library: Library, like: Array, scan: Scan, decay: float, adjust: bool) -> tuple[Array, Array]:
+    """What each item is multiplied by before the recurrence, and its result behind it, laid out with axes of items."""
+    lead, dtype = tuple(scan.at._shape[: scan.at._lead]), library.dtype(scan.kind)
+    axes = (*lead, *[1] * len(scan.item))
+    alone: Any = ShapeDtype(lead, dtype)
+    bare = scan.at._with_data(alone)  # a number an item
+    ones = library.zeros(lead, dtype, like) + 1
+    lone = scan._replace(shape=bare, at=bare, exclusive=not adjust)
+    sums = lone.forward(library, ones, np.array([decay if adjust else 1.0]), NOTHING)[0].reshape(axes)
+    ones = ones.reshape(axes)
+    if adjust:  # sums of weights, 0 before the first item that counts
+        return ones, library.where(sums > 0, ones / library.where(sums > 0, sums, ones), ones * 0)
+    return library.where(sums > 0, ones * (1 - decay), ones), ones

@@ -138,7 +138,8 @@ def _sums_of_rows(library: Library, x: Array, lead: int, width: int) -> Array:
     if not rows or not width:
         return library.zeros(shape, x.dtype, x)
     structure = Structure.of_lengths(np.full(rows, width))
-    return summed(Ragged._sealed(x.reshape(rows * width), structure)).reshape(shape)
+    sums: Array = summed(Ragged._sealed(x.reshape(rows * width), structure)).reshape(shape)
+    return sums
 
 
 def decay_of(given: Any, x: Encoding) -> Decay:

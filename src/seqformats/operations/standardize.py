@@ -75,7 +75,8 @@ def standardized(
     """The call for the sequences of a level, or the batch as one, or for given moments of it."""
     own: Encoding = x.own
     kind, name = floats_for("standardizing", name_of(own))
-    shape, item = without_data(own), own.item_shape
+    shape: Encoding = without_data(own)
+    item = own.item_shape
     inner = moments is not None or (level is not None and level_index(own, level) == len(own._levels) - 1)
     if inner:
         at = layout_for(shape, item, own._dtype)

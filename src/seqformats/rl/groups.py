@@ -224,7 +224,7 @@ def moments(x: Batch, *, where: Batch | Shaped | None = None) -> Call[Any]:
     own = of_numbers(found.own, "x")
     given = name_of(own)
     kind, _ = floats_for("moments", given)
-    shape = without_data(own)
+    shape: Encoding = without_data(own)
     at = layout_for(shape, (), own._dtype)
     marks = marks_beside(where, own, at, "where")
 

@@ -129,7 +129,7 @@ def _compared(
     what = "a ratio" if advantages is None else "a loss"
     names = name_of(own), name_of(before)
     kind, name = floats_for(what, *names)[0], floats_for(what, names[0])[1]
-    shape = without_data(own)
+    shape: Encoding = without_data(own)
     at = layout_for(shape, (), own._dtype)
     worth, by_row = NOTHING.astype(kind), False
     if advantages is not None:
@@ -303,7 +303,7 @@ def mean_loss(
         With ``per="sequence"``: a length for all sequences, by which their sums are divided instead of their steps.
     total : float, optional
         How many steps, or sequences with a step, there are in all micro-batches and on all ranks; by default those of
-        this batch.
+        this batch.  0 says that there are none anywhere.
     ranks : int
         A factor, since data parallel trainers take the mean of the gradients of their ranks.
 
@@ -344,15 +344,17 @@ def mean_loss(
     if length is not None and per == "token":
         raise TOGETHER("length goes with per='sequence', whose sums are divided by it")
     numbers = [
-        0.0 if value is None else _above_zero(value, what) for value, what in ((length, "length"), (total, "total"))
+        0.0 if value is None else _not_negative(value, what) for value, what in ((length, "length"), (total, "total"))
     ]
+    if length is not None and not numbers[0]:
+        raise RANGE("length must be above 0, since sums are divided by it")
     count = whole(ranks, "ranks")
     if count < 1:
         raise RANGE(f"ranks must be at least 1, not {said(ranks)}")
     how = np.array([*numbers, float(count)])
     given = name_of(own)
     kind, name = floats_for("a loss", given)
-    shape = without_data(own)
+    shape: Encoding = without_data(own)
     at = layout_for(shape, (), own._dtype)
     marks = marks_beside(where, own, at, "where")
     structure = at._structure
@@ -370,7 +372,8 @@ def mean_loss(
 
     def forward(z: Encoding) -> Array:
         library, out, _ = mean(z)
-        return settled_like(library, out, name).reshape(())
+        y: Array = settled_like(library, out, name).reshape(())
+        return y
 
     def rule(z: Encoding, back: bool) -> tuple[Array, Pullback | None]:
         library, out, weights = mean(z)
@@ -392,8 +395,8 @@ def mean_loss(
     return Call(own, rule, None, found.gradient)
 
 
-def _above_zero(value: object, what: str) -> float:
+def _not_negative(value: object, what: str) -> float:
     found = number(value, what)
-    if not 0 < found < math.inf:
-        raise RANGE(f"{what} must be above 0, not {said(value)}")
+    if not 0 <= found < math.inf:
+        raise RANGE(f"{what} must not be negative, but is {said(value)}")
     return found

@@ -138,7 +138,7 @@ def token_rewards(
         raise SHAPE(f"kl must have a number an item, but has items of shape {own.item_shape}")
     names = [library_of(rows).dtype_name(rows.dtype), *([] if kl is None else [name_of(own)])]
     kind, name = floats_for("a reward", *names)
-    shape = without_data(own)
+    shape: Encoding = without_data(own)
     at = layout_for(shape, (), own._dtype)
     scale = np.array([-number(beta, "beta")])
     parts = Rewards(shape, at, kind, scale, marks_beside(where, own, at, "where"))
@@ -198,8 +198,8 @@ class Episodes(NamedTuple):
             sums = rows_like(library, self.at, (), dtype, rewards)
             made.append(sums)
         if structure.n:
-            given = rewards, self.none() if values is None else values, self.gamma, self.lam, self.marks, self.ends
-            given = (*given, self.none() if after is None else after)
+            others = [self.none() if x is None else x for x in (values, after)]
+            given = (rewards, others[0], self.gamma, self.lam, self.marks, self.ends, others[1])
             args = (self.at._layout(), int(self.by_row))
             advantage_rows.start(library, given, (advantages, sums), args, 1, structure)
         return made
@@ -214,8 +214,8 @@ class Episodes(NamedTuple):
         if after is not None:
             dafter = library.zeros(tuple(after.shape), dtype, slopes[0])
         if structure.n:
-            given = slopes[0], slopes[1] if len(slopes) > 1 else self.none(), self.gamma, self.lam
-            given = (*given, self.marks, self.ends)
+            second = slopes[1] if len(slopes) > 1 else self.none()
+            given = (slopes[0], second, self.gamma, self.lam, self.marks, self.ends)
             args = (self.at._layout(), int(self.by_row))
             advantage_back.start(library, given, (drewards, dvalues, dafter), args, 1, structure)
         return [drewards, *([dvalues] if len(slopes) > 1 else []), *([] if after is None else [dafter])]
@@ -309,10 +309,10 @@ class _Given(NamedTuple):
         steps = self.steps
 
         def forward(operands: tuple[Any, ...]) -> Any:
-            library, *arrays = self.arrays(operands)
+            library, rewards, values, after = self.arrays(operands)
             made = [
                 self.shape._with_data(settled_like(library, x, self.kinds.result))
-                for x in steps.forward(library, *arrays)
+                for x in steps.forward(library, rewards, values, after)
             ]
             return made[0] if self.values is None else tuple(made)
 
@@ -416,7 +416,7 @@ def returns(
         name = name_of(of_numbers(found.own, "rewards"))
     own: Encoding = found.own
     kinds = floats_for("a return", name)
-    shape = without_data(own)
+    shape: Encoding = without_data(own)
     at = layout_for(shape, (), own._dtype)
     after = _bootstrap(bootstrap, own)
     marks = marks_beside(where, own, at, "where")
@@ -507,7 +507,7 @@ def gae(
     """
     worth = to_be_summed(operand(values))
     own = of_numbers(worth.own, "values")
-    shape = without_data(own)
+    shape: Encoding = without_data(own)
     at = layout_for(shape, (), own._dtype)
     marks = marks_beside(where, own, at, "where")
     if is_array(rewards):
@@ -584,7 +584,7 @@ def traces(
     found = to_be_summed(operand(x))
     own: Encoding = found.own
     kind, name = floats_for("a trace", name_of(own))
-    shape = without_data(own)
+    shape: Encoding = without_data(own)
     at = layout_for(shape, own.item_shape, own._dtype)
     decay = _product(numbers_of(gamma, own, "gamma"), numbers_of(lam, own, "lam"))
     scan = Scan(
