@@ -1,8 +1,10 @@
 """Returns, advantages and losses of reinforcement learning, over the steps of rollouts of different lengths."""
 
+from .eligibility import traces
 from .groups import group_advantages, moments, whiten
 from .losses import mean_loss, policy_loss, ratios
-from .steps import Advantages, gae, returns, token_rewards, traces
+from .rewards import token_rewards
+from .steps import Advantages, gae, returns
 
 __all__ = [
     "Advantages",

@@ -172,9 +172,12 @@ def _marks_of_samples(where: Any, n: int, library: Library, like: Array, groups:
         raise COUNTS(f"where must have one bool a sample, shape ({n},), not {tuple(marks.shape)}")
     if n and theirs.dtype_name(marks.dtype) != "bool":
         raise DTYPE(f"where must hold bools, not {theirs.dtype_name(marks.dtype)}")
+    if not n:
+        return NO_MARKS
+    marks = groups.sorted(theirs, marks)
     if theirs is not library or (library is not NUMPY and library.device(marks) != library.device(like)):
         marks = library.from_host(to_host(marks), like)
-    return groups.sorted(library, marks) if n else NO_MARKS
+    return marks
 
 
 def sums_beside(library: Library, x: Array, at: Encoding, marks: Array) -> Array:

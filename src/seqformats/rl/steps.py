@@ -1,4 +1,4 @@
-"""Rewards of steps, and what they add up to: returns, advantages, traces."""
+"""Rewards of steps, and what they add up to: returns and advantages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array, Library, is_array, library_of
 from ..arrays.dtypes import differentiable
 from ..converters.convert import restored
-from ..errors import KIND, SHAPE
+from ..errors import KIND
 from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -30,12 +30,10 @@ from ..operations.companions import (
     rows_beside,
     settled_like,
 )
-from ..operations.options import number
 from ..operations.over import in_one_array, layout_for, name_of, rows_like
-from ..operations.scan import Scan
+from .rewards import Rewards
 
 advantage_rows, advantage_back = kernel("advantage_rows"), kernel("advantage_back")
-reward_rows, reward_back = kernel("reward_rows"), kernel("reward_back")
 
 A = TypeVar("A")
 
@@ -52,125 +50,6 @@ class Advantages(NamedTuple, Generic[A]):
 
     advantages: A
     returns: A
-
-
-# --- rewards ----------------------------------------------------------------------------------------------------------
-
-
-class Rewards(NamedTuple):
-    """Rewards of items, made of outcomes of sequences and, where there is one, of a divergence of items."""
-
-    shape: Encoding  # laid out as the result, without data
-    at: Encoding  # the same in one array
-    kind: str
-    scale: Array
-    marks: Array
-
-    def forward(self, library: Library, outcome: Array, kl: Array) -> Array:
-        """Data of the rewards, in the dtype of the kernel."""
-        structure = self.at._structure
-        out = rows_like(library, self.at, (), library.dtype(self.kind), outcome)
-        if structure.n:
-            given = (library.astype(outcome, self.kind), kl, self.scale, self.marks)
-            reward_rows.start(library, given, (out,), (self.at._layout(),), 1, structure)
-        return out
-
-    def backward(self, library: Library, dy: Array, asked: bool) -> tuple[Array, Array]:
-        """The gradients for outcomes, and for the divergence if that is asked for; in the dtype of the kernel."""
-        structure, dtype = self.at._structure, library.dtype(self.kind)
-        doutcome = library.empty((structure.n,), dtype, dy)
-        dkl = rows_like(library, self.at, (), dtype, dy) if asked else library.empty((0,), dtype, dy)
-        if structure.n:
-            given = (dy, self.scale, self.marks)
-            reward_back.start(library, given, (doutcome, dkl), (self.at._layout(),), 1, structure)
-        return doutcome, dkl
-
-
-@operation
-def token_rewards(
-    outcome: Shaped, where: Batch | Shaped, *, kl: Batch | None = None, beta: SupportsFloat = 0.0
-) -> Call[Any]:
-    """Give every item a reward: the outcome of its sequence to the last step, ``-beta * kl`` to every step.
-
-    Parameters
-    ----------
-    outcome : array ``(n,)``
-        What the sequences have earned.
-    where : a batch of bools, or beside `kl` an array
-        Which items are steps, one bool an item.
-    kl : a batch, optional
-        How far the policy is from another one, a number an item; it is not looked at where an item is no step.
-    beta : float
-        How much that costs.
-
-    Returns
-    -------
-    encoding
-        A reward an item, in the encoding of `kl`, or else that of `where`; 0 where an item is no step.  An outcome of a
-        sequence without steps is in no reward.
-
-    Raises
-    ------
-    StructureError
-        If lengths or shapes do not fit.
-    TypeError
-        If `where` does not hold bools.
-
-    See Also
-    --------
-    returns, gae : What is made of them; both take outcomes too.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import seqformats as sf
-    >>> where = sf.Ragged(np.array([False, True, True, False, True]), [4, 1])
-    >>> kl = sf.Ragged(np.array([9.0, 0.5, 1.0, 9.0, 0.0]), [4, 1])
-    >>> sf.rl.token_rewards(np.array([1.0, -1.0]), where, kl=kl, beta=0.1).data
-    array([ 0.  , -0.05,  0.9 ,  0.  , -1.  ])
-    """
-    if kl is None and is_array(where):
-        raise KIND("where says how long the sequences are, so it must be a batch; sf.Ragged(where, lengths) is one")
-    found = operand(where) if kl is None else to_be_summed(operand(kl))
-    own: Encoding = found.own
-    rows = rows_beside(outcome, own, "outcome")
-    if own.item_shape != () and kl is not None:
-        raise SHAPE(f"kl must have a number an item, but has items of shape {own.item_shape}")
-    names = [library_of(rows).dtype_name(rows.dtype), *([] if kl is None else [name_of(own)])]
-    kind, name = floats_for("a reward", *names)
-    shape: Encoding = without_data(own)
-    at = layout_for(shape, (), own._dtype)
-    scale = np.array([-number(beta, "beta")])
-    parts = Rewards(shape, at, kind, scale, marks_beside(where, own, at, "where"))
-
-    def rule(given: tuple[Any, ...], back: bool) -> tuple[Encoding, Pullback | None]:
-        library = library_of(given[0])
-        beside = NOTHING.astype(kind) if kl is None else data_beside(given[1], at, kind)
-        y = shape._with_data(settled_like(library, parts.forward(library, given[0], beside), name))
-        if not back:
-            return y, None
-        for one in names:
-            differentiable(one, "a reward")
-        fixed = parts._replace(marks=kept(parts.marks))
-
-        def pullback(dy: Encoding) -> tuple[Any, ...]:
-            slopes = library_of(dy._sample()).astype(in_one_array(dy).data, kind)
-            doutcome, dkl = fixed.backward(library_of(slopes), slopes, kl is not None)
-            made = (library.astype(doutcome, names[0]),)
-            return made if kl is None else (*made, shape._with_data(library.astype(dkl, names[1])))
-
-        def forward(ds: tuple[Any, ...]) -> Encoding:
-            return rule(ds, False)[0]
-
-        return y, lambda dy: linear(pullback, forward, dy)
-
-    def gradient(ds: tuple[Any, ...]) -> Any:
-        return ds[0] if kl is None else (ds[0], in_kind(found.gradient)(ds[1]))
-
-    return Call((rows,) if kl is None else (rows, own), rule, found.result, gradient)
-
-
-# --- returns and advantages -------------------------------------------------------------------------------------------
 
 
 class Episodes(NamedTuple):
@@ -219,14 +98,6 @@ class Episodes(NamedTuple):
             args = (self.at._layout(), int(self.by_row))
             advantage_back.start(library, given, (drewards, dvalues, dafter), args, 1, structure)
         return [drewards, *([dvalues] if len(slopes) > 1 else []), *([] if after is None else [dafter])]
-
-
-def _product(one: Array, two: Array) -> Array:
-    """Numbers times numbers, of which either may be one for all, on the host."""
-    for a, b in ((one, two), (two, one)):
-        if type(a) is np.ndarray and a.size == 1:
-            return b * float(a[0])
-    return one * two
 
 
 class _Source(NamedTuple):
@@ -529,92 +400,3 @@ def gae(
     source = _source(rewards, own, at, marks, kinds.kernel, None if is_array(rewards) else given)
     kind = in_kind(worth.result)
     return _Given(source, worth, after, shape, steps, kinds).call(lambda y: Advantages(kind(y[0]), kind(y[1])))
-
-
-@operation
-def traces(
-    x: B,
-    *,
-    gamma: SupportsFloat | Shaped = 1.0,
-    lam: SupportsFloat | Shaped = 1.0,
-    where: Batch | Shaped | None = None,
-    done: Batch | Shaped | None = None,
-) -> Call[B]:
-    """Trace the eligibility of steps: ``trace = gamma * lam * (trace of the step before) + x``, column by column.
-
-    Parameters
-    ----------
-    x : a batch
-        Items of any shape, as the gradients of values by parameters.
-    gamma, lam : number or array ``(n,)``
-        Discount and decay, of all sequences or of each.
-    where : a batch or an array of bools, optional
-        Which items are steps, one bool an item as for `filter`; the traces of the others are 0.
-    done : a batch or an array of bools, optional
-        Items with which an episode ends; traces begin anew behind them.
-
-    Returns
-    -------
-    same kind as `x`
-        Floats keep their dtype, integers and bools give float64.
-
-    Raises
-    ------
-    StructureError
-        If lengths or shapes do not fit.
-    TypeError
-        If `where` or `done` do not hold bools.
-
-    See Also
-    --------
-    recurrence : What it is made of, and the order of calculation.
-
-    Notes
-    -----
-    Sutton and Barto, "Reinforcement Learning" (2018), section 12.2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import seqformats as sf
-    >>> x = sf.Ragged(np.array([1.0, 0.0, 0.0, 1.0]), [3, 1])
-    >>> sf.rl.traces(x, gamma=0.5).data
-    array([1.  , 0.5 , 0.25, 1.  ])
-    """
-    found = to_be_summed(operand(x))
-    own: Encoding = found.own
-    kind, name = floats_for("a trace", name_of(own))
-    shape: Encoding = without_data(own)
-    at = layout_for(shape, own.item_shape, own._dtype)
-    decay = _product(numbers_of(gamma, own, "gamma"), numbers_of(lam, own, "lam"))
-    scan = Scan(
-        shape,
-        at,
-        kind,
-        name,
-        marks_beside(where, own, at, "where"),
-        marks_beside(done, own, at, "done"),
-        (0, 0, int(decay.shape[0] > 1)),
-        blank=True,
-    )
-
-    def forward(z: Encoding) -> Encoding:
-        library = library_of(z._sample())
-        out, _ = scan.forward(library, library.astype(in_one_array(z).data, kind), decay, NOTHING)
-        return shape._with_data(settled_like(library, out, name))
-
-    def rule(z: Encoding, back: bool) -> tuple[Encoding, Pullback | None]:
-        if not back:
-            return forward(z), None
-        differentiable(name_of(z), "a trace")
-        theirs, fixed = name_of(z), scan._replace(marks=kept(scan.marks), ends=kept(scan.ends))
-
-        def transpose(dy: Encoding) -> Encoding:
-            library = library_of(dy._sample())
-            slopes = library.astype(in_one_array(dy).data, kind)
-            dx, _, _ = fixed.backward(library, slopes, NOTHING, slopes, decay, NOTHING, "")
-            return shape._with_data(library.astype(dx, theirs))
-
-        return forward(z), lambda dy: linear(transpose, forward, dy)
-
-    return Call(own, rule, found.result, found.gradient)
