@@ -25,3 +25,10 @@ def test_devices_run():
     run_blocks(DEVICES, "devices.md")
     with pytest.raises(AssertionError):
         run_blocks(broken(DEVICES, "[1.0, 9.0]", "[9.0, 1.0]"))
+
+
+def test_reinforcement_learning_runs():
+    blocks = blocks_of(DOCS / "reinforcement-learning.md")
+    run_blocks(blocks, "reinforcement-learning.md")
+    with pytest.raises(AssertionError):
+        run_blocks(broken(blocks, "[2.0, 4.0, 0.0, 6.0]", "[4.0, 4.0, 0.0, 6.0]"))

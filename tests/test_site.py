@@ -60,7 +60,7 @@ def test_every_public_name_is_in_one_group():
     assert sorted(names) == sorted(sf.__all__)
 
 
-@pytest.mark.parametrize("module", ["beam", "engines", "hf", "plot", "thinc", "torch"])
+@pytest.mark.parametrize("module", ["beam", "engines", "hf", "plot", "rl", "thinc", "torch"])
 def test_every_name_of_a_module_is_in_one_group(module):
     names = shown()[f"seqformats.{module}"]
     assert [name for name, times in names.items() if times > 1] == []

@@ -17,7 +17,7 @@ from ..formats import Encoding, Ragged
 from ..formats.encoding import shown
 from ..formats.leaves import leaves, wants_grad
 from ..formats.structure import Structure
-from ..gradients.operation import Operand, operand_beside
+from ..gradients.operation import Operand, operand, operand_beside
 from .over import in_one_array, name_of
 from .spread import summed
 
@@ -161,6 +161,16 @@ def marks_beside(given: object, x: Encoding, at: Encoding, what: str) -> Array:
         own = Ragged._sealed(beside.from_host(to_host(rows_of(own)), sample), structure)
     laid: Array = in_one_array(relaid(own if own._in_one_array else in_one_array(own), at)).data
     return laid
+
+
+def marks_where(given: Any, rows: Any) -> Operand:
+    """A batch of marks as an `Operand` where an array is, to which they are brought."""
+    found = operand(given)
+    own, theirs = found.own, library_of(rows)
+    library = library_of(own._sample())
+    if library is theirs and (library is NUMPY or own.device == library.device(rows)):
+        return found
+    return found._replace(own=own._with([theirs.from_host(to_host(leaf), rows) for leaf in own._leaves()]))
 
 
 def kept(marks: Array) -> Array:

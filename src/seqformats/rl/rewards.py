@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
-from ..arrays import Array, Library, is_array, library_of
+from ..arrays import Array, Library, adopt, is_array, library_of
 from ..arrays.dtypes import differentiable
-from ..errors import KIND, SHAPE
+from ..errors import KIND, SHAPE, said
 from ..formats import Encoding
 from ..formats.annotations import Shaped
 from ..formats.leaves import without_data
@@ -22,6 +22,7 @@ from ..operations.companions import (
     in_kind,
     kept,
     marks_beside,
+    marks_where,
     rows_beside,
     settled_like,
 )
@@ -105,9 +106,12 @@ def token_rewards(
     """
     if kl is None and is_array(where):
         raise KIND("where says how long the sequences are, so it must be a batch; sf.Ragged(where, lengths) is one")
-    found = operand(where) if kl is None else to_be_summed(operand(kl))
+    if not is_array(outcome):
+        raise KIND(f"outcome has a number a sequence, so it must be an array (n,), not {said(outcome)}")
+    _, given_outcome = adopt(outcome, "outcome")
+    found = marks_where(where, given_outcome) if kl is None else to_be_summed(operand(kl))
     own: Encoding = found.own
-    rows = rows_beside(outcome, own, "outcome")
+    rows = rows_beside(given_outcome, own, "outcome")
     if own.item_shape != () and kl is not None:
         raise SHAPE(f"kl must have a number an item, but has items of shape {own.item_shape}")
     names = [library_of(rows).dtype_name(rows.dtype), *([] if kl is None else [name_of(own)])]

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, SupportsFloat, TypeVar
 
 import numpy as np
 
-from ..arrays import Array, Library, is_array, library_of
+from ..arrays import Array, Library, adopt, is_array, library_of
 from ..arrays.dtypes import differentiable
 from ..converters.convert import restored
 from ..errors import KIND
@@ -25,6 +25,7 @@ from ..operations.companions import (
     in_kind,
     kept,
     marks_beside,
+    marks_where,
     numbers_of,
     of_numbers,
     rows_beside,
@@ -281,7 +282,8 @@ def returns(
             raise KIND(
                 "rewards has an outcome a sequence, but no batch says how long these are; give where= as a batch"
             )
-        found, name = operand(where), library_of(rewards).dtype_name(rewards.dtype)
+        _, outcome = adopt(rewards, "rewards")
+        found, name = marks_where(where, outcome), library_of(outcome).dtype_name(outcome.dtype)
     else:
         found = to_be_summed(operand(rewards))
         name = name_of(of_numbers(found.own, "rewards"))
