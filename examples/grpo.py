@@ -8,6 +8,7 @@ step: nothing of it is in a loss.  The policy is a table of logits by what it se
 through `sf.vjp`, in NumPy alone.
 """
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,10 +42,10 @@ def log_probabilities(logits: np.ndarray) -> np.ndarray:
 def converse(rng: np.random.Generator, digits: np.ndarray, log: np.ndarray) -> list[tuple[int, int, bool]]:
     """One conversation: token, context, and whether the policy has chosen it."""
     found = []
-    for before, digit in zip(digits[:-1], digits[1:], strict=True):
-        found.append((int(digit), 0, False))
+    for before, digit in pairwise(digits.tolist()):
+        found.append((digit, 0, False))
         for turn in range(2):
-            context = 1 + turn * 100 + int(before) * 10 + int(digit)
+            context = 1 + turn * 100 + before * 10 + digit
             token = int(rng.choice(TOKENS, p=np.exp(log[context])))
             found.append((token, context, True))
     return found
