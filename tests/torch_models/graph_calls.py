@@ -34,6 +34,10 @@ def one_head(x):
     return sf.Ragged(r.data.unsqueeze(1), r.lengths)
 
 
+one = sf.with_array(lambda rows: rows[:, 0])
+floats = sf.with_array(lambda rows: rows.float())
+with_ones = sf.with_array(lambda rows: rows * 0 + 1)
+
 # Of each operation a call, as a function of a batch of floats and one of token ids
 CALLS = {
     "argmax": lambda x, t: sf.argmax(x),
@@ -48,6 +52,7 @@ CALLS = {
     "cross_entropy": lambda x, t: sf.cross_entropy(x, sf.with_array(lambda rows: rows % 2)(t)),
     "cumsum": lambda x, t: sf.cumsum(x),
     "cut": lambda x, t: sf.cut(x, 1, -1),
+    "ema": lambda x, t: sf.ema(x, 0.5, where=sf.run_starts(t)),
     "erase": lambda x, t: sf.erase(t, [1, 3]),
     "expand": lambda x, t: sf.expand(x, t),
     "expand_as": lambda x, t: sf.expand_as(sf.reduce_sum(x), x),
@@ -57,6 +62,7 @@ CALLS = {
     "join_batches": lambda x, t: sf.join_batches([x, x]),
     "log_softmax": lambda x, t: sf.log_softmax(x),
     "ngrams": lambda x, t: sf.ngrams(t, 2),
+    "recurrence": lambda x, t: sf.recurrence(x, with_ones(x), reverse=True, where=sf.run_starts(t)),
     "reduce": lambda x, t: sf.reduce(x, "mean", empty=7.0),
     "reduce_all": lambda x, t: sf.reduce_all(t),
     "reduce_any": lambda x, t: sf.reduce_any(t),
@@ -64,6 +70,12 @@ CALLS = {
     "repeat": lambda x, t: sf.repeat(x, 2),
     "reshape": lambda x, t: sf.reshape(x, 1),
     "reverse": lambda x, t: sf.reverse(x),
+    "rl.policy_loss": lambda x, t: sf.rl.policy_loss(
+        one(x), floats(t), sf.reduce_sum(floats(t)), where=sf.run_starts(t)
+    ),
+    "rl.ratios": lambda x, t: sf.rl.ratios(one(x), floats(t), level="sequence"),
+    "rl.returns": lambda x, t: sf.rl.returns(one(x), gamma=0.5, where=sf.run_starts(t)),
+    "rl.traces": lambda x, t: sf.rl.traces(x, gamma=0.5, done=sf.run_starts(t)),
     "run_starts": lambda x, t: sf.run_starts(t),
     "select": lambda x, t: sf.select(x, [2, 0]),
     "shift": lambda x, t: sf.shift(x, 1),
@@ -71,6 +83,7 @@ CALLS = {
     "slice": lambda x, t: sf.slice(x, 0, 0),
     "softmax": lambda x, t: sf.softmax(x),
     "sort": lambda x, t: sf.sort(x),
+    "standardize": lambda x, t: sf.standardize(x, where=sf.run_starts(t)),
     "topk_mean": lambda x, t: sf.topk_mean(x, 2),
     "truncate": lambda x, t: sf.truncate(x, 2),
     "unique": lambda x, t: sf.unique(t),

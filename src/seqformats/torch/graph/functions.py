@@ -169,6 +169,40 @@ def expand(x: Any, like: Any, **options: Any) -> Any:
     return call("expand", x, like, **options)
 
 
+def recurrence(x: Any, decay: Any, *, initial: Any = None, final: bool = False, **options: Any) -> Any:
+    """`seqformats.recurrence`; an array of states would have to be as long as a trial batch."""
+    if final or isinstance(initial, torch.Tensor):
+        give_up("recurrence with final, or with an array of initial states")
+    return call("recurrence", x, decay, initial=initial, **options)
+
+
+def returns(rewards: Any, *, bootstrap: Any = None, **options: Any) -> Any:
+    """`seqformats.rl.returns`; gradients belong to the first tensors of a call, and what follows is behind marks."""
+    if bootstrap is not None:
+        give_up("returns with bootstrap")
+    return call("rl.returns", rewards, **options)
+
+
+def constants(*given: Any) -> None:
+    """End the graph where what is a constant asks for a gradient, which is an error outside of it."""
+    for x in given:
+        data = x.data if isinstance(x, GRAPHED) else x
+        if isinstance(data, torch.Tensor) and data.requires_grad:
+            give_up("old log-probabilities or advantages that ask for a gradient")
+
+
+def ratios(logp: Any, old: Any, **options: Any) -> Any:
+    """`seqformats.rl.ratios`."""
+    constants(old)
+    return call("rl.ratios", logp, old, **options)
+
+
+def policy_loss(logp: Any, old: Any, advantages: Any, **options: Any) -> Any:
+    """`seqformats.rl.policy_loss`."""
+    constants(old, advantages)
+    return call("rl.policy_loss", logp, old, advantages, **options)
+
+
 def number_of_each(x: Any) -> Any:
     """`seqformats.lengths` of a batch in a graph: an array of NumPy, as ever."""
     if not isinstance(x, GRAPHED):

@@ -292,6 +292,10 @@ def register() -> None:
         "lengths": functions.number_of_each,
         "mask": functions.padding_mask,
         "position_ids": functions.position_ids,
+        "recurrence": functions.recurrence,
+        "rl.policy_loss": functions.policy_loss,
+        "rl.ratios": functions.ratios,
+        "rl.returns": functions.returns,
         "segment_ids": functions.segment_ids,
         "with_array": functions.with_array,
         "with_masked": functions.with_masked,
@@ -305,6 +309,6 @@ def register() -> None:
         if inspect.isfunction(getattr(seqformats, name)):
             versions.setdefault(name, refused(name))
     for name, version in versions.items():
-        torch.compiler.substitute_in_graph(getattr(seqformats, name), skip_signature_check=True)(version)
+        torch.compiler.substitute_in_graph(ops.function(name), skip_signature_check=True)(version)
     torch.compiler.substitute_in_graph(varlen, skip_signature_check=True)(functions.varlen)
     Wrapper.call._torchdynamo_inline = functions.call_wrapped  # type: ignore[attr-defined]  # what is read in its place

@@ -41,22 +41,23 @@ KINDS: dict[str, type[Encoding]] = {kind.__name__: kind for kind in (Ragged, Mas
 _NAMES = {
     "same": "argsort astype attention conv convert cumsum log_softmax ngrams reverse run_starts shift shuffle softmax sort window",  # noqa: E501
     "like": "convert_like expand_as gather",
+    "same ": "ema recurrence standardize rl.policy_loss rl.ratios rl.returns rl.traces",
     "rows": "argmax argmin cross_entropy topk_mean",
     "lengths": "concat cut erase filter interleave slice truncate unique",
     "new": "expand join_batches repeat reshape select",
 }
-STRUCTURES = {name: what for what, names in _NAMES.items() for name in names.split()}
+STRUCTURES = {name: what.strip() for what, names in _NAMES.items() for name in names.split()}
 STRUCTURES.update({name: "rows" for name in seqformats.__all__ if name.startswith("reduce")})
 
 # What adds up, and so takes half precision as float32 within an autocast region.  A graph may run outside of the region
 # that it was read in, so the cast is a node of its own.
 SUMMED = {f"reduce_{how}" for how in ("sum", "mean", "sqrt", "prod", "logsumexp", "var", "std")}
-SUMMED |= {"softmax", "log_softmax", "cumsum", "topk_mean", "cross_entropy"}
+SUMMED |= {"softmax", "log_softmax", "cumsum", "topk_mean", "cross_entropy", *_NAMES["same "].split()}
 
 OFFSETS = "offsets"
 
 # Arguments that are arrays with one row a sequence, by their place
-ROWS = {"expand_as": (0,), "expand": (0,), "repeat": (0,)}
+ROWS = {"expand_as": (0,), "expand": (0,), "repeat": (0,), "rl.policy_loss": (2,)}
 
 
 class Leaf(NamedTuple):
@@ -96,7 +97,7 @@ def parsed(text: str) -> Parsed:
 
 def function(name: str) -> Callable[..., Any]:
     """The public function of this name."""
-    found: Callable[..., Any] = getattr(seqformats, name)
+    found: Callable[..., Any] = functools.reduce(getattr, name.split("."), seqformats)
     return found
 
 
