@@ -685,6 +685,34 @@ def cross_entropy(b):
     return b.x, sf.convert(sf.Ragged(targets, b.lengths), FLAT[b.rng.integers(len(FLAT))])
 
 
+@call
+def recurrences(b):
+    if b.data.dtype.kind in "cUSM":
+        return None
+    where = b.rng.random(len(b.data)) < 0.6
+
+    def calls(x, decay, where):
+        y, final = sf.recurrence(x, decay, where=where, reverse=True, final=True)
+        return y, final, sf.ema(x, 0.5, where=where), sf.standardize(x, where=where, level=None)
+
+    return calls, b.x, b.rng.random((len(b.data), *b.data.shape[1:])), where
+
+
+@call
+def policies(b):
+    if b.data.dtype.kind in "cUSM" or b.data.ndim > 1:
+        return None
+    where, score = b.rng.random(len(b.data)) < 0.6, b.rng.random(b.n)
+
+    def calls(x, where, score):
+        found = sf.rl.gae(score, x, gamma=0.9, lam=0.9, where=where, bootstrap=score)
+        losses = sf.rl.policy_loss(x, x, found.advantages, where=where, dual=3.0, level="sequence")
+        total = sf.rl.mean_loss(losses, where=where, per="sequence")
+        return *found, losses, total, sf.rl.whiten(x, where=where), sf.rl.traces(x, gamma=0.5, done=where)
+
+    return calls, b.x, where, score
+
+
 @differentiable(sf.scatter)
 def scatter(b):
     if not b.flat:

@@ -511,6 +511,45 @@ CALLS = {
     "linear_cross_entropy": lambda rng: sf.linear_cross_entropy(
         given(rng, batch), given(rng, array), given(rng, pick(rng, [batch, integers])), **loss_options(rng)
     ),
+    "recurrence": lambda rng: sf.recurrence(
+        given(rng, batch),
+        given(rng, pick(rng, [batch, small, array])),
+        initial=given(rng, pick(rng, [lambda rng: None, small, array])),
+        reverse=given(rng, lambda rng: True),
+        where=given(rng, pick(rng, [lambda rng: None, batch, array])),
+        final=given(rng, lambda rng: True),
+    ),
+    "ema": lambda rng: sf.ema(given(rng, batch), given(rng, lambda rng: 0.5), adjust=given(rng, lambda rng: True)),
+    "standardize": lambda rng: sf.standardize(
+        given(rng, batch), level=given(rng, lambda rng: pick(rng, [None, 0])), ddof=given(rng, small)
+    ),
+    "gae": lambda rng: sf.rl.gae(
+        given(rng, pick(rng, [batch, array])),
+        given(rng, batch),
+        gamma=given(rng, pick(rng, [small, array])),
+        bootstrap=given(rng, pick(rng, [lambda rng: None, batch, array])),
+        done=given(rng, pick(rng, [lambda rng: None, batch, array])),
+    ),
+    "token_rewards": lambda rng: sf.rl.token_rewards(given(rng, array), given(rng, batch), kl=given(rng, batch)),
+    "traces": lambda rng: sf.rl.traces(given(rng, batch), gamma=given(rng, small), lam=given(rng, small)),
+    "group_advantages": lambda rng: sf.rl.group_advantages(
+        given(rng, array), given(rng, pick(rng, [small, integers])), where=given(rng, lambda rng: None)
+    ),
+    "whiten": lambda rng: sf.rl.whiten(given(rng, batch), moments=given(rng, pick(rng, [lambda rng: None, array]))),
+    "policy_loss": lambda rng: sf.rl.policy_loss(
+        given(rng, batch),
+        given(rng, batch),
+        given(rng, pick(rng, [batch, array])),
+        clip=given(rng, lambda rng: pick(rng, [0.2, (0.2, 0.3), None])),
+        level=given(rng, lambda rng: "sequence"),
+    ),
+    "mean_loss": lambda rng: sf.rl.mean_loss(
+        given(rng, batch),
+        per=given(rng, lambda rng: "sequence"),
+        length=given(rng, small),
+        total=given(rng, small),
+        ranks=given(rng, small),
+    ),
     "scatter": lambda rng: sf.scatter(given(rng, array), given(rng, batch), given(rng, batch)),
     "window": lambda rng: sf.window(given(rng, batch), given(rng, small), given(rng, small)),
     "ngrams": lambda rng: sf.ngrams(given(rng, batch), given(rng, small), **options(rng, "fill")),

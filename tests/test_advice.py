@@ -71,6 +71,26 @@ FOLLOWED = {
             sf.ctc_greedy(sf.Ragged(np.log(np.full((2, 3), 0.5)), [2])),
         ],
     ),
+    "sf.Ragged({}, sf.lengths({})) makes one of rows": (
+        lambda: sf.rl.ratios(x, np.ones(3)),
+        lambda: sf.rl.ratios(x, sf.Ragged(np.ones(3), sf.lengths(x))),
+    ),
+    "sf.Ragged(where, lengths) is one": (
+        lambda: sf.rl.token_rewards(np.ones(2), np.ones(3, bool)),
+        lambda: sf.rl.token_rewards(np.ones(2), sf.Ragged(np.ones(3, bool), [2, 1])),
+    ),
+    "give where= as a batch": (
+        lambda: sf.rl.returns(np.ones(2)),
+        lambda: sf.rl.returns(np.ones(2), where=sf.Ragged(np.ones(3, bool), [2, 1])),
+    ),
+    "give x != 0, or another comparison": (
+        lambda: sf.recurrence(x, 0.5, where=np.ones(3)),
+        lambda: sf.recurrence(x, 0.5, where=np.ones(3) != 0),
+    ),
+    "give group= a key a sample where sizes differ": (
+        lambda: sf.rl.group_advantages(np.ones(3), 2),
+        lambda: sf.rl.group_advantages(np.ones(3), group=["a", "a", "b"]),
+    ),
     "take y.one or y.two": (lambda: sf.convert_like(pairs, x), lambda: sf.convert_like(pairs.one, x)),
     "give their real part": (
         lambda: sf.astype(sf.Ragged(np.ones(2, complex), [2]), "float64"),
@@ -203,6 +223,10 @@ ELSEWHERE = {
     "x.to(dtype) gives them another dtype": "PyTorch",
     "leave it out, or give lists of numbers": "converters/test_trees",
     "give the others detached": "PyTorch",
+    "give it detached": "torch_models/test_rl_in_torch",
+    "leave out create_graph=True": "torch_models/test_rl_in_torch",
+    "give both in one library, on one device": "torch_models/test_rl_in_torch",
+    "give a batch on the host": "a GPU",
     "a linear function is made an operation with its transpose: sf.operation(function, transpose)": "gradients/"
     "test_own_operation",
     'workers="divide" divides the rows among them, workers="each" is for a source that differs from worker to '

@@ -239,7 +239,7 @@ X = sf.Ragged(np.arange(3.0), [2, 1])
         (
             lambda: sf.recurrence(X, np.ones(2)),
             sf.StructureError,
-            r"decay has shape \(2,\); it must be a number, \(3,\)",
+            r"decay has shape \(2,\); but must be a number, \(3,\)",
         ),
         (lambda: sf.recurrence(X, sf.Ragged(np.ones(3), [1, 2])), sf.StructureError, "decay has sequences of lengths"),
         (lambda: sf.recurrence(X, sf.Ragged(np.ones(3), [3])), sf.StructureError, "decay has 1 sequences, but x has 2"),

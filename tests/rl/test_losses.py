@@ -289,7 +289,7 @@ X = sf.Ragged(np.arange(3.0), [2, 1])
         (lambda: sf.rl.mean_loss(X, ranks=0), sf.ConversionError, "ranks must be at least 1"),
         (lambda: sf.rl.group_advantages(np.ones(5), 2), sf.StructureError, "5 samples are no groups of 2"),
         (lambda: sf.rl.group_advantages(np.ones(5), 0), sf.ConversionError, "group must be at least 1 sample"),
-        (lambda: sf.rl.group_advantages(np.ones(2), [1]), sf.StructureError, "give a key a sample"),
+        (lambda: sf.rl.group_advantages(np.ones(2), [1]), sf.StructureError, "one key is needed for each"),
         (lambda: sf.rl.group_advantages(np.ones(2), [0.5, 1]), TypeError, "keys of groups must be integers or strings"),
         (lambda: sf.rl.group_advantages(X, 2), TypeError, "rewards has a number a sample, so it must be an array"),
         (lambda: sf.rl.group_advantages(np.ones(2), 2, where=[1, 0]), TypeError, "where must hold bools"),

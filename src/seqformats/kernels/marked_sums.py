@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # put among the globals before the kernel is compiled
 
 
 @compiled
-def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:
+def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi: int) -> None:  # noqa: ARG001  as in every kernel
     """Units `lo` to `hi`."""
     for u in range(lo, hi):
         i, first, length = locate(at, u)
@@ -39,7 +39,7 @@ def cpu(x: Array, marks: Array, out: Array, at: Layout, width: int, lo: int, hi:
         out[3 * i + 2] = squares
 
 
-def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:
+def cuda(x: Array, marks: Array, out: Array, at: Layout, width: int) -> None:  # noqa: ARG001  as in every kernel
     """All units, a block each, whose threads share the items."""
     parts = natural(gpu.shared.array(128, out.dtype))
     threads, slot = gpu.blockDim.x * gpu.blockDim.y, gpu.threadIdx.y * gpu.blockDim.x + gpu.threadIdx.x

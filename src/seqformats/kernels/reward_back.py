@@ -54,7 +54,8 @@ def cuda(dy: Array, scale: Array, marks: Array, doutcome: Array, dkl: Array, at:
                 if marks.size == 0 or marks[row] != 0:
                     slope = item_in(doutcome, dy[row])
                 if dkl.size != 0:
-                    made = scale[0] * number_in(scale, dy[row]) if marks.size == 0 or marks[row] != 0 else zero_in(scale)
+                    is_step = marks.size == 0 or marks[row] != 0
+                    made = scale[0] * number_in(scale, dy[row]) if is_step else zero_in(scale)
                     dkl[row] = item_in(dkl, made)
             doutcome[i] = slope
         u += units_of_grid()

@@ -1,7 +1,7 @@
 """A reward for every item: the outcome of a sequence on its last step, and on every step ``scale * kl``; 0 elsewhere.
 
-``outcome (n,)``; ``kl``, or none, and ``marks``, a byte an item that is 0 where an item is no step, or none, hold the sequences
-in one layout, see `Layout`, as does ``out``.  ``scale (1,)`` is float64, as all that is added up.
+``outcome (n,)``; ``kl``, or none, and ``marks``, a byte an item that is 0 where an item is no step, or none, hold the
+sequences in one layout, see `Layout`, as does ``out``.  ``scale (1,)`` is float64, as all that is added up.
 """
 
 from typing import TYPE_CHECKING

@@ -82,8 +82,8 @@ def check_beside(given: Array, x: Encoding, what: str, other: str) -> None:
     own, library = library_of(x._sample()), library_of(given)
     if library is not own or (own is not NUMPY and own.device(given) != x.device):
         raise DEVICES(
-            f"{what} is on {library.device(given)}, {library.name}; {other} is on {x.device}, {own.name}; "
-            f"sf.to({what}, ...) brings it there"
+            f"{what} is on {library.device(given)}, {library.name}, but {other} on {x.device}, {own.name}; "
+            "give both in one library, on one device"
         )
 
 
@@ -122,7 +122,7 @@ def constant(what: str, *given: object) -> None:
     """TypeError for tensors that ask for a gradient that they cannot have; in a traced program nobody can tell."""
     for x in given:
         if wants_grad(x) and not any(library_of(leaf).functional for leaf in leaves(x)):
-            raise LOST(f"{what} is a constant here, and its gradient would be lost; give {what}.detach()")
+            raise LOST(f"{what} is a constant here, and its gradient would be lost; give it detached")
 
 
 # --- marks ------------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def marks_beside(given: object, x: Encoding, at: Encoding, what: str) -> Array:
         if own.item_shape:
             own = Ragged._sealed(rows_of(own).reshape(-1), structure)
     if name != "bool":
-        raise DTYPE(f"{what} must hold bools, not {name}; compare, for example: {what} = x != 0")
+        raise DTYPE(f"{what} must hold bools, not {name}; give x != 0, or another comparison")
     if not structure.rows:
         return NO_MARKS
     beside = library_of(sample)

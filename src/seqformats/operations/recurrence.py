@@ -322,7 +322,7 @@ def ema(x: B, decay: SupportsFloat, *, adjust: bool = False, where: Batch | Shap
         raise RANGE(f"decay must be from 0 to 1, not {said(decay)}")
     library = library_of(own._sample())
     if not library.arithmetic:
-        raise DTYPE(f"{library.name} has no arithmetic for a moving average; sf.to(x, 'numpy') brings it to the host")
+        raise DTYPE(f"{library.name} has no arithmetic for a moving average; give a batch on the host")
     shape: Encoding = without_data(own)
     at = layout_for(shape, own.item_shape, own._dtype)
     marks = marks_beside(where, own, at, "where")

@@ -165,10 +165,10 @@ def decay_of(given: Any, x: Encoding) -> Decay:
             return Decay("full", flat, rows_of)
         if shape == (1, *item):
             return Decay("column", rows)
-        rows_said = structure.rows
+        rows_there = structure.rows
         raise SHAPE(
-            f"decay has shape {shape}; it must be a number, ({rows_said},) or {(rows_said, *item)} with a row an item, "
-            f"or {(1, *item)} for one a column"
+            f"decay has shape {shape}, but must be a number, ({rows_there},) or {(rows_there, *item)} with a row an "
+            f"item, or {(1, *item)} for one a column"
         )
     if isinstance(given, (bool, str, bytes)) or given is None:
         raise KIND(f"decay must be a number, an array or a batch, not {said(given)}")
@@ -178,7 +178,7 @@ def decay_of(given: Any, x: Encoding) -> Decay:
         return Decay("item", found.own, found.gradient)
     if found.own.item_shape == item:
         return Decay("full", found.own, found.gradient)
-    raise SHAPE(f"decay has items of shape {found.own.item_shape}; they must be () or {item}, as those of x")
+    raise SHAPE(f"decay has items of shape {found.own.item_shape}, which must be () or {item}, that of x")
 
 
 def _check_real(name: str) -> None:
@@ -195,7 +195,7 @@ def initial_of(given: Any, x: Encoding) -> tuple[Any, bool]:
     library, rows = adopt(given, "initial")
     wanted = (x._structure.n, *x.item_shape)
     if tuple(rows.shape) != wanted:
-        raise SHAPE(f"initial has shape {tuple(rows.shape)}; it must be a number, or {wanted}, a state a sequence")
+        raise SHAPE(f"initial has shape {tuple(rows.shape)}, but must be a number, or {wanted} with a state a sequence")
     floats_for("initial", library.dtype_name(rows.dtype))
     if library is NUMPY and library_of(x._sample()) is not NUMPY:
         rows = library_of(x._sample()).from_host(rows, x._sample())

@@ -52,7 +52,7 @@ class _Groups(NamedTuple):
         keys = np.asarray(to_host(group) if is_array(group) else group)
         if keys.shape != (n,):
             raise COUNTS(
-                f"group has keys of shape {keys.shape}, but there are {n} samples; give a key a sample, ({n},)"
+                f"group has keys of shape {keys.shape}, but there are {n} samples, and one key is needed for each"
             )
         if keys.dtype.hasobject or keys.dtype.kind not in "iubSU":
             raise DTYPE(f"keys of groups must be integers or strings, not {keys.dtype}")

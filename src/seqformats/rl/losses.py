@@ -271,11 +271,11 @@ def policy_loss(
     array([-1.28, -1.  ,  0.8 ])
     """
     if advantages is None:
-        raise KIND("advantages must be a batch, or an array with one a sequence, not None; sf.rl.ratios needs none")
+        raise KIND("advantages must be a batch, or an array with one a sequence, not None")
     low, high = _bounds(clip)
     most = 0.0 if dual is None else number(dual, "dual")
     if dual is not None and not most > 0:
-        raise RANGE(f"dual must be above 0, not {said(dual)}; None is without such a limit")
+        raise RANGE(f"dual must be above 0, or None for no such limit, not {said(dual)}")
     return _compared(logp, old, advantages, where, (low, high, most), level, limit)
 
 
