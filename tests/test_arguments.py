@@ -9,10 +9,11 @@ import hostile
 import numpy as np
 import pytest
 import valid_calls
-from valid_calls import CALLS, OTHERS, WITHOUT
+from valid_calls import OF_MODULES, OTHERS, WITHOUT
 
 import seqformats as sf
 
+CALLS = valid_calls.CALLS | OF_MODULES
 pytestmark = pytest.mark.passes("compiled", reason="what is refused is refused before a kernel is started")
 
 
@@ -90,7 +91,8 @@ def verdict(name, arguments):
 
 
 def test_each_public_function_is_here():
-    assert {*CALLS, *WITHOUT, *OTHERS, "conversion", "vjp"} == set(sf.__all__)
+    assert {*valid_calls.CALLS, *WITHOUT, *OTHERS, "conversion", "vjp"} == set(sf.__all__)
+    assert {name for name in OF_MODULES if name.startswith("rl.")} == {f"rl.{n}" for n in sf.rl.__all__ if n.islower()}
 
 
 @pytest.mark.parametrize("name", CALLS)

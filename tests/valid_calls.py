@@ -1,5 +1,7 @@
 """One call of everything public that takes options, as the names of its arguments and their values."""
 
+import functools
+
 import numpy as np
 
 import seqformats as sf
@@ -337,6 +339,52 @@ CALLS |= {
     for name in ("array", "flatten", "list", "lod", "masked", "packed", "padded", "ragged")
 }
 
+# The functions of modules, under dotted names.
+OF_MODULES = {
+    "rl.gae": lambda: {
+        "rewards": np.ones(3),
+        "values": x(),
+        "gamma": 0.9,
+        "lam": 0.9,
+        "where": flags(),
+        "done": None,
+        "bootstrap": np.ones(3),
+    },
+    "rl.group_advantages": lambda: {
+        "rewards": np.ones(4),
+        "group": 2,
+        "center": "mean",
+        "scale": None,
+        "ddof": 1,
+        "eps": 0.1,
+        "where": None,
+    },
+    "rl.mean_loss": lambda: {
+        "losses": x(),
+        "where": None,
+        "per": "sequence",
+        "length": 4,
+        "total": None,
+        "ranks": 1,
+    },
+    "rl.moments": lambda: {"x": x(), "where": flags()},
+    "rl.policy_loss": lambda: {
+        "logp": x(),
+        "old": x(),
+        "advantages": np.ones(3),
+        "where": flags(),
+        "clip": (0.2, 0.3),
+        "dual": 3.0,
+        "level": "token",
+        "limit": 20.0,
+    },
+    "rl.ratios": lambda: {"logp": x(), "old": x(), "where": None, "level": "token", "limit": 20.0},
+    "rl.returns": lambda: {"rewards": x(), "gamma": 0.9, "where": None, "done": flags(), "bootstrap": x()},
+    "rl.token_rewards": lambda: {"outcome": np.ones(3), "where": flags(), "kl": x(), "beta": 0.1},
+    "rl.traces": lambda: {"x": x(), "gamma": 0.9, "lam": 0.9, "where": None, "done": None},
+    "rl.whiten": lambda: {"x": x(), "where": None, "moments": None, "ddof": 1, "eps": 0.1},
+}
+
 # Public names without an argument that an option could stand for.
 WITHOUT = {
     *("ConversionError", "DeviceError", "OutOfMemory", "SeqFormatError", "StructureError", "Constraint"),
@@ -380,7 +428,7 @@ def others(name):
 
 def run(name, arguments):
     """Call it, and what it makes where that is a function of a batch."""
-    function = batches if name == "batches" else getattr(sf, name)
+    function = batches if name == "batches" else functools.reduce(getattr, name.split("."), sf)
     first = arguments.pop("fn", None) if name == "map_sequences" else None
     made = function(**arguments) if first is None else function(first, arguments.pop("x"), **arguments)
     if name.startswith("with_") and name != "with_flatten":

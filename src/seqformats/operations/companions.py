@@ -66,6 +66,16 @@ def is_number(value: object) -> bool:
     return isinstance(value, Scalar) and not isinstance(value, (bool, np.bool_))
 
 
+def listed(given: Any, what: str) -> Any:
+    """A list of numbers, bools or strings as an array; all else as it is."""
+    if not isinstance(given, (list, tuple)):
+        return given
+    try:
+        return np.asarray(given)
+    except Exception as error:  # what an element says of itself
+        raise KIND(f"{what} must be an array, or a list of numbers, not {said(given)}: {error}") from None
+
+
 # --- other batches ----------------------------------------------------------------------------------------------------
 
 
@@ -189,7 +199,7 @@ def numbers_of(given: object, x: Encoding, what: str) -> Array:
     n = x._structure.n
     if not is_array(given) and not isinstance(given, (list, tuple)):
         raise KIND(f"{what} must be a number, or an array ({n},) with one a sequence, not {said(given)}")
-    library, rows = adopt(np.asarray(given) if isinstance(given, (list, tuple)) else given, what)
+    library, rows = adopt(listed(given, what), what)
     if tuple(rows.shape) not in ((), (n,)):
         raise COUNTS(f"{what} must be a number, or have shape ({n},), one a sequence, not {tuple(rows.shape)}")
     if not library.dtype_name(rows.dtype).startswith(("float", "bfloat", "int", "uint")):

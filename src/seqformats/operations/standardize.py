@@ -37,7 +37,7 @@ class Standard(NamedTuple):
     @classmethod
     def of(cls, center: object, scale: object, ddof: object, eps: object) -> Standard:
         """Those that a caller has given."""
-        if center not in ("mean", "others") or not isinstance(center, str):
+        if not isinstance(center, str) or center not in ("mean", "others"):
             raise CHOICE(f"center must be 'mean' or 'others', not {said(center)}")
         if not (scale is None or (isinstance(scale, str) and scale == "std")):
             raise CHOICE(f"scale must be 'std' or None, not {said(scale)}")

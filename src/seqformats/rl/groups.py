@@ -21,6 +21,7 @@ from ..operations.companions import (
     constant,
     floats_for,
     kept,
+    listed,
     marks_beside,
     of_numbers,
     settled_like,
@@ -49,7 +50,7 @@ class _Groups(NamedTuple):
             if n % size:
                 raise COUNTS(f"{n} samples are no groups of {size}; give group= a key a sample where sizes differ")
             return cls(Structure.of_lengths(np.full(n // size, size)), None, None)
-        keys = np.asarray(to_host(group) if is_array(group) else group)
+        keys = np.asarray(to_host(group)) if is_array(group) else listed(group, "group")
         if keys.shape != (n,):
             raise COUNTS(
                 f"group has keys of shape {keys.shape}, but there are {n} samples, and one key is needed for each"
@@ -167,7 +168,7 @@ def _marks_of_samples(where: Any, n: int, library: Library, like: Array, groups:
     """A bool a sample, group by group."""
     if where is None:
         return NO_MARKS
-    theirs, marks = adopt(np.asarray(where) if isinstance(where, (list, tuple)) else where, "where")
+    theirs, marks = adopt(listed(where, "where"), "where")
     if tuple(marks.shape) != (n,):
         raise COUNTS(f"where must have one bool a sample, shape ({n},), not {tuple(marks.shape)}")
     if n and theirs.dtype_name(marks.dtype) != "bool":
@@ -315,7 +316,7 @@ def whiten(
     own = of_numbers(found.own, "x")
     if moments is None:
         return standardized(found, standard, None, where)
-    theirs, rows = adopt(np.asarray(moments, np.float64) if isinstance(moments, (list, tuple)) else moments, "moments")
+    theirs, rows = adopt(listed(moments, "moments"), "moments")
     if tuple(rows.shape) != (3,):
         raise SHAPE(
             f"moments must have shape (3,), the number, the sum and that of the squares, not {tuple(rows.shape)}"
@@ -323,5 +324,6 @@ def whiten(
     constant("moments", rows)
     if theirs is not library_of(own._sample()):
         rows = np.asarray(to_host(rows))
+    floats_for("moments", library_of(rows).dtype_name(rows.dtype))
     wide = library_of(rows).astype(rows, "float64")
     return standardized(found, standard, -1, where, wide)
