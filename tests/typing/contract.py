@@ -192,6 +192,11 @@ def training(x: sf.Padded, y: sf.LoD) -> None:
     assert_type(sf.corrupt_spans(y, sentinel=98, seed=1).inputs, sf.LoD)
     assert_type(sf.cross_entropy(x, labels, reduction="none"), sf.Padded)
     assert_type(sf.cross_entropy(x, labels, reduction="mean"), Array)
+    assert_type(sf.recurrence(x, 0.5), sf.Padded)
+    assert_type(sf.recurrence(x, 0.5, final=True), tuple[sf.Padded, Array])
+    assert_type(sf.standardize(x, level=None), sf.Padded)
+    assert_type(sf.rl.gae(x, x).advantages, sf.Padded)
+    assert_type(sf.rl.mean_loss(sf.rl.policy_loss(x, x, np.zeros(2))), Array)
     assert_type(sf.cross_entropy(x, np.zeros(3, int), ignore=-100), Array)
 
 

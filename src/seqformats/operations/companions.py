@@ -18,6 +18,7 @@ from ..formats.encoding import shown
 from ..formats.leaves import leaves, wants_grad
 from ..formats.structure import Structure
 from ..gradients.operation import Operand, operand, operand_beside
+from .options import number
 from .over import in_one_array, name_of
 from .spread import summed
 
@@ -194,8 +195,7 @@ def kept(marks: Array) -> Array:
 def numbers_of(given: object, x: Encoding, what: str) -> Array:
     """One number, ``(1,)`` of float64 on the host, or one a sequence, ``(n,)``, where it is given so."""
     if is_number(given):
-        number: Any = given
-        return np.array([float(number)])
+        return np.array([number(given, what)])
     n = x._structure.n
     if not is_array(given) and not isinstance(given, (list, tuple)):
         raise KIND(f"{what} must be a number, or an array ({n},) with one a sequence, not {said(given)}")

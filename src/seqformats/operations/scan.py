@@ -23,6 +23,7 @@ from .companions import (
     is_number,
     total_of,
 )
+from .options import number
 from .over import name_of, rows_like
 from .spread import summed
 
@@ -145,7 +146,7 @@ def _sums_of_rows(library: Library, x: Array, lead: int, width: int) -> Array:
 def decay_of(given: Any, x: Encoding) -> Decay:
     """The decay for items of `x`, checked."""
     if is_number(given):
-        return Decay("number", given, is_operand=False)
+        return Decay("number", number(given, "decay"), is_operand=False)
     structure, item = x._structure, x.item_shape
     ones = tuple([1] * len(item))
     if is_array(given):
@@ -189,7 +190,7 @@ def _check_real(name: str) -> None:
 def initial_of(given: Any, x: Encoding) -> tuple[Any, bool]:
     """The states before all items: an array ``(n, *item)``, or a number; and whether it may have a gradient."""
     if given is None or is_number(given):
-        return given, False
+        return None if given is None else number(given, "initial"), False
     if not is_array(given):
         raise KIND(f"initial must be a number or an array {(x._structure.n, *x.item_shape)}, not {said(given)}")
     library, rows = adopt(given, "initial")

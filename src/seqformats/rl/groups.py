@@ -80,7 +80,7 @@ def group_advantages(
     ddof: SupportsFloat = 1,
     eps: SupportsFloat = 1e-6,
     where: Shaped | None = None,
-) -> Call[Any]:
+) -> Call[Array]:
     """Compare the rewards of samples with those of their group: ``(reward - mean) / (std + eps)``.
 
     Parameters
@@ -191,7 +191,7 @@ def sums_beside(library: Library, x: Array, at: Encoding, marks: Array) -> Array
 
 
 @operation
-def moments(x: Batch, *, where: Batch | Shaped | None = None) -> Call[Any]:
+def moments(x: Batch, *, where: Batch | Shaped | None = None) -> Call[Array]:
     """Count the numbers of a batch, and add up them and their squares: what ranks add up before they `whiten`.
 
     Parameters

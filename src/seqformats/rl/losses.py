@@ -288,7 +288,7 @@ def mean_loss(
     length: SupportsFloat | None = None,
     total: SupportsFloat | None = None,
     ranks: SupportsIndex = 1,
-) -> Call[Any]:
+) -> Call[Array]:
     """Make one number of the losses of steps: their mean, or the mean over sequences.
 
     Parameters

@@ -316,7 +316,7 @@ def gae(
     where: Batch | Shaped | None = None,
     done: Batch | Shaped | None = None,
     bootstrap: Batch | Shaped | None = None,
-) -> Call[Any]:
+) -> Call[Advantages[B]]:
     """Estimate the advantages of steps by the values of a critic, and their returns (generalized advantage estimation).
 
     Parameters
