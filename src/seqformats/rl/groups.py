@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, SupportsFloat
 
 import numpy as np
@@ -72,7 +73,7 @@ class _Groups(NamedTuple):
 
 @operation
 def group_advantages(
-    rewards: Shaped,
+    rewards: Shaped | Sequence[float],
     group: int | Integers | Shaped,
     *,
     center: Center = "mean",
@@ -85,7 +86,7 @@ def group_advantages(
 
     Parameters
     ----------
-    rewards : array ``(n,)``
+    rewards : array ``(n,)``, or a list of numbers
         A reward a sample.
     group : int, or n integers or strings
         How many samples follow one another for each prompt, or a key a sample, in any order.
@@ -133,6 +134,7 @@ def group_advantages(
     >>> sf.rl.group_advantages(rewards, 3, center="others", scale=None)
     array([ 1. , -0.5, -0.5,  0. ,  0. ,  0. ])
     """
+    rewards = listed(rewards, "rewards")
     if not is_array(rewards):
         raise KIND(f"rewards has a number a sample, so it must be an array (n,), not {said(rewards)}")
     library, own = adopt(rewards, "rewards")
