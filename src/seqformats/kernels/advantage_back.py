@@ -30,7 +30,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_unit, units_of_grid
-    from .parts.gpu import gpu, item_in, number_in, zero_in
+    from .parts.gpu import gpu, item_in, number_in, times, zero_in
 
 
 @compiled
@@ -110,8 +110,8 @@ def cuda(
             before, value = g, zero_in(gamma)
             if marks.size == 0 or marks[row] != 0:
                 whole = number_in(gamma, dreturns[row]) if dvalues.size != 0 else zero_in(gamma)
-                g = number_in(gamma, dadvantages[row]) + whole + decay * before
-                value = whole - g + discount * before
+                g = number_in(gamma, dadvantages[row]) + whole + times(decay, before)
+                value = whole - g + times(discount, before)
             drewards[row] = item_in(drewards, g)
             if dvalues.size != 0:
                 dvalues[row] = item_in(dvalues, value)

@@ -35,7 +35,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_unit, units_of_grid
-    from .parts.gpu import gpu, item_in, number_in, zero_in
+    from .parts.gpu import gpu, item_in, number_in, times, zero_in
 
 
 @compiled
@@ -135,7 +135,7 @@ def cuda(
             strays = reward
             if marks.size == 0 or marks[row] != 0:
                 value = number_in(gamma, values[row]) if values.size != 0 else zero_in(gamma)
-                advantage = (reward + discount * following - value) + decay * advantage
+                advantage = (reward + times(discount, following) - value) + times(decay, advantage)
                 following, strays = value, zero_in(gamma)
                 made, total = advantage, advantage + value
             advantages[row] = item_in(advantages, made)

@@ -33,7 +33,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, item_in, natural, number_in, zero_in
+    from .parts.gpu import gpu, item_in, natural, number_in, times, zero_in
 
 
 class Run(NamedTuple):
@@ -255,7 +255,7 @@ def map_of(
             alone += slope
         if is_step:
             factor = number_in(like, decay[rows.own + row * by_row])
-            alone, product = factor * alone, factor * product
+            alone, product = times(factor, alone), factor * product
         if exclusive != 0:
             alone += slope
     return alone, product, cut
@@ -317,7 +317,7 @@ def cuda(
                     while j < gpu.blockDim.x * gpu.blockDim.y:
                         forgets = before[j] != 0 or state == 0
                         before[j] = state
-                        state = alone[j] if forgets else product[j] * state + alone[j]
+                        state = alone[j] if forgets else times(product[j], state) + alone[j]
                         j += gpu.blockDim.x
                 gpu.syncthreads()
                 g = before[slot]
@@ -341,7 +341,7 @@ def cuda(
                             value = initial[i * width + k]
                         slopes[place] = item_in(slopes, g * value if is_step else zero_in(dinitial))
                     if is_step:
-                        g = number_in(dinitial, decay[own + row * by_row]) * g
+                        g = times(number_in(dinitial, decay[own + row * by_row]), g)
                     if exclusive != 0:
                         g += slope
                 if is_there and mine + 1 == chunks:

@@ -39,7 +39,7 @@ from .parts import (
 )
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
-    from .parts.gpu import gpu, item_in, natural, number_in, zero_in
+    from .parts.gpu import gpu, item_in, natural, number_in, times, zero_in
 
 
 class Run(NamedTuple):
@@ -237,7 +237,7 @@ def map_of(
         row = rows.first + along(at, rows.t + step * rows.by)
         if marks.size == 0 or marks[row] != 0:
             factor = number_in(final, decay[rows.own + row * by_row])
-            alone = factor * alone + number_in(final, x[row * width + rows.k])
+            alone = times(factor, alone) + number_in(final, x[row * width + rows.k])
             product = product * factor
         if ends.size != 0 and ends[row] != 0:
             alone, cut = zero_in(final), 1
@@ -297,7 +297,7 @@ def cuda(
                     while j < gpu.blockDim.x * gpu.blockDim.y:
                         forgets = before[j] != 0 or state == 0
                         before[j] = state
-                        state = alone[j] if forgets else product[j] * state + alone[j]
+                        state = alone[j] if forgets else times(product[j], state) + alone[j]
                         j += gpu.blockDim.x
                 gpu.syncthreads()
                 y = before[slot]
@@ -307,7 +307,7 @@ def cuda(
                     is_step = marks.size == 0 or marks[row] != 0
                     written = y
                     if is_step:
-                        y = number_in(final, decay[own + row * by_row]) * y + number_in(final, x[place])
+                        y = times(number_in(final, decay[own + row * by_row]), y) + number_in(final, x[place])
                     if exclusive == 0:
                         written = y
                     out[place] = item_in(out, zero_in(final) if blank != 0 and not is_step else written)

@@ -19,7 +19,7 @@ from .parts import (
 
 if TYPE_CHECKING:  # put among the globals before the kernel is compiled
     from .parts.device import first_unit, units_of_grid
-    from .parts.gpu import gpu, item_in, number_in, zero_in
+    from .parts.gpu import gpu, item_in, number_in, times, zero_in
 
 
 @compiled
@@ -64,7 +64,7 @@ def cuda(outcome: Array, kl: Array, scale: Array, marks: Array, out: Array, at: 
             reward = zero_in(scale)
             if marks.size == 0 or marks[row] != 0:
                 if kl.size != 0:
-                    reward = scale[0] * number_in(scale, kl[row])
+                    reward = times(scale[0], number_in(scale, kl[row]))
                 if owed != 0:
                     reward += number_in(scale, outcome[i])
                     owed = 0

@@ -412,6 +412,13 @@ move_word, load_word, store_word, no_word, natural, search, bits_of, float_of = 
 wide, zero_in, item_in, number_in, size_of, better, greater, quick_exp, chosen, is_above = _of_items
 
 
+def _times(a: Item, b: Item) -> Any:
+    """The product of two float64, rounded before anything is added: else both would become one operation."""
+    return a * b
+
+
+times: Any = _times if simulated else importlib.import_module("numba.cuda.libdevice").dmul_rn
+
 # Python's own raise where a GPU gives infinity.
 exp, ln, sqrt = (np.exp, np.log, np.sqrt) if simulated else (math.exp, math.log, math.sqrt)
 
@@ -438,6 +445,7 @@ _NAMES = {
     "exp": exp,
     "ln": ln,
     "sqrt": sqrt,
+    "times": times,
     **SHARED,
     **OF_COLUMNS,
     **OF_MOMENTS,
