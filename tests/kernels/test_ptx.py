@@ -61,6 +61,9 @@ TOGETHER = {
     "perturb_scores",
 }
 
+# What has the bits of a plain loop on the CPU, where a product is rounded before it is added to something.
+PLAIN_LOOPS = {"advantage_back", "advantage_rows", "recurrence_back", "recurrence_rows", "reward_rows"}
+
 # Where the threads of a sequence meet in the memory of their results.
 IN_RESULTS = {"ctc_best", "ctc_viterbi", "order_rows"}
 
@@ -311,6 +314,7 @@ def test_arithmetic(name, kinds):
     if in_blocks:
         assert "add.f64" in code or "add.rn.f64" in code, "no sum in float64"
         assert not re.search(r"\b(mul|div|fma|sub|ex2|lg2)\.[\w.]*f64", code), "more than sums in float64"
+    assert name not in PLAIN_LOOPS or "fma.rn.f64" not in code, "a product and a sum as one operation"
     assert not re.search(r"\b(div|sqrt)\.(approx|full)", code), "a division or root that is not rounded as on the CPU"
     rooms = re.findall(r"\.shared \.align (\d+) \.b8 \w+\[(\d+)\]", code)
     if not short and (spec.over == "sequences" or name in TOGETHER):
