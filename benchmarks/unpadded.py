@@ -1,7 +1,7 @@
 """Models of transformers: padded, in batches sorted by length, and by `sf.hf.padding_free`.
 
-Run it by ``python -m benchmarks.unpadded``.  Times are of the CPU, of one thread, so that other work on the machine changes little; all ways in turns, the fastest of
-several rounds.
+Run it by ``python -m benchmarks.unpadded``.  Times are of the CPU, of one thread, so that other work on the machine
+changes little; all ways in turns, the fastest of several rounds.
 """
 
 import argparse
