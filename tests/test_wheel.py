@@ -130,7 +130,8 @@ def test_where_nothing_links(tmp_path):
     ]
     environment = {key: value for key, value in os.environ.items() if key not in ("CC", "SEQFORMATS_SHIP")}
     environment |= {"PATH": "", "HOME": str(tmp_path)}
-    told = run(*command, env=environment).stdout
+    done = run(*command, env=environment)
+    told = done.stdout + done.stderr
     assert "left out, they are compiled at first use: there is neither a C compiler" in told
     (wheel,) = tmp_path.glob("*-py3-none-any.whl")
     assert names_of_code(wheel) == []

@@ -306,17 +306,6 @@ def test_what_is_made_is_for_this_user_alone(tmp_path, monkeypatch, caplog, umas
         os.umask(before)
 
 
-@owned
-def test_nothing_is_made_where_others_may_write(tmp_path, monkeypatch, caplog):
-    (tmp_path / "above").mkdir()
-    reason = opened(tmp_path / "above")
-    monkeypatch.setenv("SEQFORMATS_CACHE_DIR", str(tmp_path / "above" / "cache"))
-    assert not store.write("sum", KEY, ENTRY)
-    assert list((tmp_path / "above").iterdir()) == []
-    assert reason in told_once(caplog)
-    assert reason in store.why_not()
-
-
 def test_where_files_have_no_owners(cache, kernel, monkeypatch, caplog):
     """As on Windows, where a folder is used as it is."""
     monkeypatch.setattr(store, "_OWNED", False)

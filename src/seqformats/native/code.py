@@ -84,7 +84,7 @@ def _found(
             entry = _kept(name, text) if origin == "kept" else _keep(name, text, compile())
             if entry is not None:
                 path = store.path_of(text, key_of(name, text)) if entry.linked else None
-                return load(path, entry.code, symbols, entry.facts["wanted"]), entry.facts, origin
+                return load(path, entry.code, symbols), entry.facts, origin
         except DeviceError:  # nothing that is compiled now would find memory
             raise
         except Exception as error:
@@ -268,8 +268,8 @@ def compiled(name: str, signature: Signature) -> store.Entry:
     """Compile a kernel now, which imports Numba."""
     spec = spec_of(name)
     building = imported("..kernels.parts.building", __package__)
-    built = building.build(spec.cpu, signature, symbol_of(name, signature))
-    return store.Entry(built.code, {"wanted": built.wanted, "keeps_gil": spec.cpu.keeps_gil})
+    made = building.build(spec.cpu, signature, symbol_of(name, signature))
+    return store.Entry(made, {"keeps_gil": spec.cpu.keeps_gil})
 
 
 def compiled_door(name: str) -> store.Entry:
@@ -277,8 +277,7 @@ def compiled_door(name: str) -> store.Entry:
     check_memory()
     function = imported(f"..kernels.{name.replace('/', '.')}", __package__).door
     building = imported("..kernels.parts.building", __package__)
-    built = building.build(function, ("i", "i", "i"), symbol_of(name), door=True)
-    return store.Entry(built.code, {"wanted": built.wanted})
+    return store.Entry(building.build(function, ("i", "i", "i"), symbol_of(name), door=True), {})
 
 
 def key_of(name: str, text: str) -> str:

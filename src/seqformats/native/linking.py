@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-_FLAGS = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-Wl,-z,relro,-z,now", "-Wl,-z,text")
+_FLAGS = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-Wl,-z,relro,-z,now",)
 
 
 def linker(zig: bool = False) -> list[str]:

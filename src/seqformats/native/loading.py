@@ -6,7 +6,7 @@ import ctypes
 import functools
 import mmap
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,11 @@ def address_in(library: ctypes.CDLL, symbol: str) -> int:
         return 0
 
 
-def load(path: Path | None, code: bytes, symbols: Iterable[str], wanted: Iterable[str]) -> list[int]:
+def load(path: Path | None, code: bytes, symbols: Iterable[str]) -> list[int]:
     """The addresses of some functions of a shared object, or without one (None) of an object file, by LLVM.
 
-    Both are of the same code, and `wanted` is what that calls itself.  One thread at a time.  LookupError for a
-    function that is nowhere to be found, ValueError for what is no object file, and DeviceError where there is no
-    memory for it.
+    Both are of the same code.  One thread at a time.  LookupError for a function that is nowhere to be found,
+    ValueError for what is no object file, and DeviceError where there is no memory for it.
     """
     if path is not None:
         try:
@@ -55,7 +54,7 @@ def load(path: Path | None, code: bytes, symbols: Iterable[str], wanted: Iterabl
         else:
             return [_found(symbol, address_in(library, symbol)) for symbol in symbols]
     check_memory()  # LLVM would end the process
-    return _by_llvm(code, symbols, wanted)
+    return _by_llvm(code, symbols)
 
 
 def _found(symbol: str, address: int) -> int:
@@ -79,50 +78,20 @@ def check_memory() -> None:
         ) from None
 
 
-def _by_llvm(code: bytes, symbols: Iterable[str], wanted: Iterable[str]) -> list[int]:
+def _by_llvm(code: bytes, symbols: Iterable[str]) -> list[int]:
+    """What code calls, functions of CPython, C and mathematics, LLVM finds in this process."""
     import llvmlite.binding as llvm
 
     if not code.startswith(_BEGINNINGS):
         raise ValueError("no object file")
-    for name in wanted:
-        if llvm.address_of_symbol(name) is None:
-            llvm.add_symbol(name, address_of(name))
-    engine = _engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return [_found(symbol, engine.get_function_address(symbol)) for symbol in symbols]
-
-
-def _engine() -> Any:
-    """An engine of its own for each object file, since the symbols of two may be the same."""
-    import llvmlite.binding as llvm
-
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()  # without it there is no engine
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    _kept.append(engine := llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine))
-    return engine
-
-
-@functools.cache
-def address_of(name: str) -> int:
-    """Of a function of CPython or C; LookupError where there is none."""
-    for library in _libraries():
-        try:
-            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-        except AttributeError:
-            continue
-    raise LookupError(f"no function is called {name}")
-
-
-def _libraries() -> Iterator[ctypes.CDLL]:
-    yield ctypes.pythonapi
-    yield ctypes.CDLL(None) if sys.platform != "win32" else ctypes.cdll.msvcrt
-    from ctypes.util import find_library  # which loads what starts processes, and is hardly ever asked
-
-    mathematics = find_library("m")
-    if mathematics:
-        yield ctypes.CDLL(mathematics)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)  # a new one: symbols of two may be the same
+    _kept.append(engine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return [_found(symbol, engine.get_function_address(symbol)) for symbol in symbols]
 
 
 class _Method(ctypes.Structure):

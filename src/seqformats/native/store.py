@@ -26,21 +26,14 @@ from .digest import digest
 
 
 class Entry(NamedTuple):
-    """A kernel as it is kept.
-
-    Attributes
-    ----------
-    code : bytes
-        An object file.
-    facts : dict
-        Names and literals of Python that are to be known of it.
-    linked : bytes
-        A shared object of the same code; none where there was no linker.
-    """
+    """A kernel as it is kept."""
 
     code: bytes
+    """An object file."""
     facts: dict[str, Any]
+    """What is to be known of it, in literals of Python."""
     linked: bytes = b""
+    """A shared object of the same code; nothing where there was no linker."""
 
 
 _END = Struct("<QQQ32s8s")  # the bytes of each part, a digest of all before it, what it is
@@ -136,22 +129,17 @@ def _made(folder: Path) -> str:
     """Make a folder that is not there, for this user alone; why it is no place for a cache, or ""."""
     with contextlib.suppress(FileNotFoundError):
         return _refused(folder)
-    reason = _open_above(folder)
-    if reason:
+    if reason := _open_above(folder):
         return reason
     folder.mkdir(0o700, parents=True, exist_ok=True)
     return _refused(folder)
-
-
-def _no_folder() -> str:
-    return "SEQFORMATS_CACHE=0" if _is_off() else "this user has no home folder"
 
 
 def why_not() -> str:
     """Why there is no cache of compiled kernels; "" if there is one, or will be with the first that is compiled."""
     folder = user_folder()
     if folder is None:
-        return _no_folder()
+        return "SEQFORMATS_CACHE=0" if _is_off() else "this user has no home folder"
     try:
         there = next(path for path in (folder, *folder.parents) if path.exists())
         reason = _refused(folder) if there == folder else _open_above(folder)
@@ -197,12 +185,8 @@ def _unpacked(name: str, key: str, data: bytes) -> Entry | None:
 def read(name: str, key: str) -> Entry | None:
     """A kernel from the user's cache; None where there is none that may be used.
 
-    Parameters
-    ----------
-    name : str
-        The kernel, and for which types it was compiled.
-    key : str
-        A digest of everything that the code depends on, as at least 32 hexadecimal digits.
+    `name` is the kernel, and for which types it was compiled, `key` a digest of all that the code depends on, as at
+    least 32 hexadecimal digits.
     """
     path = path_of(name, key)
     if path is None:
@@ -232,21 +216,11 @@ def path_of(name: str, key: str) -> Path | None:
 
 
 def write(name: str, key: str, entry: Entry) -> bool:
-    """Keep a kernel in the user's cache, where it is there when it is complete; is it there now?
-
-    A warning says, once, why it cannot be kept.
-
-    Parameters
-    ----------
-    name, key : str
-        As `read` will be given them.
-    entry : Entry
-        The code.
-    """
+    """Keep a kernel in the user's cache, as `read` finds it; is it there now?  A warning says, once, why it is not."""
     path = path_of(name, key)
     if path is None:
         if not _is_off():
-            warn(_UNCACHED, _no_folder())
+            warn(_UNCACHED, why_not())
         return False
     try:
         reason = _made(path.parent) or _taken(path)
@@ -289,12 +263,8 @@ def _tidy(path: Path) -> None:
     """Remove what killed processes have left half written, and the oldest of many files of one kernel."""
     kernel = path.name[: -len(_ENDING) - _DIGITS]
     with contextlib.suppress(OSError):
-        same = [
-            (other.lstat().st_mtime, other)
-            for other in path.parent.glob(f"{kernel}{'?' * _DIGITS}{_ENDING}")
-            if other != path
-        ]
-        begun = time.time() - _OLD
-        old = [other for other in path.parent.glob(f"*{_ENDING}.*{_UNFINISHED}") if other.lstat().st_mtime < begun]
-        for other in [*old, *[one for _, one in sorted(same, reverse=True)[_KEPT - 1 :]]]:
+        same = [other for other in path.parent.glob(f"{kernel}{'?' * _DIGITS}{_ENDING}") if other != path]
+        same.sort(key=lambda other: other.lstat().st_mtime, reverse=True)
+        begun, unfinished = time.time() - _OLD, path.parent.glob(f"*{_ENDING}.*{_UNFINISHED}")
+        for other in [*same[_KEPT - 1 :], *[other for other in unfinished if other.lstat().st_mtime < begun]]:
             other.unlink()

@@ -8,7 +8,7 @@ and NumPy's objects, by the public layout of tuples and arrays and by public fun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -39,25 +39,12 @@ from .record import RARE, KernelSpec, tuples
 POINTER = ir.IntType(8).as_pointer()
 
 
-class Built(NamedTuple):
-    """An object file, and the names of the functions that it calls.
-
-    Of a kernel it has a function that other machine code calls, under its symbol, the entry, which Python calls, under
-    that and `native.signature.ENTRY`, and the kernel itself, which only debuggers see, under that and `BODY`.  Of a
-    door it has but an entry, under its symbol.
-    """
-
-    code: bytes
-    wanted: list[str]
-
-
 class _Object(JITCodeLibrary):
     """A library that ends as an object file instead of code in this process."""
 
     def __init__(self, codegen: Any, symbol: str, body: str) -> None:
         super().__init__(codegen, symbol)
         self.symbol, self.body = symbol, body
-        self.wanted: list[str] = []
         self.made = b""
 
     def _optimize_final_module(self) -> None:
@@ -76,8 +63,6 @@ class _Object(JITCodeLibrary):
 
     def _finalize_final_module(self) -> None:
         module = self._final_module
-        names = [x.name for x in (*module.functions, *module.global_variables) if x.is_declaration]
-        self.wanted = sorted({_called(name) for name in names} - {""})
         options: dict[str, Any] = {"opt": config.OPT}
         self._codegen._customize_tm_options(options)
         options |= {"reloc": "pic", "codemodel": "default", "jit": False}
@@ -85,25 +70,13 @@ class _Object(JITCodeLibrary):
         self._finalized = True
 
 
-_OF_MEMORY = ("memcpy", "memmove", "memset")
-_OF_MATHEMATICS = ("ceil", "cos", "exp", "exp2", "floor", "fma", "log", "log10", "log2", "pow", "rint", "sin", "trunc")
+def build(function: Callable[..., Any], signature: Signature, symbol: str, door: bool = False) -> bytes:
+    """Compile a kernel for arguments of these types into an object file; or a door, whose arguments are three words.
 
-
-def _called(declared: str) -> str:
-    """The name of a function that machine code may call; "" where it is no function of Python or C.
-
-    What LLVM knows itself may still become a call of the function of C that does it.
+    Of a kernel there are a function that other machine code calls, under its symbol, the entry, which Python calls,
+    under that and `ENTRY`, and the kernel itself, which only debuggers see, under that and `BODY`.  Of a door there is
+    but an entry, under its symbol.
     """
-    if not declared.startswith("llvm."):
-        return declared
-    _, word, *kinds = declared.split(".")
-    if word in _OF_MATHEMATICS:
-        return f"{word}f" if kinds[0].endswith("f32") else word
-    return word if word in _OF_MEMORY else ""
-
-
-def build(function: Callable[..., Any], signature: Signature, symbol: str, door: bool = False) -> Built:
-    """Compile a kernel for arguments of these types, under this symbol; or a door, whose arguments are three words."""
     typing, target = cpu_target.typing_context, cpu_target.target_context
     kinds = tuple([kind_of(word) for word in signature])
     flags = compiler.Flags()
@@ -124,7 +97,7 @@ def build(function: Callable[..., Any], signature: Signature, symbol: str, door:
         library.add_ir_module(module)
         library.add_linking_library(found.library)
         library.finalize()
-    return Built(library.made, library.wanted)
+    return library.made
 
 
 def kind_of(word: Word) -> Kind:
