@@ -18,7 +18,6 @@ from ..errors import KERNEL, DeviceError
 from ..later import imported
 from . import cpu, objects, store
 from .digest import digest
-from .linking import linked
 from .loading import ALWAYS, NEVER, SMALL, check_memory, function_at, load, world_of_entries
 from .shipped import Shipped
 from .signature import ENTRY, Signature, symbol_of, text_of
@@ -237,7 +236,8 @@ def _kept(name: str, text: str) -> store.Entry | None:
 
 def _keep(name: str, text: str, entry: store.Entry) -> store.Entry:
     """Keep code, linked where there is a linker; as it is kept, or as it was where there is no cache."""
-    entry = entry._replace(linked=linked(entry.code)) if store.user_folder() else entry
+    if store.user_folder():
+        entry = entry._replace(linked=imported(".linking", __package__).linked(entry.code))
     return entry if store.write(text, key_of(name, text), entry) else entry._replace(linked=b"")
 
 
