@@ -260,14 +260,14 @@ nightly-coverage:
 
 # Machine code for every level of CPUs, in a wheel that is built anew.
 nightly-wheel: .venv-wheel/test.stamp
-	.venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
+	SEQFORMATS_SHIP=all .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
 # The sdist, and the wheel that is built from it, installed and tested with each Python.
 release: .venv-release/release.stamp .venv-wheel/test.stamp
 	rm -rf dist
-	.venv-release/bin/python -m build --quiet --outdir dist .
+	SEQFORMATS_SHIP=all .venv-release/bin/python -m build --quiet --outdir dist .
 	.venv-release/bin/python -m twine check --strict dist/*
-	WHEEL="$$(echo dist/*.whl)" PYTHONS='$(PYTHONS)' .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
+	SEQFORMATS_SHIP=all WHEEL="$$(echo dist/*.whl)" PYTHONS='$(PYTHONS)' .venv-wheel/bin/python -m pytest -m wheel tests/test_wheel.py
 
 # A link that leads nowhere, like everything that Sphinx warns of, is an error.  What a page was before does not count.
 docs: .venv-docs/docs.stamp

@@ -1,13 +1,18 @@
-"""How a wheel is built: kernels are compiled, and their machine code is shipped, so that no user has to compile.
+"""How a wheel is built: kernels are compiled and linked, and the shared object is shipped, so that no user compiles.
 
-A wheel has the code of every kernel, for each level of CPUs that `seqformats.native.cpu` knows for the machine it is
-built on.  It is made for its system and kind of machine, but for every version of Python, NumPy and Numba: the code
-calls CPython by name and reads public layouts.  Compiling takes some minutes of a CPU; all CPUs work.
+A wheel has the code of every kernel for one level of CPUs, that of this CPU, unless a release is asked for.  It is made
+for its system and kind of machine, but for every version of Python, NumPy and Numba: the code calls CPython by name and
+reads public layouts.  Compiling takes some minutes of a CPU; all CPUs work.  What was compiled is kept in the cache of
+this user, so that the next wheel takes what has not changed.
 
-``SEQFORMATS_SHIP=0`` in the environment builds a wheel of Python alone, for every system (``py3-none-any``): for
-platforms where Numba cannot run while wheels are built.  Kernels are then compiled where they are first used.
-``SEQFORMATS_SHIP=here`` builds one with the code for the level of this CPU alone, which tests of the wheel take, and
-``SEQFORMATS_SHIP_FROM`` names a folder with code that was compiled for that level before.
+``SEQFORMATS_SHIP`` in the environment says what is wanted:
+
+- ``here``, or nothing: the level of this CPU; where nothing can be compiled or linked, a wheel of Python alone;
+- ``all``: each level that `seqformats.native.cpu` knows for this kind of machine, as for a release, or an error;
+- ``0``: a wheel of Python alone, for every system (``py3-none-any``).  Kernels are compiled where they are first used.
+
+``SEQFORMATS_SHIP_FROM`` names another folder for what is kept, and ``CC`` the compiler that links; where there is none,
+the package ``ziglang`` does.
 
 This file is hatchling's build hook, and a build backend around hatchling, which asks for Numba where kernels are
 compiled: for a wheel, but not for an editable install, which compiles nothing.
@@ -29,13 +34,16 @@ COMPILERS = ["numba>=0.61", "numpy>=2.0"]
 _SOURCE = Path(__file__).parent / "src"
 
 
-def _shipping() -> bool:
-    return os.environ.get("SEQFORMATS_SHIP", "1") != "0"
+def _wanted() -> str:
+    return os.environ.get("SEQFORMATS_SHIP") or "here"
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """What hatchling needs, and what compiles kernels."""
-    return [*_hatchling.get_requires_for_build_wheel(config_settings), *(COMPILERS if _shipping() else [])]
+    """What hatchling needs, and what compiles kernels and links them."""
+    needed = list(_hatchling.get_requires_for_build_wheel(config_settings))
+    if _wanted() == "0" or platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64"):
+        return needed
+    return [*needed, *COMPILERS, *([] if _linking().linker() else ["ziglang"])]
 
 
 def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
@@ -53,19 +61,24 @@ class Hook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Before files are collected: have machine code among them."""
-        if self.target_name != "wheel" or version == "editable" or not _shipping():
+        wanted = _wanted()
+        if self.target_name != "wheel" or version == "editable" or wanted == "0":
             return
         sys.path.insert(0, str(_SOURCE))
-        from seqformats.native import cpu, ship
+        try:
+            levels, missing = _levels(wanted), ""
+        except (ImportError, RuntimeError) as error:
+            levels, missing = (), str(error)
+        if missing and wanted == "all":
+            raise RuntimeError(f"{missing}; set SEQFORMATS_SHIP=0")
+        if missing:
+            _say(f"machine code of kernels is left out, they are compiled at first use: {missing}")
+            return
+        from seqformats.native import ship
 
-        here = os.environ.get("SEQFORMATS_SHIP") == "here"
-        levels = (cpu.level(),) if here and cpu.level() else cpu.levels_of(platform.machine())
-        if not levels:
-            raise RuntimeError(f"no machine code is made for {platform.machine()}; set SEQFORMATS_SHIP=0")
         self._made = tempfile.TemporaryDirectory(prefix="seqformats-")
         folder = Path(self._made.name)
-        kept = os.environ.get("SEQFORMATS_SHIP_FROM", "")
-        ship.ship(folder, levels, lambda line: print(line, file=sys.stderr, flush=True), kept=kept)
+        ship.ship(folder, levels, _say)
         for path in sorted(folder.iterdir()):
             build_data["force_include"][str(path)] = f"seqformats/native/shipped/{path.name}"
         build_data["pure_python"] = False
@@ -76,6 +89,37 @@ class Hook(BuildHookInterface):
         made = getattr(self, "_made", None)
         if made is not None:
             made.cleanup()
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _linking() -> Any:
+    """The module of the library that knows linkers, alone: what the library needs may not be there yet."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec: Any = spec_from_file_location("linking", _SOURCE / "seqformats" / "native" / "linking.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _levels(wanted: str) -> tuple[str, ...]:
+    """For which levels there is to be code; RuntimeError or ImportError where something is missing for that."""
+    if not _linking().linker(zig=True):
+        raise RuntimeError("there is neither a C compiler, which links it, nor the package ziglang")
+    import numba  # noqa: F401, TID251  which compiles it, and is not here in a build without isolation
+
+    from seqformats.native import cpu
+
+    known = cpu.levels_of(platform.machine())
+    levels = known if wanted == "all" else tuple([level for level in known if level == cpu.level()])
+    if not levels:
+        raise RuntimeError(f"none is made for {platform.machine()}, or not for this CPU")
+    if kept := os.environ.get("SEQFORMATS_SHIP_FROM"):
+        os.environ["SEQFORMATS_CACHE_DIR"] = kept
+    return levels
 
 
 def _platform() -> str:

@@ -117,4 +117,4 @@ def some_of_each(items):
 def kept_code():
     """The files of machine code that processes of this pass keep for each other."""
     folder = os.environ.get("NUMBA_CACHE_DIR")
-    return {path.name for path in Path(folder, "seqformats").glob("*.code")} if folder else set()
+    return {path.name for path in Path(folder, "seqformats").glob("*.so")} if folder else set()

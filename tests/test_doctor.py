@@ -10,7 +10,8 @@ import pytest
 import seqformats as sf
 from seqformats import health
 from seqformats.doors.door import Door
-from seqformats.native import code, store
+from seqformats.native import code
+from seqformats.native.shipped import Shipped
 
 
 def check(name, found=None):
@@ -80,6 +81,7 @@ def test_a_folder_is_counted(tmp_path, monkeypatch):
 def test_machine_code(monkeypatch):
     monkeypatch.setattr(code, "why_not_shipped", lambda: "")
     monkeypatch.setattr(code, "outdated", list)
+    monkeypatch.setattr(code, "damage", str)
     assert check("machine code").state == "ok"
     assert check("shipped code").state == "ok"
     monkeypatch.setattr(code, "outdated", lambda: ["copy_blocks", "sum_rows", "max_rows", "pad_blocks"])
@@ -109,16 +111,15 @@ for call in CALLS:
 
 @pytest.mark.passes("compiled", reason="it is about machine code")
 @pytest.mark.skipif(sys.platform != "linux", reason="a switch of Linux")
-@pytest.mark.parametrize("shipped", ["0", "1"], ids=["shipped code", "compiled now"])
-def test_memory_that_may_not_become_executable(tmp_path, shipped):
-    """It is an error of its own and a line of the doctor; LLVM would not notice, and end the process."""
+def test_memory_that_may_not_become_executable(tmp_path):
+    """What is to be compiled is an error of its own and a line of the doctor; LLVM would end the process."""
     calls = (
         "sf.Ragged(np.arange(5.0), [3, 0, 2])",
         "sf.convert([np.zeros(2)], sf.Ragged)",
         "sf.LoD.from_nested([[1], [2]])",
     )
     script = NO_CODE.replace("CALLS", f"[{', '.join(f'lambda: {call}' for call in calls)}]")
-    more = {"SEQFORMATS_JIT": shipped} | ({"SEQFORMATS_CACHE_DIR": str(tmp_path)} if shipped == "1" else {})
+    more = {"SEQFORMATS_JIT": "1", "SEQFORMATS_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", script], env={**os.environ, **more}, capture_output=True, text=True, check=False
     )
@@ -130,19 +131,17 @@ def test_memory_that_may_not_become_executable(tmp_path, shipped):
 @pytest.mark.passes("compiled", reason="it is about machine code")
 def test_shipped_code_of_other_sources_is_found(tmp_path, monkeypatch):
     """A bundle with one kernel of these sources, one of others, and without all the rest."""
-    level = "x86-64-v3"
-    entries = {
-        "sum_rows": store.Entry(b"", {"traits": [], "stamp": code.stamp("sum_rows")}),
-        "max_rows": store.Entry(b"", {"traits": [], "stamp": "of others"}),
-    }
-    store.Shipped.write(tmp_path, level, entries, stamp="", llvm="")
-    bundle = store.Shipped.open(tmp_path, level)
+    (tmp_path / "x86-64-v3.so").write_bytes(b"not looked into")
+    facts = {"sum_rows": {"stamp": code.stamp("sum_rows")}, "max_rows": {"stamp": "of others"}}
+    Shipped.write(tmp_path / "x86-64-v3.so", facts, code.made_by())
+    bundle = Shipped.open(tmp_path, "x86-64-v3")
     monkeypatch.setattr(code, "why_not_shipped", lambda: "")
     monkeypatch.setattr(code, "_bundle", lambda: bundle)
     found = code.outdated()
     assert "sum_rows" not in found
     assert "max_rows" in found
     assert "copy_blocks" in found
+    assert check("shipped code").text == f"{tmp_path / 'x86-64-v3.so'} is damaged"
 
 
 @pytest.mark.passes("compiled", reason="doors are machine code")

@@ -188,14 +188,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _code() -> Check:
+    told, reason = code.whence(), code.why_not_shipped()
+    if code.interpreted():
+        return Check("machine code", NOTE, told, "unset it: interpreted kernels are a hundred times slower")
     try:
         check_memory()
     except DeviceError as error:
         text, _, advice = str(error).partition("; ")
-        return Check("machine code", PROBLEM, text, advice)
-    told, reason = code.whence(), code.why_not_shipped()
-    if code.interpreted():
-        return Check("machine code", NOTE, told, "unset it: interpreted kernels are a hundred times slower")
+        return Check("machine code", PROBLEM if reason else NOTE, text if reason else f"{told}, but {text}", advice)
     if not code.in_use():
         return Check("machine code", NOTE, told, "kernels run, but each process compiles them; use CPython with a GIL")
     if not reason:
@@ -219,16 +219,14 @@ def _outdated() -> Iterator[Check]:
     """Is shipped code that of these sources?  Where none is in use there is nothing to say."""
     if code.why_not_shipped() or not code.in_use():
         return
-    names = code.outdated()
-    if names:
-        yield Check(
-            "shipped code",
-            PROBLEM,
-            f"that of {len(names)} kernels was made of other sources, or is damaged: {_some(names)}",
-            "pip install --force-reinstall seqformats; until then they are compiled",
-        )
+    names, advice = code.outdated(), "pip install --force-reinstall seqformats"
+    if damage := code.damage():
+        yield Check("shipped code", PROBLEM, damage, advice)
+    elif names:
+        text = f"that of {len(names)} kernels was made of other sources: {_some(names)}"
+        yield Check("shipped code", PROBLEM, text, f"{advice}; until then they are compiled")
     else:
-        yield Check("shipped code", OK, "its digests are right, and it was made of these sources")
+        yield Check("shipped code", OK, "its digest is right, and it was made of these sources")
 
 
 def _some(names: list[str]) -> str:

@@ -18,8 +18,8 @@ from ..arrays.numpy import NUMPY, distinct
 from ..errors import DEVICE, KERNEL, said
 from ..later import imported, loading
 from ..layout import Layout
-from ..native.code import Traits, by_numba, code_of, spec_of, traits_of
-from ..native.loading import SMALL
+from ..native.code import Traits, by_numba, code_of, interpreted, spec_of, traits_of
+from ..native.loading import SMALL, check_memory
 from ..native.signature import Signature, signature_of
 from . import threads
 
@@ -362,7 +362,9 @@ def add_kernel(name: str, device: str, function: Callable[..., Any]) -> None:
 
 
 def own_kernel(name: str, cpu: Callable[..., Any], cuda: Callable[..., Any] | None, over: str) -> Kernel:
-    """A kernel of a user's functions, which is in no table."""
+    """A kernel of a user's functions, which is in no table; DeviceError where no machine code may be made."""
+    if not interpreted():
+        check_memory()
     made = Kernel(name)
     with loading:
         made.spec = imported("..kernels.parts.own", __package__).spec_of(

@@ -19,11 +19,12 @@ from ..later import imported
 from . import cpu, objects, store
 from .digest import digest
 from .loading import ALWAYS, NEVER, SMALL, check_memory, function_at, load, world_of_entries
-from .signature import Signature, names_in, text_of
+from .shipped import Shipped
+from .signature import ENTRY, Signature, symbol_of, text_of
 
 _PACKAGE = Path(__file__).parents[1]
 SHIPPED = Path(__file__).parent / "shipped"
-FORMAT = 2
+FORMAT = 3
 """Of what a file holds, changed when it is to be read otherwise."""
 
 
@@ -47,37 +48,43 @@ def code_of(name: str, signature: Signature) -> Code | None:
     of `launch.threads`.
     """
     text = f"{name}({text_of(signature)})"
-    found = loaded.get(text) or _found(name, text, lambda: compiled(name, text, signature))
-    if found is None or isinstance(found, Code):
-        return found
-    (entry, by_words), facts, origin = found
-    least, often = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
-    run, freely = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
-    return loaded.setdefault(text, Code(run, freely, by_words, origin))
+    found = loaded.get(text)
+    if found is None:
+        symbol = symbol_of(name, signature)
+        there = _found(name, text, [symbol + ENTRY, symbol], lambda: compiled(name, signature))
+        if there is None:
+            return None
+        (entry, by_words), facts, origin = there
+        least, often = (NEVER, NEVER) if facts["keeps_gil"] else (SMALL, ALWAYS)
+        run, freely = [function_at(entry, name, world_of_entries(limit)) for limit in (least, often)]
+        found = loaded.setdefault(text, Code(run, freely, by_words, origin))
+    return found
 
 
 def door_of(name: str) -> int | None:
     """The address of a door of `kernels.doors`, where machine code is in use; one thread at a time."""
     name = f"doors/{name}"
-    found = _found(name, name, lambda: compiled_door(name), door=True)
+    found = _found(name, name, [symbol_of(name)], lambda: compiled_door(name))
     return None if found is None else found[0][0]
 
 
 def _found(
-    name: str, text: str, compile: Callable[[], store.Entry], door: bool = False
+    name: str, text: str, symbols: list[str], compile: Callable[[], store.Entry]
 ) -> tuple[list[int], dict[str, Any], str] | None:
-    """The addresses of the functions of some code, what is known of it, and where it was found; None if nowhere."""
+    """The addresses of some functions of a kernel, what is known of it, and where it was found; None if nowhere."""
     if not in_use():
         return None
     stamp(name)  # an error where there is no such kernel
-    for origin in ("shipped", "kept", "compiled"):
+    facts = _shipped(name, text)
+    if facts is not None and (addresses := _addresses(symbols)):
+        return addresses, facts, "shipped"
+    for origin in ("kept", "compiled"):
         try:
-            entry = compile() if origin == "compiled" else (_shipped if origin == "shipped" else _kept)(name, text)
+            entry = _kept(name, text) if origin == "kept" else _keep(name, text, compile())
             if entry is not None:
-                if origin == "compiled":
-                    store.write(text, key_of(name, text), entry)
-                return load(entry.code, names_in(text, door), entry.facts["wanted"]), entry.facts, origin
-        except DeviceError:  # no other code would find memory
+                path = store.path_of(text, key_of(name, text)) if entry.linked else None
+                return load(path, entry.code, symbols), entry.facts, origin
+        except DeviceError:  # nothing that is compiled now would find memory
             raise
         except Exception as error:
             _note(f"{origin} code of {text}", error)
@@ -116,17 +123,22 @@ class Traits(NamedTuple):
 
 def traits_of(name: str) -> Traits:
     """Those of a kernel by name, which are shipped and kept as code is; DeviceError where there is no such kernel."""
-    found = _shipped(name, name) or _kept(name, name) if in_use() else None
-    if found is None:
-        found = entry_of_traits(name)
+    facts = None
+    if in_use():
+        facts = _shipped(name, name)
+        if facts is None and (kept := _kept(name, name)) is not None:
+            facts = kept.facts
+    if facts is None:
+        entry = entry_of_traits(name)
+        facts = entry.facts
         if in_use():
-            store.write(name, key_of(name, name), found)
-    return Traits(*found.facts["traits"])
+            store.write(name, key_of(name, name), entry)
+    return Traits(*facts["traits"])
 
 
 def entry_of_traits(name: str) -> store.Entry:
     """They as they are kept, beside no code."""
-    return store.Entry(b"", {"traits": list(Traits.of(spec_of(name))), "stamp": stamp(name)})
+    return store.Entry(b"", {"traits": list(Traits.of(spec_of(name)))})
 
 
 def spec_of(name: str) -> Any:
@@ -187,7 +199,7 @@ def why_not_shipped() -> str:
     bundle = _bundle()
     if bundle is None:
         return f"none is there for {cpu.level()}, or it is damaged"
-    return "" if bundle.llvm.partition(" ")[0] == cpu.system() else f"it was made for {bundle.llvm}"
+    return "" if bundle.made_by.partition(" ")[0] == cpu.system() else f"it was made for {bundle.made_by}"
 
 
 def made_by() -> str:
@@ -198,26 +210,47 @@ def made_by() -> str:
 
 
 @functools.cache
-def _bundle() -> store.Shipped | None:
-    return store.Shipped.open(SHIPPED, cpu.level())
+def _bundle() -> Shipped | None:
+    return Shipped.open(SHIPPED, cpu.level())
 
 
-def _shipped(name: str, text: str) -> store.Entry | None:
-    if why_not_shipped():
+def _shipped(name: str, text: str) -> dict[str, Any] | None:
+    """What is known of a kernel that was shipped for some types, if it was made of the sources that are here."""
+    bundle = None if why_not_shipped() else _bundle()
+    if bundle is None or bundle.facts(text) is None:
         return None
+    facts = bundle.facts(name)
+    return facts if facts is not None and facts.get("stamp") == stamp(name) else None
+
+
+def _addresses(symbols: list[str]) -> list[int]:
+    """Of shipped functions; none where one of them was not shipped."""
     bundle = _bundle()
-    found = None if bundle is None else bundle.read(text)
-    return found if found is not None and found.facts.get("stamp") == stamp(name) else None
+    found = [] if bundle is None else [bundle.address(symbol) for symbol in symbols]
+    return found if all(found) else []
 
 
 def _kept(name: str, text: str) -> store.Entry | None:
     return store.read(text, key_of(name, text))
 
 
+def _keep(name: str, text: str, entry: store.Entry) -> store.Entry:
+    """Keep code, linked where there is a linker; as it is kept, or as it was where there is no cache."""
+    if store.user_folder():
+        entry = entry._replace(linked=imported(".linking", __package__).linked(entry.code))
+    return entry if store.write(text, key_of(name, text), entry) else entry._replace(linked=b"")
+
+
 def outdated() -> list[str]:
     """The kernels of which no shipped code is that of the sources that are here, where shipped code is used."""
     names = sorted(path.stem for path in (_PACKAGE / "kernels").glob("*.py") if path.stem != "__init__")
     return [name for name in names if _shipped(name, name) is None]
+
+
+def damage() -> str:
+    """Why shipped code is not what it was; "" where it is, or is not used."""
+    bundle = None if why_not_shipped() else _bundle()
+    return "" if bundle is None else bundle.damage()
 
 
 def pages_of_doors() -> list[str]:
@@ -231,28 +264,25 @@ def is_there(name: str, text: str) -> bool:
     return (_shipped(name, text) or _kept(name, text)) is not None
 
 
-def compiled(name: str, text: str, signature: Signature) -> store.Entry:
+def compiled(name: str, signature: Signature) -> store.Entry:
     """Compile a kernel now, which imports Numba."""
     spec = spec_of(name)
     building = imported("..kernels.parts.building", __package__)
-    built = building.build(spec.cpu, signature, text)
-    return _entry_of(name, built, keeps_gil=spec.cpu.keeps_gil)
+    made = building.build(spec.cpu, signature, symbol_of(name, signature))
+    return store.Entry(made, {"keeps_gil": spec.cpu.keeps_gil})
 
 
 def compiled_door(name: str) -> store.Entry:
     """The same of a door."""
+    check_memory()
     function = imported(f"..kernels.{name.replace('/', '.')}", __package__).door
     building = imported("..kernels.parts.building", __package__)
-    return _entry_of(name, building.build(function, ("i", "i", "i"), name, door=True))
-
-
-def _entry_of(name: str, built: Any, **facts: object) -> store.Entry:
-    return store.Entry(built.code, {"wanted": built.wanted, "stamp": stamp(name), **facts})
+    return store.Entry(building.build(function, ("i", "i", "i"), symbol_of(name), door=True), {})
 
 
 def key_of(name: str, text: str) -> str:
     """What code depends on, as a number in hexadecimal digits."""
-    parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host(), compiler("numba"))
+    parts = (str(FORMAT), text, stamp(name), *cpu.flags(), cpu.host(), compiler("numba"), compiler("llvmlite"))
     return digest("\0".join(parts).encode()).hex()
 
 
@@ -272,7 +302,7 @@ def compiler(package: str) -> str:
         return importlib.import_module("importlib.metadata").version(name)  # type: ignore[no-any-return]
 
 
-_VERSIONS = {"numba": "_version.py", "numba_cuda": "VERSION"}
+_VERSIONS = {"numba": "_version.py", "llvmlite": "_version.py", "numba_cuda": "VERSION"}
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
@@ -92,13 +93,23 @@ def system() -> str:
 def host() -> str:
     """The CPU that code is compiled for, and the system, in words: such code may run on no other.
 
-    It is this one, unless the environment names another.
+    It is this one, unless the environment names another.  Linux says what it is; LLVM, which takes long to import, is
+    asked elsewhere.
     """
-    import llvmlite
+    name, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
+    own = [] if name and features is not None else _said_of_cpu()
+    return "\n".join([system(), getattr(sys.implementation, "_multiarch", ""), name or "", features or "", *own])
+
+
+_TELLS_APART = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Features")
+
+
+def _said_of_cpu() -> list[str]:
+    """Lines that tell CPUs apart for which code differs."""
+    with contextlib.suppress(OSError, ValueError), _CPUS.open("rb") as file:
+        lines = file.read(1 << 14).decode().split("\n\n")[0].splitlines()
+        if found := [line for line in lines if line.startswith(_TELLS_APART)]:
+            return found
     import llvmlite.binding as llvm
 
-    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    features = os.environ.get("NUMBA_CPU_FEATURES")
-    if features is None:
-        features = ",".join(sorted(name for name, there in _features().items() if there))
-    return f"{llvm.get_process_triple()} {name} {features} llvmlite {llvmlite.__version__}"
+    return [llvm.get_host_cpu_name(), *sorted(name for name, there in _features().items() if there)]

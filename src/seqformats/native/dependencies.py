@@ -39,7 +39,8 @@ def digest_of(function: Callable[..., Any]) -> str:
         found = _described(function, {}, top=True)
     except (LookupError, RecursionError, ValueError):  # an empty cell is a ValueError
         return ""
-    parts = (FORMAT, found, *cpu.flags(), cpu.host(), compiler("numba"), np.__version__, sys.version, stamp_of_parts())
+    makers = (compiler("numba"), compiler("llvmlite"), np.__version__, sys.version)
+    parts = (FORMAT, found, *cpu.flags(), cpu.host(), *makers, stamp_of_parts())
     return digest(repr(parts).encode()).hex()
 
 

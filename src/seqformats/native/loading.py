@@ -1,17 +1,18 @@
-"""Object files of machine code in memory, and their functions as functions of Python."""
+"""Machine code in this process, loaded by the system or by LLVM, and its functions as functions of Python."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import mmap
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import KERNEL
-from ..later import imported
 from . import objects
 
 ALWAYS, NEVER = 0, 2**62
@@ -22,25 +23,44 @@ SMALL = 1 << 18
 Who gives the GIL away gets it back when another thread wakes up, which takes longer than such a kernel."""
 
 
+_kept: list[object] = []  # what stays for ever: CPython keeps no more than the address of a method
 _BEGINNINGS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86")  # of ELF, Mach-O and COFF files
 
 
-def load(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
-    """The addresses of some functions of an object file, which stays for ever; `wanted` is what it calls itself.
+def opened(path: Path) -> ctypes.CDLL:
+    """A shared object, which stays for ever; OSError where the system does not load it."""
+    return ctypes.CDLL(str(path))
 
-    One thread at a time.  LookupError for a function that is nowhere to be found, ValueError for what is no object
-    file, and DeviceError where there is no memory for it: with them LLVM, which loads what `elf` does not know, would
-    end the process.
-    """
-    check_memory()
-    names = tuple(names)
+
+def address_in(library: ctypes.CDLL, symbol: str) -> int:
+    """Of a function of a shared object; 0 where there is none of that name."""
     try:
-        placed: list[int] = imported(".elf", __package__).place(code, names, address_of)
-        return placed
-    except OSError as error:
-        raise _no_memory(error) from None
-    except (ValueError, LookupError):
-        return _by_llvm(code, names, wanted)
+        return ctypes.cast(library[symbol], ctypes.c_void_p).value or 0
+    except AttributeError:
+        return 0
+
+
+def load(path: Path | None, code: bytes, symbols: Iterable[str]) -> list[int]:
+    """The addresses of some functions of a shared object, or without one (None) of an object file, by LLVM.
+
+    Both are of the same code.  One thread at a time.  LookupError for a function that is nowhere to be found,
+    ValueError for what is no object file, and DeviceError where there is no memory for it.
+    """
+    if path is not None:
+        try:
+            library = opened(path)
+        except OSError:  # from where nothing may be executed, say
+            pass
+        else:
+            return [_found(symbol, address_in(library, symbol)) for symbol in symbols]
+    check_memory()  # LLVM would end the process
+    return _by_llvm(code, symbols)
+
+
+def _found(symbol: str, address: int) -> int:
+    if not address:
+        raise LookupError(f"no function is called {symbol}")
+    return address
 
 
 def check_memory() -> None:
@@ -48,66 +68,30 @@ def check_memory() -> None:
     if sys.platform != "linux":
         return
     try:
-        imported(".elf", __package__).try_memory()
+        kind, may = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+        mmap.mmap(-1, mmap.PAGESIZE, kind, may).close()
     except OSError as error:
-        raise _no_memory(error) from None
+        raise KERNEL(
+            f"this process may not have memory for machine code ({error.strerror}), which what is compiled now needs; "
+            "use a wheel, whose kernels need none, or allow it: MemoryDenyWriteExecute=no in a unit of systemd, "
+            "execmem in SELinux, no prctl(PR_SET_MDWE)"
+        ) from None
 
 
-def _no_memory(error: OSError) -> Exception:
-    return KERNEL(
-        f"this process may not have memory for machine code ({error.strerror}), and the kernels are machine code; "
-        "allow it: MemoryDenyWriteExecute=no in a unit of systemd, execmem in SELinux, no prctl(PR_SET_MDWE)"
-    )
-
-
-def _by_llvm(code: bytes, names: Iterable[str], wanted: Iterable[str]) -> list[int]:
+def _by_llvm(code: bytes, symbols: Iterable[str]) -> list[int]:
+    """What code calls, functions of CPython, C and mathematics, LLVM finds in this process."""
     import llvmlite.binding as llvm
 
     if not code.startswith(_BEGINNINGS):
         raise ValueError("no object file")
-    engine = _engine()
-    for name in wanted:
-        if llvm.address_of_symbol(name) is None:
-            llvm.add_symbol(name, address_of(name))
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    found = {name: engine.get_function_address(name) for name in names}
-    for name, address in found.items():
-        if not address:
-            raise LookupError(f"no function is called {name}")
-    return list(found.values())
-
-
-@functools.cache
-def _engine() -> Any:
-    import llvmlite.binding as llvm
-
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()  # without it there is no engine
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    machine = target.create_target_machine(jit=True, codemodel="jitdefault")
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-
-
-@functools.cache
-def address_of(name: str) -> int:
-    """Of a function of CPython or C; LookupError where there is none."""
-    for library in _libraries():
-        try:
-            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-        except AttributeError:
-            continue
-    raise LookupError(f"no function is called {name}")
-
-
-def _libraries() -> Iterator[ctypes.CDLL]:
-    yield ctypes.pythonapi
-    yield ctypes.CDLL(None) if sys.platform != "win32" else ctypes.cdll.msvcrt
-    from ctypes.util import find_library  # which loads what starts processes, and is hardly ever asked
-
-    mathematics = find_library("m")
-    if mathematics:
-        yield ctypes.CDLL(mathematics)
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)  # a new one: symbols of two may be the same
+    _kept.append(engine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return [_found(symbol, engine.get_function_address(symbol)) for symbol in symbols]
 
 
 class _Method(ctypes.Structure):
@@ -122,7 +106,6 @@ class _Method(ctypes.Structure):
 
 
 _FASTCALL = 0x0080
-_kept: list[object] = []  # CPython keeps no more than the address of a method
 
 
 def function_at(address: int, name: str, world: np.ndarray) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import functools
 import os
 import pkgutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -18,9 +19,10 @@ from typing import Any, NamedTuple
 
 from ..errors import KERNEL
 from ..later import imported
-from . import code, cpu, cubins, store
-from .digest import digest
-from .signature import Signature, text_of
+from . import code, cpu, cubins, linking, store
+from .linking import link, linker
+from .shipped import Shipped
+from .signature import Signature, symbol_of, text_of
 
 SLOW = ("attend_back", "attend_rows", "alike_rows", "sum_rows", "sum_copies", "quantile_rows", "softmax_rows")
 """The kernels that take longest to compile, which are begun with: so all processes end at about the same time."""
@@ -44,6 +46,11 @@ class Job(NamedTuple):
     def door(self) -> bool:
         """Is it one, and no kernel?"""
         return self.name.startswith(_DOORS)
+
+    @property
+    def symbol(self) -> str:
+        """As its code is called in a shared object."""
+        return symbol_of(self.name, self.signature or ())
 
 
 class GpuJob(NamedTuple):
@@ -119,52 +126,68 @@ def processes_here() -> int:
 # --- to be shipped ---------------------------------------------------------------------------------------------------
 
 
-def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None = None, kept: str = "") -> None:
-    """Compile all kernels for some levels into a folder, the same files each time.
+def ship(folder: Path, levels: Sequence[str], said: Said, processes: int | None = None) -> None:
+    """Compile all kernels for some levels and link them into a folder, the same files each time.
+
+    What this user's cache has of the same sources, flags and compiler is not compiled again, and what is compiled is
+    kept there.
 
     Parameters
     ----------
     folder : Path
-        Where to, see `store.Shipped.write`.
+        Where to; made if it is not there.
     levels : sequence of str
         As `cpu.levels_of` names them; those of this kind of machine.
     said : function
         Given a line for each kernel.
     processes : int, optional
         How many work at the same time; as many as there are CPUs if not given.
-    kept : str, optional
-        A folder with code that was compiled before for such a level, which need not be compiled again.
 
     Raises
     ------
     RuntimeError
-        Some kernel was not compiled; the error says which, and why.
+        Some kernel was not compiled, or they were not linked; the error says which, and why.
     """
-    todo = jobs()
-    stamp = digest(*[code.stamp(name).encode() for name in names()]).hex()
+    todo = [job for job in jobs() if job.signature is not None or job.door]
+    facts: dict[str, dict[str, Any]] = {job.text: {} for job in todo} | {name: _facts(name) for name in names()}
     for level in levels:
-        begun, entries, failed = time.monotonic(), {}, []
-        begin = functools.partial(_for_level, level, kept)
-        work = _entry_or_kept if kept else _entry
-        for job, found in _results(work, todo, processes, f"{level} ", said, begin):
-            if isinstance(found, store.Entry):
-                entries[job.text] = found
-            else:
-                failed.append(f"{job.text}: {found}")
-        if failed:
-            raise RuntimeError(f"{len(failed)} kernels were not compiled for {level}:\n" + "\n".join(sorted(failed)))
-        store.Shipped.write(folder, level, entries, stamp=stamp, llvm=code.made_by())
+        begun, failed = time.monotonic(), []
+        begin = functools.partial(_for_level, level)
+        with tempfile.TemporaryDirectory(prefix="seqformats-") as place:
+            objects: dict[str, Path] = {}
+            for job, found in _results(_object, todo, processes, f"{level} ", said, begin):
+                if isinstance(job, Job) and isinstance(found, bytes):
+                    objects[job.symbol] = Path(place, f"{job.symbol}.o")
+                    objects[job.symbol].write_bytes(found)
+                else:
+                    failed.append(f"{job.text}: {found}")
+            if failed:
+                lines = [f"{len(failed)} kernels were not compiled for {level}:", *sorted(failed)]
+                raise RuntimeError("\n".join(lines))
+            if len(objects) < len(todo):
+                raise RuntimeError(f"{len(todo) - len(objects)} kernels are called as others are in a shared object")
+            folder.mkdir(parents=True, exist_ok=True)
+            out = folder / f"{level}.so"
+            link([path for _, path in sorted(objects.items())], out, linker(zig=True))
+        Shipped.write(out, facts, code.made_by())
         size = sum(path.stat().st_size for path in folder.glob(f"{level}.*"))
-        said(f"{level}: {len(entries)} entries, {size / 1e6:.1f} MB, {time.monotonic() - begun:.0f} s")
+        said(f"{level}: {len(objects)} functions, {size / 1e6:.1f} MB, {time.monotonic() - begun:.0f} s")
 
 
-def _for_level(level: str, kept: str) -> None:
+def _facts(name: str) -> dict[str, Any]:
+    """What is to be known of a kernel or a door that is shipped."""
+    facts: dict[str, Any] = {"stamp": code.stamp(name)}
+    if not name.startswith(_DOORS):
+        spec = code.spec_of(name)
+        facts |= {"traits": list(code.Traits.of(spec)), "keeps_gil": spec.cpu.keeps_gil}
+    return facts
+
+
+def _for_level(level: str) -> None:
     """What a process begins with: whatever its environment says, it compiles for a level."""
     for name in (*cpu.CHANGES_CODE, "NUMBA_DISABLE_JIT"):
         os.environ.pop(name, None)
     os.environ.update(cpu.numba_options(level))
-    if kept:
-        os.environ["SEQFORMATS_CACHE_DIR"] = kept
     _alone()
 
 
@@ -178,12 +201,17 @@ def _entry(job: Job) -> store.Entry:
         return code.compiled_door(job.name)
     if job.signature is None:
         return code.entry_of_traits(job.name)
-    return code.compiled(job.name, job.text, job.signature)
+    return code.compiled(job.name, job.signature)
 
 
-def _entry_or_kept(job: Job) -> store.Entry:
-    """Code of the same sources, flags and compiler, or compiled now."""
-    return store.read(job.text, code.key_of(job.name, job.text)) or _entry(job)
+def _object(job: Job) -> bytes:
+    """Code of the same sources, flags and compiler, or compiled now, and then kept."""
+    key = code.key_of(job.name, job.text)
+    found = store.read(job.text, key)
+    if found is None:
+        found = _entry(job)
+        store.write(job.text, key, found)
+    return found.code
 
 
 # --- into the cache of this user -------------------------------------------------------------------------------------
@@ -201,7 +229,7 @@ def fill_cache(
     said : function
         Given a line for each kernel, and some about the whole.
     processes : int, optional
-        As `ship` has it.
+        How many work at the same time, as of `ship`.
     capabilities : sequence of pairs of int
         The compute capabilities of the GPUs; none for this CPU.
 
@@ -242,7 +270,9 @@ def _keep(job: Job | GpuJob) -> bool:
         spec = code.spec_of(job.name)
         function: Any = spec.short if job.variant else spec.cuda
         return cubins.keep(job.name + job.variant, function, job.signature, job.capability)
-    return store.write(job.text, code.key_of(job.name, job.text), _entry(job))
+    entry = _entry(job)
+    linked = linking.linked(entry.code) if entry.code else b""
+    return store.write(job.text, code.key_of(job.name, job.text), entry._replace(linked=linked))
 
 
 # --- the processes ---------------------------------------------------------------------------------------------------

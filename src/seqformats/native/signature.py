@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,29 @@ def with_places(signature: Signature, bits: int) -> Signature:
     return tuple(map(changed, signature))
 
 
-def names_in(text: str, door: bool = False) -> list[str]:
-    """The names of the functions in machine code that is called `text`: that for Python, that for machine code."""
-    return [text] if door else [text, f"{text} by words"]
+ENTRY, BODY = "_entry", ".body"
+"""What is behind the symbol of a kernel in the names of the function that Python calls, and of the kernel itself."""
+
+
+def symbol_of(name: str, signature: Signature = ()) -> str:
+    """Name a kernel as linkers, debuggers and profilers do, by the dtypes of its arrays; named tuples count by others.
+
+    >>> symbol_of("sum_rows", ("f4", "f4", ("Layout", "i8", "i8", "i8", "i", "i", "i", "i"), "i", "i", "i", "i"))
+    'sf_sum_rows_f4_f4'
+    """
+    words: list[str] = []
+    for word in signature:
+        if isinstance(word, str):
+            words += [word] if word not in _NUMBERS else []
+        else:
+            words += [part for part in _flat(word) if part not in (*_NUMBERS, "i8")]
+    return "_".join(["sf", *name.split("/"), *words]).replace(":", "x")
+
+
+_NUMBERS = ("i", "d")
+
+
+def _flat(word: tuple[Any, ...]) -> Iterator[str]:
+    """The words of all fields of a named tuple."""
+    for part in word[1:]:
+        yield from (part,) if isinstance(part, str) else _flat(part)

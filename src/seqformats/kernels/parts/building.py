@@ -1,16 +1,16 @@
 """Kernels as machine code that needs neither Numba nor its objects: a function for C, and one that Python calls.
 
-Numba infers the types and LLVM makes an object file of the result.  Beside the kernel that holds its *entry*, with the
-signature of CPython's fast calls, which takes the arguments out of Python's and NumPy's objects, by the public layout
-of tuples and arrays and by public functions of CPython.  No address is in it, so it may be kept in a file, and loaded
-by `native.loading` without Numba.
+Numba infers the types and LLVM makes an object file of the result, position-independent, as linkers take it.  Beside
+the kernel that holds its *entry*, with the signature of CPython's fast calls, which takes the arguments out of Python's
+and NumPy's objects, by the public layout of tuples and arrays and by public functions of CPython.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils, compiler
@@ -31,7 +31,7 @@ from ...native.objects import (
     TUPLE_SUBCLASS,
     TYPE,
 )
-from ...native.signature import Signature, Word, names_in
+from ...native.signature import BODY, ENTRY, Signature, Word
 from .code import I32, I64, Builder, Context, Kind, Value
 from .options import Part
 from .record import RARE, KernelSpec, tuples
@@ -39,66 +39,44 @@ from .record import RARE, KernelSpec, tuples
 POINTER = ir.IntType(8).as_pointer()
 
 
-class Built(NamedTuple):
-    """An object file, and the names of the functions that it calls.
-
-    Its own are called as `native.signature.names_in` says: the entry, which Python calls, and a function that other
-    machine code calls; of a door only the entry.
-    """
-
-    code: bytes
-    wanted: list[str]
-
-
 class _Object(JITCodeLibrary):
     """A library that ends as an object file instead of code in this process."""
 
-    def __init__(self, codegen: Any, name: str, seen: list[str]) -> None:
-        super().__init__(codegen, name)
-        self.seen = seen
-        self.wanted: list[str] = []
+    def __init__(self, codegen: Any, symbol: str, body: str) -> None:
+        super().__init__(codegen, symbol)
+        self.symbol, self.body = symbol, body
         self.made = b""
 
     def _optimize_final_module(self) -> None:
-        """First let nobody see what is not to be called, so that what is not used is left out.
+        """First hide what is not to be called, so that what is not used is left out.
 
         Numba's names count what a process has compiled; with others the same kernel becomes the same file.
         """
         module = self._final_module
         for number, made in enumerate((*module.functions, *module.global_variables)):
-            if made.name in self.seen:
+            if made.name in (self.symbol, self.symbol + ENTRY):
                 made.linkage = "external"
             elif not made.is_declaration:
-                made.linkage, made.name = "internal", f"part.{number}"
+                made.name = self.symbol + (BODY if made.name == self.body else f".part.{number}")
+                made.linkage = "internal"
         super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
         module = self._final_module
-        names = [x.name for x in (*module.functions, *module.global_variables) if x.is_declaration]
-        self.wanted = sorted({_called(name) for name in names} - {""})
-        self.made = self._codegen._tm.emit_object(module)
+        options: dict[str, Any] = {"opt": config.OPT}
+        self._codegen._customize_tm_options(options)
+        options |= {"reloc": "pic", "codemodel": "default", "jit": False}
+        self.made = llvm.Target.from_triple(module.triple).create_target_machine(**options).emit_object(module)
         self._finalized = True
 
 
-_OF_MEMORY = ("memcpy", "memmove", "memset")
-_OF_MATHEMATICS = ("ceil", "cos", "exp", "exp2", "floor", "fma", "log", "log10", "log2", "pow", "rint", "sin", "trunc")
+def build(function: Callable[..., Any], signature: Signature, symbol: str, door: bool = False) -> bytes:
+    """Compile a kernel for arguments of these types into an object file; or a door, whose arguments are three words.
 
-
-def _called(declared: str) -> str:
-    """The name of a function that machine code may call; "" where it is no function of Python or C.
-
-    What LLVM knows itself may still become a call of the function of C that does it.
+    Of a kernel there are a function that other machine code calls, under its symbol, the entry, which Python calls,
+    under that and `ENTRY`, and the kernel itself, which only debuggers see, under that and `BODY`.  Of a door there is
+    but an entry, under its symbol.
     """
-    if not declared.startswith("llvm."):
-        return declared
-    _, word, *kinds = declared.split(".")
-    if word in _OF_MATHEMATICS:
-        return f"{word}f" if kinds[0].endswith("f32") else word
-    return word if word in _OF_MEMORY else ""
-
-
-def build(function: Callable[..., Any], signature: Signature, name: str, door: bool = False) -> Built:
-    """Compile a kernel for arguments of these types, under this name; or a door, whose arguments are three words."""
     typing, target = cpu_target.typing_context, cpu_target.target_context
     kinds = tuple([kind_of(word) for word in signature])
     flags = compiler.Flags()
@@ -109,18 +87,17 @@ def build(function: Callable[..., Any], signature: Signature, name: str, door: b
         typing.refresh()
         target.refresh()
         found = compiler.compile_extra(typing, target, function, kinds, None, flags, {}, pipeline_class=Part)
-        names = names_in(name, door)
-        library = _Object(target.codegen(), name, names)
-        module = library.create_ir_module(name)
+        library = _Object(target.codegen(), symbol, found.fndesc.llvm_func_name)
+        module = library.create_ir_module(symbol)
         if door:
-            _write_door(target, module, found, name)
+            _write_door(target, module, found, symbol)
         else:
-            _write_entry(target, module, found, names[0])
-            _write_by_words(target, module, found, names[1])
+            _write_entry(target, module, found, symbol + ENTRY)
+            _write_by_words(target, module, found, symbol)
         library.add_ir_module(module)
         library.add_linking_library(found.library)
         library.finalize()
-    return Built(library.made, library.wanted)
+    return library.made
 
 
 def kind_of(word: Word) -> Kind:
