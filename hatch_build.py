@@ -10,9 +10,13 @@ platforms where Numba cannot run while wheels are built.  Kernels are then compi
 ``SEQFORMATS_SHIP_FROM`` names a folder with code that was compiled for that level before.
 
 This file is hatchling's build hook, and a build backend around hatchling, which asks for Numba where kernels are
-compiled: for a wheel, but not for an editable install, which compiles nothing.
+compiled: for a wheel, but not for an editable install, which compiles no kernel.  Both build the extension of
+`seqformats.core` (Cython) where there is a C compiler; its one file serves every Python from 3.11 on, and is kept in
+``.cache/core``, so that all environments share it.  Without a compiler, or with ``SEQFORMATS_CORE=0``, it is left out,
+which one line says, and Python does all; ``SEQFORMATS_CORE=1`` makes that an error.
 """
 
+import importlib.util
 import os
 import platform
 import sys
@@ -33,9 +37,29 @@ def _shipping() -> bool:
     return os.environ.get("SEQFORMATS_SHIP", "1") != "0"
 
 
+def _core() -> Any:
+    """The module that builds the extension of `seqformats.core`, by its file: the package itself needs NumPy."""
+    spec = importlib.util.spec_from_file_location("seqformats_core_build", _SOURCE / "seqformats" / "core" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _extension() -> list[str]:
+    """What builds the extension, where there is a C compiler."""
+    return list(_core().requires())
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     """What hatchling needs, and what compiles kernels."""
-    return [*_hatchling.get_requires_for_build_wheel(config_settings), *(COMPILERS if _shipping() else [])]
+    more = [*COMPILERS, *_extension()] if _shipping() else []
+    return [*_hatchling.get_requires_for_build_wheel(config_settings), *more]
 
 
 def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
@@ -44,16 +68,22 @@ def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
 
 
 def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
-    """What hatchling needs."""
-    return list(_hatchling.get_requires_for_build_editable(config_settings))
+    """What hatchling needs, and what builds the extension."""
+    return [*_hatchling.get_requires_for_build_editable(config_settings), *_extension()]
 
 
 class Hook(BuildHookInterface):
-    """Compiles the kernels of a wheel."""
+    """Compiles the kernels of a wheel, and builds the extension, for an editable install beside its sources."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Before files are collected: have machine code among them."""
-        if self.target_name != "wheel" or version == "editable" or not _shipping():
+        if self.target_name != "wheel":
+            return
+        cache = Path(self.root) / ".cache" / "core"
+        if version == "editable":
+            _core().put_beside(cache, _say)
+            return
+        if not _shipping():
             return
         sys.path.insert(0, str(_SOURCE))
         from seqformats.native import cpu, ship
@@ -65,11 +95,14 @@ class Hook(BuildHookInterface):
         self._made = tempfile.TemporaryDirectory(prefix="seqformats-")
         folder = Path(self._made.name)
         kept = os.environ.get("SEQFORMATS_SHIP_FROM", "")
-        ship.ship(folder, levels, lambda line: print(line, file=sys.stderr, flush=True), kept=kept)
+        ship.ship(folder, levels, _say, kept=kept)
         for path in sorted(folder.iterdir()):
             build_data["force_include"][str(path)] = f"seqformats/native/shipped/{path.name}"
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{_platform()}"
+        extension = _core().build_or_say(cache, _say)
+        if extension is not None:
+            build_data["force_include"][str(extension)] = f"seqformats/core/{extension.name}"
+        build_data["tag"] = f"{'py3-none' if extension is None else 'cp311-abi3'}-{_platform()}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """The files are in the wheel."""
