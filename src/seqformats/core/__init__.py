@@ -26,7 +26,6 @@ with contextlib.suppress(ImportError):
     extension = fast
 
 _of: Any = absent if extension is None else extension
-ABSENT = _of.ABSENT
 NAMES: frozenset[str] = frozenset(_of.NAMES)
 """The kernels that several fast paths use, which `use_kernel` takes."""
 Calculate, Spread, Conversion = _of.Calculate, _of.Spread, _of.Conversion

@@ -63,12 +63,12 @@ cdef bint look(object x, Array* a, bint in_graph, bint adopted) except -1:
 
 cdef object new_array(bint tensor, PyObject* dtype, DLDataType kind, int ndim, int64_t* shape, char** data):
     """A new array of NumPy's, or a tensor; `data` gets its address."""
-    cdef cnp.ndarray made
     if tensor:
         return new_tensor(kind, ndim, shape, data)
     Py_INCREF(<object>dtype)             # which NumPy takes
-    made = PyArray_Empty(ndim, <cnp.npy_intp*>shape, <PyArray_Descr*>dtype, 0)
-    data[0] = cnp.PyArray_BYTES(made)
+    made = PyArray_NewFromDescr(<PyTypeObject*>cnp.ndarray, <cnp.dtype>dtype, ndim, <cnp.npy_intp*>shape, NULL, NULL, 0,
+                                NULL)
+    data[0] = cnp.PyArray_BYTES(<cnp.ndarray>made)
     return made
 
 
@@ -79,7 +79,9 @@ cdef object new_like(Array* like, int ndim, int64_t* shape, char** data):
 
 cdef cnp.ndarray integers(int64_t count):
     """Memory for so many int64, which is to be read through views alone."""
-    return cnp.PyArray_EMPTY(1, <cnp.npy_intp*>&count, cnp.NPY_INT64, 0)
+    Py_INCREF(_int64)                    # which NumPy takes
+    return <cnp.ndarray>PyArray_NewFromDescr(<PyTypeObject*>cnp.ndarray, _int64, 1, <cnp.npy_intp*>&count, NULL, NULL, 0,
+                                             NULL)
 
 
 cdef object view(cnp.ndarray block, int64_t first, int64_t count):
@@ -121,18 +123,16 @@ cdef int64_t row_of(Array* a, int lead) noexcept:
     return row
 
 
-cdef bint whole(object given, int64_t* number) except -1:
+cdef inline bint whole(object given, int64_t* number) noexcept:
     """Is it an int of at most 64 bits?"""
+    cdef int beyond = 0
     if not PyLong_CheckExact(given):
         return False
-    try:
-        number[0] = given
-    except OverflowError:
-        return False
-    return True
+    number[0] = PyLong_AsLongLongAndOverflow(given, &beyond)
+    return beyond == 0
 
 
-cdef int64_t numbers_in(object given, int64_t* numbers, int64_t count) except -2:
+cdef bint numbers_in(object given, int64_t* numbers, int64_t count) noexcept:
     """Write the ints of a tuple one after the other; False where there is something else among them."""
     cdef int64_t k
     for k in range(count):

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 NAME = "fast.abi3.so"
 REQUIRES = ["cython>=3.1", "numpy>=2.0"]
 _FLAGS = [
-    *("-O2", "-fPIC", "-shared", "-s", "-DPy_LIMITED_API=0x030b0000", "-DCYTHON_LIMITED_API=1"),
+    *("-O3", "-fPIC", "-shared", "-s", "-DPy_LIMITED_API=0x030b0000", "-DCYTHON_LIMITED_API=1"),
     *("-DNPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION", "-DNPY_TARGET_VERSION=NPY_2_0_API_VERSION"),
 ]
 
@@ -90,8 +90,7 @@ def build(cache: Path) -> Path:
         include = [f"-I{path}" for path in (HERE, sysconfig.get_paths()["include"], np.get_include())]
         made = Path(folder) / NAME
         own = [f'-DSEQFORMATS_SOURCES="{sources()}"']
-        if sys.platform == "darwin":
-            own += ["-undefined", "dynamic_lookup"]
+        own += ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-fno-plt"]
         subprocess.run([*command, *_FLAGS, *own, *include, str(text), "-o", str(made)], check=True)
         made.replace(found)  # whoever builds at the same time finds a whole file
     return found

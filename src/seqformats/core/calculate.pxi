@@ -12,8 +12,7 @@ cdef struct Plan:                        # for some dtypes
     DLDataType kind                      # of a tensor: the same, as DLPack has it
     int64_t itemsize
 
-ABSENT = object()
-"""Stands for an argument that nobody gave."""
+cdef object absent = object()            # stands for an argument that nobody gave
 
 
 cdef class OneKernel:
@@ -28,7 +27,7 @@ cdef class OneKernel:
 
     def __init__(self, numbers=(), *, bint moves=False, bint by_item=False):
         self.moves, self.by_item, self.count_of_numbers, self.kept = moves, by_item, len(numbers), []
-        self.default = ABSENT
+        self.default = absent
         for k, number in enumerate(numbers):
             self.numbers[k] = number
 
@@ -101,7 +100,7 @@ cdef class Calculate(OneKernel):
         OneKernel.__init__(self, numbers, moves=moves, by_item=by_item)
         self.narrow, self.widens = narrow, widens
 
-    def enter(self, x=ABSENT, first=ABSENT, second=ABSENT, *others):
+    def enter(self, x=absent, first=absent, second=absent, *others):
         """The result; None where Python has to do it."""
         cdef int64_t before = 0, after = 0
         if not is_on or self.count == 0 or others:
@@ -109,12 +108,9 @@ cdef class Calculate(OneKernel):
         if self.widens:
             if not is_few(first, &before) or not is_few(second, &after):
                 return None
-        elif first is not self.default or second is not ABSENT:
+        elif first is not self.default or second is not absent:
             return None
-        try:
-            return self.calculated(x, before, after)
-        except MemoryError:
-            return None
+        return self.calculated(x, before, after)
 
     cdef object calculated(self, object x, int64_t before, int64_t after):
         cdef Kind kind = kind_of(x)

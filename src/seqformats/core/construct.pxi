@@ -5,13 +5,6 @@ def construct(x):
     """Check and fill a `Ragged` or `Masked` whose fields are as they were given; True, or None."""
     if not is_on:
         return None
-    try:
-        return _filled(x)
-    except MemoryError:
-        return None
-
-
-cdef object _filled(object x):
     cdef Kind kind = kind_to_fill(x)
     cdef Array data, given
     cdef int64_t n, longest, limit = 0x7FFFFFFFFFFFFFFF
@@ -62,10 +55,7 @@ def fill_list(x):
     items = get(x, kind.items)
     if get(x, kind.like) is not None or not (PyList_CheckExact(items) or PyTuple_CheckExact(items)):
         return None
-    try:
-        return True if _fill_list(kind, x, tuple(items)) else None
-    except MemoryError:
-        return None
+    return True if _fill_list(kind, x, tuple(items)) else None
 
 
 def list_of(items):
@@ -73,12 +63,9 @@ def list_of(items):
     if not is_on or not (PyList_CheckExact(items) or PyTuple_CheckExact(items)) or not _kinds_of_encodings:
         return None
     cdef Kind kind = <Kind>_kinds_of_encodings[LIST]
-    try:
-        made = new_object(kind.of)
-        put(made, kind.like, None)
-        return made if _fill_list(kind, made, tuple(items)) else None
-    except MemoryError:
-        return None
+    made = new_object(kind.of)
+    put(made, kind.like, None)
+    return made if _fill_list(kind, made, tuple(items)) else None
 
 
 def is_unchanged(x):

@@ -31,17 +31,14 @@ cdef class Conversion:
         cdef Kind kind
         if not is_on:
             return None
-        try:
-            if PyList_CheckExact(x) or PyTuple_CheckExact(x):
-                return _of_items(tuple(x), self.target) if self.allowed[BARE] else None
-            kind = kind_of(x)
-            if kind is not None and kind is self.target:
-                return x
-            if kind is None or not self.allowed[kind.number]:
-                return None
-            return _of_list(kind, x, self.target) if kind.number == LIST else _of_encoding(kind, x, self.target)
-        except MemoryError:
+        if PyList_CheckExact(x) or PyTuple_CheckExact(x):
+            return _of_items(tuple(x), self.target) if self.allowed[BARE] else None
+        kind = kind_of(x)
+        if kind is not None and kind is self.target:
+            return x
+        if kind is None or not self.allowed[kind.number]:
             return None
+        return _of_list(kind, x, self.target) if kind.number == LIST else _of_encoding(kind, x, self.target)
 
 
 cdef object _of_items(tuple items, Kind target):

@@ -76,13 +76,15 @@ cdef class Kind:
 
 cdef list _kinds_of_encodings = []
 cdef PyObject* _types[COUNT_OF_KINDS]
+cdef PyObject* _kinds_by_number[COUNT_OF_KINDS]
+cdef int _count_of_kinds = 0
 cdef type _Structure, _Order
 cdef Py_ssize_t _lengths, _offsets, _n, _rows, _longest, _stable, _order
 
 
 def use_encodings(encodings, structure, order):
     """Tell of the classes: `Ragged`, `Masked`, `Padded`, `Packed`, `LoD`, `List`, and those of structures."""
-    global _Structure, _Order, _lengths, _offsets, _n, _rows, _longest, _stable, _order
+    global _count_of_kinds, _Structure, _Order, _lengths, _offsets, _n, _rows, _longest, _stable, _order
     kinds = [Kind(number, of) for number, of in enumerate(encodings)]
     _lengths, _offsets, _n = slot_of(structure, "lengths"), slot_of(structure, "offsets"), slot_of(structure, "n")
     _rows, _longest = slot_of(structure, "rows"), slot_of(structure, "longest")
@@ -90,7 +92,8 @@ def use_encodings(encodings, structure, order):
     _Structure, _Order = structure, order
     _kinds_of_encodings[:] = kinds
     for number, of in enumerate(encodings):
-        _types[number] = <PyObject*>of
+        _types[number], _kinds_by_number[number] = <PyObject*>of, <PyObject*>kinds[number]
+    _count_of_kinds = len(kinds)
 
 
 cdef Kind kind_of(object x):
@@ -103,9 +106,9 @@ cdef Kind kind_to_fill(object x):
     """The same, whether the constructor has run or not."""
     cdef PyObject* given = <PyObject*>Py_TYPE(x)
     cdef int k
-    for k in range(len(_kinds_of_encodings)):
+    for k in range(_count_of_kinds):
         if given == _types[k]:
-            return <Kind>_kinds_of_encodings[k]
+            return <Kind>_kinds_by_number[k]
     return None
 
 
@@ -118,7 +121,7 @@ cdef struct Sequences:
     int64_t* offsets
 
 
-cdef bint read(object structure, Sequences* s) except -1:
+cdef bint read(object structure, Sequences* s) noexcept:
     """What a structure says; False for what is none, or is still on a device, or was changed by somebody."""
     if <PyObject*>Py_TYPE(structure) != <PyObject*>_Structure:
         return False
@@ -134,7 +137,7 @@ cdef bint read(object structure, Sequences* s) except -1:
     )
 
 
-cdef bint number_in(object x, Py_ssize_t place, int64_t* number) except -1:
+cdef inline bint number_in(object x, Py_ssize_t place, int64_t* number) noexcept:
     return slot(x, place)[0] != NULL and whole(get(x, place), number)
 
 
@@ -215,13 +218,14 @@ cdef bint look_at_data(Kind kind, object x, Array* a) except -1:
     return has_shape(get(x, kind.shape), a, 0)
 
 
-cdef bint has_shape(object shape, Array* a, int first) except -1:
+cdef bint has_shape(object shape, Array* a, int first) noexcept:
     """Has the array this shape, from axis `first` on?"""
+    cdef int64_t length
     cdef int k
     if PyTuple_GET_SIZE(shape) != a.ndim:
         return False
     for k in range(first, a.ndim):
-        if PyLong_AsSsize_t(<object>PyTuple_GET_ITEM(shape, k)) != a.shape[k]:
+        if not whole(<object>PyTuple_GET_ITEM(shape, k), &length) or length != a.shape[k]:
             return False
     return True
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=True
+# cython: language_level=3, binding=False, boundscheck=False, wraparound=False, cdivision=True, freethreading_compatible=True
 """Fast paths: what small batches take, without a step through Python.
 
 Each function here has a twin in Python, which does the same for any batch.  A fast path makes exactly what its twin
@@ -37,7 +37,7 @@ cdef extern from "Python.h":
     PyObject* PyTuple_GET_ITEM(object, Py_ssize_t) noexcept
     void PyTuple_SET_ITEM(object, Py_ssize_t, object) noexcept      # takes the reference
     object PyLong_FromLongLong(int64_t)
-    Py_ssize_t PyLong_AsSsize_t(object) except? -1
+    int64_t PyLong_AsLongLongAndOverflow(object, int*) noexcept           # nothing is raised for an int
     object PyType_GenericAlloc(PyTypeObject*, Py_ssize_t)
     int PyList_CheckExact(object) noexcept
     PyObject* PyList_GET_ITEM "PyList_GetItem" (object, Py_ssize_t) noexcept
@@ -46,12 +46,12 @@ cdef extern from "Python.h":
     int PyTuple_Check(object) noexcept
     int PyLong_CheckExact(object) noexcept
     int PySlice_Check(object) noexcept
-    int PySlice_Unpack(object, Py_ssize_t*, Py_ssize_t*, Py_ssize_t*) except -1
+    int PySlice_Unpack(object, Py_ssize_t*, Py_ssize_t*, Py_ssize_t*) noexcept
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t*, Py_ssize_t*, Py_ssize_t) noexcept
 
 cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyArray_Descr
-    cnp.ndarray PyArray_Empty(int, cnp.npy_intp*, PyArray_Descr*, int)        # takes the reference to the dtype
+    # takes the reference to the dtype
     object PyArray_NewFromDescr(PyTypeObject*, cnp.dtype, int, cnp.npy_intp*, cnp.npy_intp*, void*, int, PyObject*)
     void PyArray_CLEARFLAGS(cnp.ndarray, int) noexcept
     int PyDataType_REFCHK(PyArray_Descr*) noexcept

@@ -3,22 +3,12 @@
 
 def pick(x=None, index=None, *others):
     """``x[index]`` for a number, a slice of step 1, a list of numbers or an array of int64; else None."""
-    if not is_on or others:
-        return None
-    try:
-        return _picked(x, index)
-    except MemoryError:
-        return None
+    return None if not is_on or others else _picked(x, index)
 
 
 def repeat(x=None, counts=None, *others):
     """Sequence i of `x` ``counts[i]`` times, or ``counts`` times; None where Python has to do it."""
-    if not is_on or others:
-        return None
-    try:
-        return _repeated(x, counts)
-    except MemoryError:
-        return None
+    return None if not is_on or others else _repeated(x, counts)
 
 
 cdef Kind _kind_to_pick(object x, Array* data, Sequences* s):
@@ -112,15 +102,13 @@ cdef object _over(Kind kind, object x, Array* data, int64_t* shape, object made,
     return result
 
 
-cdef bint bounds_of(object index, int64_t n, int64_t* start, int64_t* stop) except -1:
+cdef bint bounds_of(object index, int64_t n, int64_t* start, int64_t* stop) noexcept:
     """The first sequence of a number or slice, and the one behind the last; False where these are for Python."""
     cdef Py_ssize_t first, last, step
     if PySlice_Check(index):
-        if not (is_bound(index.start) and is_bound(index.stop) and is_bound(index.step)):
+        if PySlice_Unpack(index, &first, &last, &step) < 0:
+            PyErr_Clear()
             return False
-        if index.step is not None and index.step == 0:
-            return False
-        PySlice_Unpack(index, &first, &last, &step)
         PySlice_AdjustIndices(n, &first, &last, step)
         start[0], stop[0] = first, max(first, last)
         return step == 1
@@ -129,10 +117,6 @@ cdef bint bounds_of(object index, int64_t n, int64_t* start, int64_t* stop) exce
     start[0] += n if start[0] < 0 else 0
     stop[0] = start[0] + 1
     return True
-
-
-cdef bint is_bound(object given) noexcept:
-    return given is None or PyLong_CheckExact(given)
 
 
 cdef object _between(Kind kind, object x, Array* data, Sequences* s, int64_t start, int64_t stop):

@@ -25,18 +25,15 @@ cdef class Spread(OneKernel):
         for k in laid:
             self.laid[k] = True
 
-    def enter(self, shape=ABSENT, one=ABSENT, two=ABSENT, three=ABSENT, *others):
+    def enter(self, shape=absent, one=absent, two=absent, three=absent, *others):
         """The result; None where Python has to do it."""
         if not is_on or self.count == 0 or others:
             return None
-        if one is ABSENT or (two is not ABSENT) + (three is not ABSENT) + 1 != self.arrays:
+        if one is absent or (two is not absent) + (three is not absent) + 1 != self.arrays:
             return None
-        try:
-            return self.spread(shape, (one, two, three))
-        except MemoryError:
-            return None
+        return self.spread(shape, one, two, three)
 
-    cdef object spread(self, object x, tuple given):
+    cdef object spread(self, object x, object one, object two, object three):
         cdef Kind kind = kind_of(x)
         cdef Array arrays[MOST_ARRAYS]
         cdef PyObject* dtypes[MOST_ARRAYS]
@@ -53,20 +50,19 @@ cdef class Spread(OneKernel):
         if not read(structure, &s) or PyTuple_GET_SIZE(known) < kind.lead:
             return None
         for k in range(kind.lead):
-            shape[k] = PyLong_AsSsize_t(<object>PyTuple_GET_ITEM(known, k))
+            if not whole(<object>PyTuple_GET_ITEM(known, k), &shape[k]):
+                return None
             places *= shape[k]
         held = layout_of(kind, x, structure, shape, &s, &at)
         if held is None:
             return None
-        kept = []                        # the arrays themselves, while the kernel runs
         for k in range(MOST_ARRAYS):
             dtypes[k] = NULL
             if k >= self.arrays:
                 continue
-            array = self.array_of(kind, x, given[k], k)
+            array = self.array_of(kind, x, one if k == 0 else two if k == 1 else three, k)
             if array is None or not look(array, &arrays[k], False, False):
                 return None
-            kept.append(array)
             begin = kind.lead if self.laid[k] else 1
             if k == 0:
                 axes = arrays[0].ndim - begin
@@ -129,11 +125,12 @@ cdef class Spread(OneKernel):
 
     cdef bint is_alike(self, Kind kind, object x, object known, Array* a, int begin) except -1:
         """Are dtype and item of an array those of an encoding?"""
+        cdef int64_t length
         cdef int k
         if a.dtype != slot(x, kind.dtype)[0] or PyTuple_GET_SIZE(known) - kind.lead != a.ndim - begin:
             return False
         for k in range(begin, a.ndim):
-            if PyLong_AsSsize_t(<object>PyTuple_GET_ITEM(known, kind.lead + k - begin)) != a.shape[k]:
+            if not whole(<object>PyTuple_GET_ITEM(known, kind.lead + k - begin), &length) or length != a.shape[k]:
                 return False
         return True
 
